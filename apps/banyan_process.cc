@@ -114,22 +114,72 @@ Outcome run_banyan_into_closed_pipe(const std::vector<std::string>& arguments) {
   return outcome;
 }
 
-Outcome run_banyan_on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+namespace {
+
+struct OnTerminal {
+  pid_t child = -1;
   int terminal = -1;
-  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
-  CHECK(child >= 0);
-  if (child == 0) {
-    ::unsetenv("NO_COLOR");
-    ::setenv("TERM", "xterm", 1);
-    for (const std::string& setting : environment) {
-      const size_t equals = setting.find('=');
-      ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
-    }
-    become_banyan(arguments);
+};
+
+OnTerminal start_on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  OnTerminal started;
+  started.child = ::forkpty(&started.terminal, nullptr, nullptr, nullptr);
+  CHECK(started.child >= 0);
+  if (started.child > 0) return started;
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "xterm", 1);
+  for (const std::string& setting : environment) {
+    const size_t equals = setting.find('=');
+    ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
   }
+  become_banyan(arguments);
+}
+
+}  // namespace
+
+Outcome run_banyan_on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  const OnTerminal started = start_on_terminal(arguments, environment);
   Outcome outcome;
-  read_all({terminal, -1}, {&outcome.out, &outcome.err});
-  outcome.exit_code = wait_for(child);
+  read_all({started.terminal, -1}, {&outcome.out, &outcome.err});
+  outcome.exit_code = wait_for(started.child);
+  return outcome;
+}
+
+namespace {
+
+// Appends what the terminal shows until `text` stands there after `seen`, which becomes its end. False when it never
+// does.
+bool read_until(int terminal, const std::string& text, std::string& shown, size_t& seen) {
+  constexpr int kPatience = 30'000;  // ms
+  size_t found = 0;
+  while ((found = shown.find(text, seen)) == std::string::npos) {
+    pollfd waiting{.fd = terminal, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, kPatience) <= 0) return false;
+    char buffer[1 << 14];
+    const ssize_t got = ::read(terminal, buffer, sizeof buffer);
+    if (got <= 0) return false;
+    shown.append(buffer, static_cast<size_t>(got));
+  }
+  seen = found + text.size();
+  return true;
+}
+
+}  // namespace
+
+Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const std::vector<TypedLine>& lines) {
+  const OnTerminal started = start_on_terminal(arguments, {});
+  Outcome outcome;
+  size_t seen = 0;
+  for (const TypedLine& line : lines) {
+    if (!read_until(started.terminal, line.when, outcome.out, seen)) {
+      ADD_FAILURE() << "the terminal has not shown '" << line.when << "': " << outcome.out.substr(seen);
+      ::kill(started.child, SIGKILL);
+      break;
+    }
+    CHECK_EQ(::write(started.terminal, line.keys.data(), line.keys.size()), static_cast<ssize_t>(line.keys.size()));
+  }
+  read_all({started.terminal, -1}, {&outcome.out, &outcome.err});
+  outcome.exit_code = wait_for(started.child);
   return outcome;
 }
 

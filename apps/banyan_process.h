@@ -33,6 +33,12 @@ Outcome run_banyan_into_closed_pipe(const std::vector<std::string>& arguments);
 Outcome run_banyan_on_terminal(const std::vector<std::string>& arguments,
                                const std::vector<std::string>& environment = {});
 
+// The same with somebody before it: once the terminal has shown the first text of a line, the second is typed.
+struct TypedLine {
+  std::string when, keys;
+};
+Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const std::vector<TypedLine>& lines);
+
 // An empty folder that goes away with the object.
 class TemporaryFolder {
  public:

@@ -25,8 +25,9 @@ namespace banyan::app {
 
 enum class ExitCode : int {
   success = 0,
-  answer_is_no = 1,   // verify: not a valid plan; run: wrong elements; doctor: something is wrong; predict train: does
-                      // not fit into memory
+  answer_is_no =
+      1,  // verify: not a valid plan; run: wrong elements; doctor, service: something is wrong; predict train: does
+          // not fit into memory
   bad_input = 2,      // every banyan::Error
   interrupted = 130,  // by Ctrl-C: what is printed is no result
                       // run -- PROGRAM: any other is that of the program
@@ -53,6 +54,7 @@ std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_lab_command();
 std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_service_command();
 std::unique_ptr<Command> make_completion_command();
 std::unique_ptr<Command> make_manual_command();  // hidden: for the build
 

@@ -17,6 +17,11 @@ Json names_json(const std::vector<NodeId>& ids, const Fabric& fabric) {
   return names;
 }
 
+// As many columns as a text of UTF-8 takes, but for wide and combining characters.
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
 // "1", "2.50 GB/s", "-3 %", but no address "10.0.0.1" and no name "4x4".
 bool begins_with_number(const std::string& text) {
   char* end = nullptr;
@@ -117,10 +122,10 @@ std::string Table::format(const Terminal& terminal, const std::string& indent) c
   std::vector<size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_) {
     if (row.size() < widths.size()) {
-      widths[0] = std::max(widths[0], row[0].size());
+      widths[0] = std::max(widths[0], characters(row[0]));
       continue;
     }
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
   }
   std::vector<bool> to_the_right(widths.size(), false);
   for (size_t r = 1; r < rows_.size(); ++r) {
@@ -133,7 +138,7 @@ std::string Table::format(const Terminal& terminal, const std::string& indent) c
     const auto& row = rows_[r];
     std::string line = indent;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] > row[i].size() ? widths[i] - row[i].size() : 0, ' ');
+      const std::string padding(widths[i] > characters(row[i]) ? widths[i] - characters(row[i]) : 0, ' ');
       line += row.size() == widths.size() && to_the_right[i] ? padding + row[i] : row[i] + padding;
       if (i + 1 < row.size()) line += "  ";
     }

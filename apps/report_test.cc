@@ -44,6 +44,12 @@ TEST(Report, PutsTextsAtTheLeftAndNumbersAtTheRight) {
             "switch  10.0.0.12         12\n");
 }
 
+TEST(Report, CountsCharactersAndNotBytes) {
+  Table table({"tenant", "rank"});
+  table.add({"s\xc3\xa9rve", "2"});
+  EXPECT_EQ(table.format(Terminal({})), "tenant  rank\ns\xc3\xa9rve      2\n");
+}
+
 TEST(Report, CallsTheSumOfAnAllreducesPhasesAReference) {
   const Bound bound{.seconds_per_byte = Fraction(3, 2), .witnesses = {}};
   const Fabric fabric = fabric::parse_fabric_text("a <-> b 1GB/s");

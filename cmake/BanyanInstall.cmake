@@ -1,5 +1,6 @@
 # Where what is built is installed. Every part of Banyan installs itself, into one of the components runtime (the
-# program), library (libbanyan.so.0), development, python (the package banyan) and torch (banyan_torch). It adds what it
+# program), service (banyand), library (libbanyan.so.0), development, python (the package banyan) and torch
+# (banyan_torch). It adds what it
 # builds for that to the target banyan_products. Each component is a package of Debian, too (packaging/debian.cmake).
 include(GNUInstallDirs)
 add_custom_target(banyan_products)
@@ -16,7 +17,8 @@ endif()
 # The folders that an installation makes, for its removal (packaging/uninstall.cmake). What comes first is done first.
 if(BANYAN_INSTALL)
   set(folders ${CMAKE_INSTALL_BINDIR} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_LIBDIR}/cmake/Banyan
-    ${CMAKE_INSTALL_INCLUDEDIR}/banyan ${CMAKE_INSTALL_MANDIR}/man1 ${CMAKE_INSTALL_DOCDIR}
+    ${CMAKE_INSTALL_INCLUDEDIR}/banyan ${CMAKE_INSTALL_MANDIR}/man1 ${CMAKE_INSTALL_MANDIR}/man8
+    ${CMAKE_INSTALL_DOCDIR} lib/systemd/system lib/sysusers.d
     ${CMAKE_INSTALL_DATADIR}/bash-completion/completions ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
     ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${BANYAN_PYTHON_DIR}/banyan
     ${BANYAN_PYTHON_DIR}/banyan_torch ${BANYAN_PYTHON_DIR}/banyan-${PROJECT_VERSION}.dist-info

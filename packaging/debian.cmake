@@ -1,6 +1,7 @@
 # Packages of Debian, one for each component: `make deb`, which is cpack -G DEB. debian/finish.cmake gives them the form
 # that Debian's policy asks for.
-set(names_of_components runtime=banyan library=libbanyan0 development=libbanyan-dev python=python3-banyan
+set(names_of_components runtime=banyan service=banyan-service library=libbanyan0 development=libbanyan-dev
+  python=python3-banyan
   torch=python3-banyan-torch)
 set(CPACK_PACKAGE_NAME banyan)
 set(CPACK_PACKAGE_VENDOR Banyan)
@@ -41,7 +42,21 @@ traces, exports plans to GPU runtimes, and runs programs over them.
 This package has the program banyan.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS iproute2)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libucx0, openssh-client")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "banyan-service, libucx0, openssh-client")
+
+# A package of its own: hosts whose programs it serves need nothing else, and who plans on a laptop wants no daemon.
+set(CPACK_DEBIAN_SERVICE_DESCRIPTION "collective communication as a service of the host
+banyand carries out the collectives of the programs of its host, together
+with the daemons of other hosts. Tenants share links by weights, classes and
+caps.
+
+This package has the daemon, its units for systemd, which are not enabled, and
+what starts it with Slurm and Kubernetes.")
+set(CPACK_DEBIAN_SERVICE_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_SERVICE_PACKAGE_RECOMMENDS systemd)
+set(CPACK_DEBIAN_SERVICE_PACKAGE_SUGGESTS "banyan, etcd-server")
+set(CPACK_DEBIAN_SERVICE_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/service/postinst
+  ${CMAKE_CURRENT_SOURCE_DIR}/debian/service/prerm ${CMAKE_CURRENT_SOURCE_DIR}/debian/service/postrm)
 
 set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "collective communication of host memory - shared library
 Banyan moves host memory between processes, through shared memory on one

@@ -126,7 +126,7 @@ class Installed(unittest.TestCase):
             self.install()
         for path in (path for path in self.prefix.rglob("*") if path.is_file()):
             self.assertNotIn(os.fsencode(str(BUILD)), path.read_bytes(), f"{path} names the build folder")
-        libraries = [self.prefix / "bin/banyan", *self.prefix.rglob("*.so")]
+        libraries = [self.prefix / "bin/banyan", self.prefix / "bin/banyand", *self.prefix.rglob("*.so")]
         for library in libraries:
             self.assertNotRegex(output_of("readelf", "-d", library), "RPATH|RUNPATH", f"{library} has a path")
         self.assertIn("soname: [libbanyan.so.0]", output_of("readelf", "-d", self.library_folder() / "libbanyan.so"))
@@ -177,6 +177,22 @@ class Installed(unittest.TestCase):
         (BUILD / "install_manifest_library.txt").unlink()
         files = [path.name for path in self.prefix.rglob("*") if not path.is_dir()]
         self.assertTrue(files and all(name.startswith("libbanyan.so.0") for name in files), files)
+
+    def test_the_service_is_installed_alone_with_its_units(self):
+        with lists_kept():
+            self.install("--component", "service")
+        (BUILD / "install_manifest_service.txt").unlink()
+        self.assertIn("--world", output_of(self.prefix / "bin/banyand", "--help"))
+        units = self.prefix / "lib/systemd/system"
+        self.assertEqual(sorted(path.name for path in units.iterdir()),
+                         ["banyand-http.socket", "banyand-operators.socket", "banyand.service", "banyand.socket"])
+        self.assertIn("\nExecStart=banyand ", (units / "banyand.service").read_text())
+        self.assertIn("u banyan ", (self.prefix / "lib/sysusers.d/banyan.conf").read_text())
+        self.assertTrue((self.prefix / "share/man/man8/banyand.8").exists())
+        for script in ("prolog", "task_prolog", "epilog"):
+            self.assertTrue(os.access(self.prefix / "share/doc/banyan/deploy/slurm" / script, os.X_OK), script)
+        names = {path.name for path in self.prefix.rglob("*")}
+        self.assertFalse({"banyan.1", "libbanyan.so.0"} & names, names)
 
 
 class Configured(unittest.TestCase):

@@ -12,12 +12,14 @@
 #include "banyan/base/file.h"
 #include "banyan/run/record/log.h"
 #include "banyan/service/daemon/daemon.h"
+#include "banyan/service/daemon/service_manager.h"
 #include "banyan/service/protocol/place.h"
 
 namespace {
 
 using banyan::Error;
 using banyan::service::Daemon;
+using banyan::service::ServiceManager;
 
 constexpr int kBadInput = 2;
 
@@ -30,7 +32,8 @@ void describe(CLI::App& app) {
       "  banyand                                        # this host alone, for this user; root: for all users\n"
       "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
       "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
-      "It ends at SIGTERM or SIGINT. At SIGHUP it reads the rules again.");
+      "It ends at SIGTERM or SIGINT. At SIGHUP it reads the rules again. Under systemd it takes the sockets that are\n"
+      "handed to it by the names tenants, operators and http, and tells when it is ready.");
 }
 
 banyan::run::Secret secret_from(const std::string& file) {
@@ -38,6 +41,11 @@ banyan::run::Secret secret_from(const std::string& file) {
   unsetenv("BANYAN_SECRET");  // that of some job
   setenv("BANYAN_SECRET_FILE", file.c_str(), 1);
   return banyan::run::Secret::from_environment();
+}
+
+void make_folder_of(const std::string& socket) {
+  const std::filesystem::path folder = std::filesystem::path(socket).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
 }
 
 sigset_t served_signals() {
@@ -48,17 +56,32 @@ sigset_t served_signals() {
 }
 
 // A thread of its own takes the signals, since stop() may be called by none of their handlers.
-void serve(Daemon& daemon) {
-  std::thread([&daemon] {
+void serve(Daemon& daemon, const ServiceManager& manager) {
+  manager.ready("serving");  // what comes is answered when run() has begun
+  std::thread([&daemon, &manager] {
     const sigset_t signals = served_signals();
     int signal = SIGHUP;
     while (signal == SIGHUP) {
       sigwait(&signals, &signal);
-      if (signal == SIGHUP) daemon.reload_rules();
+      if (signal != SIGHUP) break;
+      manager.reloading("reading the rules again");
+      daemon.reload_rules([&manager](const std::string& refusal) {
+        manager.ready(refusal.empty() ? "serving by the new rules" : "serving by the old rules: " + refusal);
+      });
     }
+    manager.stopping();
     daemon.stop();
   }).detach();
+  // Twice in the time that is allowed, from the thread that answers everybody.
+  if (const auto patience = manager.patience()) daemon.every(*patience / 2, [&manager] { manager.alive(); });
   daemon.run();
+}
+
+// A socket that is handed over takes the place of one that the daemon opens by itself.
+void expect_one(const CLI::Option& option, const banyan::run::FileDescriptor& handed) {
+  if (!handed.is_open() || option.count() == 0) return;
+  throw Error(banyan::ErrorCode::invalid_usage,
+              option.get_name() + " is not taken where systemd hands over that socket; leave one out");
 }
 
 int run(int count, char** arguments) {
@@ -66,7 +89,8 @@ int run(int count, char** arguments) {
   std::string secret_file;
   CLI::App app;
   describe(app);
-  app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
+  const CLI::Option* const socket =
+      app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
   app.add_option("--world", options.world,
                  "where the daemons of all hosts meet: file:///FOLDER, or etcd://HOST:PORT/PREFIX\n"
                  "(etcds:// with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
@@ -79,6 +103,12 @@ int run(int count, char** arguments) {
   app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
       ->check(CLI::Range(0.1, 1.0))
       ->capture_default_str();
+  const CLI::Option* const operators =
+      app.add_option("--operators", options.operators,
+                     "where operators ask (banyan service); without: operator.sock beside banyand.sock,\n"
+                     "x-operator.sock beside x.sock; empty: nowhere");
+  const CLI::Option* const http = app.add_option(
+      "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
   try {
@@ -88,12 +118,22 @@ int run(int count, char** arguments) {
   }
   try {
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
+    ServiceManager manager;  // while nobody else looks at the environment
+    banyan::service::HandedSockets sockets = manager.take_sockets();
+    expect_one(*socket, sockets.tenants);
+    expect_one(*operators, sockets.operators);
+    expect_one(*http, sockets.http);
+    if (sockets.operators.is_open()) options.operators.clear();
     options.secret = secret_from(secret_file);
-    const std::filesystem::path folder = std::filesystem::path(options.socket).parent_path();
-    if (!folder.empty()) std::filesystem::create_directories(folder);
-    Daemon daemon(options);
-    std::cout << "banyand listens at unix:" << options.socket << std::endl;
-    serve(daemon);
+    const bool is_door_handed = sockets.tenants.is_open();
+    if (!is_door_handed) make_folder_of(options.socket);
+    if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {
+      options.operators = banyan::service::operator_socket_beside(options.socket);
+    }
+    Daemon daemon(options, std::move(sockets));
+    std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
+              << std::endl;
+    serve(daemon, manager);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "banyand: " << error.what() << "\n";

@@ -1,6 +1,7 @@
 #include "banyan/compose/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -9,13 +10,18 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/compose/call_traffic.h"
 #include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
+#include "banyan/fabric/node_pair.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
 #include "banyan/plan/choose.h"
 #include "banyan/plan/plan_book.h"
+#include "banyan/plan/planner.h"
+#include "banyan/plan/spread_routes.h"
+#include "banyan/run/record/log.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 
@@ -44,7 +50,10 @@ class Planner : public run::PlanSource {
         network_{.book = std::make_unique<plan::PlanBook>(ground_->whole),
                  .original = {},
                  .lost = {},
-                 .fixed = ground_->options.plan} {}
+                 .fixed = ground_->options.plan,
+                 .wanted = nullptr,
+                 .unplanned = {},
+                 .spread = {}} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -53,10 +62,12 @@ class Planner : public run::PlanSource {
         return answer("the given plan", *network_.fixed, question.total);
       }
     }
-    const plan::Candidate& chosen =
-        choose(network_.book->candidates({.kind = question.kind, .members = ground_->ranks, .root = question.root}),
-               question.total);
-    return answer(chosen.planner, chosen.schedule, question.total);
+    const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
+    if (const Schedule* const wanted = plan_of_wanted(asked)) {
+      return answer(*network_.wanted, *wanted, question.total);
+    }
+    const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
+    return answer(plan::planner_named(chosen.planner), chosen.schedule, question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
@@ -140,14 +151,48 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;  // of its fabric
-    std::vector<LinkId> original;          // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;               // cables
-    std::optional<Schedule> fixed;         // for its collective
+    std::unique_ptr<plan::PlanBook> book;        // of its fabric
+    std::vector<LinkId> original;                // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;                     // cables
+    std::optional<Schedule> fixed;               // for its collective
+    const plan::Planner* wanted = nullptr;       // makes the other plans; none: whichever is quickest
+    std::set<plan::PlanQuestion> unplanned;      // for which it has none
+    std::map<const Schedule*, Schedule> spread;  // plans of the book over all ways
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
       : ground_(std::move(ground)), network_(std::move(network)) {}
+
+  // None where no planner is wanted, or that one has no plan for this.
+  const Schedule* plan_of_wanted(const plan::PlanQuestion& question) {
+    if (network_.wanted == nullptr || network_.unplanned.contains(question)) return nullptr;
+    try {
+      return &network_.book->plan(*network_.wanted, question);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      BANYAN_LOG(warning) << "the planner '" << network_.wanted->name << "' has no " << to_string(question.kind)
+                          << " here, so the quickest plan is taken: " << error.what();
+      network_.unplanned.insert(question);
+      return nullptr;
+    }
+  }
+
+  static const plan::Planner* planner_wanted(const std::string& name) {
+    return name.empty() || name == run::FabricUpdate::kBestPlanner ? nullptr : &plan::planner_named(name);
+  }
+
+  // Where ways can be chosen, for buffers of which each part fills slices.
+  const Schedule& spread(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
+    const uint64_t least = plan::kLeastSlice.count() * plan::kMostChannels * schedule.chunk_count();
+    if (!planner.takes_first_ways || !knows_ways() || total.count() < least) return schedule;
+    const auto found = network_.spread.find(&schedule);
+    if (found != network_.spread.end()) return found->second;
+    return network_.spread.emplace(&schedule, plan::spread_routes(schedule)).first->second;
+  }
+
+  Answer answer(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
+    return answer(std::string(planner.name), spread(planner, schedule, total), total);
+  }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
     return {.schedule = &schedule,
@@ -198,7 +243,10 @@ class Planner : public run::PlanSource {
     return {.book = std::make_unique<plan::PlanBook>(built(std::move(builder), update)),
             .original = std::move(original),
             .lost = update.lost_cables,
-            .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update)};
+            .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
+            .wanted = planner_wanted(update.planner),
+            .unplanned = {},
+            .spread = {}};
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
@@ -312,6 +360,45 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   for (const Link& link : files.fabric->links())
     bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
   return bandwidths;
+}
+
+std::vector<uint32_t> link_cables(const PlannerFiles& files) {
+  std::vector<uint32_t> cables;
+  if (!files.fabric) return cables;
+  const fabric::Cables known(*files.fabric);
+  for (uint32_t link = 0; link < files.fabric->links().size(); ++link) cables.push_back(known.of(LinkId{link}));
+  return cables;
+}
+
+std::vector<std::string> link_names(const PlannerFiles& files) {
+  std::vector<std::string> names;
+  if (!files.fabric) return names;
+  const fabric::Cables cables(*files.fabric);
+  for (uint32_t number = 0; number < files.fabric->links().size(); ++number) {
+    const Link& link = files.fabric->links()[number];
+    names.push_back(files.fabric->node(link.from).name + "->" + files.fabric->node(link.to).name);
+    const uint32_t ordinal = cables[cables.of(LinkId{number})].ordinal;
+    if (ordinal > 0) names.back() += "#" + std::to_string(ordinal);
+  }
+  return names;
+}
+
+std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string& name) {
+  if (!files.fabric) throw Error(ErrorCode::invalid_usage, "no fabric is known; give the daemons --fabric");
+  const size_t arrow = name.find("->");
+  std::string pair = arrow == std::string::npos ? name : name.substr(0, arrow) + "-" + name.substr(arrow + 2);
+  const size_t hash = pair.rfind('#');
+  const std::string ordinal = hash == std::string::npos ? "" : pair.substr(hash + 1);
+  if (hash != std::string::npos) pair.resize(hash);
+  const fabric::Cables cables(*files.fabric);
+  const fabric::NodePairs pairs(*files.fabric);
+  std::set<uint32_t> found;
+  for (const LinkId link : pairs.links_between(pairs.at(pair))) {
+    const uint32_t cable = cables.of(link);
+    if (ordinal.empty() || ordinal == std::to_string(cables[cable].ordinal)) found.insert(cable);
+  }
+  if (found.empty()) throw Error(ErrorCode::not_found, "there is no cable " + in_quotes(name));
+  return {found.begin(), found.end()};
 }
 
 }  // namespace banyan::compose

@@ -26,6 +26,14 @@ struct PlannerFiles;
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
 // Bytes per second of each link of the fabric that they name; empty where they name none.
 std::vector<double> link_bandwidths(const PlannerFiles& files);
+// The cable of each of these links, by numbers as PlanSource has them; empty as above.
+std::vector<uint32_t> link_cables(const PlannerFiles& files);
+
+// By number, as people call them: "leaf0->spine1", the third of several "leaf0->spine1#2". Empty as above.
+std::vector<std::string> link_names(const PlannerFiles& files);
+// The cables between two nodes, by numbers as PlanSource has them: "leaf0-spine1", "leaf0->spine1", or one of several
+// "leaf0-spine1#2". Throws Error{not_found} with the nearest name, Error{invalid_usage} where no fabric is known.
+std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string& name);
 
 // None for one rank. Throws Error{mismatch} when a file is for another number of ranks, Error{not_found} for a host
 // that the fabric does not have (job_network.h).

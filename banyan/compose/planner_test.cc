@@ -51,6 +51,27 @@ TEST(Planner, AnswersEqualQuestionsWithTheSamePlan) {
             planner->plan(question).schedule->fabric().ranks()[2]);
 }
 
+TEST(Planner, SpreadsRingsOverAllWaysWhereTheyCanBeChosen) {
+  const std::string spines =
+      "a <-> swa 4GB/s; b <-> swb 4GB/s; swa <-> sws 1GB/s; sws <-> swb 1GB/s; "
+      "swa <-> swt 1GB/s; swt <-> swb 1GB/s";
+  const std::string routes = ::testing::TempDir() + "/banyan-spines-" + std::to_string(getpid());
+  write_file(routes, R"({"banyan": "routes/1", "routes": [
+      {"path": ["a", "swa", "sws", "swb", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]},
+      {"path": ["a", "swa", "swt", "swb", "b"], "addresses": ["10.1.0.1", "10.1.0.2"]}]})");
+  const run::FabricUpdate ring{.planner = "ring"};
+  auto chooses = make_planner({.fabric = spines, .routes = routes}, on_hosts({0, 1}))->revised(ring);
+  auto cannot = make_planner({.fabric = spines}, on_hosts({0, 1}))->revised(ring);
+  const run::PlanSource::Question question{.kind = CollectiveKind::all_reduce, .total = kLarge};
+  EXPECT_EQ(seconds_per_byte(*chooses->plan(question).schedule), Fraction(1, 2'000'000'000));
+  EXPECT_EQ(seconds_per_byte(*cannot->plan(question).schedule), Fraction(1, 1'000'000'000));
+  EXPECT_EQ(seconds_per_byte(*chooses->plan({.total = Bytes(1000)}).schedule), Fraction(1, 1'000'000'000))
+      << "too small to be divided";
+  EXPECT_TRUE(verify(*chooses->plan(question).schedule).valid);
+  EXPECT_EQ(chooses->plan(question).schedule, chooses->plan(question).schedule) << "it is kept";
+  std::filesystem::remove(routes);
+}
+
 TEST(Planner, RefusesAFabricOfAnotherSize) {
   try {
     make_planner({.fabric = "ring:5"}, on_hosts({0, 1, 2, 3}));
@@ -442,6 +463,51 @@ TEST(LinkBytes, OfAnAllreduceAreThoseOfItsPlan) {
     const auto another = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
     EXPECT_EQ(on_links(kLeafSpine, *another, call), links) << "of another communicator on the same hosts";
   }
+}
+
+TEST(Planner, FollowsThePlannerThatIsWantedWhereItHasAPlan) {
+  const auto planner = make_planner({.fabric = "full:6@1GB/s"}, on_hosts({0, 1, 2, 3, 4, 5}));
+  const auto name_of = [](run::PlanSource& source, CollectiveKind kind, Bytes total) {
+    return source.plan({.kind = kind, .total = total}).planner;
+  };
+  EXPECT_NE(name_of(*planner, CollectiveKind::all_gather, kLarge), "recursive-doubling");
+  const auto doubling = planner->revised({.generation = 1, .planner = "double-binary-tree"});
+  for (const Bytes total : {Bytes(8), kLarge}) {
+    const auto answer = doubling->plan({.kind = CollectiveKind::all_reduce, .total = total});
+    EXPECT_EQ(answer.planner, "double-binary-tree");
+    EXPECT_TRUE(verify(*answer.schedule).valid);
+  }
+  // Six ranks are no power of two.
+  const auto impossible = planner->revised({.generation = 2, .planner = "recursive-doubling"});
+  EXPECT_EQ(name_of(*impossible, CollectiveKind::all_gather, kLarge),
+            name_of(*planner, CollectiveKind::all_gather, kLarge));
+  const auto again = doubling->revised({.generation = 3, .planner = run::FabricUpdate::kBestPlanner});
+  EXPECT_EQ(name_of(*again, CollectiveKind::all_reduce, Bytes(8)),
+            name_of(*planner, CollectiveKind::all_reduce, Bytes(8)));
+  EXPECT_THROW(planner->revised({.generation = 4, .planner = "nobody"}), Error);
+}
+
+TEST(FabricUpdateText, BringsThePlannerAndThePlan) {
+  const run::FabricUpdate update{
+      .generation = 3, .lost_cables = {1, 7}, .bytes_per_second = {{2, 5}}, .plan = "a plan\n- ", .planner = "ring"};
+  for (const auto& each : {update, run::FabricUpdate{.generation = 4}, run::FabricUpdate{.planner = "best"}}) {
+    std::stringstream text;
+    text << each << " and more";
+    run::FabricUpdate read;
+    ASSERT_TRUE(text >> read);
+    EXPECT_EQ(read, each);
+    std::string rest;
+    text >> rest;
+    EXPECT_EQ(rest, "and");
+  }
+  std::stringstream bad("0 0 0 0 " + std::string(1000, 'x') + " 0 ");
+  run::FabricUpdate read;
+  EXPECT_FALSE(bad >> read);
+  run::FabricUpdate both{.planner = "ring"};
+  both.add({.planner = "best"});
+  both.add({.lost_cables = {1}});
+  EXPECT_EQ(both.planner, "best");
+  EXPECT_FALSE(run::FabricUpdate{.planner = "best"}.is_empty());
 }
 
 TEST(LinkBytes, OfCallsWithoutAPlanGoStraight) {

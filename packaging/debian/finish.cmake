@@ -22,7 +22,7 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   compress(${documents}/changelog.Debian)
   compress(${documents}/changelog)
 
-  file(GLOB pages ${share}/man/man1/*.1)
+  file(GLOB pages ${share}/man/man1/*.1 ${share}/man/man8/*.8)
   foreach(page ${pages})
     compress(${page})
   endforeach()

@@ -1,4 +1,4 @@
-// page/dist/report.html as it is compiled in: page_template.cc is written by embed.cmake at build time.
+// page/dist/report.html as it is compiled in: page_template.cc is written by cmake/embed_page.cmake at build time.
 #pragma once
 
 #include <string_view>

@@ -7,7 +7,8 @@ namespace banyan::run {
 namespace {
 
 // No update of a sane peer has more.
-constexpr size_t kMostEntries = 1 << 20, kMostPlanBytes = 64 << 20;
+constexpr size_t kMostEntries = 1 << 20, kMostPlanBytes = 64 << 20, kMostName = 64;
+constexpr const char* kNoName = "-";
 
 void write(std::ostream& stream, const std::set<uint32_t>& cables) {
   stream << cables.size();
@@ -40,10 +41,11 @@ void FabricUpdate::add(const FabricUpdate& later) {
   }
   for (const auto& [cable, bandwidth] : later.bytes_per_second) bytes_per_second[cable] = bandwidth;
   if (!later.plan.empty()) plan = later.plan;
+  if (!later.planner.empty()) planner = later.planner;
 }
 
-// generation, how many lost cables and these, how many mended ones and these, how many bandwidths and these, how many
-// bytes of plan and these.
+// generation, how many lost cables and these, how many mended ones and these, how many bandwidths and these, the
+// planner, how many bytes of plan and these.
 std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update) {
   stream << update.generation << ' ';
   write(stream, update.lost_cables);
@@ -51,6 +53,7 @@ std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update) {
   write(stream, update.mended_cables);
   stream << ' ' << update.bytes_per_second.size();
   for (const auto& [cable, bandwidth] : update.bytes_per_second) stream << ' ' << cable << ' ' << bandwidth;
+  stream << ' ' << (update.planner.empty() ? kNoName : update.planner);
   return stream << ' ' << update.plan.size() << ' ' << update.plan;
 }
 
@@ -64,6 +67,8 @@ std::istream& operator>>(std::istream& stream, FabricUpdate& update) {
     uint64_t bandwidth = 0;
     if (stream >> cable >> bandwidth) update.bytes_per_second[cable] = bandwidth;
   }
+  if (stream >> update.planner && update.planner.size() > kMostName) stream.setstate(std::ios::failbit);
+  if (update.planner == kNoName) update.planner.clear();
   const size_t bytes = read_count(stream, kMostPlanBytes);
   if (!stream) return stream;
   if (bytes == 0) return stream;

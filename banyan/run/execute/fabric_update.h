@@ -1,4 +1,4 @@
-// FabricUpdate: how the network differs from what plans were made for at first, and which plan an operator wants.
+// FabricUpdate: how the network differs from what plans were made for at first, and which plans an operator wants.
 //
 // An update is the whole difference and not a step: whoever has adopted generation 7 needs no earlier one.
 #pragma once
@@ -19,12 +19,15 @@ struct FabricUpdate {
   std::set<uint32_t> mended_cables = {};               // of a wish: were lost, and carry again
   std::map<uint32_t, uint64_t> bytes_per_second = {};  // of cables whose bandwidth has changed, each way
   std::string plan = {};                               // for its collective: a schedule, as schedule_file.h reads it
+  // By its name, as the PlanSource knows it: makes all other plans that it can. Empty: nothing is said about it.
+  std::string planner = {};
+  static constexpr const char* kBestPlanner = "best";  // in its place: that which is quickest for each size
 
   // Whether it changes anything.
   bool is_empty() const {
-    return lost_cables.empty() && mended_cables.empty() && bytes_per_second.empty() && plan.empty();
+    return lost_cables.empty() && mended_cables.empty() && bytes_per_second.empty() && plan.empty() && planner.empty();
   }
-  // Adds what `later` says. Its bandwidths and its plan count where both have some; a cable is as it says.
+  // Adds what `later` says. Its bandwidths, its plan and its planner count where both have some; a cable is as it says.
   void add(const FabricUpdate& later);
   auto operator<=>(const FabricUpdate&) const = default;
 };

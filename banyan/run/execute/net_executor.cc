@@ -145,7 +145,7 @@ bool NetExecutor::can_begin(const Flight& flight) {
 void NetExecutor::begin(Flight& flight) {
   const Call& call = flight.call;
   std::shared_ptr<const RankPlan> plan = plans_->plan(call);
-  if (options_.begins) options_.begins(flight.number, call, *plans_->source());
+  if (options_.begins) options_.begins(flight.number, call, plans_->source());
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
   flight.ticket = engine_.start({.plan = std::move(plan),
@@ -158,8 +158,12 @@ void NetExecutor::begin(Flight& flight) {
 
 bool NetExecutor::advance() {
   if (flights_.empty()) return true;
-  while (is_revising() || !flights_.front().ticket || !engine_.is_done(*flights_.front().ticket)) {
+  const auto is_over = [this] {
+    return !is_revising() && flights_.front().ticket && engine_.is_done(*flights_.front().ticket);
+  };
+  while (!is_over()) {
     if (!move()) return false;
+    if (options_.step_bytes != Engine::kNoBudget && !is_over()) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
   // may have to wait for receives that the caller has still to post.
@@ -201,7 +205,7 @@ bool NetExecutor::move() {
   const bool moved =
       streams_.advance() || have_begun;  // who waits for messages may not come to this call before it has them
   try {
-    return engine_.progress() || moved;
+    return engine_.progress(options_.step_bytes) || moved;
   } catch (const MismatchError& error) {
     throw Error(ErrorCode::mismatch,
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
@@ -481,6 +485,7 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
                                      [&](const Flight& each) { return each.number == suspended.sequence; });
     CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not in flight";
     std::shared_ptr<const RankPlan> plan = plans_->plan(flight->call);
+    if (options_.begins) options_.begins(flight->number, flight->call, plans_->source());
     engine_.restart(suspended.ticket, std::move(plan));
   }
   suspended_.clear();

@@ -41,8 +41,11 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::function<bool(uint32_t rank)> is_gone = {};  // dead, or has left; empty: nobody is
     // Of who shares the links among several. Sequences are the numbers of calls, from 1 in the order of their starts.
     std::shared_ptr<SliceGate> gate = {};
-    // Told of each call, by its number as above, when it begins to follow a plan of this source.
-    std::function<void(uint64_t number, const Call& call, PlanSource& source)> begins = {};
+    // Told of each call, by its number as above, when it begins to follow a plan of this source; again when it is
+    // repeated by another one.
+    std::function<void(uint64_t number, const Call& call, const std::shared_ptr<PlanSource>& source)> begins = {};
+    // Most bytes that one advance() moves, for who serves several executors by turns.
+    size_t step_bytes = Engine::kNoBudget;
     Background background = {};  // for plans; empty: they are made on this executor's thread
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;

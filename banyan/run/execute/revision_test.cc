@@ -171,15 +171,16 @@ TEST(Revisions, AnswerTheLatestGenerationAndForgetEarlierOnes) {
 
 TEST(Revisions, IgnoreWhatTheyCannotRead) {
   Revisions revisions(2);
-  for (const char* text : {"revise ", "revise report", "revise report 1", "revise report 1 5 0 0 0 0 0 0 0 0 0 0 0 0 0",
-                           "revise report 1 0 0 99999999999", "revise report x y z",
-                           "revise report 1 0 3 0 1 1 0 5 18446744073709551615 1", "revise report 1 0 0 0 0",
-                           "revise vote", "revise vote 1", "revise vote 1 2 no", "revise else 1 0"}) {
+  for (const char* text :
+       {"revise ", "revise report", "revise report 1", "revise report 1 5 0 0 0 0 0 0 0 - 0 0 0 0 0 - 0",
+        "revise report 1 0 0 99999999999", "revise report x y z",
+        "revise report 1 0 3 0 1 1 0 5 18446744073709551615 1", "revise report 1 0 0 0 0", "revise vote",
+        "revise vote 1", "revise vote 1 2 no", "revise else 1 0"}) {
     revisions.heard(text);
     EXPECT_EQ(revisions.called_to(0), std::nullopt) << text;
     EXPECT_EQ(revisions.count(), 0u) << text;
   }
-  revisions.heard("revise report 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0");
+  revisions.heard("revise report 1 0 0 0 0 0 0 0 0 - 0 0 0 0 0 - 0");
   EXPECT_EQ(revisions.called_to(0), 1u);
 }
 

@@ -20,6 +20,7 @@ class Listener {
 
   uint16_t port() const { return port_; }
   int fd() const { return socket_.get(); }
+  FileDescriptor take() && { return std::move(socket_); }
 
  private:
   Listener(FileDescriptor socket, uint16_t port) : socket_(std::move(socket)), port_(port) {}

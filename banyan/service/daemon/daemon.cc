@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -22,11 +23,15 @@
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/door.h"
+#include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/operator_desk.h"
 #include "banyan/service/daemon/peer_cards.h"
+#include "banyan/service/daemon/route_desk.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
@@ -53,6 +58,12 @@ uint64_t new_incarnation() {
   return incarnation;
 }
 
+// For people: as BANYAN_HOST_ID says, by which several daemons of one machine differ.
+std::string name_of_host() {
+  const char* const name = std::getenv("BANYAN_HOST_ID");
+  return name == nullptr || *name == '\0' ? run::host_name() : name;
+}
+
 SessionMaker maker_for(const Daemon::Options& options) {
   SessionMaker maker{.files = compose::read_files(options.planner), .is_oversubscribed = options.is_oversubscribed};
   std::vector<double> capacities = compose::link_bandwidths(*maker.files);
@@ -65,23 +76,31 @@ SessionMaker maker_for(const Daemon::Options& options) {
 
 class Daemon::Impl {
  public:
-  explicit Impl(Options options);
+  Impl(Options options, HandedSockets sockets);
   ~Impl();
 
   void run();
   void stop() { reactor_.stop(); }
-  void reload_rules() {
-    reactor_.mailbox()->post([this] { apply_rules(); });
+  void reload_rules(Reloaded done) {
+    reactor_.mailbox()->post([this, done = std::move(done)] {
+      const std::string refusal = apply_rules();
+      if (done) done(refusal);
+    });
+  }
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
   }
 
  private:
   struct ClientSession {
     OpenSessions::Key key;
-    Subject subject;  // as rules know it
+    Subject subject;     // as rules know it
+    std::string tenant;  // to which its share belongs
   };
   struct Client {
     std::unique_ptr<ClientConnection> connection;
     std::shared_ptr<WorkerClient> memory;        // shared with the worker; null before its hello
+    RankView view;                               // who it is, for operators
     std::map<uint32_t, ClientSession> sessions;  // by number
   };
 
@@ -99,12 +118,21 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const std::string& host, const std::string& message);
-  void apply_rules();
+  void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
+    task();
+  }
+  std::string apply_rules();
+  void tell_terms();
+  void open_to_operators(const std::string& node, HandedSockets& sockets);
+  HostView describe(const std::string& node);
+  std::vector<KnownSession> known_sessions() const;
+  std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
   std::vector<HostCard> cards_of(const OpenSession& open);
   static std::string tenant_of(const Client& client, const OpenSession& open);
-  Grant granted(const OpenSession& wish, const Subject& subject) const;
+  Grant granted(const OpenSession& wish, const Subject& subject, const std::string& tenant);
   void open_on_worker(uint64_t number, SessionOpening& opening, WorkerClient& memory);
   // From the worker's thread.
   void say_later(uint64_t number, DaemonMessage message);
@@ -116,36 +144,50 @@ class Daemon::Impl {
   run::OutgoingConnects connects_;
   OpenSessions sessions_;
   RuleBook rules_;
+  EventLog events_;
+  std::map<std::string, uint64_t> refused_;  // by reason
+  bool is_draining_ = false;
   const std::unique_ptr<HostDirectory> directory_;
   PeerCards peer_cards_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
+  std::optional<RouteDesk> routes_;     // the same
+  const bool is_door_handed_;
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1;
+  std::optional<HostOperations> operations_;
+  std::optional<OperatorDesk> operators_;
+  std::optional<HttpServer> http_;
+  const run::Reactor::TimePoint began_;
   Worker worker_;  // the last, so that it ends first
 };
 
-Daemon::Impl::Impl(Options options)
+Daemon::Impl::Impl(Options options, HandedSockets sockets)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
       connects_(reactor_, options_.secret, kHandshakeTime),
       rules_(options_.rules),
+      events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
       peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
-      door_(listen_at(options_.socket, options_.is_for_all_users)),
+      is_door_handed_(sockets.tenants.is_open()),
+      door_(is_door_handed_ ? std::move(sockets.tenants)
+                            : listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users)),
+      began_(reactor_.now()),
       worker_(options_.is_oversubscribed) {
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {
     addresses = options_.secret.is_empty() ? std::vector<std::string>{"127.0.0.1"} : run::outward_addresses();
   }
-  run::Listener listener =
-      run::Listener::on(addresses.size() == 1 ? addresses.front() : run::any_address_like(addresses));
+  // Connections along routes come to the addresses of these.
+  const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
+  run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
   const HostCard own{.host = host_,
                      .incarnation = new_incarnation(),
-                     .name = run::host_name(),
+                     .name = name_of_host(),
                      .node = options_.node.empty() ? run::host_name() : options_.node,
                      .addresses = std::move(addresses),
                      .port = listener.port()};
@@ -154,20 +196,30 @@ Daemon::Impl::Impl(Options options)
       reactor_, connects_, *directory_, own,
       Mesh::Events{.received = [this](const std::string& host, const std::string& message) { hear(host, message); },
                    .lost =
-                       [](const std::string& host, const std::string& why) {
-                         BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
+                       [this](const std::string& host, const std::string& why) {
+                         events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
-    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities});
+    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
+                     [this](const Activity& activity) { routes_->note(activity); });
+    routes_.emplace(RouteDesk::Parts{
+        .reactor = reactor_,
+        .worker = worker_,
+        .links = {.bandwidths = compose::link_bandwidths(*maker_.files), .cables = compose::link_cables(*maker_.files)},
+        .capacities = *maker_.capacities,
+        .tell = [this](const std::string& host, const SessionView& view) { mesh_->send(host, encode(view)); },
+        .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   reactor_.watch(door_.get(), EPOLLIN, [this](uint32_t) { welcome(); });
+  open_to_operators(own.node, sockets);
 }
 
 Daemon::Impl::~Impl() {
-  unlink(options_.socket.c_str());
+  if (!is_door_handed_) unlink(options_.socket.c_str());
+  if (!options_.operators.empty()) unlink(options_.operators.c_str());
   reactor_.forget(door_.get());
 }
 
@@ -191,6 +243,12 @@ void Daemon::Impl::hear(const std::string& host, const std::string& message) {
       sessions_.hear(*text);
     } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
       sessions_.set_rate(*rate);
+    } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
+      operators_->hear(host, *question);
+    } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
+      operators_->hear(host, *answer);
+    } else if (const auto* const view = std::get_if<SessionView>(&said)) {
+      if (routes_) routes_->hear(*view);
     } else if (steward_) {
       steward_->hear(std::get<Activity>(said));
     }
@@ -231,7 +289,7 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   auto node = clients_.extract(number);
   if (node.empty()) return;
   Client& client = node.mapped();
-  BANYAN_LOG(info) << "process " << client.connection->identity().process << " has detached: " << why;
+  events_.note("process " + std::to_string(client.connection->identity().process) + " has detached: " + why);
   // Who calls this may be the connection.
   reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client.connection))] {});
   if (!client.memory) return;
@@ -273,7 +331,12 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::F
     worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
   }
   const ClientIdentity& who = client.connection->identity();
-  BANYAN_LOG(info) << "process " << who.process << " of user " << who.user << " has attached: " << hello.program;
+  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
+               " has attached: " + hello.program);
+  client.view = {.host = name_of_host(),
+                 .process = static_cast<uint32_t>(who.process),
+                 .user = static_cast<uint32_t>(who.user),
+                 .program = hello.program};
   // A client of another version reads which one this is.
   client.connection->say(Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
                          client.memory ? client.memory->event_fd() : -1);
@@ -326,18 +389,27 @@ std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& ope
   return open.tenant.empty() ? user : user + "/" + open.tenant;
 }
 
-void Daemon::Impl::apply_rules() {
+// Returns why the old ones stay, or nothing.
+std::string Daemon::Impl::apply_rules() {
   try {
     rules_.reload();
   } catch (const Error& error) {
-    BANYAN_LOG(warning) << "the rules stay as they are, since the new ones cannot be used: " << error.what();
-    return;
+    events_.note(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
+    return error.what();
   }
+  events_.note("rules of version " + std::to_string(rules_.rules().version()) + " are in force");
+  tell_terms();
+  return {};
+}
+
+// Sessions that are open get what the rules grant now.
+void Daemon::Impl::tell_terms() {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
-      worker_.post([number = number, memory = client.memory, grant = rules_.rules().grant(session.subject)] {
+      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant),
+                    calls = rules_.grants_of_calls(session.subject, session.tenant)] {
         Session* const found = memory->find(number);
-        if (found != nullptr) found->set_terms(grant.weight, grant.share_class, cap_of(grant));
+        if (found != nullptr) found->set_terms(grant, calls);
       });
     }
   }
@@ -364,7 +436,8 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
     Subject subject = subject_of(client.connection->identity(), open.tenant);
     subject.communicator = open.name;
     for (const HostCard& card : cards) subject.hosts.push_back(card.name);
-    const Grant grant = granted(open, subject);
+    const std::string tenant = tenant_of(client, open);
+    const Grant grant = granted(open, subject, tenant);
     const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open, cards),
                                                       [this] { return acceptor_->has_strangers(); });
     peer_cards_.follow(*lanes, open, cards);
@@ -382,7 +455,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
                           const std::string& text) { on_session([text](Session& session) { session.hear(text); }); },
               .set_rate =
                   [on_session](uint64_t rate) { on_session([rate](Session& session) { session.set_rate(rate); }); }});
-    client.sessions.emplace(open.session, ClientSession{.key = key, .subject = std::move(subject)});
+    client.sessions.emplace(open.session, ClientSession{.key = key, .subject = std::move(subject), .tenant = tenant});
     std::vector<uint32_t> ranks(open.members.size());
     std::iota(ranks.begin(), ranks.end(), 0u);
     auto connector = std::make_unique<run::LaneConnector>(
@@ -392,22 +465,29 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
                              .own = open.rank,
                              .at_most = std::chrono::milliseconds(std::min(open.timeout, open.join_timeout))});
     // Shared, since a task can be copied.
-    const auto opening = std::make_shared<SessionOpening>(SessionOpening{.wish = open,
-                                                                         .tenant = tenant_of(client, open),
-                                                                         .grant = grant,
-                                                                         .cards = std::move(cards),
-                                                                         .lanes = lanes,
-                                                                         .connector = std::move(connector)});
+    const auto opening =
+        std::make_shared<SessionOpening>(SessionOpening{.wish = open,
+                                                        .tenant = tenant,
+                                                        .client = client.view,
+                                                        .grant = grant,
+                                                        .calls = rules_.grants_of_calls(subject, tenant),
+                                                        .cards = std::move(cards),
+                                                        .lanes = lanes,
+                                                        .connector = std::move(connector)});
     worker_.post([this, number, opening, memory = client.memory] { open_on_worker(number, *opening, *memory); });
     sessions_.hand_over(key);
   } catch (const Error& error) {
+    ++refused_["session"];
     client.connection->say(Refused{.wish = open.wish, .error = error});
   }
 }
 
-// Throws Error{invalid_usage} when the rules deny it.
-Grant Daemon::Impl::granted(const OpenSession& wish, const Subject& subject) const {
-  Grant grant = rules_.rules().grant(subject);
+// Throws Error{invalid_usage} when the rules or the operator deny it.
+Grant Daemon::Impl::granted(const OpenSession& wish, const Subject& subject, const std::string& tenant) {
+  if (is_draining_) {
+    throw Error(ErrorCode::invalid_usage, "the operator drains this host; no communicators are opened here");
+  }
+  Grant grant = rules_.grant(subject, tenant);
   if (grant.logs) {
     BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << subject.user << " opens " << in_quotes(wish.name)
                      << ", rank " << wish.rank << " of " << wish.members.size();
@@ -424,15 +504,19 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
   hooks.report = [this](const Activity& activity) {
     reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
   };
-  hooks.failed = [this, number, session = wish.session](const Error& error) {
+  hooks.failed = [this, number, session = wish.session,
+                  who = "rank " + std::to_string(wish.rank) + " of " + in_quotes(wish.name)](const Error& error) {
     say_later(number, SessionFailed{.session = session, .error = error});
+    reactor_.mailbox()->post([this, who, why = std::string(error.what())] { events_.note(who + " failed: " + why); });
   };
   try {
     memory.add(wish.session, maker_.make(opening, memory.regions(), std::move(hooks)));
     say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
   } catch (const Error& error) {
     say_later(number, Refused{.wish = wish.wish, .error = error});
-    reactor_.mailbox()->post([this, number, session = wish.session] {
+    // Its end is a message to the lanes, which therefore last until the next one.
+    opening.connector.reset();
+    reactor_.mailbox()->post([this, number, session = wish.session, lanes = std::move(opening.lanes)] {
       const auto client = clients_.find(number);
       if (client == clients_.end()) return;
       const auto node = client->second.sessions.extract(session);
@@ -441,12 +525,91 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
   }
 }
 
+// ---- Operators ----
+
+void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& sockets) {
+  operations_.emplace(
+      HostOperations::Parts{
+          .reactor = reactor_,
+          .worker = worker_,
+          .rules = rules_,
+          .events = events_,
+          .files = maker_.files,
+          .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>(),
+          .carried = maker_.carried,
+      },
+      HostOperations::Host{.sessions = [this] { return known_sessions(); },
+                           .describe = [this, node] { return describe(node); },
+                           .drain = [this](bool drains) { is_draining_ = drains; },
+                           .rules_changed = [this] { tell_terms(); }});
+  operators_.emplace(OperatorDesk::Parts{
+      .reactor = reactor_, .directory = *directory_, .mesh = *mesh_, .operations = *operations_, .own = host_});
+  if (!options_.operators.empty()) sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
+  if (!options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
+  http_.emplace(reactor_);
+  if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
+  if (sockets.http.is_open()) http_->serve(std::move(sockets.http), operators_->handler(false));
+}
+
+HostView Daemon::Impl::describe(const std::string& node) {
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  HostView view{.at = seconds(std::chrono::system_clock::now().time_since_epoch()),
+                .host = host_,
+                .name = name_of_host(),
+                .node = maker_.capacities ? node : "",
+                .version = BANYAN_VERSION,
+                .up_seconds = seconds(reactor_.now() - began_),
+                .is_draining = is_draining_,
+                .rules_version = rules_.rules().version(),
+                .clients = static_cast<uint32_t>(clients_.size()),
+                .core_seconds = seconds(worker_.core_time()),
+                .refused = refused_,
+                .replans = operations_->replans(),
+                .events_dropped = events_.dropped(),
+                .events = events_.last()};
+  if (steward_) {
+    const std::optional<HostCard> card = directory_->find(steward_->steward_host());
+    if (card) view.steward = card->name;
+  }
+  return view;
+}
+
+std::vector<KnownSession> Daemon::Impl::known_sessions() const {
+  std::vector<KnownSession> known;
+  for (const auto& [client_number, client] : clients_) {
+    for (const auto& [number, session] : client.sessions) {
+      known.push_back({.number = number,
+                       .memory = client.memory,
+                       .rank = session.key.second,
+                       .id = OpenSessions::public_id(session.key.first),
+                       .name = session.subject.communicator,
+                       .subject = session.subject,
+                       .tenant = session.tenant});
+    }
+  }
+  return known;
+}
+
+std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& communicator) const {
+  for (const auto& [client_number, client] : clients_) {
+    for (const auto& [number, session] : client.sessions) {
+      if (session.key == OpenSessions::Key(communicator, 0)) {
+        return RouteDesk::Place{.memory = client.memory, .number = number};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // ---- The interface ----
 
-Daemon::Daemon(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Daemon::Daemon(Options options, HandedSockets sockets)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets))) {}
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
-void Daemon::reload_rules() { impl_->reload_rules(); }
+void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
+void Daemon::every(std::chrono::microseconds pause, std::function<void()> task) { impl_->every(pause, task); }
 
 }  // namespace banyan::service

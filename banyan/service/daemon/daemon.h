@@ -8,23 +8,31 @@
 // carries out calls. What a client does wrong costs it its session or its connection, and nobody else anything.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "banyan/compose/planner.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/service/daemon/handed_sockets.h"
 
 namespace banyan::service {
 
 class Daemon {
  public:
   struct Options {
-    std::string socket;      // path of the unix socket at which tenants attach
+    // Path of the unix socket at which tenants attach; not used where that socket is handed over.
+    std::string socket;
     std::string world = {};  // where the daemons of all hosts meet (host_directory.h); empty: this host is alone
     std::string host = {};   // what it is called there; empty: own_host_id()
     std::string node = {};   // the rank of the planner's fabric that this host is; empty: its host name
     // Where other daemons reach this one; empty: the loopback without a secret, else all addresses of this host.
     std::string address = {};
+    // Path of the unix socket at which operators ask (operator_desk.h); empty: that which is handed over, or none.
+    std::string operators = {};
+    // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
+    std::string http = {};
     std::string rules = {};   // a file (share/rules.h); empty: everything is granted
     run::Secret secret = {};  // of the daemons; tenants never see it
     // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.
@@ -36,7 +44,7 @@ class Daemon {
   };
   // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
   // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.
-  explicit Daemon(Options options);
+  explicit Daemon(Options options, HandedSockets sockets = {});
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -45,8 +53,12 @@ class Daemon {
   // Any thread, and signal handlers' threads.
   void stop();
   // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What
-  // is wrong with them is said in the log, and the old ones stay. Any thread.
-  void reload_rules();
+  // is wrong with them is said in the log, and the old ones stay. `done`, on the thread of run(): with why they stay,
+  // or with nothing. Any thread.
+  using Reloaded = std::function<void(const std::string& refusal)>;
+  void reload_rules(Reloaded done = {});
+  // Has `task` done on the thread of run(), at once and after every `pause`. Before run().
+  void every(std::chrono::microseconds pause, std::function<void()> task);
 
  private:
   class Impl;

@@ -4,18 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <thread>
 
-#include "banyan/base/check.h"
-#include "banyan/run/communicator/communicator.h"
-#include "banyan/run/system/processes.h"
-#include "banyan/service/client/service_executors.h"
+#include "banyan/service/daemon/test_services.h"
 
 namespace banyan::service {
 namespace {
@@ -26,117 +21,6 @@ using run::OperationKind;
 using std::chrono::seconds;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-class Services : public ::testing::Test {
- protected:
-  Services() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~Services() override { std::filesystem::remove_all(folder_); }
-
-  // `body` on each rank, rank r on host r % hosts, each host with a daemon.
-  std::vector<std::string> run_ranks(uint32_t ranks, uint32_t hosts,
-                                     const std::function<std::string(Communicator&, run::RegionPool&)>& body) {
-    const std::string meeting = "file://" + folder_ + "/meeting";
-    std::vector<std::string> reports = run::run_processes(hosts + ranks, seconds(100), [&](uint32_t number) {
-      const bool is_daemon = number < hosts;
-      const uint32_t rank = number - hosts;
-      const uint32_t host = is_daemon ? number : rank % hosts;
-      setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
-      const std::string socket = folder_ + "/daemon" + std::to_string(host);
-      if (is_daemon) return be_daemon(host, socket, ranks);
-      wait_until([&] { return std::filesystem::exists(socket + ".up"); });
-      const uint32_t job = rank / ranks_per_job_;
-      const std::string tenant = tenants_.empty() ? "" : tenants_.at(job);
-      std::string report = be_rank("unix:" + socket, tenant,
-                                   {.url = meeting + std::to_string(job),
-                                    .rank = rank % ranks_per_job_,
-                                    .size = std::min(ranks, ranks_per_job_),
-                                    .name = {}},
-                                   body);
-      std::ofstream(folder_ + "/over" + std::to_string(rank));
-      return report;
-    });
-    reports.erase(reports.begin(), reports.begin() + hosts);
-    return reports;
-  }
-
-  void use_rules(const std::string& rules) {
-    std::ofstream(folder_ + "/rules.json") << rules;
-    daemons_.rules = folder_ + "/rules.json";
-  }
-
-  std::string folder_;
-  Daemon::Options daemons_ = {.socket = "", .is_oversubscribed = true};  // but for what is each one's own
-  uint32_t ranks_per_job_ = UINT32_MAX;
-  std::vector<std::string> tenants_;  // by job
-
- private:
-  template <typename Condition>
-  static void wait_until(const Condition& condition) {
-    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-
-  std::string be_daemon(uint32_t host, const std::string& socket, uint32_t ranks) const {
-    Daemon::Options options = daemons_;
-    options.socket = socket;
-    options.world = "file://" + folder_ + "/world";
-    options.node = "h" + std::to_string(host);
-    Daemon daemon(std::move(options));
-    std::thread thread([&] { daemon.run(); });
-    std::ofstream(socket + ".up");
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-      wait_until([&] { return std::filesystem::exists(folder_ + "/over" + std::to_string(rank)); });
-    }
-    daemon.stop();
-    thread.join();
-    return "over";
-  }
-
-  static std::string be_rank(const std::string& url, const std::string& tenant,
-                             const run::JoinedProcesses::Invitation& invitation,
-                             const std::function<std::string(Communicator&, run::RegionPool&)>& body) {
-    run::RegionPool pool;
-    const auto link = std::make_shared<ServiceLink>(url, pool, run::Deadline::after(seconds(30)));
-    Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
-    options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own, tenant);
-    };
-    Communicator comm = Communicator::join(pool, invitation, std::move(options));
-    std::string report = body(comm, pool);
-    if (!comm.error()) comm.finalize();
-    return report;
-  }
-};
-
-int64_t value_of(uint32_t rank, size_t position) { return int64_t{rank} * 1'000'003 + static_cast<int64_t>(position); }
-
-std::vector<int64_t> values_of(uint32_t rank, size_t count) {
-  std::vector<int64_t> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
-  return values;
-}
-
-template <typename T>
-Call call_of(OperationKind kind, std::span<const T> send, std::span<T> recv, uint64_t count) {
-  return {.kind = kind,
-          .type = Communicator::data_type_of<T>(),
-          .send = reinterpret_cast<const std::byte*>(send.data()),
-          .recv = reinterpret_cast<std::byte*>(recv.data()),
-          .count = count};
-}
-
-std::string check_sum(Communicator& comm, std::span<const int64_t> input, std::span<int64_t> output) {
-  comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size()));
-  for (size_t i = 0; i < input.size(); ++i) {
-    int64_t sum = 0;
-    for (uint32_t rank = 0; rank < comm.size(); ++rank) sum += value_of(rank, i);
-    if (output[i] != sum) return "element " + std::to_string(i) + " of " + std::to_string(input.size()) + " is wrong";
-  }
-  return "right";
-}
 
 TEST_F(Services, SumWhatRanksOfTwoHostsGive) {
   const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
@@ -238,6 +122,19 @@ TEST_F(Services, ShareALinkByTheWeightsOfTenants) {
   EXPECT_GE(more + less, 0.6 * 1e7 * 3 / (32'768 * 8));
 }
 
+// Rings alone take the first of equal ways, both of these the same one.
+TEST_F(Services, HaveTenantsThatMeetOnOneOfTwoWaysPlanAroundEachOther) {
+  daemons_.planner.fabric =
+      "h0 <-> swa 160Mb/s; h1 <-> swb 160Mb/s; swa <-> sws 80Mb/s; sws <-> swb 80Mb/s; swa <-> swt 80Mb/s; "
+      "swt <-> swb 80Mb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
+  tenants_ = {"t0", "t1"};
+  ranks_per_job_ = 2;
+  const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) { return count_sums(comm); });
+  const int sums = std::stoi(reports[0]) + std::stoi(reports[2]);
+  EXPECT_GE(sums, 1.3 * 0.94 * 1e7 * 3 / (32'768 * 8)) << "one way alone has room for 107";
+}
+
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
@@ -252,6 +149,91 @@ TEST_F(Services, RefuseWhatTheRulesDeny) {
                                          "then": {"deny": "we move house"}}]})");
   const auto open = [&] { run_ranks(2, 2, [](Communicator&, run::RegionPool&) -> std::string { return "opened"; }); };
   EXPECT_THAT(error_of(open), HasSubstr("deny this communicator: we move house (rule 'closed')"));
+}
+
+TEST_F(Services, EndACommunicatorWithTheWordsOfTheRuleThatDeniesACall) {
+  use_rules(R"({"version": 1, "rules": [{"name": "no floods", "match": {"kind": "allreduce", "bytes": "64KiB.."},
+                                         "then": {"deny": "use smaller pieces"}}]})");
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    for (const size_t count : {1, 8191}) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    std::vector<int64_t> all(2 * 8192);  // of another kind, and larger
+    const std::vector<int64_t> own = values_of(comm.rank(), 8192);
+    comm.run(call_of<int64_t>(OperationKind::all_gather, own, all, own.size()));
+    if (all.back() != value_of(1, 8191)) return "wrong";
+    return error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, own, all, own.size())); });
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("deny this call (allreduce of 64 KiB): use smaller pieces (rule 'no floods')")));
+}
+
+TEST_F(Services, HoldLargeCallsToTheirCapAndNoOthers) {
+  daemons_.planner.fabric = "h0 <-> h1 8Gb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "slow", "match": {"bytes": "128KiB.."}, "then": {"cap": "5MB/s"}}]})");
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    const auto seconds_of = [&](size_t count, int sums) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < sums; ++i) CHECK(check_sum(comm, input, output) == "right");
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    // 5 MB each: what is small is not held back.
+    return std::to_string(seconds_of(32'768, 20)) + " " + std::to_string(seconds_of(8192, 80));
+  });
+  for (const std::string& report : reports) {
+    const double large = std::stod(report), small = std::stod(report.substr(report.find(' ')));
+    EXPECT_GE(large, 0.95);
+    EXPECT_LE(large, 2);
+    EXPECT_LE(small, 0.5 * large);
+  }
+}
+
+TEST_F(Services, GoOverToThePlansThatARuleNames) {
+  daemons_.planner.fabric = "h0 <-> h1 8Gb/s; h1 <-> h2 8Gb/s; h2 <-> h0 8Gb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
+  const auto reports = run_ranks(3, 3, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input = values_of(comm.rank(), 10'000), output(input.size());
+    const auto end = std::chrono::steady_clock::now() + seconds(20);
+    for (bool is_over = false; !is_over;) {
+      if (std::chrono::steady_clock::now() > end) return "no other plans";
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+      const HostView view = host_view_from(ask(comm.rank(), "GET", "/v1/host").body);
+      const int64_t own = view.communicators.at(0).ranks.at(0).generation >= 1 ? 1 : 0;
+      int64_t all = 0;  // have gone over
+      comm.run(call_of<int64_t>(OperationKind::all_reduce, std::span(&own, 1), std::span(&all, 1), 1));
+      is_over = all == comm.size();
+    }
+    return "right";
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+// One operator, by the daemon of host 1: it gives the rules to all.
+TEST_F(Services, TakeOtherRulesFromAnOperatorWhileTheyRun) {
+  const std::string body = R"("text": "{\"version\": 5, \"rules\": [{\"name\": \"no more\", )"
+                           R"(\"match\": {\"kind\": \"allreduce\"}, \"then\": {\"deny\": \"it is late\"}}]}")";
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input = values_of(comm.rank(), 10), output(input.size());
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    std::string said = "only looked at";
+    if (comm.rank() == 1) {
+      said = ask(1, "POST", "/v1/rules", "{" + body + R"(, "check": true})").body;
+      if (ask(0, "GET", "/v1/rules").body.find("\"version\":0") == std::string::npos) return "a check changed them";
+    }
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    if (comm.rank() == 1) ask(1, "POST", "/v1/rules", "{" + body + "}");
+    comm.run(Call{.kind = OperationKind::barrier});
+    return said + "; " +
+           error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size())); });
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("it is late (rule 'no more')")));
+  // By each of both daemons.
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host0","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host1","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("calls":{"kind":"allreduce","least":0})"));
 }
 
 TEST_F(Services, LetOtherUsersInOnlyWhereTheyAreMeantTo) {

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/listener.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
@@ -28,14 +30,15 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
-run::FileDescriptor new_socket() {
-  run::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+run::FileDescriptor new_socket(DoorKind kind) {
+  const int type = kind == DoorKind::tenants ? SOCK_SEQPACKET : SOCK_STREAM;
+  run::FileDescriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) throw run::system_error("cannot make a socket");
   return socket;
 }
 
-void expect_nobody_listens(const std::string& path, const sockaddr_un& address) {
-  const run::FileDescriptor probe = new_socket();
+void expect_nobody_listens(const std::string& path, DoorKind kind, const sockaddr_un& address) {
+  const run::FileDescriptor probe = new_socket(kind);
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN) {
     throw Error(ErrorCode::invalid_usage, "a daemon listens at " + path + " already");
   }
@@ -43,14 +46,14 @@ void expect_nobody_listens(const std::string& path, const sockaddr_un& address) 
 
 }  // namespace
 
-run::FileDescriptor listen_at(const std::string& path, bool is_for_all_users) {
+run::FileDescriptor listen_at(const std::string& path, DoorKind kind, bool is_for_all_users) {
   const sockaddr_un address = address_of(path);
-  expect_nobody_listens(path, address);
+  expect_nobody_listens(path, kind, address);
   // Who finds the socket finds somebody who listens.
   const std::string coming = path + "~";
   const sockaddr_un first = address_of(coming);
   unlink(coming.c_str());
-  run::FileDescriptor socket = new_socket();
+  run::FileDescriptor socket = new_socket(kind);
   const mode_t mode = is_for_all_users ? 0666 : 0600;
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&first), sizeof first) != 0 ||
       chmod(coming.c_str(), mode) != 0 || listen(socket.get(), kWaitingClients) != 0 ||
@@ -58,6 +61,20 @@ run::FileDescriptor listen_at(const std::string& path, bool is_for_all_users) {
     throw run::system_error("cannot listen at " + path);
   }
   return socket;
+}
+
+run::FileDescriptor listen_on(const std::string& endpoint) {
+  const size_t colon = endpoint.rfind(':');
+  uint16_t port = 0;
+  const char* const end = endpoint.data() + endpoint.size();
+  const char* const digits = colon == std::string::npos ? end : endpoint.data() + colon + 1;
+  const auto [behind, trouble] = std::from_chars(digits, end, port);
+  if (trouble != std::errc() || behind != end) {
+    throw Error(ErrorCode::invalid_input, in_quotes(endpoint) + " is no address and port such as 127.0.0.1:9420");
+  }
+  std::string address = endpoint.substr(0, colon);
+  if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
+  return run::Listener::on(address, port).take();
 }
 
 }  // namespace banyan::service

@@ -1,15 +1,20 @@
-// The door of a daemon: the unix socket at which tenants attach.
+// The doors of a daemon: the unix sockets at which tenants attach, and operators ask.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::service {
 
-// Listens there by SOCK_SEQPACKET, without blocking. `is_for_all_users`: of this host; else for this user and root. A
-// socket that is left from a daemon that has ended is replaced; one at which somebody listens is
+// SOCK_SEQPACKET for tenants, SOCK_STREAM for operators.
+enum class DoorKind : uint8_t { tenants, operators };
+// Listens there, without blocking. `is_for_all_users`: of this host; else for this user and root. A socket that is left from a daemon that has ended is replaced; one at which somebody listens is
 // Error{invalid_usage}. Throws Error{invalid_input} for what cannot be a path of a socket, Error{io}.
-run::FileDescriptor listen_at(const std::string& path, bool is_for_all_users);
+run::FileDescriptor listen_at(const std::string& path, DoorKind kind, bool is_for_all_users);
+
+// Of TCP: "127.0.0.1:9420", "[::1]:9420", "0.0.0.0:9420". Throws Error{invalid_input}, Error{io}.
+run::FileDescriptor listen_on(const std::string& endpoint);
 
 }  // namespace banyan::service

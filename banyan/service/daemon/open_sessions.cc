@@ -5,6 +5,8 @@
 
 #include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/seal/primitives.h"
+#include "banyan/service/daemon/host_directory.h"
 
 namespace banyan::service {
 namespace {
@@ -22,13 +24,13 @@ void SessionLanes::lose(uint32_t rank) {
 }
 
 OpenSessions::Key OpenSessions::key_of(const OpenSession& open) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string name;
-  for (const uint8_t byte : open.capability) {
-    name += kDigits[byte >> 4];
-    name += kDigits[byte & 15];
-  }
-  return {name + "." + std::to_string(open.communicator), open.rank};
+  const std::string capability = in_hexadecimal({open.capability.begin(), open.capability.end()});
+  return {capability + "." + std::to_string(open.communicator), open.rank};
+}
+
+std::string OpenSessions::public_id(const std::string& communicator) {
+  constexpr size_t kBytes = 6;
+  return in_hexadecimal(run::sha256(communicator).substr(0, kBytes));
 }
 
 void OpenSessions::add(const Key& key, Doors doors) {

@@ -61,6 +61,8 @@ class OpenSessions {
   // Of a session: "<capability in hexadecimal>.<communicator>", and its rank.
   using Key = std::pair<std::string, uint32_t>;
   static Key key_of(const OpenSession& open);
+  // A name of the communicator for people, from which nobody can tell the capability: a digest.
+  static std::string public_id(const std::string& communicator);
 
   struct Doors {
     std::shared_ptr<SessionLanes> lanes;  // shared with its executor

@@ -9,8 +9,9 @@
 //   POST /v1/rules     {"text": "...", "check": true}: the rules of all hosts, until their daemons read their files again;
 //                      check: only says what would change for the communicators that are open, by host:
 //                      {"version": 8, "changes": [{"communicator": id, "name", "tenant", "from": {...}, "to": {...}}]},
-//                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "log"}
-//   POST /v1/set       {"tenant": "1000/t", "weight"?: 4, "class"?: "high", "cap"?: "1GB/s" or null}: beyond the rules,
+//                      with "calls": {"kind", "least", "most"?} (bytes) where calls of a kind get something else,
+//                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "plan"?, "log"}
+//   POST /v1/set       {"tenant": "1000/t", "weight"?: 4, "class"?: "high", "cap"?: "1GB/s" or "none"}: beyond the rules,
 //                      until the daemons end; {"tenant": "1000/t", "reset": true} takes it back. {"sessions": 3}
 //   POST /v1/replan    {"communicator": id, name or pattern, "avoid"?: [link...], "restore"?: [link...],
 //                      "bandwidth"?: {link: "1GB/s"}, "plan"?: "a schedule file's text"}: from some call on, without
@@ -20,4 +21,70 @@
 // What changes something is for the operator's own socket; a TCP port answers GET only. POSTs go to all hosts, or to
 // those in "hosts": [names]. Answers: {"hosts": [{"host": name, ...}], "unreachable": [{"host", "why"}]}, where a host
 // that refuses has {"host", "error": "words"}.
+//
+// On the reactor's thread.
 #pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/host_operations.h"
+#include "banyan/service/daemon/mesh.h"
+#include "banyan/service/daemon/mesh_messages.h"
+#include "banyan/service/http/server.h"
+#include "banyan/service/view/metrics.h"
+
+namespace banyan::service {
+
+class OperatorDesk {
+ public:
+  // For the answers of other hosts.
+  static constexpr std::chrono::milliseconds kViewTime{2000}, kCommandTime{10'000};
+
+  struct Parts {
+    run::Reactor& reactor;
+    HostDirectory& directory;
+    Mesh& mesh;
+    HostOperations& operations;
+    std::string own;  // this host, as daemons call it
+  };
+  explicit OperatorDesk(Parts parts);
+  ~OperatorDesk();
+  OperatorDesk(const OperatorDesk&) = delete;
+  OperatorDesk& operator=(const OperatorDesk&) = delete;
+
+  // What the HTTP server is to be given. `may_change`: for who may do more than look.
+  HttpServer::Handler handler(bool may_change);
+  // From another daemon.
+  void hear(const std::string& host, const OperatorQuestion& question);
+  void hear(const std::string& host, const OperatorAnswer& answer);
+
+ private:
+  struct Asked;  // all hosts, or some
+
+  void serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply);
+  void show(const std::string& path, HttpServer::Reply reply);
+  HttpResponse metrics_from(const HostOperations::Answer& view);
+  void change(const std::string& path, const std::string& body, HttpServer::Reply reply);
+  using Done = std::function<void(const Asked& asked)>;
+  void ask(const std::vector<std::string>& names, const std::string& command, const std::string& body,
+           std::chrono::milliseconds at_most, Done done);
+  void note(const std::shared_ptr<Asked>& asked, const std::string& host, HostOperations::Answer answer);
+  void end(const std::shared_ptr<Asked>& asked);
+
+  Parts parts_;
+  MetricsMemory metrics_;
+  uint64_t next_number_ = 1;
+  std::map<uint64_t, std::shared_ptr<Asked>> asked_;  // by number of the question; shared with answers under way
+  // Gone with this object: what answers under way look at.
+  const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace banyan::service

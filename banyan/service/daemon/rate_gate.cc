@@ -24,6 +24,11 @@ void RateGate::begin(uint64_t number, double busiest_bytes, uint64_t most) {
   calls_[number] = {.busiest_bytes = busiest_bytes, .most = most};
 }
 
+void RateGate::limit(uint64_t number, uint64_t most) {
+  const auto found = calls_.find(number);
+  if (found != calls_.end()) found->second.most = most;
+}
+
 void RateGate::go_at(uint64_t rate, Time now) {
   if (rate == queue_.rate()) return;
   queue_.set_rate(rate, now);

@@ -38,9 +38,15 @@ class RateGate : public run::SliceGate {
   // The call with this number puts so many bytes on its busiest link (0: it uses none, and is not held back), and its
   // links let it go at `most`, as rates are given.
   void begin(uint64_t number, double busiest_bytes, uint64_t most = VirtualQueue::kUnlimited);
+  // Its links, or what is granted to it, let it go at `most` from now on.
+  void limit(uint64_t number, uint64_t most);
   void end(uint64_t number) { calls_.erase(number); }
 
   bool admit(const run::SliceOffer& offer) override;
+  // What was said last, while it counts; nothing: no limit.
+  std::optional<uint64_t> told_rate() const {
+    return told_ == VirtualQueue::kUnlimited || now_() >= valid_until_ ? std::nullopt : std::optional(told_);
+  }
   // When what was refused last may leave; nothing when something was let through since.
   std::optional<Time> opens_at() const { return opens_at_; }
   // What part of that which this rank sends in the call has left.

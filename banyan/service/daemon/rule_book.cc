@@ -9,12 +9,14 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/plan/planner.h"
 #include "banyan/run/record/log.h"
 
 namespace banyan::service {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+constexpr size_t kMostChanges = 10'000;
 
 std::string name_of(uid_t user) {
   std::vector<char> space(16'384);
@@ -41,20 +43,61 @@ std::string cgroup_of(pid_t process) {
 
 }  // namespace
 
-RuleBook::RuleBook(std::string path) : path_(std::move(path)), rules_(read()) {}
+RuleBook::RuleBook(std::string path) : path_(std::move(path)) { reload(); }
 
-void RuleBook::reload() { rules_ = read(); }
-
-Rules RuleBook::read() const {
-  if (path_.empty()) return {};
-  Rules rules = Rules::parse(read_file(path_, kMostBytes), path_);
-  // Rather than to follow some rules and not others.
-  if (rules.looks_at_calls()) {
-    throw Error(ErrorCode::unsupported, "the daemon does not follow rules for kinds or sizes of calls yet", path_);
+void RuleBook::reload() {
+  if (path_.empty()) {
+    text_.clear();
+    rules_ = std::make_shared<const Rules>();
+    return;
   }
-  if (rules.names_plans()) throw Error(ErrorCode::unsupported, "the daemon does not take plans from rules yet", path_);
-  BANYAN_LOG(info) << "rules of version " << rules.version() << " are in force: " << path_;
+  std::string text = read_file(path_, kMostBytes);
+  rules_ = std::make_shared<const Rules>(checked(text, path_));
+  text_ = std::move(text);
+  BANYAN_LOG(info) << "rules of version " << rules_->version() << " are in force: " << path_;
+}
+
+void RuleBook::replace(const std::string& text) {
+  rules_ = std::make_shared<const Rules>(checked(text, "the new rules"));
+  text_ = text;
+}
+
+Rules RuleBook::checked(const std::string& text, const std::string& name) {
+  std::vector<std::string_view> planners;
+  for (const plan::Planner& planner : plan::planners()) planners.push_back(planner.name);
+  Rules rules = Rules::parse(text, name, planners);
+  if (const auto rule = rules.rule_with_plan_of_calls()) {
+    throw Error(ErrorCode::unsupported,
+                "rule " + in_quotes(*rule) +
+                    " names a plan for calls of some kinds or sizes, but all calls of a communicator follow one; leave "
+                    "out \"kind\" and \"bytes\", or \"plan\"",
+                name);
+  }
   return rules;
+}
+
+std::shared_ptr<CallGrants> RuleBook::grants_of_calls(const Subject& subject, const std::string& tenant) const {
+  if (!rules_->looks_at_calls()) return nullptr;
+  const auto change = changes_.find(tenant);
+  if (change == changes_.end()) return std::make_shared<CallGrants>(rules_, subject);
+  return std::make_shared<CallGrants>(rules_, subject, [what = change->second](Grant& grant) { what.apply(grant); });
+}
+
+Grant RuleBook::grant(const Subject& subject, const std::string& tenant) const {
+  Grant grant = rules_->grant(subject);
+  if (const auto change = changes_.find(tenant); change != changes_.end()) change->second.apply(grant);
+  return grant;
+}
+
+void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& change) {
+  if (!change) {
+    changes_.erase(tenant);
+  } else if (changes_.size() >= kMostChanges && !changes_.contains(tenant)) {
+    throw Error(ErrorCode::unsupported, "something is set for " + std::to_string(kMostChanges) +
+                                            " tenants already; reset some, or write rules");
+  } else {
+    changes_[tenant] = *change;
+  }
 }
 
 Subject subject_of(const ClientIdentity& client, const std::string& tenant) {

@@ -1,31 +1,52 @@
 // RuleBook: the rules in force (share/rules.h), from a file that can be read again while everything runs.
 //
-// A file with a mistake changes nothing. Without a file everything is granted.
+// A file with a mistake changes nothing. Without a file everything is granted. Plans are named as planners are
+// (plan/planner.h), and for communicators: a rule that looks at calls and names a plan is refused, since all ranks have
+// to go over to a plan together.
 //
 // One thread.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "banyan/service/daemon/client_connection.h"
+#include "banyan/service/daemon/operator_commands.h"
+#include "banyan/service/share/call_grants.h"
 #include "banyan/service/share/rules.h"
 
 namespace banyan::service {
 
 class RuleBook {
  public:
-  // `path`: empty: none. Throws what Rules::parse throws, Error{not_found}, Error{io}.
+  // `path`: empty: none. Throws what replace() throws, Error{not_found}, Error{io}.
   explicit RuleBook(std::string path);
   // Reads the file again. Throws the same, and nothing has changed then.
   void reload();
 
-  const Rules& rules() const { return rules_; }
+  // Other rules in place of those of the file, until it is read again. Throws what Rules::parse throws,
+  // Error{unsupported}, and nothing has changed then.
+  void replace(const std::string& text);
+  // What replace() would take, or throw.
+  static Rules checked(const std::string& text, const std::string& name);
+
+  const Rules& rules() const { return *rules_; }
+  // As they were read or given; empty where there are none.
+  const std::string& text() const { return text_; }
+  // What a communicator gets, whatever it calls: as the rules say, and what was set for its tenant (as shares name it).
+  Grant grant(const Subject& subject, const std::string& tenant) const;
+  // The same of its calls; none where rules do not look at calls, and all get what the communicator gets.
+  std::shared_ptr<CallGrants> grants_of_calls(const Subject& subject, const std::string& tenant) const;
+  // Beyond the rules, until this ends; nothing: takes back what was set. Throws Error{unsupported} for too many.
+  void set(const std::string& tenant, const std::optional<GrantChange>& change);
 
  private:
-  Rules read() const;
-
   const std::string path_;
-  Rules rules_;
+  std::string text_;
+  std::shared_ptr<const Rules> rules_ = std::make_shared<const Rules>();  // shared with grants of calls
+  std::map<std::string, GrantChange> changes_;                            // by tenant
 };
 
 // Who a client is, as rules know it: its user's name, its cgroup (of cgroup v2; empty where it cannot be read), and its

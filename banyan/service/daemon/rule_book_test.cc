@@ -14,6 +14,7 @@
 namespace banyan::service {
 namespace {
 
+using ::testing::AllOf;
 using testing::error_of;
 using ::testing::HasSubstr;
 
@@ -62,11 +63,49 @@ TEST_F(RuleBookTest, KeepsTheOldRulesWhenTheNewOnesAreWrong) {
   EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 4u);
 }
 
-TEST_F(RuleBookTest, RefusesWhatTheDaemonWouldNotFollow) {
-  write(R"({"version": 1, "rules": [{"name": "a", "match": {"kind": "allreduce"}, "then": {"weight": 2}}]})");
-  EXPECT_THAT(error_of([&] { RuleBook{path_}; }, ErrorCode::unsupported), HasSubstr("kinds or sizes"));
+TEST_F(RuleBookTest, KnowsThePlannersAndRefusesPlansForSomeCallsOnly) {
   write(R"({"version": 1, "rules": [{"name": "a", "match": {}, "then": {"plan": "ring"}}]})");
-  EXPECT_THAT(error_of([&] { RuleBook{path_}; }, ErrorCode::unsupported), HasSubstr("plans"));
+  EXPECT_EQ(RuleBook(path_).grant({}, "").plan, "ring");
+  write(R"({"version": 1, "rules": [{"name": "a", "match": {}, "then": {"plan": "rings"}}]})");
+  EXPECT_THAT(error_of([&] { RuleBook{path_}; }, ErrorCode::invalid_input),
+              AllOf(HasSubstr("'rings'"), HasSubstr("double-binary-tree")));
+  write(R"({"version": 1, "rules": [{"name": "a", "match": {"kind": "allreduce"}, "then": {"plan": "ring"}}]})");
+  EXPECT_THAT(error_of([&] { RuleBook{path_}; }, ErrorCode::unsupported), HasSubstr("rule 'a' names a plan for calls"));
+}
+
+TEST_F(RuleBookTest, TakesOtherRulesUntilTheFileIsReadAgain) {
+  write(weight_of_train(1, 4));
+  RuleBook book(path_);
+  EXPECT_EQ(book.text(), weight_of_train(1, 4));
+  book.replace(weight_of_train(9, 7));
+  EXPECT_EQ(book.rules().version(), 9u);
+  EXPECT_EQ(book.text(), weight_of_train(9, 7));
+  EXPECT_THAT(error_of([&] { book.replace("{}"); }, ErrorCode::invalid_input), HasSubstr("the new rules"));
+  EXPECT_EQ(book.rules().version(), 9u);
+  book.reload();
+  EXPECT_EQ(book.text(), weight_of_train(1, 4));
+  RuleBook without("");
+  EXPECT_EQ(without.text(), "");
+  without.replace(weight_of_train(2, 7));
+  without.reload();
+  EXPECT_EQ(without.rules().size(), 0u);
+}
+
+TEST_F(RuleBookTest, GrantsCallsWhereRulesLookAtThemAlone) {
+  write(weight_of_train(1, 4));
+  RuleBook book(path_);
+  EXPECT_EQ(book.grants_of_calls({.tenant = "train"}, "1/train"), nullptr);
+  book.replace(
+      R"({"version": 1, "rules": [{"name": "a", "match": {"kind": "send"}, "then": {"weight": 2, "cap": "1GB/s"}}]})");
+  const AskedCall sent{.kind = run::OperationKind::send, .bytes = 1};
+  const auto before = book.grants_of_calls({.tenant = "train"}, "1/train");
+  EXPECT_EQ(before->of(sent).grant.weight, 2u);
+  book.set("1/train", GrantChange{.weight = 8});
+  const auto after = book.grants_of_calls({.tenant = "train"}, "1/train");
+  EXPECT_EQ(after->of(sent).grant, (Grant{.weight = 8, .cap = 1'000'000'000, .rule = "a"}));
+  EXPECT_EQ(book.grants_of_calls({.tenant = "other"}, "1/other")->of(sent).grant.weight, 2u);
+  book.replace(weight_of_train(1, 4));
+  EXPECT_EQ(before->of(sent).grant.weight, 2u) << "who has them keeps them";
 }
 
 TEST(RuleSubject, IsWhoTheKernelSays) {

@@ -4,9 +4,25 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/record/operation.h"
 
 namespace banyan::service {
+namespace {
+
+// Bytes of the larger buffer.
+uint64_t payload_of(const run::Call& call, uint32_t rank, uint32_t size) {
+  return std::max(call.send_elements(rank, size), call.recv_elements(rank, size)) * element::size_of(call.type);
+}
+
+// As rules see it: of a call with a root by the buffers there, so that it is the same on every rank. Of an all-to-allv
+// each rank knows its own part only.
+AskedCall asked_call(const run::Call& call, uint32_t rank, uint32_t size) {
+  const uint32_t whose = run::is_rooted(call.kind) ? call.other : rank;
+  return {.kind = call.kind, .bytes = payload_of(call, whose, size)};
+}
+
+}  // namespace
 
 Session::Session(Options options)
     : rules_(options.rules),
@@ -15,17 +31,27 @@ Session::Session(Options options)
       regions_(*options.regions),
       executor_(std::move(options.executor)),
       share_(std::move(options.share)),
-      failed_(std::move(options.failed)) {
+      adopted_(std::move(options.adopted)),
+      failed_(std::move(options.failed)),
+      grants_(std::move(options.calls)),
+      about_(std::move(options.about)),
+      moved_(now()) {
+  about_.ranks.resize(1);
+  about_.ranks.front().rank = rules_.rank;
+  follow(options.grant.plan);
   show();
 }
 
 // The other ranks are told by the client, which finds out why first: a lost connection may be a rank that has died.
 void Session::fail(const Error& error) {
   if (std::exchange(has_failed_, true)) return;
+  about_.ranks.front().error = error.what();
   failed_(error);
 }
 
-bool Session::step(size_t most) {
+bool Session::step(size_t most) { return may_move_ = step_on(most); }
+
+bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
     if (is_addressed_) attend();
@@ -33,7 +59,10 @@ bool Session::step(size_t most) {
     moved |= move();
     moved |= say();
     if (share_) share_->look();
-    if (moved) show();
+    if (moved) {
+      moved_ = now();
+      show();
+    }
     return moved;
   } catch (const Error& error) {
     fail(error);
@@ -57,7 +86,33 @@ bool Session::take(size_t most) {
   return moved;
 }
 
+// What the rules grant for it where they look at calls, else nothing.
+const Grant* Session::permit(const run::Call& call) {
+  if (!grants_) return nullptr;
+  const AskedCall asked = asked_call(call, rules_.rank, rules_.size);
+  const auto [grant, is_new] = grants_->of(asked);
+  const auto in_words = [&] {
+    return std::string(run::to_string(asked.kind)) + " of " + Bytes(asked.bytes).to_string();
+  };
+  if (grant.logs && is_new) {
+    BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << in_quotes(about_.name) << ", rank " << rules_.rank
+                     << " begins the first " << in_words() << " or the like";
+  }
+  if (!grant.denial) return &grant;
+  throw Error(ErrorCode::invalid_usage, "the rules of the service deny this call (" + in_words() +
+                                            "): " + *grant.denial + " (rule " + in_quotes(grant.rule) + ")");
+}
+
+// All ranks follow the plans that rank 0 asks for, from some call on: the rules of their hosts may differ.
+void Session::follow(const std::string& plan) {
+  run::PlanReviser* const reviser = executor_->reviser();
+  if (rules_.rank != 0 || plan == plan_ || reviser == nullptr || has_failed_) return;
+  plan_ = plan;
+  propose({.planner = plan.empty() ? run::FabricUpdate::kBestPlanner : plan});
+}
+
 void Session::begin(ValidCall call, uint64_t sequence) {
+  const Grant* const grant = permit(call.call);
   if (run::is_message(call.call.kind)) {
     Flight& flight = messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
     flight.ticket = executor_->start_message(flight.call.call);
@@ -67,9 +122,9 @@ void Session::begin(ValidCall call, uint64_t sequence) {
     throw Error(ErrorCode::invalid_input,
                 "the service refuses a call: " + std::to_string(executor_->depth()) + " are under way already");
   }
-  Flight& flight = calls_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
+  Flight& flight = calls_.emplace_back(Flight{.sequence = sequence, .call = std::move(call), .begun = now()});
   flight.number = ++started_;
-  if (share_) share_->begin(flight.number, flight.call.call, generation());
+  if (share_ && grant != nullptr) share_->expect(flight.number, *grant);
   executor_->start(flight.call.call, numbers_of(flight.call.call));
 }
 
@@ -77,7 +132,8 @@ bool Session::move() {
   const uint64_t steps = executor_->steps();
   bool moved = false;
   while (!calls_.empty() && executor_->advance()) {
-    complete(calls_.front().sequence, 0);
+    complete(calls_.front(), 0);
+    ++about_.ranks.front().calls_over;
     if (share_) share_->end(calls_.front().number);
     calls_.pop_front();
     moved = true;
@@ -89,7 +145,8 @@ bool Session::move() {
       const auto flight = std::find_if(messages_.begin(), messages_.end(),
                                        [&](const Flight& candidate) { return candidate.ticket == done.ticket; });
       CHECK(flight != messages_.end()) << "ticket " << done.ticket;
-      complete(flight->sequence, done.peer);
+      complete(*flight, done.peer);
+      ++about_.ranks.front().messages_over;
       messages_.erase(flight);
     }
   }
@@ -116,7 +173,10 @@ void Session::attend() {
   is_addressed_ = reviser.is_unsettled();
 }
 
-void Session::complete(uint64_t sequence, uint32_t peer) { unsaid_.push_back({.sequence = sequence, .peer = peer}); }
+void Session::complete(const Flight& flight, uint32_t peer) {
+  about_.ranks.front().payload_bytes += payload_of(flight.call.call, rules_.rank, rules_.size);
+  unsaid_.push_back({.sequence = flight.sequence, .peer = peer});
+}
 
 bool Session::say() {
   bool moved = false;
@@ -127,17 +187,59 @@ bool Session::say() {
   return moved;
 }
 
-uint32_t Session::generation() {
-  const run::PlanReviser* const reviser = executor_->reviser();
-  return reviser == nullptr ? 0 : reviser->generation();
-}
-
 void Session::set_rate(uint64_t rate) {
   if (share_) share_->set_rate(rate);
 }
 
-void Session::set_terms(double weight, ShareClass share_class, double cap) {
-  if (share_) share_->set_terms(weight, share_class, cap);
+std::optional<PlannedCall> Session::planned() const {
+  std::optional<PlannedCall> call = share_ ? share_->planned() : std::nullopt;
+  if (call && adopted_) call->adopted = adopted_();
+  return call;
+}
+
+Session::Plans Session::plans() const {
+  const run::PlanReviser* const reviser = executor_->reviser();
+  if (reviser == nullptr) return {};
+  return {.generation = reviser->generation(), .refusal = reviser->refusal()};
+}
+
+CommunicatorView Session::view() const {
+  const auto since = [now = now()](Time then) { return std::chrono::duration<double>(now - then).count(); };
+  CommunicatorView view = about_;
+  RankView& rank = view.ranks.front();
+  rank.calls_begun = started_;
+  rank.core_seconds = std::chrono::duration<double>(billed_).count();
+  const run::SentBytes sent = executor_->sent_bytes();
+  rank.sent_tcp_bytes = sent.tcp;
+  rank.sent_shared_memory_bytes = sent.shared_memory;
+  if (const run::PlanReviser* const reviser = executor_->reviser()) {
+    rank.generation = reviser->generation();
+    rank.reroutes = reviser->reroutes();
+  }
+  if (share_) {
+    view.rate = share_->rate();
+    view.progress = share_->progress();
+  }
+  if (calls_.empty()) {
+    rank.idle_seconds = since(moved_);
+  } else {
+    const Flight& oldest = calls_.front();
+    rank.call = run::describe(run::record_of(run::numbers_of(oldest.call.call), oldest.number));
+    rank.call_seconds = since(oldest.begun);
+    rank.stalled_seconds = since(std::max(moved_, oldest.begun));
+    rank.waiting_for = executor_->waiting_for();
+  }
+  return view;
+}
+
+void Session::set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls) {
+  grants_ = std::move(calls);
+  follow(grant.plan);
+  about_.rule = grant.rule;
+  about_.weight = grant.weight;
+  about_.share_class = grant.share_class;
+  about_.cap = grant.cap;
+  if (share_) share_->set_terms(grant);
 }
 
 void Session::prepare(run::WaitSet& set) {

@@ -9,6 +9,7 @@
 // One thread: its worker's.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -23,6 +24,8 @@
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
+#include "banyan/service/share/call_grants.h"
+#include "banyan/service/view/host_view.h"
 
 namespace banyan::service {
 
@@ -36,7 +39,12 @@ class Session : public run::EventSource {
     SessionPage* page = nullptr;           // in it
     const RegionTable* regions = nullptr;  // of its client; outlives it
     std::unique_ptr<run::Executor> executor;
-    std::unique_ptr<SessionShare> share = {};        // none where nobody knows the network
+    std::shared_ptr<SessionShare> share = {};  // shared with the executor; none where nobody knows the network
+    CommunicatorView about = {};               // what does not change, with one rank
+    Grant grant = {};                          // of the communicator
+    // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
+    std::shared_ptr<CallGrants> calls = {};
+    std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
     std::function<void(const Error& error)> failed;  // once
   };
   explicit Session(Options options);
@@ -49,31 +57,57 @@ class Session : public run::EventSource {
     const bool has_work = is_addressed_ || !calls_.empty() || !messages_.empty() || !unsaid_.empty();
     return !has_failed_ && (has_work || (share_ && share_->is_active()));
   }
+  // Something may have come for it, which the next step finds.
+  void expect_step() { may_move_ = true; }
+  // Whether a step may find something: one was expected, and none has been since, or that one moved something.
+  bool may_move() const { return may_move_; }
+  const std::string& tenant() const { return about_.tenant; }
+  double weight() const { return about_.weight; }
+  // Its steps have taken so long.
+  void bill(std::chrono::nanoseconds time) { billed_ += time; }
   void fail(const Error& error);
   // As the steward says: bytes per second on the busiest link of a call; 0: no limit.
   void set_rate(uint64_t rate);
-  void set_terms(double weight, ShareClass share_class, double cap);  // as SessionShare
+  // What the rules grant now. `calls`: as in Options. What calls that have begun got stays.
+  void set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls);
   // What the session of another rank, or this one, has told all.
   void hear(const std::string& text);
+  // For operators; names of links and hosts are those that it was made with.
+  CommunicatorView view() const;
   // Asks all ranks to plan for this, too. Throws Error{unsupported} where plans cannot be revised.
   void propose(const run::FabricUpdate& wish);
+  // What has come of wishes: the last generation that all have agreed on, also where they refused it, and why.
+  struct Plans {
+    uint32_t generation = 0;
+    std::string refusal;
+  };
+  Plans plans() const;
+  // The last call that followed a plan; nothing: there was none, or nobody knows the network.
+  std::optional<PlannedCall> planned() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::duration;
+
+  static Time now() { return Clock::now().time_since_epoch(); }
   struct Flight {
     uint64_t sequence = 0;
     uint64_t ticket = 0;  // of a message
     uint64_t number = 0;  // of a call, as the executor counts
     ValidCall call;
+    Time begun{0};
   };
 
   void prepare(run::WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
+  bool step_on(size_t most);
   bool take(size_t most);
   void begin(ValidCall call, uint64_t sequence);
+  const Grant* permit(const run::Call& call);
+  void follow(const std::string& plan);
   bool move();
   void attend();
-  uint32_t generation();
-  void complete(uint64_t sequence, uint32_t peer);
+  void complete(const Flight& flight, uint32_t peer);
   bool say();
   void show();
 
@@ -82,14 +116,20 @@ class Session : public run::EventSource {
   DaemonRings rings_;
   const RegionTable& regions_;
   const std::unique_ptr<run::Executor> executor_;
-  const std::unique_ptr<SessionShare> share_;
+  const std::shared_ptr<SessionShare> share_;
+  const std::function<run::FabricUpdate()> adopted_;
   const std::function<void(const Error& error)> failed_;
+  std::shared_ptr<CallGrants> grants_;
+  std::string plan_;               // that rank 0 has asked all to follow
   std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
   std::deque<Flight> messages_;    // in any order
   std::deque<Completion> unsaid_;  // for which the ring had no room
   std::vector<run::MessageExecutor::MessageDone> done_;
-  uint64_t started_ = 0;  // calls
-  bool has_failed_ = false;
+  uint64_t started_ = 0;    // calls
+  CommunicatorView about_;  // counters and times are brought up to date as they change
+  Time moved_{0};           // when anything did, last
+  std::chrono::nanoseconds billed_{0};
+  bool has_failed_ = false, may_move_ = false;
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
 };
 

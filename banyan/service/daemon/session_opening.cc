@@ -13,6 +13,8 @@ namespace banyan::service {
 namespace {
 
 constexpr uint32_t kMostRanks = 65'536;
+// A tenant waits for a step of another one: some 50 us.
+constexpr size_t kStepBytes = size_t{256} << 10;
 
 // On a monotonic clock.
 RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -29,26 +31,42 @@ std::shared_ptr<run::PlanSource> source_for(const SessionOpening& opening, const
   return compose::planner_from(files, layout);
 }
 
-std::unique_ptr<SessionShare> make_share(const SessionOpening& opening, std::shared_ptr<run::PlanSource> source,
-                                         std::shared_ptr<RateGate> gate,
+std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::shared_ptr<RateGate> gate,
                                          std::shared_ptr<const std::vector<double>> capacities,
+                                         std::shared_ptr<CarriedBytes> carried,
                                          const std::function<void(const Activity&)>& report) {
   const OpenSession& wish = opening.wish;
-  SessionShare::Options options{.source = std::move(source),
-                                .gate = std::move(gate),
+  SessionShare::Options options{.gate = std::move(gate),
                                 .capacities = std::move(capacities),
                                 .now = steady_time,
                                 .about = {.communicator = OpenSessions::key_of(wish).first,
                                           .tenant = opening.tenant,
                                           .weight = static_cast<double>(opening.grant.weight),
                                           .share_class = opening.grant.share_class,
-                                          .cap = cap_of(opening.grant)}};
+                                          .cap = cap_of(opening.grant)},
+                                .ranks = static_cast<uint32_t>(wish.members.size())};
   if (wish.rank == 0) {
+    options.carried = std::move(carried);
     options.send = [report, members = members_of(wish)](const CallReport& said) {
       report({.report = said, .members = members});
     };
   }
-  return std::make_unique<SessionShare>(std::move(options));
+  return std::make_shared<SessionShare>(std::move(options));
+}
+
+CommunicatorView view_of(const SessionOpening& opening) {
+  const OpenSession& wish = opening.wish;
+  CommunicatorView view{.id = OpenSessions::public_id(OpenSessions::key_of(wish).first),
+                        .name = wish.name,
+                        .tenant = opening.tenant,
+                        .size = static_cast<uint32_t>(wish.members.size()),
+                        .rule = opening.grant.rule,
+                        .weight = static_cast<double>(opening.grant.weight),
+                        .share_class = opening.grant.share_class,
+                        .cap = opening.grant.cap,
+                        .ranks = {opening.client}};
+  for (const HostCard& card : opening.cards) view.hosts.push_back(card.name);
+  return view;
 }
 
 }  // namespace
@@ -61,8 +79,6 @@ std::vector<RanksOnHost> members_of(const OpenSession& wish) {
   }
   return members;
 }
-
-double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
 
 std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards) {
   std::vector<run::ConnectTarget> targets;
@@ -97,6 +113,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
   const auto size = static_cast<uint32_t>(wish.members.size());
   const std::shared_ptr<run::PlanSource> source = source_for(opening, *files);
   const auto gate = capacities ? std::make_shared<RateGate>(steady_time) : nullptr;
+  const auto share = gate ? make_share(opening, gate, capacities, carried, hooks.report) : nullptr;
   run::LaneTransport::Options transport{
       .rank = wish.rank,
       .ranks = size,
@@ -116,15 +133,24 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
           .tell = std::move(hooks.tell_all),
           .is_gone = [lanes = opening.lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
           .gate = gate,
+          .begins =
+              [share](uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& followed) {
+                if (share) share->begin(number, call, followed);
+              },
+          .step_bytes = kStepBytes,
           .transport = make_transport});
-  return std::make_unique<Session>(
-      Session::Options{.rules = {.rank = wish.rank, .size = size},
-                       .memory = std::move(region),
-                       .page = page,
-                       .regions = &regions,
-                       .executor = std::move(executor),
-                       .share = gate ? make_share(opening, source, gate, capacities, hooks.report) : nullptr,
-                       .failed = std::move(hooks.failed)});
+  const run::NetExecutor* const net = executor.get();  // which lives as long as the session
+  return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
+                                                    .memory = std::move(region),
+                                                    .page = page,
+                                                    .regions = &regions,
+                                                    .executor = std::move(executor),
+                                                    .share = share,
+                                                    .about = view_of(opening),
+                                                    .grant = opening.grant,
+                                                    .calls = opening.calls,
+                                                    .adopted = [net] { return net->adopted(); },
+                                                    .failed = std::move(hooks.failed)});
 }
 
 }  // namespace banyan::service

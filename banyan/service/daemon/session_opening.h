@@ -18,6 +18,7 @@
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
+#include "banyan/service/share/call_grants.h"
 #include "banyan/service/share/rules.h"
 
 namespace banyan::service {
@@ -25,8 +26,10 @@ namespace banyan::service {
 struct SessionOpening {
   OpenSession wish;
   std::string tenant;  // to which its share belongs
+  RankView client;     // who its program is
   Grant grant;
-  std::vector<HostCard> cards;  // of wish.hosts
+  std::shared_ptr<CallGrants> calls;  // as in Session::Options
+  std::vector<HostCard> cards;        // of wish.hosts
   std::shared_ptr<SessionLanes> lanes;
   std::unique_ptr<run::Connector> connector;  // over them
 };
@@ -44,6 +47,7 @@ struct SessionMaker {
   bool is_oversubscribed = false;
   // By link of the fabric, bytes per second of payload; shared with all sessions. None: links are not shared out.
   std::shared_ptr<const std::vector<double>> capacities = {};
+  std::shared_ptr<CarriedBytes> carried = std::make_shared<CarriedBytes>();  // shared with all sessions
 
   // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
   // planner_from throws.
@@ -55,6 +59,5 @@ void expect_possible(const OpenSession& wish, const std::string& own_host);
 // Where the sessions of the ranks are called, by rank.
 std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards);
 std::vector<RanksOnHost> members_of(const OpenSession& wish);
-double cap_of(const Grant& grant);  // bytes per second on any link; infinite: none
 
 }  // namespace banyan::service

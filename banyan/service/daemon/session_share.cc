@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "banyan/compose/call_traffic.h"
+
 namespace banyan::service {
 namespace {
 
@@ -17,13 +19,26 @@ uint64_t amount_of(const run::Call& call) {
   return call.count + sum(call.send_counts) + sum(call.recv_counts);
 }
 
+// `most` as RateGate has it, and no more than `cap`, which is infinite where there is none.
+uint64_t slower(uint64_t most, double cap) {
+  if (cap >= static_cast<double>(most == VirtualQueue::kUnlimited ? UINT64_MAX : most)) return most;
+  return std::max<uint64_t>(1, static_cast<uint64_t>(cap));
+}
+
 }  // namespace
 
-std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call& call, uint32_t generation) {
-  const LoadKey key{generation, call.kind, call.type, amount_of(call), call.other};
+double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
+
+std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call& call,
+                                                                const std::shared_ptr<run::PlanSource>& source) {
+  if (source_.lock() != source) {
+    source_ = source;
+    loads_.clear();
+  }
+  const LoadKey key{call.kind, call.type, amount_of(call), call.other};
   if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
   auto load = std::make_shared<Load>();
-  for (const auto& use : options_.source->bytes_on_links(call)) {
+  for (const auto& use : source->bytes_on_links(call)) {
     load->links.push_back({.link = use.link, .bytes = use.bytes});
     load->busiest = std::max(load->busiest, use.bytes);
   }
@@ -37,21 +52,52 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
   return load;
 }
 
-void SessionShare::begin(uint64_t number, const run::Call& call, uint32_t generation) {
-  std::shared_ptr<const Load> load = load_of(call, generation);
+void SessionShare::begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source) {
+  std::shared_ptr<const Load> load = load_of(call, source);
+  if (const auto question = compose::question_of(call, options_.ranks)) {
+    planned_by_ = source;
+    planned_ = *question;
+    planned_load_ = load;
+  }
   options_.gate->begin(number, load->busiest, load->most);
-  calls_.push_back({.number = number, .load = std::move(load)});
+  const auto known =
+      std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
+  if (known != calls_.end()) {
+    known->load = std::move(load);
+    limit(*known);
+    return;
+  }
+  UnderWay& begun = calls_.emplace_back(UnderWay{.number = number, .load = std::move(load), .terms = {}});
+  if (const auto node = expected_.extract(number); !node.empty()) begun.terms = node.mapped();
+  limit(begun);
 }
 
-void SessionShare::set_terms(double weight, ShareClass share_class, double cap) {
-  options_.about.weight = weight;
-  options_.about.share_class = share_class;
-  options_.about.cap = cap;
+SessionShare::Terms SessionShare::terms_of(const UnderWay& call) const {
+  const CallReport& about = options_.about;
+  return call.terms.value_or(Terms{.weight = about.weight, .share_class = about.share_class, .cap = about.cap});
+}
+
+// Caps are kept where nobody else wants the links, too, and before the steward knows of the call.
+void SessionShare::limit(const UnderWay& call) {
+  options_.gate->limit(call.number, slower(call.load->most, terms_of(call).cap));
+}
+
+void SessionShare::set_terms(const Grant& grant) {
+  options_.about.weight = grant.weight;
+  options_.about.share_class = grant.share_class;
+  options_.about.cap = cap_of(grant);
+  for (const UnderWay& call : calls_) limit(call);
 }
 
 void SessionShare::end(uint64_t number) {
   options_.gate->end(number);
-  std::erase_if(calls_, [&](const UnderWay& call) { return call.number == number; });
+  std::erase_if(calls_, [&](const UnderWay& call) {
+    if (call.number != number) return false;
+    if (options_.send && options_.carried) {
+      for (const LinkUse& use : call.load->links) options_.carried->add(options_.about.tenant, use.link, use.bytes);
+    }
+    return true;
+  });
   if (calls_.empty()) idle_since_ = options_.now();
 }
 
@@ -59,7 +105,8 @@ std::optional<SessionShare::Time> SessionShare::report_due() const {
   if (!options_.send || (calls_.empty() && !told_)) return std::nullopt;
   const Time soonest = reported_at_ + kLeastPause;
   if (calls_.empty()) return std::max(soonest, idle_since_ + kIdle);
-  return calls_.front().load == told_ ? reported_at_ + kRefresh : soonest;
+  const bool is_told = calls_.front().load == told_ && terms_of(calls_.front()) == told_terms_;
+  return is_told ? reported_at_ + kRefresh : soonest;
 }
 
 void SessionShare::look() {
@@ -72,11 +119,20 @@ void SessionShare::look() {
   report.is_under_way = !calls_.empty();
   told_ = calls_.empty() ? nullptr : calls_.front().load;
   if (told_) {
+    told_terms_ = terms_of(calls_.front());
+    report.weight = told_terms_.weight;
+    report.share_class = told_terms_.share_class;
+    report.cap = told_terms_.cap;
     report.footprint = told_->links;
     report.done = options_.gate->done(calls_.front().number);
   }
   reported_at_ = now;
   options_.send(report);
+}
+
+std::optional<PlannedCall> SessionShare::planned() const {
+  if (!planned_by_) return std::nullopt;
+  return PlannedCall{.source = planned_by_, .question = planned_, .links = planned_load_->links, .adopted = {}};
 }
 
 std::optional<SessionShare::Time> SessionShare::next() const {

@@ -18,10 +18,15 @@
 
 #include "banyan/run/call/call.h"
 #include "banyan/run/execute/plan_source.h"
+#include "banyan/service/daemon/carried_bytes.h"
+#include "banyan/service/daemon/plan_advice.h"
 #include "banyan/service/daemon/rate_gate.h"
 #include "banyan/service/share/steward.h"
 
 namespace banyan::service {
+
+// Bytes per second on any link; infinite: none.
+double cap_of(const Grant& grant);
 
 class SessionShare {
  public:
@@ -30,22 +35,26 @@ class SessionShare {
                         kLeastPause = std::chrono::milliseconds(1);
 
   struct Options {
-    std::shared_ptr<run::PlanSource> source;  // shared with the executor, which has the same thread
-    std::shared_ptr<RateGate> gate;           // shared with the executor
+    std::shared_ptr<RateGate> gate;  // shared with the executor, which has the same thread
     // By link of the fabric, bytes per second; shared with all sessions.
     std::shared_ptr<const std::vector<double>> capacities;
     std::function<Time()> now;                         // as that of the gate
     CallReport about = {};                             // of each report, but for what calls say
     std::function<void(const CallReport&)> send = {};  // empty: this session does not report
+    std::shared_ptr<CarriedBytes> carried = {};        // of the daemon: where a session that reports adds what it did
+    uint32_t ranks = 1;                                // of its communicator
   };
   explicit SessionShare(Options options) : options_(std::move(options)) {}
 
-  // Calls begin and end in the order of their numbers. `generation`: of the plans by which it goes.
-  void begin(uint64_t number, const run::Call& call, uint32_t generation);
+  // Calls begin and end in the order of their numbers. `source`: of the plan that it follows. One that has begun may
+  // begin again, by another plan.
+  void begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source);
+  // The call of this number, which has still to begin, gets this and not what the communicator gets.
+  void expect(uint64_t number, const Grant& grant) { expected_.insert_or_assign(number, Terms::of(grant)); }
   void end(uint64_t number);
   void set_rate(uint64_t rate) { options_.gate->set_rate(rate); }
-  // For the reports to come.
-  void set_terms(double weight, ShareClass share_class, double cap);
+  // From now on, but for calls that were to get something else.
+  void set_terms(const Grant& grant);
 
   bool is_due() const {
     const std::optional<Time> when = next();
@@ -53,6 +62,12 @@ class SessionShare {
   }
   // Whether next() may be anything.
   bool is_active() const { return !calls_.empty() || told_; }
+  // Part of the oldest call that this rank has sent; 0: none is under way.
+  double progress() const { return calls_.empty() ? 0 : options_.gate->done(calls_.front().number); }
+  // As the steward says, and while it counts; nothing: no limit.
+  std::optional<uint64_t> rate() const { return options_.gate->told_rate(); }
+  // Of the last call that followed a plan; `adopted` is not known here.
+  std::optional<PlannedCall> planned() const;
   // Sends the report that is due. To be called after something has moved, and at next().
   void look();
   // When a slice may leave that was held back, or a report is due; nothing: when something else happens.
@@ -64,19 +79,38 @@ class SessionShare {
     double busiest = 0;                        // bytes on the link that has most
     uint64_t most = VirtualQueue::kUnlimited;  // the rate that the links allow, as RateGate has it
   };
+  struct Terms {
+    double weight = 1;
+    ShareClass share_class = ShareClass::normal;
+    double cap = Steward::kNoLimit;
+
+    static Terms of(const Grant& grant) {
+      return {.weight = static_cast<double>(grant.weight), .share_class = grant.share_class, .cap = cap_of(grant)};
+    }
+    friend bool operator==(const Terms&, const Terms&) = default;
+  };
   struct UnderWay {
     uint64_t number = 0;
     std::shared_ptr<const Load> load;  // shared with the cache
+    std::optional<Terms> terms;        // none: as the communicator
   };
-  using LoadKey = std::tuple<uint32_t, run::OperationKind, element::DataType, uint64_t, uint32_t>;
+  using LoadKey = std::tuple<run::OperationKind, element::DataType, uint64_t, uint32_t>;
 
-  std::shared_ptr<const Load> load_of(const run::Call& call, uint32_t generation);
+  std::shared_ptr<const Load> load_of(const run::Call& call, const std::shared_ptr<run::PlanSource>& source);
+  Terms terms_of(const UnderWay& call) const;
+  void limit(const UnderWay& call);
   std::optional<Time> report_due() const;
 
   Options options_;
+  std::weak_ptr<run::PlanSource> source_;  // of which the loads are
   std::map<LoadKey, std::shared_ptr<const Load>> loads_;
   std::deque<UnderWay> calls_;
-  std::shared_ptr<const Load> told_;  // with the last report; none where it said that no call is under way
+  std::shared_ptr<run::PlanSource> planned_by_;  // the last call that followed a plan; shared with the executor
+  run::PlanSource::Question planned_{};
+  std::shared_ptr<const Load> planned_load_;
+  std::map<uint64_t, Terms> expected_;  // by number, of calls that have not begun
+  std::shared_ptr<const Load> told_;    // with the last report; none where it said that no call is under way
+  Terms told_terms_;                    // with the last report of a call
   Time reported_at_{0}, idle_since_{0};
 };
 

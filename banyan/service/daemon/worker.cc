@@ -1,5 +1,8 @@
 #include "banyan/service/daemon/worker.h"
 
+#include <pthread.h>
+#include <time.h>
+
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -41,18 +44,23 @@ Session* WorkerClient::find(uint32_t number) {
   return found == sessions_.end() ? nullptr : found->second.get();
 }
 
-bool WorkerClient::step() {
-  bool moved = answer(*page_, [&](uint32_t session) {
+bool WorkerClient::offer(Turns<Session>& turns) {
+  const bool has_rung = answer(*page_, [&](uint32_t session) {
     if (sessions_.contains(session)) busy_.insert(session);
   });
-  for (auto position = busy_.begin(); position != busy_.end();) {
-    Session& session = *sessions_.at(*position);
-    const bool has_moved = session.step(kSubmissionsAStep);
-    moved |= has_moved;
-    // One that moved may have left something in its ring.
-    position = has_moved || session.is_busy() ? std::next(position) : busy_.erase(position);
+  for (const uint32_t number : busy_) {
+    Session& session = *sessions_.at(number);
+    session.expect_step();
+    turns.offer(session.tenant(), session.weight(), session);
   }
-  return moved;
+  return has_rung;
+}
+
+void WorkerClient::look() {
+  std::erase_if(busy_, [&](uint32_t number) {
+    const Session& session = *sessions_.at(number);
+    return !session.may_move() && !session.is_busy();
+  });
 }
 
 void WorkerClient::prepare(run::WaitSet& set) { set.watch(event_.fd(), POLLIN); }
@@ -65,7 +73,9 @@ bool WorkerClient::react(std::span<const pollfd> polled) {
 
 // ---- The thread ----
 
-Worker::Worker(bool is_oversubscribed) : is_oversubscribed_(is_oversubscribed) {
+Worker::Worker(bool is_oversubscribed)
+    : is_oversubscribed_(is_oversubscribed),
+      turns_([] { return std::chrono::steady_clock::now().time_since_epoch(); }) {
   thread_ = run::start_thread("banyan-worker", [this] { run(); });
 }
 
@@ -86,6 +96,14 @@ void Worker::post(Task task) {
   CHECK(event_.set()) << "the worker cannot be woken";
 }
 
+std::chrono::nanoseconds Worker::core_time() {
+  clockid_t clock{};
+  timespec time{};
+  const bool is_known = pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 && clock_gettime(clock, &time) == 0;
+  return is_known ? std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec)
+                  : std::chrono::nanoseconds(0);
+}
+
 void Worker::add(uint64_t client, std::shared_ptr<WorkerClient> memory) {
   CHECK(clients_.try_emplace(client, std::move(memory)).second) << "client " << client;
 }
@@ -100,7 +118,10 @@ void Worker::run() {
       if (stops_) break;
     }
     bool moved = do_tasks();
-    for (const auto& [number, client] : clients_) moved |= client->step();
+    for (const auto& [number, client] : clients_) moved |= client->offer(turns_);
+    moved |= turns_.run([](Session& session) { return session.step(kSubmissionsAStep); },
+                        [](Session& session, std::chrono::nanoseconds time) { session.bill(time); });
+    for (const auto& [number, client] : clients_) client->look();
     if (moved) {
       back_off.begin();
     } else if (!back_off.pause()) {

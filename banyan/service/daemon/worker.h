@@ -1,12 +1,13 @@
 // Worker: the thread that carries out the calls of the clients of a daemon.
 //
-// One loop: it answers doorbells, gives every session that has work a step, and sleeps when nothing moves, until a
-// client rings or a peer sends. Sessions without work cost it nothing; a client has one doorbell and one descriptor,
-// whatever the number of its sessions.
+// One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and sleeps
+// when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing; a client has one
+// doorbell and one descriptor, whatever the number of its sessions.
 //
 // Other threads leave it tasks by post(). Everything else is for such tasks, on its thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,6 +22,7 @@
 #include "banyan/run/system/event_source.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/service/daemon/session.h"
+#include "banyan/service/daemon/turns.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 
@@ -44,10 +46,13 @@ class WorkerClient : public run::EventSource {
   Session* find(uint32_t number);
   // Gives it a step, though its client has not rung.
   void rouse(uint32_t number) { busy_.insert(number); }
-  // Answers the doorbell, gives those that have work a step. Whether anything moved.
-  bool step();
+  // Answers the doorbell, and offers those that may have work. Whether it has rung.
+  bool offer(Turns<Session>& turns);
+  // After their steps: those that have no work cease to be busy.
+  void look();
   bool has_rung() const { return page_->groups.load() != 0; }
   const std::set<uint32_t>& busy() const { return busy_; }
+  const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
 
  private:
   void prepare(run::WaitSet& set) override;
@@ -73,6 +78,9 @@ class Worker : private run::EventSource {
   // Any thread. What a task throws is our own bug.
   void post(Task task);
 
+  // CPU time of its thread, since it began. Any thread.
+  std::chrono::nanoseconds core_time();
+
   // For tasks.
   void add(uint64_t client, std::shared_ptr<WorkerClient> memory);
   void remove(uint64_t client);
@@ -90,6 +98,7 @@ class Worker : private run::EventSource {
   std::vector<Task> tasks_;
   bool stops_ = false;
   std::map<uint64_t, std::shared_ptr<WorkerClient>> clients_;  // shared with their connections
+  Turns<Session> turns_;
   std::thread thread_;
 };
 

@@ -2,9 +2,14 @@
 //
 // It takes connections from any number of listening sockets (unix or TCP), each with a handler of its own. A handler
 // may answer at once or later; requests wait side by side and block nobody. What a caller does wrong costs it its
-// connection: bodies above Options::most_body are refused with 413, requests that come too slowly are hung up on.
+// connection: bodies above Options::most_body are refused with 413, what is no HTTP with 400. A caller that sends its
+// request or takes its answer too slowly is hung up on; at once, nearly, where all connections of a socket are in use,
+// so that slow callers keep out nobody for long. HEAD is answered as GET, without the body.
 //
-// On the reactor's thread, by libmicrohttpd.
+// What it keeps: per connection 32 KiB, the body, and the answer until it is sent.
+//
+// What goes wrong and is nobody's answer (descriptors are short, a handler throws after it has answered) is thrown to
+// the reactor. On the reactor's thread, by libmicrohttpd; without that library serve() throws.
 #pragma once
 
 #include <chrono>
@@ -13,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
@@ -20,9 +26,9 @@
 namespace banyan::service {
 
 struct HttpRequest {
-  std::string method;  // "GET", "POST"
-  std::string path;    // decoded, without the query: "/v1/cluster"
-  std::map<std::string, std::string> query;
+  std::string method;                        // "GET", "POST", any other that a caller makes up; HEAD arrives as GET
+  std::string path;                          // decoded, without the query: "/v1/cluster". Any bytes
+  std::map<std::string, std::string> query;  // decoded; of a name that comes twice, the last
   std::string body;
 };
 
@@ -37,28 +43,34 @@ class HttpServer {
   struct Options {
     size_t most_body = size_t{1} << 20;  // bytes
     unsigned most_connections = 64;      // of one listening socket
-    std::chrono::seconds timeout{30};    // without progress
+    // Until a request is there, from the connection or the last answer on; and until an answer is taken. Handlers have
+    // as much time as they want.
+    std::chrono::milliseconds timeout{30'000};
+    // The same while all connections are in use.
+    std::chrono::milliseconds hurry{1000};
   };
-  // Answers once, on the reactor's thread, at once or later; also after the server has ended, where it does nothing.
+  // Answers, on the reactor's thread, at once or later. The first call counts, others do nothing; nor does one after
+  // the server has ended or the caller has gone. A Reply of which all copies are gone, with no call, is 500.
   using Reply = std::function<void(HttpResponse)>;
   // What it throws before it has answered: Error{invalid_input} is 400, not_found 404, invalid_usage 403, anything else
-  // 500, with {"error": "words"}.
+  // 500, with {"error": "words"}. It must not end the server.
   using Handler = std::function<void(const HttpRequest& request, Reply reply)>;
 
   HttpServer(run::Reactor& reactor, Options options);
   explicit HttpServer(run::Reactor& reactor) : HttpServer(reactor, Options()) {}
+  // Whoever waits for an answer gets 503.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // `listener` listens already. Throws Error{io}.
+  // `listener` listens already and does not block. Throws Error{io}, Error{unsupported} without libmicrohttpd.
   void serve(run::FileDescriptor listener, Handler handler);
 
  private:
   class Door;
   run::Reactor& reactor_;
   const Options options_;
-  std::map<int, std::unique_ptr<Door>> doors_;  // by descriptor
+  std::vector<std::unique_ptr<Door>> doors_;
 };
 
 // {"error": "words"} with this status.

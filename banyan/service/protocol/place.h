@@ -14,4 +14,12 @@ std::string default_socket();
 // Where to attach: at the host's socket if there is one, else at the user's.
 std::string found_socket();
 
+// Where operators ask a daemon at whose socket tenants attach: "operator.sock" beside "banyand.sock", and
+// "x-operator.sock" beside "x.sock", so that several daemons may have one folder.
+std::string operator_socket_beside(const std::string& socket);
+// Of a daemon that listens at default_socket().
+std::string default_operator_socket();
+// Where to ask: the host's daemon if it is there, else the user's.
+std::string found_operator_socket();
+
 }  // namespace banyan::service

@@ -28,30 +28,6 @@ size_t character_at(std::string_view text, size_t at) {
   return length;
 }
 
-// What follows the last * seen is tried at every place behind it. Earlier ones need not be tried again: wherever they
-// end, the last one can take more. So this takes |pattern| * |text| steps at most.
-bool is_like(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, behind_star = std::string_view::npos, tried = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      behind_star = ++p;
-      tried = t;
-    } else if (p < pattern.size() && pattern[p] == '?') {
-      ++p;
-      t += character_at(text, t);
-    } else if (p < pattern.size() && pattern[p] == text[t]) {
-      ++p;
-      ++t;
-    } else if (behind_star != std::string_view::npos) {
-      t = ++tried;
-      p = behind_star;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
-
 bool fits(const std::optional<std::string>& pattern, std::string_view text) {
   return !pattern || is_like(*pattern, text);
 }
@@ -78,6 +54,41 @@ size_t known_name(JsonNode node, std::string_view what, std::span<const std::str
 
 }  // namespace
 
+// What follows the last * seen is tried at every place behind it. Earlier ones need not be tried again: wherever they
+// end, the last one can take more. So this takes |pattern| * |text| steps at most.
+bool is_like(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, behind_star = std::string_view::npos, tried = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      behind_star = ++p;
+      tried = t;
+    } else if (p < pattern.size() && pattern[p] == '?') {
+      ++p;
+      t += character_at(text, t);
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (behind_star != std::string_view::npos) {
+      t = ++tried;
+      p = behind_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+std::string_view to_string(ShareClass share_class) { return kClassNames.at(static_cast<size_t>(share_class)); }
+
+ShareClass parse_share_class(std::string_view text) {
+  NearestName nearest(text);
+  for (size_t i = 0; i < kClassNames.size(); ++i) {
+    if (kClassNames[i] == text) return static_cast<ShareClass>(i);
+    nearest.offer(kClassNames[i]);
+  }
+  throw invalid("is no class: " + in_quotes(text) + nearest.hint() + "; known are high, normal, low");
+}
+
 class Rules::Reader {
  public:
   explicit Reader(std::span<const std::string_view> plans) : plans_(plans) {}
@@ -93,10 +104,20 @@ class Rules::Reader {
       throw list.error("has " + std::to_string(list.size()) + " rules; give at most " + std::to_string(kMostRules));
     }
     for (const JsonNode node : list.items()) rules.rules_.push_back(rule(node));
+    rules.class_begins_ = class_begins(rules.rules_);
     return rules;
   }
 
  private:
+  static std::vector<uint64_t> class_begins(const std::vector<Rule>& rules) {
+    std::set<uint64_t> begins;
+    for (const Rule& rule : rules) {
+      if (rule.match.least_bytes > 0) begins.insert(rule.match.least_bytes);
+      if (rule.match.most_bytes < UINT64_MAX) begins.insert(rule.match.most_bytes + 1);
+    }
+    return {begins.begin(), begins.end()};
+  }
+
   Rule rule(JsonNode node) {
     if (!node.has("name")) throw node.error("has no \"name\"");
     const std::string name = this->name(node.at("name"));
@@ -253,8 +274,22 @@ Grant Rules::grant(const Subject& subject, const AskedCall& call) const {
   return {};
 }
 
-bool Rules::names_plans() const {
-  return std::any_of(rules_.begin(), rules_.end(), [](const Rule& rule) { return !rule.grant.plan.empty(); });
+size_t Rules::size_class(uint64_t bytes) const {
+  return static_cast<size_t>(std::upper_bound(class_begins_.begin(), class_begins_.end(), bytes) -
+                             class_begins_.begin());
+}
+
+std::vector<uint64_t> Rules::size_classes() const {
+  std::vector<uint64_t> begins = {0};
+  begins.insert(begins.end(), class_begins_.begin(), class_begins_.end());
+  return begins;
+}
+
+std::optional<std::string> Rules::rule_with_plan_of_calls() const {
+  for (const Rule& rule : rules_) {
+    if (rule.match.looks_at_calls() && !rule.grant.plan.empty()) return rule.grant.rule;
+  }
+  return std::nullopt;
 }
 
 bool Rules::looks_at_calls() const {

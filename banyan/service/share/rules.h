@@ -39,6 +39,11 @@
 namespace banyan::service {
 
 enum class ShareClass : uint8_t { high, normal, low };
+std::string_view to_string(ShareClass share_class);  // "high", ...
+ShareClass parse_share_class(std::string_view text);  // throws Error{invalid_input}
+
+// Whether a name is as the pattern says, in which * stands for any number of characters and ? for one.
+bool is_like(std::string_view pattern, std::string_view text);
 
 struct Grant {
   std::optional<std::string> denial = {};  // why; nothing else counts then
@@ -78,8 +83,12 @@ class Rules {
   Grant grant(const Subject& subject, const AskedCall& call) const;
   // Whether any rule looks at calls, so that grant() of a communicator is not all.
   bool looks_at_calls() const;
-  // Whether any rule says which plan is to be followed.
-  bool names_plans() const;
+  // Sizes of one class are the same to every rule: calls of a kind whose sizes are of a class get the same. Classes are
+  // numbered from 0 in the order of sizes, and begin at these sizes; at most two for each rule, and one.
+  size_t size_class(uint64_t bytes) const;
+  std::vector<uint64_t> size_classes() const;
+  // The first rule that looks at calls and says which plan is to be followed, for who cannot follow it.
+  std::optional<std::string> rule_with_plan_of_calls() const;
   uint64_t version() const { return version_; }
   size_t size() const { return rules_.size(); }
 
@@ -103,6 +112,7 @@ class Rules {
   };
   uint64_t version_ = 0;
   std::vector<Rule> rules_;
+  std::vector<uint64_t> class_begins_;  // of all size classes but the first, ascending
 };
 
 }  // namespace banyan::service

@@ -1,9 +1,9 @@
 // HostView: what one daemon knows of the service, for operators; and ClusterView, what the daemons of all hosts know
-// together. Both are plain values that travel as JSON (view_json.h): over the daemon's operator socket, between daemons,
-// to `banyan service` and to the dashboard.
+// together. Both are plain values that travel as JSON (view_json.h): over the daemon's operator socket, between
+// daemons, to `banyan service` and to the dashboard.
 //
-// Counters never fall while a daemon lives: whoever wants a rate takes the difference of two views and divides it by the
-// difference of their times.
+// Counters never fall while a daemon lives: whoever wants a rate takes the difference of two views and divides it by
+// the difference of their times.
 #pragma once
 
 #include <cstdint>
@@ -20,83 +20,83 @@ namespace banyan::service {
 // One rank of a communicator, as the daemon that carries out its calls sees it.
 struct RankView {
   uint32_t rank = 0;
-  std::string host;      // its name for people
-  uint32_t process = 0;  // on that host
+  std::string host = {};  // its name for people
+  uint32_t process = 0;   // on that host
   uint32_t user = 0;
-  std::string program;       // as it calls itself
+  std::string program = {};  // as it calls itself
   uint64_t calls_begun = 0;  // for all ranks: submitted by the program
   uint64_t calls_over = 0;   // and completed
   uint64_t messages_over = 0;
   uint64_t payload_bytes = 0;   // of the larger buffer of each call that is over
   uint64_t sent_tcp_bytes = 0;  // with headers
   uint64_t sent_shared_memory_bytes = 0;
-  std::string call;                          // the oldest that is under way, "allreduce of 4 MiB"; empty: none is
+  std::string call = {};                     // the oldest that is under way, "allreduce of 4 MiB"; empty: none is
   double call_seconds = 0;                   // for which it has been under way
   double stalled_seconds = 0;                // for which nothing of it has moved
   double idle_seconds = 0;                   // since its last call was over; 0 while one is under way
   std::optional<uint32_t> waiting_for = {};  // a rank, while calls are under way
   double core_seconds = 0;                   // of the daemon's thread
   uint32_t generation = 0, reroutes = 0;     // of its plans
-  std::string error;                         // that has ended it; empty: none
+  std::string error = {};                    // that has ended it; empty: none
 
   friend bool operator==(const RankView&, const RankView&) = default;
 };
 
 struct CommunicatorView {
-  std::string id;    // in the cluster; a short digest of what only its ranks know
-  std::string name;  // as its program calls it
-  std::string tenant;
+  std::string id = {};    // in the cluster; a short digest of what only its ranks know
+  std::string name = {};  // as its program calls it
+  std::string tenant = {};
   uint32_t size = 0;
-  std::vector<std::string> hosts;  // by name, where its ranks are
-  std::string rule;                // that granted it
-  double weight = 1;               // of its tenant
+  std::vector<std::string> hosts = {};  // by name, where its ranks are
+  std::string rule = {};                // that granted it
+  double weight = 1;                    // of its tenant
   ShareClass share_class = ShareClass::normal;
   std::optional<uint64_t> cap = {};  // bytes per second on any link
   // As the steward says: bytes per second on the link that its calls use most; nothing: not limited.
   std::optional<uint64_t> rate = {};
-  double progress = 0;          // part of the call under way, 0 to 1
-  std::vector<RankView> ranks;  // of this host; of a ClusterView: all that are known, in ascending order
+  double progress = 0;               // part of the call under way, 0 to 1
+  std::vector<RankView> ranks = {};  // of this host; of a ClusterView: all that are known, in ascending order
 
   friend bool operator==(const CommunicatorView&, const CommunicatorView&) = default;
 };
 
 // What has gone over one direction of a cable, from plans and calls that are over: bytes of payload.
 struct LinkView {
-  std::string name;     // "leaf0->spine1"
-  double capacity = 0;  // bytes per second of payload
-  std::map<std::string, uint64_t> bytes_by_tenant;
+  std::string name = {};  // "leaf0->spine1"
+  double capacity = 0;    // bytes per second of payload
+  std::map<std::string, uint64_t> bytes_by_tenant = {};
 
   friend bool operator==(const LinkView&, const LinkView&) = default;
 };
 
 // What has happened, for people. A daemon keeps the last ones.
 struct EventView {
-  double at = 0;      // seconds since the epoch
-  std::string host;   // whose daemon says so
-  std::string words;  // "process 4711 of user 1000 has detached: it has ended"
+  double at = 0;           // seconds since the epoch
+  std::string host = {};   // whose daemon says so
+  std::string words = {};  // "process 4711 of user 1000 has detached: it has ended"
 
   friend bool operator==(const EventView&, const EventView&) = default;
 };
 
 struct HostView {
-  double at = 0;     // seconds since the epoch, by the clock of the host
-  std::string host;  // its identifier
-  std::string name;  // for people
-  std::string node;  // that it is in the fabric; empty: no fabric is known
-  std::string version;
+  double at = 0;          // seconds since the epoch, by the clock of the host
+  std::string host = {};  // its identifier
+  std::string name = {};  // for people
+  std::string node = {};  // that it is in the fabric; empty: no fabric is known
+  std::string version = {};
   double up_seconds = 0;
-  std::string steward;  // name of the host whose daemon shares out links; empty: nobody does
+  std::string steward = {};  // name of the host whose daemon shares out links; empty: nobody does
   bool is_draining = false;
   uint64_t rules_version = 0;
   uint32_t clients = 0;
-  uint64_t memory_bytes = 0;                // of tenants, that the daemon has mapped
-  double core_seconds = 0;                  // of the worker's thread
-  std::map<std::string, uint64_t> refused;  // by reason
-  uint64_t replans = 0;                     // wishes for new plans that were adopted
-  uint64_t events_dropped = 0;              // that were kept no more
-  std::vector<CommunicatorView> communicators;
-  std::vector<LinkView> links;    // that calls of communicators whose rank 0 is here have used
-  std::vector<EventView> events;  // the oldest first
+  uint64_t memory_bytes = 0;                     // of tenants, that the daemon has mapped
+  double core_seconds = 0;                       // of the worker's thread
+  std::map<std::string, uint64_t> refused = {};  // by reason
+  uint64_t replans = 0;                          // wishes for new plans that were adopted
+  uint64_t events_dropped = 0;                   // that were kept no more
+  std::vector<CommunicatorView> communicators = {};
+  std::vector<LinkView> links = {};    // that calls of communicators whose rank 0 is here have used
+  std::vector<EventView> events = {};  // the oldest first
 
   friend bool operator==(const HostView&, const HostView&) = default;
 };
@@ -104,27 +104,27 @@ struct HostView {
 // What is wrong, in one sentence that names the culprit: "rank 5 of 'job17' on host c is late: 15 ranks have begun call
 // 812, it has not for 1.2 s".
 struct FindingView {
-  std::string kind;          // "late rank", "slow link", "stalled", "unreachable host"
-  std::string communicator;  // its id; empty: none
-  std::string words;
+  std::string kind = {};          // "late rank", "slow link", "stalled", "unreachable host"
+  std::string communicator = {};  // its id; empty: none
+  std::string words = {};
 
   friend bool operator==(const FindingView&, const FindingView&) = default;
 };
 
 struct UnreachableHost {
-  std::string host, why;
+  std::string host = {}, why = {};
 
   friend bool operator==(const UnreachableHost&, const UnreachableHost&) = default;
 };
 
 struct ClusterView {
-  double at = 0;                // of the daemon that was asked
-  std::vector<HostView> hosts;  // in the order of their names; without communicators, links and events
-  std::vector<UnreachableHost> unreachable;
-  std::vector<CommunicatorView> communicators;  // by tenant, then name, then id
-  std::vector<LinkView> links;                  // by name
-  std::vector<EventView> events;                // the oldest first
-  std::vector<FindingView> findings;
+  double at = 0;                     // of the daemon that was asked
+  std::vector<HostView> hosts = {};  // in the order of their names; without communicators, links and events
+  std::vector<UnreachableHost> unreachable = {};
+  std::vector<CommunicatorView> communicators = {};  // by tenant, then name, then id
+  std::vector<LinkView> links = {};                  // by name
+  std::vector<EventView> events = {};                // the oldest first
+  std::vector<FindingView> findings = {};
 
   friend bool operator==(const ClusterView&, const ClusterView&) = default;
 };

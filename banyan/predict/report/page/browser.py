@@ -115,8 +115,11 @@ class Browser:
         self.settle()
 
     def open(self, path):
+        self.visit("file://" + path)
+
+    def visit(self, url):
         self.errors, self.requests, self.loaded = [], [], False
-        self.call("Page.navigate", url="file://" + path)
+        self.call("Page.navigate", url=url)
         while not self.loaded:
             self._read(60)
         self.settle()

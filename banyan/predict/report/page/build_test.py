@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""That dist/report.html is what the sources beside it make: built anew from package-lock.json, byte for byte.
+"""build_test.py [FOLDER]: that the page in FOLDER/dist is what the sources in FOLDER make: built anew from
+package-lock.json, byte for byte. Without FOLDER, of this one.
 
 Ends with 77, which ctest calls skipped, where there is no npm or its packages cannot be fetched.
 """
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-here = os.path.dirname(os.path.abspath(__file__))
+here = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(__file__))
 npm = shutil.which("npm")
 if npm is None:
     print("skipped: this machine has no npm (tools/deps page)")
@@ -27,9 +28,9 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([npm, "run", "build"], cwd=copy, check=True)
     pages = []
     for root in (copy, here):
-        with open(os.path.join(root, "dist", "report.html"), "rb") as page:
-            pages.append(page.read())
+        dist = os.path.join(root, "dist")
+        pages.append({name: open(os.path.join(dist, name), "rb").read() for name in sorted(os.listdir(dist))})
     if pages[0] != pages[1]:
-        print(f"dist/report.html is not what the sources make: run npm ci && npm run build in {here}")
+        print(f"{here}/dist is not what the sources make: run npm ci && npm run build in {here}")
         sys.exit(1)
-print("dist/report.html is what the sources make")
+print(f"dist/{', '.join(pages[0])} is what the sources make")

@@ -1,0 +1,2 @@
+# Completion of banyand for bash: the options of its --help.
+complete -o default -F _longopt banyand

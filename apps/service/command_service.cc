@@ -1,0 +1,318 @@
+// banyan service: what the daemons of a cluster do for which tenant, and what operators ask of them.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "apps/command.h"
+#include "apps/report.h"
+#include "apps/service/operator_door.h"
+#include "apps/service/service_report.h"
+#include "apps/service/service_wishes.h"
+#include "apps/service/top_screen.h"
+#include "banyan/base/file.h"
+#include "banyan/base/nearest.h"
+#include "banyan/base/text.h"
+#include "banyan/base/units.h"
+#include "banyan/service/share/rules.h"
+#include "banyan/service/view/view_json.h"
+
+namespace banyan::app {
+namespace {
+
+using service::ClusterView;
+
+class ServiceCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("service", "Look at banyand on all hosts, and tell it what to do.");
+    command.examples({"banyan service status", "banyan service top", "banyan service links --interval 5s",
+                      "banyan service set 1000/vgg --weight 4", "banyan service replan job17 --avoid leaf0-spine1",
+                      "banyan service rules load rules.json"});
+    command.notes(
+        {"Any daemon answers for all hosts. Without --at, the daemon of this host is asked, or that of this user. "
+         "What the operator's socket lets you do depends on who you are: see docs/service.md."});
+    declare_views(command);
+    declare_wishes(command);
+    declare_rules(command);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    if (status_->was_chosen()) return status(terminal);
+    if (tenants_->was_chosen() || links_->was_chosen()) return rates(terminal);
+    if (top_->was_chosen()) return top();
+    if (set_->was_chosen()) return set(terminal);
+    if (replan_->was_chosen()) return replan(terminal);
+    if (drain_->was_chosen()) return drain(terminal);
+    if (show_->was_chosen()) return show_rules(terminal);
+    return give_rules(terminal, check_->was_chosen());
+  }
+
+ private:
+  CommandSyntax& add(CommandSyntax& command, const std::string& verb, const std::string& summary) {
+    CommandSyntax& added = command.command(verb, summary);
+    added.option("--at", &url_, "URL", "the daemon to ask: unix:PATH of its operator's socket, or http://HOST:PORT");
+    return added;
+  }
+  CommandSyntax& add_with_json(CommandSyntax& command, const std::string& verb, const std::string& summary) {
+    CommandSyntax& added = add(command, verb, summary);
+    added.flag("--json", json_, "print one JSON object");
+    return added;
+  }
+  void add_interval(CommandSyntax& verb, const std::string& help) {
+    verb.option("--interval", &interval_, "TIME", help + " (default 1s)");
+  }
+  static void wish_codes(CommandSyntax& verb) {
+    verb.exit_codes({{"0", "all hosts have done it"},
+                     {"1", "somebody has refused it or is unreachable, or it concerns nobody (it is printed)"},
+                     {"2", "bad input, or no daemon answers"}});
+  }
+
+  void declare_views(CommandSyntax& command) {
+    status_ = &add_with_json(command, "status", "Show hosts and communicators, and what is wrong.");
+    status_->examples(
+        {"banyan service status", "banyan service status --json", "banyan service status --at http://node0:9420"});
+    status_->exit_codes({{"0", "nothing is wrong"},
+                         {"1", "something is wrong (it is printed)"},
+                         {"2", "bad input, or no daemon answers"}});
+    tenants_ = &add_with_json(command, "tenants", "Show what each tenant calls and sends, and what its weight is.");
+    add_interval(*tenants_, "how long to watch");
+    tenants_->examples({"banyan service tenants", "banyan service tenants --interval 10s --json"});
+    tenants_->notes(
+        {"Share is a tenant's part of all that was sent between hosts. 'By weight' is its part of the weights of "
+         "those that have sent something. The two differ where tenants share no link, ask for less, or have "
+         "caps or classes."});
+    links_ = &add_with_json(command, "links", "Show how full links are, and by whom.");
+    add_interval(*links_, "how long to watch");
+    links_->examples({"banyan service links", "banyan service links --interval 10s"});
+    links_->notes(
+        {"Calls count when they are over: watch for longer than they take. Needs daemons that know their fabric."});
+    top_ = &add(command, "top", "Watch tenants, communicators and links on a live screen.");
+    add_interval(*top_, "how often to ask");
+    top_->examples({"banyan service top", "banyan service top --interval 200ms"});
+    top_->notes({"q ends it. Left and right choose a panel; up, down, page up and page down move its rows."});
+  }
+
+  void declare_wishes(CommandSyntax& command) {
+    set_ = &add_with_json(command, "set", "Set weight, class or cap of a tenant, beyond the rules.");
+    set_->word("TENANT", &share_.tenant, "as 'banyan service tenants' shows it").is_required = true;
+    set_->option("--weight", &share_.weight, "WEIGHT", "1 to 1000");
+    set_->option("--class", &share_.share_class, "CLASS", "high, normal or low").values = {"high", "normal", "low"};
+    set_->option("--cap", &share_.cap, "RATE", "no faster than this on any link, as 1GB/s; none takes the cap away");
+    OptionSyntax& reset = set_->option("--reset", &share_.reset, "", "take back what was set");
+    reset.excludes = {"--weight", "--class", "--cap"};
+    set_->examples({"banyan service set 1000/vgg --weight 4", "banyan service set 1000/gpt --class low --cap 500MB/s",
+                    "banyan service set 1000/vgg --reset"});
+    set_->notes({"It holds on all hosts until their daemons end. For longer, write a rule."});
+    wish_codes(*set_);
+    replan_ = &add_with_json(command, "replan", "Let a running communicator go over to other plans.");
+    replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required =
+        true;
+    replan_->option("--avoid", &plan_.avoid, "LINK", "use this link no more, as leaf0-spine1; may be repeated");
+    replan_->option("--restore", &plan_.restore, "LINK", "use a link again that was avoided; may be repeated");
+    replan_->option("--bandwidth", &plan_.bandwidths, "LINK=RATE",
+                    "a link carries this, as leaf0-spine1=1GB/s; may be repeated");
+    replan_->option("--plan", &plan_file_, "FILE", "follow this plan");
+    replan_->examples({"banyan service replan job17 --avoid leaf0-spine1",
+                       "banyan service replan '*' --bandwidth leaf0-spine1=1GB/s",
+                       "banyan service replan 7f3a09c2 --plan plan.json"});
+    replan_->notes({"No call stops: from some call on, all ranks follow the new plans."});
+    wish_codes(*replan_);
+    drain_ = &add_with_json(command, "drain", "Let daemons open no more communicators.");
+    drain_->word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
+    drain_->flag("--undo", undo_, "let them open communicators again");
+    drain_->examples({"banyan service drain node3", "banyan service drain node3 --undo"});
+    drain_->notes(
+        {"Those that are open go on. Once a host has none ('banyan service status'), its daemon can be ended."});
+    wish_codes(*drain_);
+  }
+
+  void declare_rules(CommandSyntax& command) {
+    CommandSyntax& rules = command.command("rules", "Show, check and load the rules: who gets what.");
+    rules.examples(
+        {"banyan service rules show", "banyan service rules check rules.json", "banyan service rules load rules.json"});
+    rules.notes({"docs/service.md describes rules."});
+    show_ = &add_with_json(rules, "show", "Print the rules of the daemon that is asked.");
+    show_->examples({"banyan service rules show > rules.json"});
+    check_ = &add_with_json(rules, "check", "Say what rules of a file would change, and change nothing.");
+    load_ = &add_with_json(rules, "load", "Let all hosts go by the rules of a file.");
+    for (CommandSyntax* const verb : {check_, load_}) {
+      verb->word("FILE", &rules_file_, "rules as JSON").is_required = true;
+      verb->options().back().paths = OptionSyntax::Paths::files;
+      verb->examples({verb->name() + " rules.json"});
+      wish_codes(*verb);
+    }
+    load_->notes({"They hold until the daemons read their own files again: at SIGHUP, and when they begin."});
+  }
+
+  // ---- Views.
+
+  ExitCode status(const Terminal& terminal) const {
+    const OperatorDoor door(url_);
+    const std::string text = door.cluster_text();
+    const ClusterView view = door.understood([&] { return service::cluster_view_from(text); });
+    terminal.print(json_ ? format_json(Json::parse(text)) : status_text(terminal, view));
+    return is_well(view) ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+  std::chrono::milliseconds interval() const {
+    constexpr std::chrono::milliseconds kLeast{50};
+    return parse_option("--interval", [&] {
+      const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(interval_));
+      if (time < kLeast) throw invalid("is " + in_quotes(interval_) + "; give 50ms or more");
+      return time;
+    });
+  }
+
+  ExitCode rates(const Terminal& terminal) const {
+    const std::chrono::milliseconds time = interval();
+    const OperatorDoor door(url_);
+    const ClusterView first = door.cluster();
+    {
+      Progress progress(terminal, "watching");
+      std::this_thread::sleep_for(time);
+    }
+    const ServiceRates rates = rates_between(first, door.cluster());
+    if (rates.seconds <= 0) {
+      throw Error(ErrorCode::io, "the clock of the daemon's host was set back meanwhile; ask again");
+    }
+    if (links_->was_chosen()) {
+      terminal.print(json_ ? format_json(links_json(rates)) : links_text(terminal, rates));
+    } else {
+      terminal.print(json_ ? format_json(tenants_json(rates)) : tenants_text(terminal, rates));
+    }
+    return ExitCode::success;
+  }
+
+  ExitCode top() const {
+    constexpr std::chrono::seconds kPatience{5};  // q waits for a question that is under way
+    const std::chrono::milliseconds time = interval();
+    expect_terminal();
+    const OperatorDoor door(url_, kPatience);
+    return show_top(door, door.cluster(), time) == TopEnd::quit ? ExitCode::success : ExitCode::interrupted;
+  }
+
+  // ---- Wishes.
+
+  // Prints the answers and what is to be said before and after them; the same as JSON and notes.
+  ExitCode report(const Terminal& terminal, const OperatorAnswers& answers, const std::string& text,
+                  const std::string& complaint) const {
+    terminal.print(json_ ? format_json(answers.all) : text);
+    if (!complaint.empty()) terminal.note("banyan: " + complaint + "\n");
+    return answers.is_good() && complaint.empty() ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+  // " (did you mean 'job17'?)", of names that views of communicators have.
+  static std::string hint(const OperatorDoor& door, const std::string& name,
+                          std::string service::CommunicatorView::*member) {
+    NearestName nearest(name);
+    for (const service::CommunicatorView& each : door.cluster().communicators) nearest.offer(each.*member);
+    return nearest.hint();
+  }
+
+  ExitCode set(const Terminal& terminal) const {
+    const OperatorDoor door(url_);
+    const OperatorAnswers answers = door.post("/v1/set", share_.body());
+    const std::string text = labelled(terminal, "tenant", harmless(share_.tenant) + ": " + share_.in_words()) +
+                             answers_text(terminal, answers, [](const Json& said) {
+                               const auto sessions = said.find("sessions");
+                               const bool is_count = sessions != said.end() && sessions->is_number_unsigned();
+                               return is_count ? plural(sessions->get<uint64_t>(), "session") : std::string("done");
+                             });
+    const bool concerns_nobody = answers.is_good() && sum_of(answers, "sessions") == 0;
+    return report(terminal, answers, text,
+                  concerns_nobody ? "no communicator of tenant " + in_quotes(share_.tenant) + " is open now" +
+                                        hint(door, share_.tenant, &service::CommunicatorView::tenant)
+                                  : "");
+  }
+
+  ExitCode replan(const Terminal& terminal) {
+    if (!plan_file_.empty()) plan_.plan = parse_option("--plan", [&] { return read_file(plan_file_); });
+    const OperatorDoor door(url_);
+    const OperatorAnswers answers = door.post("/v1/replan", plan_.body());
+    const std::vector<ReplanOutcome> outcomes = outcomes_of(answers);
+    std::string text = outcomes_text(terminal, outcomes);
+    if (!answers.is_good()) {
+      text += answers_text(terminal, answers, [](const Json& said) {
+        const auto list = said.find("communicators");
+        return plural(list == said.end() ? 0 : list->size(), "communicator") + " asked";
+      });
+    }
+    std::string complaint;
+    if (answers.is_good() && outcomes.empty()) {
+      complaint = "no communicator is called " + in_quotes(plan_.communicator) +
+                  hint(door, plan_.communicator, &service::CommunicatorView::name);
+    }
+    const ExitCode code = report(terminal, answers, text, complaint);
+    const bool are_adopted =
+        std::all_of(outcomes.begin(), outcomes.end(), [](const ReplanOutcome& each) { return each.refusal.empty(); });
+    return are_adopted ? code : ExitCode::answer_is_no;
+  }
+
+  ExitCode drain(const Terminal& terminal) const {
+    const OperatorDoor door(url_);
+    Json body = {{"drain", !undo_}};
+    if (!hosts_.empty()) body["hosts"] = hosts_;
+    const OperatorAnswers answers = door.post("/v1/drain", body);
+    const std::string text = answers_text(terminal, answers, [this](const Json&) {
+      return std::string(undo_ ? "opens communicators again" : "opens no more communicators");
+    });
+    return report(terminal, answers, text, "");
+  }
+
+  // ---- Rules.
+
+  ExitCode show_rules(const Terminal& terminal) const {
+    const OperatorDoor door(url_);
+    const Json rules = door.get("/v1/rules");
+    if (json_) {
+      terminal.print(format_json(rules));
+      return ExitCode::success;
+    }
+    const bool has_text = rules.is_object() && rules.contains("text") && rules["text"].is_string();
+    if (!has_text) throw Error(ErrorCode::invalid_input, "answers rules without \"text\"", door.url());
+    std::string text = rules["text"].get<std::string>();
+    if (text.empty()) {
+      terminal.note("no rules: every communicator is granted with weight 1\n");
+      return ExitCode::success;
+    }
+    if (!text.ends_with('\n')) text += '\n';
+    terminal.print(text);
+    return ExitCode::success;
+  }
+
+  ExitCode give_rules(const Terminal& terminal, bool is_trial) const {
+    const std::string text = read_file(rules_file_);
+    const service::Rules rules = service::Rules::parse(text, rules_file_);
+    Json body = {{"text", text}};
+    if (is_trial) body["check"] = true;
+    const OperatorDoor door(url_);
+    const OperatorAnswers answers = door.post("/v1/rules", body);
+    std::string words;
+    if (!is_trial || !answers.is_good()) {
+      words = answers_text(terminal, answers, [&](const Json&) {
+        return (is_trial ? "accepts version " : "goes by version ") + std::to_string(rules.version());
+      });
+    }
+    const bool is_accepted = std::any_of(answers.hosts.begin(), answers.hosts.end(),
+                                         [](const OperatorAnswers::Host& each) { return each.error.empty(); });
+    if (is_trial && is_accepted) words += changes_text(terminal, answers);
+    return report(terminal, answers, words, "");
+  }
+
+  CommandSyntax *status_ = nullptr, *tenants_ = nullptr, *links_ = nullptr, *top_ = nullptr, *set_ = nullptr,
+                *replan_ = nullptr, *drain_ = nullptr, *show_ = nullptr, *check_ = nullptr, *load_ = nullptr;
+  std::string url_, interval_ = "1s", plan_file_, rules_file_;
+  ShareWish share_;
+  PlanWish plan_;
+  std::vector<std::string> hosts_;
+  bool json_ = false, undo_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_service_command() { return std::make_unique<ServiceCommand>(); }
+
+}  // namespace banyan::app

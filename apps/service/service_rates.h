@@ -1,0 +1,47 @@
+// ServiceRates: what two views of the service, a moment apart, say together: who called and sent how much, and how full
+// links were. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/service/view/host_view.h"
+
+namespace banyan::app {
+
+struct ServiceRates {
+  struct Tenant {
+    std::string name;
+    double weight = 1;
+    service::ShareClass share_class = service::ShareClass::normal;
+    size_t communicators = 0, ranks = 0;
+    double calls_per_second = 0;
+    double payload_per_second = 0, sent_per_second = 0;  // bytes, of all its ranks; sent: to other hosts
+    double share = 0;                                    // of what all tenants have sent, 0 to 1
+    double due = 0;                                      // its part of the weights of those that have sent anything
+  };
+  struct Communicator {
+    double calls_per_second = 0, sent_per_second = 0;
+  };
+  struct Link {
+    std::string name;
+    double capacity = 0, per_second = 0;                      // bytes
+    std::vector<std::pair<std::string, double>> by_tenant{};  // bytes per second, the most first
+
+    double full() const { return capacity > 0 ? per_second / capacity : 0; }
+  };
+
+  double seconds = 0;  // between the two; 0: the clock has not gone on, and there are no rates
+  std::vector<Tenant> tenants;
+  std::map<std::string, Communicator> communicators;  // by id
+  std::vector<Link> links;                            // the fullest first
+  std::vector<std::string> newcomers;                 // hosts of the second view only: links may seem too full by them
+};
+
+// A rank counts from its beginning when its host was in the first view, too, and it was not; else not at all. What has
+// fallen, since a daemon has begun anew, counts as nothing.
+ServiceRates rates_between(const service::ClusterView& first, const service::ClusterView& second);
+
+}  // namespace banyan::app

@@ -1,0 +1,203 @@
+#include "apps/service/service_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "banyan/base/text.h"
+#include "banyan/base/units.h"
+#include "banyan/base/words.h"
+
+namespace banyan::app {
+namespace {
+
+using service::ClusterView;
+using service::CommunicatorView;
+using service::HostView;
+using service::RankView;
+
+constexpr size_t kMostRows = 40;  // of communicators and links; --json has them all
+
+std::string duration(double seconds) {
+  constexpr double kMost = 1e9;  // some 30 years
+  return format_duration(std::llround(std::min(seconds, kMost) * 1e9));
+}
+
+// Whole units, where bytes matter to nobody.
+std::string size(uint64_t bytes) { return Bytes(bytes).to_string(); }
+
+std::string number(double value) {
+  return value == std::floor(value) ? format_decimals(value, 0) : format_decimals(value, value < 10 ? 1 : 0);
+}
+
+std::string share_of(const CommunicatorView& communicator) {
+  std::string words = number(communicator.weight);
+  if (communicator.share_class != service::ShareClass::normal) {
+    words += " " + std::string(to_string(communicator.share_class));
+  }
+  return words;
+}
+
+std::string limit_of(const CommunicatorView& communicator) {
+  if (communicator.rate) return format_rate(static_cast<double>(*communicator.rate));
+  return communicator.cap ? format_rate(static_cast<double>(*communicator.cap)) : "-";
+}
+
+std::string state_of(const HostView& host, const ClusterView& view) {
+  std::string words;
+  const auto add = [&](const std::string& more) { words += (words.empty() ? "" : ", ") + more; };
+  const auto is_led = [&](const HostView& each) { return each.steward == host.name; };
+  if (std::any_of(view.hosts.begin(), view.hosts.end(), is_led)) add("shares out links");
+  if (host.is_draining) add("draining");
+  uint64_t refused = 0;
+  for (const auto& [reason, count] : host.refused) refused += count;
+  if (refused > 0) add(with_thousands(refused) + " refused");
+  return words;
+}
+
+std::string and_more(size_t all, size_t shown, const char* noun) {
+  return all <= shown ? "" : "and " + plural(all - shown, noun) + " more (see --json)\n";
+}
+
+std::string newcomers_text(const Terminal& terminal, const ServiceRates& rates) {
+  std::string names;
+  for (const std::string& each : rates.newcomers) names += (names.empty() ? "" : ", ") + harmless(each);
+  if (names.empty()) return "";
+  return labelled(terminal, "note", names + " answered only the second time: links may seem fuller than they are");
+}
+
+}  // namespace
+
+bool is_well(const ClusterView& view) { return view.findings.empty() && view.unreachable.empty(); }
+
+std::string doing_of(const CommunicatorView& communicator) {
+  const RankView* longest = nullptr;
+  double idle = -1;
+  for (const RankView& each : communicator.ranks) {
+    if (!each.error.empty()) return "has ended: " + harmless(each.error);
+    if (!each.call.empty() && (longest == nullptr || each.call_seconds > longest->call_seconds)) longest = &each;
+    if (each.call.empty() && (idle < 0 || each.idle_seconds < idle)) idle = each.idle_seconds;
+  }
+  if (longest != nullptr) return "in " + harmless(longest->call) + ", " + rough_percent(communicator.progress);
+  return idle < 0 ? "" : "no call for " + duration(idle);
+}
+
+Table hosts_table(const ClusterView& view) {
+  Table table({"host", "node", "version", "up", "programs", "memory", "rules", ""});
+  for (const HostView& each : view.hosts) {
+    table.add({harmless(each.name), each.node.empty() ? "-" : harmless(each.node), harmless(each.version),
+               duration(each.up_seconds), with_thousands(each.clients), size(each.memory_bytes),
+               std::to_string(each.rules_version), state_of(each, view)});
+  }
+  return table;
+}
+
+Table tenants_table(const ServiceRates& rates) {
+  Table table(
+      {"tenant", "weight", "class", "communicators", "ranks", "calls/s", "payload", "sent", "share", "by weight"});
+  for (const ServiceRates::Tenant& each : rates.tenants) {
+    const bool has_sent = each.sent_per_second > 0;
+    table.add({harmless(each.name), number(each.weight), std::string(to_string(each.share_class)),
+               with_thousands(each.communicators), with_thousands(each.ranks), number(each.calls_per_second),
+               format_rate(each.payload_per_second), format_rate(each.sent_per_second),
+               has_sent ? format_percent(each.share) : "-", has_sent ? format_percent(each.due) : "-"});
+  }
+  return table;
+}
+
+Table communicators_table(const ClusterView& view, const ServiceRates* rates, size_t most) {
+  Table table({"communicator", "id", "tenant", "ranks", "hosts", rates == nullptr ? "calls" : "calls/s", "weight",
+               "limit", "doing"});
+  for (size_t i = 0; i < std::min(most, view.communicators.size()); ++i) {
+    const CommunicatorView& each = view.communicators[i];
+    uint64_t calls = 0;
+    for (const RankView& rank : each.ranks) calls = std::max(calls, rank.calls_over);
+    std::string called = with_thousands(calls);
+    if (rates != nullptr) {
+      const auto known = rates->communicators.find(each.id);
+      called = known == rates->communicators.end() ? "-" : number(known->second.calls_per_second);
+    }
+    table.add({harmless(each.name), harmless(each.id), harmless(each.tenant), with_thousands(each.size),
+               with_thousands(each.hosts.size()), called, share_of(each), limit_of(each), doing_of(each)});
+  }
+  return table;
+}
+
+Table links_table(const ServiceRates& rates, size_t most) {
+  constexpr size_t kMostTenants = 4;
+  Table table({"link", "full", "carries", "of", "by tenant"});
+  for (size_t i = 0; i < std::min(most, rates.links.size()); ++i) {
+    const ServiceRates::Link& link = rates.links[i];
+    std::string tenants;
+    for (size_t j = 0; j < std::min(kMostTenants, link.by_tenant.size()); ++j) {
+      const auto& [name, rate] = link.by_tenant[j];
+      tenants += (j == 0 ? "" : ", ") + harmless(name) + " " + rough_percent(rate / link.per_second);
+    }
+    if (link.by_tenant.size() > kMostTenants) {
+      tenants += " and " + plural(link.by_tenant.size() - kMostTenants, "tenant") + " more";
+    }
+    table.add({harmless(link.name), rough_percent(link.full()), format_rate(link.per_second),
+               format_rate(link.capacity), tenants});
+  }
+  return table;
+}
+
+std::string status_text(const Terminal& terminal, const ClusterView& view) {
+  std::string text;
+  if (is_well(view)) {
+    text = terminal.styled(Terminal::Style::good, "healthy") +
+           "    all hosts answer, no rank is late, and no call stands still\n";
+  }
+  for (const service::FindingView& each : view.findings) {
+    const std::string label = each.kind == "unreachable host" ? "unreachable" : harmless(each.kind);
+    text += labelled(terminal, label, harmless(each.words));
+  }
+  text += "\n" + hosts_table(view).format(terminal);
+  if (view.communicators.empty()) return text + "\nno communicator is open\n";
+  return text + "\n" + communicators_table(view, nullptr, kMostRows).format(terminal) +
+         and_more(view.communicators.size(), kMostRows, "communicator");
+}
+
+std::string tenants_text(const Terminal& terminal, const ServiceRates& rates) {
+  if (rates.tenants.empty()) return "no communicator is open\n";
+  return tenants_table(rates).format(terminal);
+}
+
+std::string links_text(const Terminal& terminal, const ServiceRates& rates) {
+  if (rates.links.empty()) return "no link has carried anything that is over\n";
+  return links_table(rates, kMostRows).format(terminal) + and_more(rates.links.size(), kMostRows, "link") +
+         newcomers_text(terminal, rates);
+}
+
+Json tenants_json(const ServiceRates& rates) {
+  Json tenants = Json::array();
+  for (const ServiceRates::Tenant& each : rates.tenants) {
+    tenants.push_back({{"tenant", each.name},
+                       {"weight", each.weight},
+                       {"class", to_string(each.share_class)},
+                       {"communicators", each.communicators},
+                       {"ranks", each.ranks},
+                       {"calls_per_second", each.calls_per_second},
+                       {"payload_bytes_per_second", each.payload_per_second},
+                       {"sent_bytes_per_second", each.sent_per_second},
+                       {"share", each.share},
+                       {"share_by_weight", each.due}});
+  }
+  return {{"seconds", rates.seconds}, {"tenants", std::move(tenants)}};
+}
+
+Json links_json(const ServiceRates& rates) {
+  Json links = Json::array();
+  for (const ServiceRates::Link& each : rates.links) {
+    Json tenants = Json::object();
+    for (const auto& [name, rate] : each.by_tenant) tenants[name] = rate;
+    links.push_back({{"link", each.name},
+                     {"capacity_bytes_per_second", each.capacity},
+                     {"bytes_per_second", each.per_second},
+                     {"full", each.full()},
+                     {"bytes_per_second_by_tenant", std::move(tenants)}});
+  }
+  return {{"seconds", rates.seconds}, {"links", std::move(links)}, {"newcomers", rates.newcomers}};
+}
+
+}  // namespace banyan::app

@@ -1,0 +1,101 @@
+#include "apps/service/service_report.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/service/test_service_view.h"
+
+namespace banyan::app {
+namespace {
+
+using service::ClusterView;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const Terminal kNoColours({});
+
+TEST(ServiceReport, OfAHealthyServiceIsATableOfHostsAndOneOfCommunicators) {
+  EXPECT_EQ(status_text(kNoColours, service_view(10)),
+            "healthy    all hosts answer, no rank is late, and no call stands still\n"
+            "\n"
+            "host  node  version      up  programs  memory  rules\n"
+            "a     ha    0.2.0    60.0 s         2  64 MiB      7  shares out links\n"
+            "b     hb    0.2.0    60.0 s         2  64 MiB      7\n"
+            "\n"
+            "communicator    id  tenant  ranks  hosts  calls  weight      limit  doing\n"
+            "serve         9e01  gpt         1      1    500  1 high  1.00 GB/s  in allreduce of 4 MiB, 25 %\n"
+            "job17         7f3a  vgg         2      2    100       4          -  no call for 10.0 ms\n");
+}
+
+TEST(ServiceReport, BeginsWithWhatIsWrong) {
+  ClusterView view = service_view(10);
+  view.unreachable = {{.host = "c", .why = "timed out"}};
+  view.findings = {{.kind = "late rank", .communicator = "7f3a", .words = "rank 1 of 'job17' is late\x1b[2J"},
+                   {.kind = "unreachable host", .communicator = "", .words = "host c is unreachable: timed out"}};
+  EXPECT_FALSE(is_well(view));
+  EXPECT_THAT(status_text(kNoColours, view),
+              AllOf(StartsWith("late rank  rank 1 of 'job17' is late?[2J\nunreachable host c is unreachable"),
+                    Not(HasSubstr("healthy"))));
+}
+
+TEST(ServiceReport, SaysWhatHostsAreUpTo) {
+  ClusterView view = service_view(10);
+  view.hosts[1].is_draining = true;
+  view.hosts[1].refused = {{"not sealed", 3}, {"foreign user", 1200}};
+  view.hosts[1].node = "";
+  EXPECT_THAT(status_text(kNoColours, view),
+              HasSubstr("\nb     -     0.2.0    60.0 s         2  64 MiB      7  draining, 1,203 refused\n"));
+}
+
+TEST(ServiceReport, SaysWhyACommunicatorHasEnded) {
+  ClusterView view = service_view(10);
+  view.communicators[0].ranks[0].error = "peer_lost: rank 3 has ended";
+  EXPECT_EQ(doing_of(view.communicators[0]), "has ended: peer_lost: rank 3 has ended");
+  EXPECT_EQ(doing_of(service::CommunicatorView()), "");
+}
+
+TEST(ServiceReport, ShowsFortyCommunicatorsAndCountsTheRest) {
+  ClusterView view = service_view(10);
+  view.communicators.resize(42);
+  EXPECT_THAT(status_text(kNoColours, view), HasSubstr("\nand 2 communicators more (see --json)\n"));
+  view.communicators.clear();
+  EXPECT_THAT(status_text(kNoColours, view), HasSubstr("\nno communicator is open\n"));
+}
+
+TEST(ServiceReport, HoldsSharesAgainstWeights) {
+  EXPECT_EQ(tenants_text(kNoColours, rates_between(service_view(10), service_view(12))),
+            "tenant  weight  class   communicators  ranks  calls/s      payload        sent   share  by weight\n"
+            "gpt          1  high                1      1       50  0.0800 GB/s  0.100 GB/s  25.0 %     20.0 %\n"
+            "vgg          4  normal              1      2       10   0.400 GB/s  0.300 GB/s  75.0 %     80.0 %\n");
+}
+
+TEST(ServiceReport, PutsTheFullestLinkFirst) {
+  EXPECT_EQ(links_text(kNoColours, rates_between(service_view(10), service_view(12))),
+            "link   full     carries          of  by tenant\n"
+            "sw->a  75 %  0.600 GB/s  0.800 GB/s  gpt 100 %\n"
+            "a->sw  50 %  0.400 GB/s  0.800 GB/s  vgg 75 %, gpt 25 %\n");
+}
+
+TEST(ServiceReport, SaysWhichHostsMakeLinksSeemFuller) {
+  ServiceRates rates = rates_between(service_view(10), service_view(12));
+  rates.newcomers = {"b", "c"};
+  EXPECT_THAT(links_text(kNoColours, rates), HasSubstr("note       b, c answered only the second time"));
+  EXPECT_EQ(links_text(kNoColours, {}), "no link has carried anything that is over\n");
+}
+
+TEST(ServiceReport, SaysTheSameAsJson) {
+  const ServiceRates rates = rates_between(service_view(10), service_view(12));
+  const Json tenants = tenants_json(rates), links = links_json(rates);
+  EXPECT_EQ(tenants["seconds"], 2);
+  EXPECT_EQ(tenants["tenants"][1]["tenant"], "vgg");
+  EXPECT_EQ(tenants["tenants"][1]["class"], "normal");
+  EXPECT_EQ(tenants["tenants"][1]["share"], 0.75);
+  EXPECT_EQ(links["links"][0]["link"], "sw->a");
+  EXPECT_EQ(links["links"][1]["bytes_per_second_by_tenant"]["vgg"], 300e6);
+}
+
+}  // namespace
+}  // namespace banyan::app

@@ -1,0 +1,35 @@
+// EventLog: what has happened on this host, for operators: the last events, in words.
+//
+// Each is written to the log of the process, too. One thread: the reactor's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/service/view/host_view.h"
+
+namespace banyan::service {
+
+class EventLog {
+ public:
+  static constexpr size_t kKept = 200;
+  static constexpr size_t kMostWords = 500;  // bytes of one; the rest is cut off
+
+  // `host`: by which people know this one.
+  explicit EventLog(std::string host) : host_(std::move(host)) {}
+
+  void note(std::string words);
+  std::vector<EventView> last() const { return {events_.begin(), events_.end()}; }
+  uint64_t dropped() const { return dropped_; }
+
+ private:
+  const std::string host_;
+  std::deque<EventView> events_;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace banyan::service

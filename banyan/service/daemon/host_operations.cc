@@ -1,0 +1,243 @@
+#include "banyan/service/daemon/host_operations.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/base/json_line.h"
+#include "banyan/service/daemon/operator_commands.h"
+#include "banyan/service/daemon/rule_answers.h"
+#include "banyan/service/view/view_json.h"
+
+namespace banyan::service {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAtReplan{10};
+
+bool is_meant(const KnownSession& session, const std::string& pattern) {
+  return session.id == pattern || is_like(pattern, session.name);
+}
+
+}  // namespace
+
+HostOperations::HostOperations(Parts parts, Host host)
+    : parts_(std::move(parts)), host_(std::move(host)), link_names_(compose::link_names(*parts_.files)) {}
+
+void HostOperations::answer(const std::string& command, const std::string& body, const Reply& reply) {
+  try {
+    if (command == "view") return view(reply);
+    if (command == "replan") return replan(body, reply);
+    if (command == "set") return reply({.body = set(body)});
+    if (command == "drain") return reply({.body = drain(body)});
+    if (command == "rules") return reply({.body = rules_in_force(parts_.rules)});
+    if (command == "load rules") return reply({.body = load_rules(body)});
+    throw Error(ErrorCode::not_found, "this daemon knows no command " + in_quotes(command));
+  } catch (const Error& error) {
+    reply({.is_refusal = true, .body = error.what()});
+  }
+}
+
+// ---- How it does ----
+
+// The worker's thread knows; it is asked, and its answer comes back to this one.
+void HostOperations::view(Reply reply) {
+  auto view = std::make_shared<HostView>(host_.describe());
+  std::set<std::shared_ptr<WorkerClient>> clients;
+  for (const KnownSession& session : host_.sessions()) clients.insert(session.memory);
+  parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), clients, view,
+                      carried = parts_.carried, reply = std::move(reply)] {
+    std::map<std::string, size_t> places;
+    for (const auto& client : clients) {
+      view->memory_bytes += client->regions().bytes();
+      for (const auto& [number, session] : client->sessions()) add_session(*view, places, *session);
+    }
+    mailbox->post([this, lives, view, by_tenant = carried->by_tenant(), reply] {
+      if (lives.expired()) return;
+      add_links(*view, by_tenant);
+      reply({.body = to_json(*view)});
+    });
+  });
+}
+
+// Ranks of one communicator become one row.
+void HostOperations::add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session) {
+  CommunicatorView seen = session.view();
+  const auto [place, is_new] = places.try_emplace(seen.id, view.communicators.size());
+  if (is_new) {
+    view.communicators.push_back(std::move(seen));
+    return;
+  }
+  CommunicatorView& known = view.communicators[place->second];
+  known.ranks.push_back(std::move(seen.ranks.front()));
+  std::sort(known.ranks.begin(), known.ranks.end(),
+            [](const RankView& a, const RankView& b) { return a.rank < b.rank; });
+}
+
+void HostOperations::add_links(HostView& view, const CarriedBytes::ByTenant& carried) const {
+  std::map<uint32_t, LinkView> links;
+  for (const auto& [tenant, by_link] : carried) {
+    for (const auto& [link, bytes] : by_link) {
+      LinkView& row = links[link];
+      row.name = link_names_.at(link);
+      row.capacity = parts_.capacities.at(link);
+      row.bytes_by_tenant[tenant] = static_cast<uint64_t>(bytes);
+    }
+  }
+  for (auto& [number, row] : links) view.links.push_back(std::move(row));
+}
+
+// ---- What it is to do ----
+
+std::string HostOperations::set(const std::string& body) {
+  const SetCommand command = read_set_command(body);
+  parts_.rules.set(command.tenant, command.resets ? std::nullopt : std::optional(command.change));
+  host_.rules_changed();
+  const auto sessions = host_.sessions();
+  const auto count = std::count_if(sessions.begin(), sessions.end(),
+                                   [&](const KnownSession& session) { return session.tenant == command.tenant; });
+  parts_.events.note("an operator " + std::string(command.resets ? "takes back what was set for" : "sets terms of") +
+                     " tenant " + in_quotes(command.tenant));
+  return JsonLine().add("sessions", count).take();
+}
+
+std::string HostOperations::drain(const std::string& body) {
+  const bool drains = read_drain_command(body);
+  host_.drain(drains);
+  parts_.events.note(drains ? "an operator drains this host: no communicators are opened any more"
+                            : "an operator lets communicators be opened again");
+  return JsonLine().add("sessions", host_.sessions().size()).take();
+}
+
+// Of the ranks of one communicator that are here, one stands for all.
+std::string HostOperations::load_rules(const std::string& body) {
+  const RulesCommand command = read_rules_command(body);
+  std::vector<RuledCommunicator> communicators;
+  std::set<std::string> known;
+  for (KnownSession& session : host_.sessions()) {
+    if (!known.insert(session.id).second) continue;
+    communicators.push_back({.id = std::move(session.id),
+                             .name = std::move(session.name),
+                             .tenant = std::move(session.tenant),
+                             .subject = std::move(session.subject)});
+  }
+  std::string answer = service::load_rules(parts_.rules, command, communicators);
+  if (!command.only_checks) {
+    parts_.events.note("an operator puts rules of version " + std::to_string(parts_.rules.rules().version()) +
+                       " in force, until the file of this host is read again");
+    host_.rules_changed();
+  }
+  return answer;
+}
+
+run::FabricUpdate HostOperations::update_of(const ReplanCommand& command) const {
+  run::FabricUpdate update{.plan = command.plan};
+  for (const std::string& link : command.avoid) {
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) update.lost_cables.insert(cable);
+  }
+  for (const std::string& link : command.restore) {
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) update.mended_cables.insert(cable);
+  }
+  for (const auto& [link, bandwidth] : command.bandwidth) {
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) {
+      update.bytes_per_second[cable] = bandwidth;
+    }
+  }
+  return update;
+}
+
+// What the worker has seen of the sessions that were asked.
+struct HostOperations::Replan {
+  struct Asked {
+    KnownSession session;
+    bool is_asked = false;
+    uint32_t generation = 0;  // before
+    std::optional<Session::Plans> outcome = {};
+    std::string error = {};
+  };
+  std::vector<Asked> asked;
+  run::FabricUpdate update;
+  run::Reactor::TimePoint until;
+  Reply reply;
+
+  bool is_over() const {
+    return std::all_of(asked.begin(), asked.end(),
+                       [](const Asked& each) { return each.outcome || !each.error.empty(); });
+  }
+  // On the worker's thread.
+  void look() {
+    for (Asked& each : asked) {
+      Session* const session = each.session.memory->find(each.session.number);
+      if (session == nullptr) {
+        each.error = "it has ended";
+        continue;
+      }
+      try {
+        const Session::Plans plans = session->plans();
+        if (!std::exchange(each.is_asked, true)) {
+          each.generation = plans.generation;
+          session->propose(update);
+          each.session.memory->rouse(each.session.number);
+        } else if (plans.generation > each.generation && !each.outcome) {
+          each.outcome = plans;
+        }
+      } catch (const Error& error) {
+        each.error = error.what();
+      }
+    }
+  }
+  std::string answer() const {
+    std::string rows;
+    for (const Asked& each : asked) {
+      JsonLine row;
+      row.add("id", each.session.id).add("name", each.session.name);
+      const std::string trouble = !each.error.empty() ? each.error
+                                  : !each.outcome     ? "its ranks have not agreed yet; they go on trying"
+                                                      : each.outcome->refusal;
+      row.add("generation", each.outcome ? each.outcome->generation : each.generation).add("refusal", trouble);
+      rows += (rows.empty() ? "" : ",") + row.take();
+    }
+    return "{\"communicators\":[" + rows + "]}";
+  }
+  uint64_t adopted() const {
+    return static_cast<uint64_t>(std::count_if(asked.begin(), asked.end(), [](const Asked& each) {
+      return each.error.empty() && each.outcome && each.outcome->refusal.empty();
+    }));
+  }
+};
+
+void HostOperations::replan(const std::string& body, Reply reply) {
+  const ReplanCommand command = read_replan_command(body);
+  auto replan = std::make_shared<Replan>();
+  replan->update = update_of(command);
+  for (KnownSession& session : host_.sessions()) {
+    if (session.rank == 0 && is_meant(session, command.communicator)) replan->asked.push_back({std::move(session)});
+  }
+  if (!replan->asked.empty()) {
+    parts_.events.note("an operator asks " + std::to_string(replan->asked.size()) + " of the communicators like " +
+                       in_quotes(command.communicator) + " for other plans");
+  }
+  replan->until = parts_.reactor.now() + kReplanTime;
+  replan->reply = std::move(reply);
+  look_after(replan);
+}
+
+void HostOperations::look_after(const std::shared_ptr<Replan>& replan) {
+  parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), replan] {
+    replan->look();
+    mailbox->post([this, lives, replan] {
+      if (lives.expired()) return;
+      if (replan->is_over() || parts_.reactor.now() >= replan->until) {
+        replans_ += replan->adopted();
+        return replan->reply({.body = replan->answer()});
+      }
+      parts_.reactor.after(kLookAtReplan, [this, lives, replan] {
+        if (!lives.expired()) look_after(replan);
+      });
+    });
+  });
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,94 @@
+// HostOperations: what operators ask of this host alone: how it does, and what it is to do.
+//
+// Commands, with the bodies and answers of operator_desk.h: "view" (a HostView), "rules", "load rules", "set", "replan",
+// "drain". A replan is asked for by the host of rank 0, and its answer waits until all ranks have agreed, or kReplanTime
+// is over.
+//
+// On the reactor's thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/compose/planner.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/carried_bytes.h"
+#include "banyan/service/daemon/event_log.h"
+#include "banyan/service/daemon/operator_commands.h"
+#include "banyan/service/daemon/rule_book.h"
+#include "banyan/service/daemon/worker.h"
+#include "banyan/service/view/host_view.h"
+
+namespace banyan::service {
+
+// A session of a client of this host, open or being opened.
+struct KnownSession {
+  uint32_t number = 0;                   // among those of its client
+  std::shared_ptr<WorkerClient> memory;  // shared with the worker
+  uint32_t rank = 0;
+  std::string id;  // of the communicator, for people
+  std::string name;
+  Subject subject;
+  std::string tenant;  // to which its share belongs
+};
+
+class HostOperations {
+ public:
+  static constexpr std::chrono::milliseconds kReplanTime{5000};
+
+  struct Host {
+    std::function<std::vector<KnownSession>()> sessions;
+    // But for what its worker knows.
+    std::function<HostView()> describe;
+    std::function<void(bool drains)> drain;
+    std::function<void()> rules_changed;  // sessions that are open are to get what they grant now
+  };
+  struct Parts {
+    run::Reactor& reactor;
+    Worker& worker;
+    RuleBook& rules;
+    EventLog& events;
+    std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
+    std::vector<double> capacities;                      // by link, of payload; empty: no fabric is known
+    std::shared_ptr<CarriedBytes> carried;               // shared with sessions; the worker's thread alone reads it
+  };
+  HostOperations(Parts parts, Host host);
+  HostOperations(const HostOperations&) = delete;
+  HostOperations& operator=(const HostOperations&) = delete;
+
+  struct Answer {
+    bool is_refusal = false;
+    std::string body;  // an object of JSON, or why not
+  };
+  // Once, at once or later.
+  using Reply = std::function<void(Answer)>;
+  void answer(const std::string& command, const std::string& body, const Reply& reply);
+  uint64_t replans() const { return replans_; }
+
+ private:
+  struct Replan;
+
+  void view(Reply reply);
+  std::string set(const std::string& body);
+  std::string drain(const std::string& body);
+  std::string load_rules(const std::string& body);
+  void replan(const std::string& body, Reply reply);
+  void look_after(const std::shared_ptr<Replan>& replan);
+  run::FabricUpdate update_of(const ReplanCommand& command) const;
+  static void add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session);
+  void add_links(HostView& view, const CarriedBytes::ByTenant& carried) const;
+
+  Parts parts_;
+  const Host host_;
+  const std::vector<std::string> link_names_;
+  // Gone with this object: what tasks on other threads, and timers, look at.
+  const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
+  uint64_t replans_ = 0;
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,207 @@
+// What operators see and do, over the daemons' own sockets, while programs call.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "banyan/base/json_reader.h"
+#include "banyan/service/daemon/test_services.h"
+
+namespace banyan::service {
+namespace {
+
+using run::Communicator;
+using run::OperationKind;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+using Clock = std::chrono::steady_clock;
+
+class Operators : public Services {
+ protected:
+  // Sums again and again, until rank 0 says so. Returns how often, or what went wrong.
+  static std::string sum_until(Communicator& comm, size_t count, const std::function<bool()>& is_over) {
+    std::vector<int64_t> input = values_of(comm.rank(), count), output(count);
+    for (int sums = 1;; ++sums) {
+      input.back() = comm.rank() == 0 && is_over() ? 1 : 0;
+      comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, count));
+      for (size_t i = 0; i + 1 < count; ++i) {
+        int64_t sum = 0;
+        for (uint32_t rank = 0; rank < comm.size(); ++rank) sum += value_of(rank, i);
+        if (output[i] != sum) return "element " + std::to_string(i) + " of sum " + std::to_string(sums) + " is wrong";
+      }
+      if (output.back() > 0) return std::to_string(sums);
+    }
+  }
+};
+
+TEST_F(Operators, SeeTheRanksOfAllHostsAndWhoIsLateWithinASecond) {
+  const auto reports = run_ranks(4, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    constexpr size_t kCount = 1000;
+    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
+    std::vector<int64_t> output(kCount);
+    for (int times = 0; times < 5; ++times) {
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    if (comm.rank() != 2) return check_sum(comm, input, output);
+    // The others wait for this rank.
+    const auto begin = Clock::now();
+    ClusterView seen = cluster(1);
+    while (seen.findings.empty() && Clock::now() - begin < seconds(5)) seen = cluster(1);
+    const auto needed = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+    if (seen.findings.empty()) return "nobody is named";
+    if (seen.findings.size() > 1 || seen.findings[0].kind != "late rank") return "named: " + seen.findings[0].words;
+    if (seen.findings[0].words.find("rank 2 of 'world'") == std::string::npos) return seen.findings[0].words;
+    if (needed > milliseconds(1000)) return "named after " + std::to_string(needed.count()) + " ms";
+    if (seen.hosts.size() != 2 || !seen.unreachable.empty()) return std::to_string(seen.hosts.size()) + " hosts";
+    if (seen.communicators.size() != 1) return std::to_string(seen.communicators.size()) + " communicators";
+    const CommunicatorView& world = seen.communicators[0];
+    if (world.size != 4 || world.ranks.size() != 4 || world.hosts.size() != 2) return "of another size";
+    for (const RankView& rank : world.ranks) {
+      const bool is_late = rank.rank == 2;
+      if (rank.calls_over != 5 || rank.calls_begun != (is_late ? 5u : 6u)) return "other calls than were made";
+      if (rank.host != "host" + std::to_string(rank.rank % 2) || rank.payload_bytes != 5 * kCount * 8)
+        return "another rank";
+      if (!is_late && rank.call.find("allreduce #6") == std::string::npos) return "another call: " + rank.call;
+    }
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Operators, SetTermsOfATenantWhileItCalls) {
+  daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
+  tenants_ = {"t0", "t1"};
+  ranks_per_job_ = 2;
+  const std::string tenant = std::to_string(getuid()) + "/t0";
+  const auto reports = run_ranks(4, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    const ClusterView seen = cluster(0);
+    const bool is_first = std::any_of(seen.communicators.begin(), seen.communicators.end(), [&](const auto& each) {
+      return each.tenant == tenant && each.ranks.front().process == static_cast<uint32_t>(getpid());
+    });
+    if (comm.rank() == 0 && is_first) {
+      const HttpResponse said = ask(1, "POST", "/v1/set", R"({"tenant": ")" + tenant + R"(", "weight": 3})");
+      if (said.status != 200 || said.body.find("error") != std::string::npos) return said.body;
+    }
+    const auto end = Clock::now() + seconds(3);
+    return sum_until(comm, 32'768, [&] { return Clock::now() >= end; });
+  });
+  const int more = std::stoi(reports[0]), less = std::stoi(reports[2]);
+  EXPECT_EQ(reports[0], reports[1]);
+  EXPECT_NEAR(static_cast<double>(more) / less, 3, 0.6) << more << " and " << less;
+}
+
+TEST_F(Operators, HaveCallsGoOverToOtherPlansWithoutStoppingAny) {
+  daemons_.planner.fabric =
+      R"({"banyan": "fabric/1",
+          "nodes": [{"name": "h0", "kind": "rank"}, {"name": "h1", "kind": "rank"}, {"name": "s0", "kind": "switch"},
+                    {"name": "s1", "kind": "switch"}],
+          "links": [{"from": "h0", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h0", "bandwidth": "1 GB/s"},
+                    {"from": "h0", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h0", "bandwidth": "1 GB/s"},
+                    {"from": "h1", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h1", "bandwidth": "1 GB/s"},
+                    {"from": "h1", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h1", "bandwidth": "1 GB/s"}]})";
+  const std::string path = folder_ + "/fabric.json";
+  std::ofstream(path) << daemons_.planner.fabric;
+  daemons_.planner.fabric = path;
+  constexpr uint32_t kReplans = 12;
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::atomic<bool> is_over{false};
+    std::string trouble;
+    std::thread op;
+    if (comm.rank() == 0) {
+      op = std::thread([&] {
+        for (uint32_t i = 0; i < kReplans && trouble.empty(); ++i) {
+          const std::string what = i % 2 == 0 ? "avoid" : "restore";
+          const std::string body =
+              ask(1, "POST", "/v1/replan", R"({"communicator": "wor*", ")" + what + R"(": ["h0->s1"]})").body;
+          if (body.find("\"refusal\":\"\"") == std::string::npos) trouble = body;
+        }
+        is_over = true;
+      });
+    }
+    std::string report = sum_until(comm, 5000, [&] { return is_over.load(); });
+    if (op.joinable()) op.join();
+    if (!trouble.empty()) return trouble;
+    const ClusterView seen = cluster(0);
+    for (const RankView& rank : seen.communicators.at(0).ranks) {
+      if (rank.generation < kReplans) return "generation " + std::to_string(rank.generation);
+      if (rank.reroutes > 0) return "calls were repeated";
+    }
+    std::vector<int64_t> input(1), output(1);  // the other rank looks, too
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    return report.find("wrong") == std::string::npos ? "right" : report;
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Operators, HaveAPageAndMetrics) {
+  tenants_ = {"t \"x\""};
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    constexpr size_t kCount = 1000;
+    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
+    std::vector<int64_t> output(kCount);
+    for (int times = 0; times < 7; ++times) {
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    const HttpResponse page = ask(comm.rank(), "GET", "/");
+    if (page.status != 200 || page.type != "text/html; charset=utf-8" || !page.body.starts_with("<!doctype html>")) {
+      return "no page: " + page.body.substr(0, 100);
+    }
+    const HttpResponse metrics = ask(comm.rank(), "GET", "/metrics");
+    if (metrics.type != "text/plain; version=0.0.4; charset=utf-8") return metrics.type;
+    const std::string host = "host" + std::to_string(comm.rank());
+    const std::string labels =
+        "{host=\"" + host + "\",tenant=\"" + std::to_string(getuid()) + "/t \\\"x\\\"\",communicator=\"world\"} ";
+    for (const std::string& line :
+         {"banyan_service_calls_total" + labels + "7\n",
+          "banyan_service_payload_bytes_total" + labels + std::to_string(7 * kCount * 8) + "\n"}) {
+      if (metrics.body.find("\n" + line) == std::string::npos) return "no " + line + " in " + metrics.body;
+    }
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Operators, AreToldWhatCannotBeDone) {
+  daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input(1), output(1);
+    std::string said;
+    if (comm.rank() == 0) {
+      said = ask(0, "POST", "/v1/replan", R"({"communicator": "world", "avoid": ["h0-h9"]})").body + "\n" +
+             ask(0, "POST", "/v1/replan", R"({"communicator": "world", "avoid": ["h0-h1"]})").body + "\n" +
+             ask(0, "POST", "/v1/drain", R"({"drain": true, "hosts": ["host7"]})").body + "\n" +
+             ask(0, "POST", "/v1/nonsense", "{}").body + "\n" + ask(0, "POST", "/v1/set", "{}").body;
+    }
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    return said;
+  });
+  EXPECT_THAT(reports[0], HasSubstr("h9"));
+  EXPECT_THAT(reports[0], HasSubstr("there is no way"));
+  EXPECT_THAT(reports[0], HasSubstr("no daemon of a host 'host7' is known"));
+  EXPECT_THAT(reports[0], HasSubstr("there is no command at '/v1/nonsense'"));
+  EXPECT_THAT(reports[0], HasSubstr("tenant"));
+}
+
+TEST_F(Operators, DrainHostsFromNewCommunicators) {
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input(1), output(1);
+    if (comm.rank() == 0) ask(1, "POST", "/v1/drain", R"({"drain": true})");
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    std::string said = "opened";
+    try {
+      comm.split(0, static_cast<int>(comm.rank()), own_options_);
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    return said;
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("drains this host")));
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -1,0 +1,114 @@
+// Turns: whose sessions a worker steps next, so that tenants share its thread by their weights, in seconds.
+//
+// In each round the sessions that may have work are offered. They are stepped one at a time: next comes a session of the
+// tenant whose turn it is by start-time fair queueing (share/fair_queue.h), among those of one tenant in turn. A step
+// costs its tenant the time that it takes. A session whose step moved nothing has to wait for the next round: it waits
+// for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and connections are
+// looked at again. A tenant that moves data all the time takes no more than its part, however many sessions it has, and
+// one that has a small call to make waits for no more than one step of each other tenant.
+//
+// One thread. A step costs O(log tenants) beside itself, and two looks at the clock.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/service/share/fair_queue.h"
+
+namespace banyan::service {
+
+template <typename Item>
+class Turns {
+ public:
+  using Time = std::chrono::nanoseconds;  // since any fixed moment; never goes back
+  static constexpr Time kRound = std::chrono::microseconds(200);
+
+  explicit Turns(std::function<Time()> now) : now_(std::move(now)) {}
+
+  // For this round, once each. `weight` > 0, of the tenant.
+  void offer(const std::string& tenant, double weight, Item& item) {
+    const auto [found, is_new] = numbers_.try_emplace(tenant, next_number_);
+    if (is_new) ++next_number_;
+    Tenant& entry = tenants_[found->second];
+    if (is_new) entry.name = tenant;
+    if (entry.weight != weight) queue_.set_weight(found->second, entry.weight = weight);
+    entry.items.push_back(&item);
+    queue_.set_waiting(found->second, true);
+  }
+
+  // `step` says whether anything moved, and is told of the time that each step took. Forgets all that was offered.
+  // Whether anything moved.
+  template <typename Step, typename Took>
+  bool run(const Step& step, const Took& took) {
+    forget_absent();
+    for (auto& [number, tenant] : tenants_) {
+      const auto first = std::find(tenant.items.begin(), tenant.items.end(), tenant.first);
+      if (first != tenant.items.end()) std::rotate(tenant.items.begin(), first, tenant.items.end());
+    }
+    const Time begin = now_();
+    Time time = begin;
+    bool moved = false;
+    while (const std::optional<FairQueue::Client> next = queue_.next()) {
+      Tenant& tenant = tenants_.at(*next);
+      Item* const item = tenant.items.front();
+      tenant.items.pop_front();
+      const bool has_moved = step(*item);
+      const Time end = now_();
+      took(*item, end - time);
+      queue_.serve(*next, std::chrono::duration<double>(end - time).count());
+      time = end;
+      moved |= has_moved;
+      if (has_moved) tenant.items.push_back(item);
+      if (tenant.items.empty()) queue_.set_waiting(*next, false);
+      if (time - begin >= kRound) break;
+    }
+    for (auto& [number, tenant] : tenants_) {
+      tenant.first = tenant.items.empty() ? nullptr : tenant.items.front();
+      tenant.items.clear();
+    }
+    return moved;
+  }
+
+ private:
+  struct Tenant {
+    std::string name;
+    double weight = 0;
+    std::deque<Item*> items;
+    const Item* first = nullptr;  // of the next round, where it is still offered: the last one was cut short
+  };
+
+  // Of tenants that are offered nothing, those that still wait (their last round was cut short) cease to, and those
+  // beyond kMostIdle are forgotten.
+  void forget_absent() {
+    for (auto each = tenants_.begin(); each != tenants_.end();) {
+      if (!each->second.items.empty()) {
+        ++each;
+        continue;
+      }
+      queue_.set_waiting(each->first, false);
+      if (tenants_.size() <= kMostIdle) {
+        ++each;
+        continue;
+      }
+      queue_.remove(each->first);
+      numbers_.erase(each->second.name);
+      each = tenants_.erase(each);
+    }
+  }
+
+  static constexpr size_t kMostIdle = 64;
+  const std::function<Time()> now_;
+  FairQueue queue_;
+  std::map<std::string, FairQueue::Client> numbers_;
+  std::map<FairQueue::Client, Tenant> tenants_;
+  FairQueue::Client next_number_ = 0;
+};
+
+}  // namespace banyan::service

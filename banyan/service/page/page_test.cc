@@ -1,0 +1,27 @@
+#include "banyan/service/page/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/file.h"
+
+namespace banyan::service {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Dashboard, IsTheCommittedPage) {
+  EXPECT_EQ(dashboard_page(), read_file(BANYAN_SOURCE_DIR "/banyan/service/page/dist/dashboard.html"));
+}
+
+TEST(Dashboard, RunsItsOwnScriptOnlyAndAsksItsOwnDaemonOnly) {
+  const std::string page(dashboard_page());
+  EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'sha256-"));
+  EXPECT_THAT(page, HasSubstr("connect-src 'self'"));
+  EXPECT_THAT(page, Not(HasSubstr("SCRIPT_HASH")));
+  EXPECT_THAT(page, Not(HasSubstr("<script src")));
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -1,0 +1,48 @@
+#include "banyan/service/protocol/place.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+
+namespace banyan::service {
+namespace {
+
+class Places : public ::testing::Test {
+ protected:
+  Places() {
+    if (const char* const before = std::getenv("XDG_RUNTIME_DIR")) before_ = before;
+  }
+  ~Places() override {
+    if (before_) setenv("XDG_RUNTIME_DIR", before_->c_str(), 1);
+    if (!before_) unsetenv("XDG_RUNTIME_DIR");
+  }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST_F(Places, OfAUserAreInHisFolder) {
+  setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+  EXPECT_EQ(socket_of_user(), "/run/user/7/banyand.sock");
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(socket_of_user(), "/tmp/banyan-service-" + std::to_string(getuid()) + "/banyand.sock");
+}
+
+TEST_F(Places, OfOperatorsAreBesideThoseOfTenants) {
+  EXPECT_EQ(operator_socket_beside("/run/banyan/banyand.sock"), "/run/banyan/operator.sock");
+  EXPECT_EQ(operator_socket_beside("banyand.sock"), "operator.sock");
+  EXPECT_EQ(operator_socket_beside("/tmp/a.sock"), "/tmp/a-operator.sock");
+  EXPECT_EQ(operator_socket_beside("b"), "b-operator.sock");
+  EXPECT_EQ(default_operator_socket(), operator_socket_beside(default_socket()));
+}
+
+TEST_F(Places, OfOperatorsAreThoseOfTheHostWhereItHasADaemon) {
+  setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+  const bool has_daemon = access("/run/banyan/operator.sock", F_OK) == 0;
+  EXPECT_EQ(found_operator_socket(), has_daemon ? "/run/banyan/operator.sock" : "/run/user/7/operator.sock");
+}
+
+}  // namespace
+}  // namespace banyan::service

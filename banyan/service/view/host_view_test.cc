@@ -1,0 +1,129 @@
+#include "banyan/service/view/host_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "banyan/service/view/test_random_view.h"
+
+namespace banyan::service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+HostView host(const std::string& name) { return {.host = "id of " + name, .name = name}; }
+
+CommunicatorView communicator(const std::string& id, const std::string& tenant, const std::string& name,
+                              const std::vector<uint32_t>& ranks) {
+  CommunicatorView view{.id = id, .name = name, .tenant = tenant, .size = 6};
+  for (const uint32_t rank : ranks) view.ranks.push_back({.rank = rank});
+  return view;
+}
+
+std::vector<uint32_t> ranks_of(const CommunicatorView& communicator) {
+  std::vector<uint32_t> ranks;
+  for (const RankView& each : communicator.ranks) ranks.push_back(each.rank);
+  return ranks;
+}
+
+TEST(Merge, JoinsTheRanksOfACommunicatorFromAllHosts) {
+  HostView a = host("a"), b = host("b"), c = host("c");
+  a.communicators = {communicator("7f", "t", "job", {4, 1})};
+  b.communicators = {communicator("9e", "t", "job", {0}), communicator("7f", "t", "job", {5, 0})};
+  c.communicators = {communicator("7f", "t", "job", {2, 3})};
+  a.communicators[0].hosts = c.communicators[0].hosts = {"c", "a", "b"};
+  a.communicators[0].progress = 0.5;
+  b.communicators[1].progress = 0.25;
+  c.communicators[0].progress = 0.75;
+  b.communicators[1].rate = 7;
+  c.communicators[0].rate = 5;
+  const ClusterView cluster = merge({c, a, b}, {}, 12.5);
+  EXPECT_EQ(cluster.at, 12.5);
+  ASSERT_EQ(cluster.communicators.size(), 2u);
+  EXPECT_EQ(cluster.communicators[0].id, "7f");
+  EXPECT_THAT(ranks_of(cluster.communicators[0]), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(cluster.communicators[0].hosts, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(cluster.communicators[0].progress, 0.25) << "of the rank that is least far";
+  EXPECT_EQ(cluster.communicators[0].rate, 5u);
+  EXPECT_EQ(cluster.communicators[0].cap, std::nullopt);
+  EXPECT_THAT(ranks_of(cluster.communicators[1]), ElementsAre(0));
+}
+
+TEST(Merge, SumsLinksByTenant) {
+  HostView a = host("a"), b = host("b");
+  a.links = {{.name = "x->y", .capacity = 10, .bytes_by_tenant = {{"t", 1}, {"u", 2}}},
+             {.name = "b->x", .capacity = 5}};
+  b.links = {{.name = "x->y", .capacity = 10, .bytes_by_tenant = {{"u", 40}, {"v", 80}}}};
+  EXPECT_THAT(
+      merge({a, b}, {}, 0).links,
+      ElementsAre(LinkView{.name = "b->x", .capacity = 5},
+                  LinkView{.name = "x->y", .capacity = 10, .bytes_by_tenant = {{"t", 1}, {"u", 42}, {"v", 80}}}));
+}
+
+TEST(Merge, PutsAllInOrder) {
+  HostView a = host("a"), b = host("b");
+  a.communicators = {communicator("1", "u", "k", {0}), communicator("3", "t", "k", {0}),
+                     communicator("2", "t", "k", {0})};
+  b.communicators = {communicator("4", "t", "j", {0})};
+  a.events = {{.at = 2, .host = "a"}, {.at = 3, .host = "a"}};
+  b.events = {{.at = 1, .host = "b"}, {.at = 2, .host = "b"}};
+  const ClusterView cluster = merge({b, a}, {{.host = "d"}, {.host = "c"}}, 0);
+  std::string ids, hosts, events;
+  for (const CommunicatorView& each : cluster.communicators) ids += each.id;
+  for (const EventView& each : cluster.events) events += each.host;
+  for (const HostView& each : cluster.hosts) {
+    hosts += each.name;
+    EXPECT_THAT(each.communicators, IsEmpty());
+    EXPECT_THAT(each.links, IsEmpty());
+    EXPECT_THAT(each.events, IsEmpty());
+  }
+  EXPECT_EQ(ids, "4231");
+  EXPECT_EQ(hosts, "ab");
+  EXPECT_EQ(events, "baba");
+  EXPECT_EQ(cluster.unreachable[0].host, "c");
+}
+
+TEST(Merge, SaysWhatIsWrong) {
+  HostView a = host("a"), b = host("b");
+  a.communicators = {communicator("7f", "t", "job", {0})};
+  b.communicators = {communicator("7f", "t", "job", {1})};
+  RankView& waits = a.communicators[0].ranks[0];
+  waits.calls_begun = 1;
+  waits.call = "barrier";
+  waits.call_seconds = waits.stalled_seconds = 1;
+  b.communicators[0].ranks[0].idle_seconds = 2;
+  const ClusterView cluster = merge({a, b}, {{.host = "c", .why = "timed out"}}, 0);
+  ASSERT_EQ(cluster.findings.size(), 2u);
+  EXPECT_EQ(cluster.findings[0].kind, "late rank");
+  EXPECT_EQ(cluster.findings[0].communicator, "7f");
+  EXPECT_EQ(cluster.findings[1].kind, "unreachable host");
+}
+
+TEST(Merge, SaysTheSameInWhicheverOrderHostsHaveAnswered) {
+  const auto seed = static_cast<uint32_t>(::testing::UnitTest::GetInstance()->random_seed());
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  RandomViews views(seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 50; ++i) {
+    std::vector<HostView> hosts;
+    size_t ranks = 0;
+    for (uint32_t number = 0; number < 5; ++number) {
+      hosts.push_back(views.host());
+      hosts.back().name = std::to_string(number);
+      for (CommunicatorView& each : hosts.back().communicators) {
+        each.id = std::to_string(views.below(3));
+        ranks += each.ranks.size();
+      }
+    }
+    const ClusterView cluster = merge(hosts, {}, 1);
+    std::shuffle(hosts.begin(), hosts.end(), random);
+    EXPECT_EQ(merge(hosts, {}, 1), cluster);
+    for (const CommunicatorView& each : cluster.communicators) ranks -= each.ranks.size();
+    EXPECT_EQ(ranks, 0u) << "no rank is lost";
+  }
+}
+
+}  // namespace
+}  // namespace banyan::service

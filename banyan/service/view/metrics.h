@@ -1,0 +1,68 @@
+// The metrics page of a daemon: a HostView in the text format of Prometheus. docs/service.md lists what is on it.
+//
+// Labels are hosts, tenants, names of communicators, links and reasons; never ranks or peers. Several communicators of
+// one name are summed. What was counted for one that ends stays in the sum while another of its name, or of its tenant,
+// is open; then the line goes, and begins at 0 when the name comes again, which Prometheus takes for a restart. So no
+// value ever falls.
+//
+// The text is made by prometheus-cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "banyan/service/view/host_view.h"
+
+namespace banyan::service {
+
+// What is counted of ranks.
+struct RankTotals {
+  uint64_t calls = 0, messages = 0, payload_bytes = 0;
+  uint64_t sent_tcp_bytes = 0, sent_shared_memory_bytes = 0;
+  uint64_t reroutes = 0;
+  double core_seconds = 0;
+
+  RankTotals& operator+=(const RankTotals& other);
+  friend bool operator==(const RankTotals&, const RankTotals&) = default;
+};
+
+// What the pages before have shown, of one daemon. What a communicator does between the last page and its end is not
+// counted.
+class MetricsMemory {
+ public:
+  // Labels that programs can make up. The tenants that come first keep theirs; communicators do so while they are open.
+  // All beyond are summed as "others".
+  static constexpr size_t kMostTenants = 256, kMostNames = 1000;
+  using Name = std::pair<std::string, std::string>;  // of a tenant and a communicator, as labels say
+
+  // With what `view` says. O(ranks log ranks).
+  void note(const HostView& view);
+  const std::map<Name, RankTotals>& by_name() const { return by_name_; }
+  const std::map<std::string, RankTotals>& by_tenant() const { return by_tenant_; }
+  std::string label_of_tenant(const std::string& tenant);
+  // Of a communicator of the last view.
+  const Name& label_of(const CommunicatorView& communicator) const { return labels_.at(communicator.id); }
+
+ private:
+  struct Rank {
+    Name name;
+    RankTotals totals;
+  };
+  void choose_labels(const HostView& view);
+  void sum();
+
+  std::set<std::string> tenants_;                           // with labels of their own
+  std::map<std::string, Name> labels_;                      // of communicators that are open, by id
+  std::map<std::pair<std::string, uint32_t>, Rank> ranks_;  // that are open, by id and rank
+  std::map<Name, RankTotals> ended_by_name_, by_name_;      // by_name_ is of both
+  std::map<std::string, RankTotals> ended_by_tenant_, by_tenant_;
+};
+
+// The page. Throws Error{unsupported} where Banyan was built without prometheus-cpp.
+std::string metrics_of(const HostView& view, MetricsMemory& memory);
+
+}  // namespace banyan::service
