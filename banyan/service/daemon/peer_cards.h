@@ -1,8 +1,8 @@
 // PeerCards: what has become of the daemons of other hosts that do not answer.
 //
-// A daemon that was killed comes back at another port. Sessions that were opened just before that know the old one: when
-// a call of theirs fails, they look here, and call the new one. Sessions whose connections were to the old daemon do not
-// live on: their clients on that host end them.
+// A daemon that was killed comes back at another port. Sessions that were opened just before that know the old one:
+// when a call of theirs fails, they look here, and call the new one. Sessions whose connections were to the old daemon
+// do not live on: their clients on that host end them.
 //
 // On the reactor's thread.
 #pragma once
