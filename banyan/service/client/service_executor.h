@@ -7,9 +7,9 @@
 // for all ranks are few, and go before them.
 //
 // The first error stays: the daemon has told of it, or has gone, or break_with() was called. Every call throws it from
-// then on; what was completed before is over all the same, and the inputs of the rest are as they were (staging.h). That
-// the daemon has gone, the other ranks hear with the name of this one: "the service of rank 1 has gone (unix:...)". The
-// daemon is not believed: what it cannot mean fails the communicator, not the process.
+// then on; what was completed before is over all the same, and the inputs of the rest are as they were (staging.h).
+// That the daemon has gone, the other ranks hear with the name of this one: "the service of rank 1 has gone
+// (unix:...)". The daemon is not believed: what it cannot mean fails the communicator, not the process.
 //
 // One thread at a time, but for wake(), break_with(), broken() and sent_bytes().
 #pragma once

@@ -67,9 +67,7 @@ uint32_t milliseconds_for(std::chrono::milliseconds time) {
 
 }  // namespace
 
-std::string ServiceExecutors::extra_of(ServiceLink& link) {
-  return link.host() + " " + hex_of(link.new_capability());
-}
+std::string ServiceExecutors::extra_of(ServiceLink& link) { return link.host() + " " + hex_of(link.new_capability()); }
 
 run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
   using Transports = run::Communicator::Transports;

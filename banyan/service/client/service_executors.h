@@ -21,8 +21,8 @@ class ServiceExecutors : public run::ExecutorFactory {
                    run::Communicator::Options options, std::string tenant = {})
       : link_(std::move(link)), job_(std::move(job)), options_(std::move(options)), tenant_(std::move(tenant)) {}
 
-  // Throws what ServiceLink::attachment, Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has not attached to a service;
-  // Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
+  // Throws what ServiceLink::attachment, Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has
+  // not attached to a service; Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
   Made make(run::ExecutorSite site) override;
 
   // What the card of this process has to say to the others when they meet (JoinedProcesses::Invitation::extras). Once
