@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -77,12 +78,11 @@ class CallingRank {
         link_(std::make_shared<ServiceLink>(url_, pool_, run::Deadline::after(seconds(30)))),
         meeting_(std::move(meeting)) {}
 
-  // "<errors> <calls> <milliseconds of each error...>"
+  // "<errors> <calls> <milliseconds of each error...>", which are negative where another rank has told of it.
   std::string run() {
     join();
     while (go_on()) continue;
     comm_.reset();
-    std::sort(late_.begin(), late_.end());
     std::string report = std::to_string(errors_) + " " + std::to_string(calls_);
     for (const double each : late_) report += " " + std::to_string(each);
     return report;
@@ -152,7 +152,7 @@ class CallingRank {
     CHECK((error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::aborted) && (is_own || is_other)) << text;
     // Where a daemon was killed before the communicator began, its end was told late, or found by a call.
     const std::optional<int64_t> killed = board_.first_kill(began_);
-    if (killed) late_.push_back(static_cast<double>(now() - *killed) / 1e6);
+    if (killed) late_.push_back((is_own ? 1 : -1) * static_cast<double>(now() - *killed) / 1e6);
     Communicator::Options options = comm_->options();
     options.joins_by.reset();
     Communicator rest = comm_->shrink({}, seconds(15), std::move(options));
@@ -242,23 +242,30 @@ class Crashes : public ::testing::Test {
   }
 
   static void judge(const std::vector<std::string>& reports, uint32_t kills) {
-    std::vector<double> late;
+    std::vector<double> own, told;
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       std::istringstream report(reports[rank]);
       uint64_t errors = 0, calls = 0;
       report >> errors >> calls;
-      for (double each = 0; report >> each;) late.push_back(each);
+      for (double each = 0; report >> each;) (each > 0 ? own : told).push_back(std::abs(each));
+      std::cout << "rank " << rank << ": " << errors << " errors, " << calls << " calls\n";
       EXPECT_GT(errors, 0u) << "rank " << rank << " has noticed nothing";
       EXPECT_GT(calls, 0u) << "rank " << rank << " has never gone on";
     }
-    ASSERT_FALSE(late.empty());
+    std::cout << kills << " kills" << std::endl;
+    expect_soon("of a rank's own daemon", std::move(own));
+    expect_soon("told by another rank", std::move(told));
+  }
+
+  // How long after a kill errors came, in milliseconds, on a machine that may be crowded.
+  static void expect_soon(const std::string& what, std::vector<double> late) {
+    if (late.empty()) return;
     std::sort(late.begin(), late.end());
-    std::cout << kills << " kills; errors " << late[late.size() / 2] << " ms after the kill in the median, "
-              << late[late.size() * 9 / 10] << " ms in 9 of 10, " << late.back() << " ms at most; reports";
-    for (const std::string& report : reports) std::cout << "; " << report.substr(0, 20);
-    std::cout << std::endl;
+    const auto over = late.end() - std::upper_bound(late.begin(), late.end(), 100);
+    std::cout << late.size() << " errors " << what << ": " << late[late.size() / 2] << " ms in the median, "
+              << late.back() << " ms at most, " << over << " over 100 ms" << std::endl;
     EXPECT_LT(late[late.size() / 2], 100);
-    EXPECT_LT(late.back(), 2000);  // on a machine that may be crowded
+    EXPECT_LT(late.back(), 5000);
   }
 
   std::string folder_;
