@@ -95,9 +95,9 @@ class Service:
                                           stderr=errors))
         return ranks
 
-    def replan(self, tenant_words, restores):
-        """What one operator's wish came to; an empty text: all well."""
-        command = [self.build / "banyan", "service", "replan", tenant_words, "--at", self.operators(), "--json",
+    def replan(self, communicator, restores):
+        """What an operator's wish for communicators of this name came to; an empty text: all well."""
+        command = [self.build / "banyan", "service", "replan", communicator, "--at", self.operators(), "--json",
                    "--restore" if restores else "--avoid", "h0-s1"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode != 0:

@@ -26,6 +26,7 @@
 #include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
+#include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
@@ -62,6 +63,12 @@ uint64_t new_incarnation() {
 std::string name_of_host() {
   const char* const name = std::getenv("BANYAN_HOST_ID");
   return name == nullptr || *name == '\0' ? run::host_name() : name;
+}
+
+// What a program calls itself, of which each of its ranks shows a copy.
+std::string in_short(const std::string& program) {
+  constexpr size_t kMost = 200;
+  return program.size() <= kMost ? program : program.substr(0, kMost) + "...";
 }
 
 SessionMaker maker_for(const Daemon::Options& options) {
@@ -127,6 +134,7 @@ class Daemon::Impl {
   void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
   std::vector<KnownSession> known_sessions() const;
+  std::vector<std::shared_ptr<WorkerClient>> attached() const;
   std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
@@ -148,6 +156,7 @@ class Daemon::Impl {
   std::map<std::string, uint64_t> refused_;  // by reason
   bool is_draining_ = false;
   const std::unique_ptr<HostDirectory> directory_;
+  KnownHosts hosts_;
   PeerCards peer_cards_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
@@ -172,6 +181,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
+      hosts_(reactor_, *directory_),
       peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       is_door_handed_(sockets.tenants.is_open()),
       door_(is_door_handed_ ? std::move(sockets.tenants)
@@ -200,7 +210,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
-    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
+    steward_.emplace(reactor_, hosts_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
                      [this](const Activity& activity) { routes_->note(activity); });
     routes_.emplace(RouteDesk::Parts{
         .reactor = reactor_,
@@ -336,7 +346,7 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::F
   client.view = {.host = name_of_host(),
                  .process = static_cast<uint32_t>(who.process),
                  .user = static_cast<uint32_t>(who.user),
-                 .program = hello.program};
+                 .program = in_short(hello.program)};
   // A client of another version reads which one this is.
   client.connection->say(Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
                          client.memory ? client.memory->event_fd() : -1);
@@ -539,11 +549,12 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
           .carried = maker_.carried,
       },
       HostOperations::Host{.sessions = [this] { return known_sessions(); },
+                           .clients = [this] { return attached(); },
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
                            .rules_changed = [this] { tell_terms(); }});
   operators_.emplace(OperatorDesk::Parts{
-      .reactor = reactor_, .directory = *directory_, .mesh = *mesh_, .operations = *operations_, .own = host_});
+      .reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .operations = *operations_, .own = host_});
   if (!options_.operators.empty()) sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
   if (!options_.http.empty()) sockets.http = listen_on(options_.http);
   if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
@@ -569,10 +580,18 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .events_dropped = events_.dropped(),
                 .events = events_.last()};
   if (steward_) {
-    const std::optional<HostCard> card = directory_->find(steward_->steward_host());
-    if (card) view.steward = card->name;
+    const auto steward = hosts_.names().find(steward_->steward_host());
+    if (steward != hosts_.names().end()) view.steward = steward->second;
   }
   return view;
+}
+
+std::vector<std::shared_ptr<WorkerClient>> Daemon::Impl::attached() const {
+  std::vector<std::shared_ptr<WorkerClient>> attached;
+  for (const auto& [number, client] : clients_) {
+    if (client.memory) attached.push_back(client.memory);
+  }
+  return attached;
 }
 
 std::vector<KnownSession> Daemon::Impl::known_sessions() const {

@@ -261,7 +261,7 @@ class EtcdDirectory::Impl {
 
   void publish(const HostCard& card);
   std::optional<HostCard> find(const std::string& host);
-  std::vector<std::string> hosts();
+  std::vector<HostCard> cards();
 
  private:
   run::Deadline deadline() const { return run::Deadline::after(options_.patience); }
@@ -327,13 +327,12 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
   }
 }
 
-std::vector<std::string> EtcdDirectory::Impl::hosts() {
+std::vector<HostCard> EtcdDirectory::Impl::cards() {
   const auto [first, end] = place_.range();
-  std::vector<std::string> hosts;
-  for (const std::string& value : reader_.get_all(first, end, deadline()))
-    hosts.push_back(HostCard::decode(value).host);
-  std::sort(hosts.begin(), hosts.end());
-  return hosts;
+  std::vector<HostCard> cards;
+  for (const std::string& value : reader_.get_all(first, end, deadline())) cards.push_back(HostCard::decode(value));
+  std::sort(cards.begin(), cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
+  return cards;
 }
 
 void EtcdDirectory::Impl::keep() {
@@ -373,7 +372,7 @@ EtcdDirectory::EtcdDirectory(EtcdPlace place, Options options)
 EtcdDirectory::~EtcdDirectory() = default;
 void EtcdDirectory::publish(const HostCard& card) { impl_->publish(card); }
 std::optional<HostCard> EtcdDirectory::find(const std::string& host) { return impl_->find(host); }
-std::vector<std::string> EtcdDirectory::hosts() { return impl_->hosts(); }
+std::vector<HostCard> EtcdDirectory::cards() { return impl_->cards(); }
 
 EtcdDirectory::Tls EtcdDirectory::Tls::from_environment() {
   const auto value_of = [](const char* name) {

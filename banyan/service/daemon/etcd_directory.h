@@ -58,7 +58,7 @@ class EtcdDirectory : public HostDirectory {
   // succeeded, the thread puts the former card back.
   void publish(const HostCard& card) override;
   std::optional<HostCard> find(const std::string& host) override;
-  std::vector<std::string> hosts() override;
+  std::vector<HostCard> cards() override;
 
  private:
   class Impl;

@@ -1,5 +1,6 @@
 #include "banyan/service/daemon/event_log.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "banyan/run/record/log.h"
@@ -7,8 +8,11 @@
 namespace banyan::service {
 
 void EventLog::note(std::string words) {
-  BANYAN_LOG(info) << words;
+  // Programs name themselves, so the words may be anything.
   if (words.size() > kMostWords) words = words.substr(0, kMostWords) + "...";
+  std::replace_if(
+      words.begin(), words.end(), [](char letter) { return static_cast<unsigned char>(letter) < ' '; }, ' ');
+  BANYAN_LOG(info) << words;
   if (events_.size() == kKept) {
     events_.pop_front();
     ++dropped_;

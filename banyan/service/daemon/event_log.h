@@ -17,7 +17,7 @@ namespace banyan::service {
 class EventLog {
  public:
   static constexpr size_t kKept = 200;
-  static constexpr size_t kMostWords = 500;  // bytes of one; the rest is cut off
+  static constexpr size_t kMostWords = 500;  // bytes of one; the rest is cut off, as are its line breaks
 
   // `host`: by which people know this one.
   explicit EventLog(std::string host) : host_(std::move(host)) {}

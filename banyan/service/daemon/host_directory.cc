@@ -55,17 +55,19 @@ class FolderDirectory : public HostDirectory {
       return std::nullopt;
     }
   }
-  std::vector<std::string> hosts() override {
-    std::vector<std::string> hosts;
+  std::vector<HostCard> cards() override {
+    std::vector<HostCard> cards;
     std::error_code trouble;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
       const std::string name = entry.path().filename();
       if (!name.starts_with(kCard)) continue;
-      if (auto host = from_hexadecimal(name.substr(std::string(kCard).size()))) hosts.push_back(std::move(*host));
+      const auto host = from_hexadecimal(name.substr(std::string(kCard).size()));
+      std::optional<HostCard> card = host ? find(*host) : std::nullopt;
+      if (card) cards.push_back(*std::move(card));
     }
     if (trouble) throw Error(ErrorCode::io, "cannot read the folder '" + folder_ + "': " + trouble.message());
-    std::sort(hosts.begin(), hosts.end());
-    return hosts;
+    std::sort(cards.begin(), cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
+    return cards;
   }
 
  private:
@@ -81,9 +83,7 @@ class OneHost : public HostDirectory {
   std::optional<HostCard> find(const std::string& host) override {
     return card_ && card_->host == host ? card_ : std::nullopt;
   }
-  std::vector<std::string> hosts() override {
-    return card_ ? std::vector<std::string>{card_->host} : std::vector<std::string>();
-  }
+  std::vector<HostCard> cards() override { return card_ ? std::vector{*card_} : std::vector<HostCard>(); }
 
  private:
   std::optional<HostCard> card_;

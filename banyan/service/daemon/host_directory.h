@@ -40,8 +40,8 @@ class HostDirectory {
   // All throw Error{io}, Error{invalid_input} for a card that cannot be read.
   virtual void publish(const HostCard& card) = 0;
   virtual std::optional<HostCard> find(const std::string& host) = 0;
-  // All hosts whose daemons have come; some may be gone again. In ascending order. O(hosts).
-  virtual std::vector<std::string> hosts() = 0;
+  // Of all hosts whose daemons have come; some may be gone again. In ascending order of the hosts. O(hosts).
+  virtual std::vector<HostCard> cards() = 0;
 
   // "file:///folder", which all daemons share; "etcd://HOST:PORT[,HOST:PORT...]/PREFIX" (etcd_directory.h). Empty: of
   // one host alone. Throws Error{invalid_input}, Error{io}; Error{unsupported} for etcd in a build without libcurl.

@@ -45,10 +45,8 @@ void HostOperations::answer(const std::string& command, const std::string& body,
 // The worker's thread knows; it is asked, and its answer comes back to this one.
 void HostOperations::view(Reply reply) {
   auto view = std::make_shared<HostView>(host_.describe());
-  std::set<std::shared_ptr<WorkerClient>> clients;
-  for (const KnownSession& session : host_.sessions()) clients.insert(session.memory);
-  parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), clients, view,
-                      carried = parts_.carried, reply = std::move(reply)] {
+  parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(),
+                      clients = host_.clients(), view, carried = parts_.carried, reply = std::move(reply)] {
     std::map<std::string, size_t> places;
     for (const auto& client : clients) {
       view->memory_bytes += client->regions().bytes();

@@ -43,6 +43,8 @@ class HostOperations {
 
   struct Host {
     std::function<std::vector<KnownSession>()> sessions;
+    std::function<std::vector<std::shared_ptr<WorkerClient>>()>
+        clients;  // that have said hello; shared with the worker
     // But for what its worker knows.
     std::function<HostView()> describe;
     std::function<void(bool drains)> drain;

@@ -143,26 +143,32 @@ void OperatorDesk::change(const std::string& path, const std::string& body, Http
 
 // ---- Other hosts ----
 
-// `names`: of hosts, by their names or as daemons call them; empty: all.
+// By their names or as daemons call them; all where no name is given. Throws Error{not_found} for one that is unknown.
+KnownHosts::Names OperatorDesk::hosts_called(const std::vector<std::string>& names) {
+  if (names.empty()) return parts_.hosts.names();
+  const auto is_called = [](const auto& host, const std::string& name) {
+    return name == host.first || name == host.second;
+  };
+  KnownHosts::Names meant;
+  for (const std::string& name : names) {
+    const size_t before = meant.size();
+    for (const auto& host : parts_.hosts.look_anew()) {
+      if (is_called(host, name)) meant.insert(host);
+    }
+    const bool is_known = meant.size() > before || std::any_of(meant.begin(), meant.end(),
+                                                               [&](const auto& host) { return is_called(host, name); });
+    if (!is_known) throw Error(ErrorCode::not_found, "no daemon of a host " + in_quotes(name) + " is known");
+  }
+  return meant;
+}
+
+// `names`: as above.
 void OperatorDesk::ask(const std::vector<std::string>& names, const std::string& command, const std::string& body,
                        std::chrono::milliseconds at_most, Done done) {
   const auto asked = std::make_shared<Asked>();
+  asked->missing = hosts_called(names);
   asked->number = next_number_++;
   asked->done = std::move(done);
-  std::vector<bool> is_found(names.size());
-  for (const std::string& host : parts_.directory.hosts()) {
-    const std::optional<HostCard> card = parts_.directory.find(host);
-    if (!card) continue;  // it has just ended
-    bool is_meant = names.empty();
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (names[i] != host && names[i] != card->name) continue;
-      is_meant = is_found[i] = true;
-    }
-    if (is_meant) asked->missing.emplace(host, card->name);
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!is_found[i]) throw Error(ErrorCode::not_found, "no daemon of a host " + in_quotes(names[i]) + " is known");
-  }
   asked_.emplace(asked->number, asked);
   asked->until = parts_.reactor.after(at_most, [this, asked] {
     asked->until.reset();
@@ -180,6 +186,8 @@ void OperatorDesk::ask(const std::vector<std::string>& names, const std::string&
       continue;
     }
     try {
+      // Else questions would pile up until it comes back.
+      if (!parts_.mesh.reaches(host)) throw Error(ErrorCode::peer_lost, "its daemon cannot be reached");
       parts_.mesh.send(host, encode(OperatorQuestion{.number = asked->number, .command = command, .body = body}));
     } catch (const Error& error) {
       asked->unreachable.push_back({.host = name, .why = error.what()});

@@ -34,8 +34,8 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
+#include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/http/server.h"
@@ -50,7 +50,7 @@ class OperatorDesk {
 
   struct Parts {
     run::Reactor& reactor;
-    HostDirectory& directory;
+    KnownHosts& hosts;
     Mesh& mesh;
     HostOperations& operations;
     std::string own;  // this host, as daemons call it
@@ -76,6 +76,7 @@ class OperatorDesk {
   using Done = std::function<void(const Asked& asked)>;
   void ask(const std::vector<std::string>& names, const std::string& command, const std::string& body,
            std::chrono::milliseconds at_most, Done done);
+  KnownHosts::Names hosts_called(const std::vector<std::string>& names);
   void note(const std::shared_ptr<Asked>& asked, const std::string& host, HostOperations::Answer answer);
   void end(const std::shared_ptr<Asked>& asked);
 

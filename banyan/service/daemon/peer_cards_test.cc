@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-constexpr uint64_t kGroup = 1;
+constexpr uint64_t kCommunicator = 1;
 
 class FakeDirectory : public HostDirectory {
  public:
@@ -27,7 +27,7 @@ class FakeDirectory : public HostDirectory {
     const auto found = cards_.find(host);
     return found == cards_.end() ? std::nullopt : std::optional(found->second);
   }
-  std::vector<std::string> hosts() override { return {}; }
+  std::vector<HostCard> cards() override { return {}; }
 
   int questions = 0;
   bool fails = false;
@@ -96,10 +96,10 @@ TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
   PeerCards cards(directory_, [](const HostCard&) {});
   cards.follow(lanes, open, {own, old});
   const auto answers = std::make_shared<run::AnswerQueue>();
-  lanes.connections().open({.communicator = kGroup, .members = {0, 1}, .own = 0, .at_most = milliseconds(60'000)},
+  lanes.connections().open({.communicator = kCommunicator, .members = {0, 1}, .own = 0, .at_most = milliseconds(60'000)},
                            answers);
   directory_.publish(old);
-  lanes.connections().request(kGroup, 1, 0, {});
+  lanes.connections().request(kCommunicator, 1, 0, {});
   std::vector<run::Connector::Answer> got;
   const auto look = [&](const auto& again) -> void {
     // It was refused at least once by now.
@@ -113,7 +113,7 @@ TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].peer, 1u);
   EXPECT_TRUE(got[0].socket.is_open());
-  lanes.connections().close(kGroup);
+  lanes.connections().close(kCommunicator);
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ AskedCall asked_call(const run::Call& call, uint32_t rank, uint32_t size) {
   return {.kind = call.kind, .bytes = payload_of(call, whose, size)};
 }
 
+// "allreduce of 4 MiB", "barrier".
+std::string in_words(const AskedCall& asked) {
+  const std::string kind(run::to_string(asked.kind));
+  return asked.kind == run::OperationKind::barrier ? kind : kind + " of " + Bytes(asked.bytes).to_string();
+}
+
 }  // namespace
 
 Session::Session(Options options)
@@ -35,7 +41,8 @@ Session::Session(Options options)
       failed_(std::move(options.failed)),
       grants_(std::move(options.calls)),
       about_(std::move(options.about)),
-      moved_(now()) {
+      moved_(now()),
+      idle_since_(moved_) {
   about_.ranks.resize(1);
   about_.ranks.front().rank = rules_.rank;
   follow(options.grant.plan);
@@ -91,15 +98,12 @@ const Grant* Session::permit(const run::Call& call) {
   if (!grants_) return nullptr;
   const AskedCall asked = asked_call(call, rules_.rank, rules_.size);
   const auto [grant, is_new] = grants_->of(asked);
-  const auto in_words = [&] {
-    return std::string(run::to_string(asked.kind)) + " of " + Bytes(asked.bytes).to_string();
-  };
   if (grant.logs && is_new) {
     BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << in_quotes(about_.name) << ", rank " << rules_.rank
-                     << " begins the first " << in_words() << " or the like";
+                     << " begins the first " << in_words(asked) << " or the like";
   }
   if (!grant.denial) return &grant;
-  throw Error(ErrorCode::invalid_usage, "the rules of the service deny this call (" + in_words() +
+  throw Error(ErrorCode::invalid_usage, "the rules of the service deny this call (" + in_words(asked) +
                                             "): " + *grant.denial + " (rule " + in_quotes(grant.rule) + ")");
 }
 
@@ -136,6 +140,7 @@ bool Session::move() {
     ++about_.ranks.front().calls_over;
     if (share_) share_->end(calls_.front().number);
     calls_.pop_front();
+    if (calls_.empty()) idle_since_ = now();
     moved = true;
   }
   if (!messages_.empty()) {
@@ -221,10 +226,10 @@ CommunicatorView Session::view() const {
     view.progress = share_->progress();
   }
   if (calls_.empty()) {
-    rank.idle_seconds = since(moved_);
+    rank.idle_seconds = since(idle_since_);
   } else {
     const Flight& oldest = calls_.front();
-    rank.call = run::describe(run::record_of(run::numbers_of(oldest.call.call), oldest.number));
+    rank.call = in_words(asked_call(oldest.call.call, rules_.rank, rules_.size));
     rank.call_seconds = since(oldest.begun);
     rank.stalled_seconds = since(std::max(moved_, oldest.begun));
     rank.waiting_for = executor_->waiting_for();

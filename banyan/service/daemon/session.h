@@ -128,6 +128,7 @@ class Session : public run::EventSource {
   uint64_t started_ = 0;    // calls
   CommunicatorView about_;  // counters and times are brought up to date as they change
   Time moved_{0};           // when anything did, last
+  Time idle_since_{0};      // while no call is under way
   std::chrono::nanoseconds billed_{0};
   bool has_failed_ = false, may_move_ = false;
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not

@@ -13,6 +13,7 @@ namespace banyan::service {
 namespace {
 
 constexpr uint32_t kMostRanks = 65'536;
+constexpr size_t kMostName = 1000;  // bytes, of a communicator and of a tenant; each view has a copy
 // A tenant waits for a step of another one: some 50 us.
 constexpr size_t kStepBytes = size_t{256} << 10;
 
@@ -90,6 +91,9 @@ void expect_possible(const OpenSession& wish, const std::string& own_host) {
   const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
   const size_t size = wish.members.size();
   if (size < 1 || size > kMostRanks) refuse(std::to_string(size) + " ranks");
+  for (const std::string& name : {wish.name, wish.tenant}) {
+    if (name.size() > kMostName) refuse("a name of " + std::to_string(name.size()) + " bytes; give it a shorter one");
+  }
   if (wish.rank >= size) refuse("rank " + std::to_string(wish.rank) + " of " + std::to_string(size));
   if (wish.host_of_rank.size() != size) refuse("one host for each rank is needed");
   for (const uint32_t host : wish.host_of_rank) {

@@ -20,10 +20,10 @@ uint64_t rate_of(const Steward::Row& row) {
 
 }  // namespace
 
-StewardDesk::StewardDesk(run::Reactor& reactor, HostDirectory& directory, Mesh& mesh, std::string own,
+StewardDesk::StewardDesk(run::Reactor& reactor, KnownHosts& hosts, Mesh& mesh, std::string own,
                          Steward::Options options, std::function<void(const Activity&)> heard)
     : reactor_(reactor),
-      directory_(directory),
+      hosts_(hosts),
       mesh_(mesh),
       own_(std::move(own)),
       steward_(std::move(options)),
@@ -36,14 +36,10 @@ StewardDesk::~StewardDesk() {
 }
 
 const std::string& StewardDesk::steward_host() {
-  const auto now = reactor_.now();
-  if (!looked_at_ || now - *looked_at_ >= kLook) {
-    looked_at_ = now;
-    hosts_ = directory_.hosts();
-  }
+  const KnownHosts::Names& hosts = hosts_.names();
   const auto found =
-      std::find_if(hosts_.begin(), hosts_.end(), [&](const std::string& host) { return mesh_.reaches(host); });
-  return found == hosts_.end() ? own_ : *found;
+      std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return mesh_.reaches(host.first); });
+  return found == hosts.end() ? own_ : found->first;
 }
 
 void StewardDesk::report(const Activity& activity) {

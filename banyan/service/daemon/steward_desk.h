@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/share/steward.h"
@@ -29,12 +29,10 @@ class StewardDesk {
   static constexpr std::chrono::microseconds kCollect{300};
   // Rates that limit somebody are said again.
   static constexpr std::chrono::milliseconds kRepeat{500};
-  // Between looks at which hosts there are.
-  static constexpr std::chrono::milliseconds kLook{2000};
 
   // All references outlive it. `own`: this host. `heard`: of every report that this daemon takes as the steward. Throws
   // what Steward's constructor throws.
-  StewardDesk(run::Reactor& reactor, HostDirectory& directory, Mesh& mesh, std::string own, Steward::Options options,
+  StewardDesk(run::Reactor& reactor, KnownHosts& hosts, Mesh& mesh, std::string own, Steward::Options options,
               std::function<void(const Activity&)> heard = {});
   ~StewardDesk();
   StewardDesk(const StewardDesk&) = delete;
@@ -45,8 +43,6 @@ class StewardDesk {
   // From a daemon that takes this one for the steward. Throws Error{invalid_input} for a report that makes no sense.
   void hear(const Activity& activity);
 
-  // For operators: what this daemon knows as the steward. Empty where another one is.
-  std::vector<Steward::Row> rows() const { return steward_.rows(); }
   // Who it is, as far as this daemon knows.
   const std::string& steward_host();
 
@@ -62,7 +58,7 @@ class StewardDesk {
   void repeat();
 
   run::Reactor& reactor_;
-  HostDirectory& directory_;
+  KnownHosts& hosts_;
   Mesh& mesh_;
   const std::string own_;
   Steward steward_;
@@ -71,8 +67,6 @@ class StewardDesk {
   std::optional<run::Reactor::Timer> decision_;
   run::Reactor::TimePoint decides_at_;
   run::Reactor::Timer repetition_;
-  std::vector<std::string> hosts_;
-  std::optional<run::Reactor::TimePoint> looked_at_;
 };
 
 }  // namespace banyan::service

@@ -5,7 +5,8 @@
 // step costs its tenant the time that it takes. A session whose step moved nothing has to wait for the next round: it
 // waits for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and
 // connections are looked at again. A tenant that moves data all the time takes no more than its part, however many
-// sessions it has, and one that has a small call to make waits for no more than one step of each other tenant.
+// sessions it has; and one that takes less than its part, with a small call now and then, waits for no more than a step
+// of each other tenant.
 //
 // One thread. A step costs O(log tenants) beside itself, and two looks at the clock.
 #pragma once

@@ -35,9 +35,10 @@ struct RankView {
   double stalled_seconds = 0;                // for which nothing of it has moved
   double idle_seconds = 0;                   // since its last call was over; 0 while one is under way
   std::optional<uint32_t> waiting_for = {};  // a rank, while calls are under way
-  double core_seconds = 0;                   // of the daemon's thread
-  uint32_t generation = 0, reroutes = 0;     // of its plans
-  std::string error = {};                    // that has ended it; empty: none
+  // Of the daemon's thread, by the clock: where others take its core meanwhile, their time is in it.
+  double core_seconds = 0;
+  uint32_t generation = 0, reroutes = 0;  // of its plans
+  std::string error = {};                 // that has ended it; empty: none
 
   friend bool operator==(const RankView&, const RankView&) = default;
 };

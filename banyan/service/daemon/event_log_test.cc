@@ -1,0 +1,80 @@
+#include "banyan/service/daemon/event_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/service/daemon/known_hosts.h"
+#include "banyan/service/daemon/session_opening.h"
+
+namespace banyan::service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::ThrowsMessage;
+
+TEST(EventLog, KeepsTheLastOnesAndCountsTheOthers) {
+  EventLog log("a");
+  for (size_t i = 0; i < EventLog::kKept + 3; ++i) log.note("event " + std::to_string(i));
+  ASSERT_EQ(log.last().size(), EventLog::kKept);
+  EXPECT_EQ(log.last().front().words, "event 3");
+  EXPECT_EQ(log.last().front().host, "a");
+  EXPECT_EQ(log.dropped(), 3u);
+}
+
+TEST(EventLog, IsNotBloatedByNamesAndHasNoLinesOfTheirs) {
+  EventLog log("a");
+  log.note("attached: x\nevent: root has logged in\x1b[2J" + std::string(100'000, 'y'));
+  const std::string words = log.last().front().words;
+  EXPECT_LE(words.size(), EventLog::kMostWords + 3);
+  EXPECT_EQ(words.find_first_of("\n\x1b"), std::string::npos);
+  EXPECT_THAT(words, HasSubstr("attached: x event"));
+}
+
+TEST(SessionOpening, RefusesNamesOfWhichCopiesWouldBeLarge) {
+  OpenSession wish{.members = {0}, .job_size = 1, .hosts = {"a"}, .host_of_rank = {0}};
+  wish.name = wish.tenant = std::string(1000, 'x');
+  expect_possible(wish, "a");
+  wish.tenant += 'x';
+  EXPECT_THAT([&] { expect_possible(wish, "a"); }, ThrowsMessage<Error>(HasSubstr("a name of 1001 bytes")));
+}
+
+class Hosts : public HostDirectory {
+ public:
+  void publish(const HostCard& card) override { all.push_back(card); }
+  std::optional<HostCard> find(const std::string&) override { return std::nullopt; }
+  std::vector<HostCard> cards() override {
+    ++looks;
+    return all;
+  }
+  std::vector<HostCard> all;
+  int looks = 0;
+};
+class Clock : public run::Timers {
+ public:
+  TimePoint now() const override { return time; }
+  Timer at(TimePoint when, std::function<void()>) override { return {when, 0}; }
+  void cancel(const Timer&) override {}
+  TimePoint time{std::chrono::seconds(7)};
+};
+
+TEST(KnownHosts, AreLookedUpSeldomUnlessSomebodyInsists) {
+  Clock clock;
+  Hosts directory;
+  KnownHosts hosts(clock, directory);
+  directory.publish({.host = "1", .name = "a", .addresses = {}});
+  EXPECT_THAT(hosts.names(), ElementsAre(Pair("1", "a")));
+  directory.publish({.host = "2", .name = "b", .addresses = {}});
+  clock.time += KnownHosts::kLook - std::chrono::milliseconds(1);
+  EXPECT_THAT(hosts.names(), ElementsAre(Pair("1", "a")));
+  EXPECT_EQ(directory.looks, 1);
+  clock.time += std::chrono::milliseconds(1);
+  EXPECT_THAT(hosts.names(), ElementsAre(Pair("1", "a"), Pair("2", "b")));
+  directory.all.clear();
+  EXPECT_TRUE(hosts.look_anew().empty());
+}
+
+}  // namespace
+}  // namespace banyan::service
