@@ -34,7 +34,10 @@ TEST(EventLog, IsNotBloatedByNamesAndHasNoLinesOfTheirs) {
 }
 
 TEST(SessionOpening, RefusesNamesOfWhichCopiesWouldBeLarge) {
-  OpenSession wish{.members = {0}, .job_size = 1, .hosts = {"a"}, .host_of_rank = {0}};
+  OpenSession wish;
+  wish.members = wish.host_of_rank = {0};
+  wish.job_size = 1;
+  wish.hosts = {"a"};
   wish.name = wish.tenant = std::string(1000, 'x');
   expect_possible(wish, "a");
   wish.tenant += 'x';

@@ -96,8 +96,8 @@ TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
   PeerCards cards(directory_, [](const HostCard&) {});
   cards.follow(lanes, open, {own, old});
   const auto answers = std::make_shared<run::AnswerQueue>();
-  lanes.connections().open({.communicator = kCommunicator, .members = {0, 1}, .own = 0, .at_most = milliseconds(60'000)},
-                           answers);
+  lanes.connections().open(
+      {.communicator = kCommunicator, .members = {0, 1}, .own = 0, .at_most = milliseconds(60'000)}, answers);
   directory_.publish(old);
   lanes.connections().request(kCommunicator, 1, 0, {});
   std::vector<run::Connector::Answer> got;
