@@ -17,7 +17,7 @@ Messenger::Messenger(MessageStreams& streams, const Options& options)
       rank_(options.rank),
       out_(options.ranks),
       in_(options.ranks),
-      matcher_({.rank = options.rank, .ranks = options.ranks}) {}
+      matcher_({.rank = options.rank, .ranks = options.ranks, .keeper = options.keeper}) {}
 
 Messenger::Ticket Messenger::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;

@@ -26,6 +26,7 @@ class Messenger {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
+    MemoryKeeper keeper = {};  // of messages that come before their receives
   };
   Messenger(MessageStreams& streams, const Options& options);
   Messenger(const Messenger&) = delete;

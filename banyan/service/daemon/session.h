@@ -21,6 +21,7 @@
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/system/event_source.h"
 #include "banyan/service/daemon/session_share.h"
+#include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
@@ -31,7 +32,9 @@ namespace banyan::service {
 
 class Session : public run::EventSource {
  public:
-  static constexpr size_t kMostMessages = 65'536;  // under way; further ones stay in the ring
+  // Messages under way, and completions that the client has not read; further calls stay in the ring. Messages beyond
+  // kOwnMessages are of the quota of the user (Resource::messages).
+  static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
 
   struct Options {
     SessionRules rules;
@@ -44,6 +47,7 @@ class Session : public run::EventSource {
     Grant grant = {};                          // of the communicator
     // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
     std::shared_ptr<CallGrants> calls = {};
+    std::shared_ptr<TenantAccount> account = {};  // of its user, shared with all that the user has; none: no quotas
     std::function<void(const Error& error)> failed;  // once
   };
   explicit Session(Options options);
@@ -93,12 +97,15 @@ class Session : public run::EventSource {
     uint64_t number = 0;  // of a call, as the executor counts
     ValidCall call;
     Time begun{0};
+    TenantAccount::Charge charge = {};
   };
 
   void prepare(run::WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   bool step_on(size_t most);
   bool take(size_t most);
+  bool has_room_for_calls() const;
+  TenantAccount::Charge charge_for(const run::Call& call) const;
   void begin(ValidCall call, uint64_t sequence);
   const Grant* permit(const run::Call& call);
   void follow(const std::string& plan);
@@ -116,6 +123,7 @@ class Session : public run::EventSource {
   const std::shared_ptr<SessionShare> share_;
   const std::function<void(const Error& error)> failed_;
   std::shared_ptr<CallGrants> grants_;
+  const std::shared_ptr<TenantAccount> account_;
   std::string plan_;               // that rank 0 has asked all to follow
   std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
   std::deque<Flight> messages_;    // in any order

@@ -60,6 +60,15 @@ Region::Region(const run::FileDescriptor& fd, uint64_t bytes) : size_(bytes) {
 
 Region::~Region() { munmap(data_, size_); }
 
+std::shared_ptr<const Region> RegionTable::map(const run::FileDescriptor& fd, uint64_t bytes) const {
+  std::shared_ptr<void> charge = hooks_.charge ? hooks_.charge(bytes) : nullptr;
+  auto region = std::make_unique<const Region>(fd, bytes);
+  if (!hooks_.later) return {region.release(), [charge](const Region* mapped) { delete mapped; }};
+  return {region.release(), [charge = std::move(charge), later = hooks_.later](const Region* mapped) {
+            later([charge, held = std::shared_ptr<const Region>(mapped)] {});
+          }};
+}
+
 RegionTable::Place RegionTable::offer(const run::FileDescriptor& fd, uint64_t bytes) {
   std::erase_if(withdrawn_, [](const auto& region) { return region.expired(); });
   const Usage used = usage();
@@ -72,7 +81,7 @@ RegionTable::Place RegionTable::offer(const run::FileDescriptor& fd, uint64_t by
                                             " bytes in regions, and may have " + std::to_string(quota_.bytes) +
                                             "; it has to withdraw some");
   }
-  auto region = std::make_shared<const Region>(fd, bytes);
+  std::shared_ptr<const Region> region = map(fd, bytes);
   if (free_.empty()) {
     entries_.emplace_back();
     free_.reserve(entries_.capacity());

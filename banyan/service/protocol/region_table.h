@@ -17,7 +17,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/system/file_descriptor.h"
@@ -49,12 +51,20 @@ class RegionTable {
     uint32_t regions = 1024;
     uint64_t bytes = uint64_t{1} << 40;  // of addresses; the pages are the client's
   };
-  explicit RegionTable(Quota quota) : quota_(quota) {}
+  // What else a region costs, and who unmaps it, which may take long.
+  struct Hooks {
+    // Before it is mapped; what is returned is held as long as it is. Throws Error where it is too much.
+    std::function<std::shared_ptr<void>(uint64_t bytes)> charge = {};
+    // Runs a task, elsewhere and later.
+    std::function<void(std::function<void()> task)> later = {};
+  };
+  explicit RegionTable(Quota quota) : RegionTable(quota, Hooks()) {}
+  RegionTable(Quota quota, Hooks hooks) : quota_(quota), hooks_(std::move(hooks)) {}
 
   struct Place {
     uint32_t index = 0, generation = 0;
   };
-  // Throws what Region throws, and Error{unsupported} beyond the quota.
+  // Throws what Region and the hooks throw, and Error{unsupported} beyond the quota.
   Place offer(const run::FileDescriptor& fd, uint64_t bytes);
   // Throws Error{invalid_input} when there is none at this place, or of another generation.
   void withdraw(Place place);
@@ -76,7 +86,10 @@ class RegionTable {
     uint32_t generation = 0;
     std::shared_ptr<const Region> region;  // shared with the calls that use it; null: the place is free
   };
+  std::shared_ptr<const Region> map(const run::FileDescriptor& fd, uint64_t bytes) const;
+
   const Quota quota_;
+  const Hooks hooks_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
   std::vector<std::weak_ptr<const Region>> withdrawn_;

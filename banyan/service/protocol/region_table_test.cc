@@ -205,5 +205,28 @@ TEST(RegionTable, IsAsItWasAfterARefusal) {
   EXPECT_EQ(offer_memory(table, 4096).place.index, region.place.index + 1);
 }
 
+TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
+  uint64_t charged = 0;
+  std::vector<std::function<void()>> later;
+  RegionTable table(RegionTable::Quota(), {.charge = [&](uint64_t bytes) -> std::shared_ptr<void> {
+                                             if (bytes > 8192) throw Error(ErrorCode::unsupported, "too much");
+                                             charged += bytes;
+                                             return {&charged, [bytes](uint64_t* all) { *all -= bytes; }};
+                                           },
+                                           .later = [&](std::function<void()> task) { later.push_back(std::move(task)); }});
+  const OfferedMemory offered = offer_memory(table, 8192);
+  EXPECT_EQ(charged, 8192u);
+  EXPECT_THROW(table.offer(memory_of(16'384), 16'384), Error);
+  EXPECT_THROW(table.offer(memory_of(4096, 0), 4096), Error) << "it is not sealed";
+  EXPECT_EQ(charged, 8192u);
+  table.withdraw(offered.place);
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(charged, 8192u) << "it is mapped still";
+  offered.data[0] = std::byte{1};
+  later.front()();
+  later.clear();
+  EXPECT_EQ(charged, 0u);
+}
+
 }  // namespace
 }  // namespace banyan::service

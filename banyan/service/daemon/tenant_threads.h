@@ -1,0 +1,36 @@
+// TenantThreads: a thread for each user that has work which may take long: plans to be made, memory to be unmapped,
+// descriptors of its own to be closed. So that neither the worker nor control waits for it, and no other user.
+//
+// Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
+// file system that a user has brought along (FUSE).
+//
+// A thread begins with the work and ends when there is none; it leaves cores to others (its nice value is 10). Any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace banyan::service {
+
+class TenantThreads {
+ public:
+  TenantThreads();
+  // Waits for tasks that run, for five seconds at most; those that wait are dropped.
+  ~TenantThreads();
+  TenantThreads(const TenantThreads&) = delete;
+  TenantThreads& operator=(const TenantThreads&) = delete;
+
+  // Tasks throw nothing. Those of a user run one after the other, in their order. What a task holds is let go of on that
+  // thread, too. Where no thread can be made, the caller does it.
+  using Task = std::function<void()>;
+  void post(uint32_t user, Task task);
+
+ private:
+  struct State;
+  static void run(const std::shared_ptr<State>& state, uint32_t user);
+  const std::shared_ptr<State> state_;  // shared with the threads
+};
+
+}  // namespace banyan::service
