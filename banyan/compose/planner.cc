@@ -1,6 +1,7 @@
 #include "banyan/compose/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,6 +20,7 @@
 #include "banyan/plan/choose.h"
 #include "banyan/plan/plan_book.h"
 #include "banyan/plan/planner.h"
+#include "banyan/plan/spread_routes.h"
 #include "banyan/run/record/log.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
@@ -50,7 +52,8 @@ class Planner : public run::PlanSource {
                  .lost = {},
                  .fixed = ground_->options.plan,
                  .wanted = nullptr,
-                 .unplanned = {}} {}
+                 .unplanned = {},
+                 .spread = {}} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -61,10 +64,10 @@ class Planner : public run::PlanSource {
     }
     const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
     if (const Schedule* const wanted = plan_of_wanted(asked)) {
-      return answer(std::string(network_.wanted->name), *wanted, question.total);
+      return answer(*network_.wanted, *wanted, question.total);
     }
     const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
-    return answer(chosen.planner, chosen.schedule, question.total);
+    return answer(plan::planner_named(chosen.planner), chosen.schedule, question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
@@ -148,12 +151,13 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;    // of its fabric
-    std::vector<LinkId> original;            // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;                 // cables
-    std::optional<Schedule> fixed;           // for its collective
-    const plan::Planner* wanted = nullptr;   // makes the other plans; none: whichever is quickest
-    std::set<plan::PlanQuestion> unplanned;  // for which it has none
+    std::unique_ptr<plan::PlanBook> book;        // of its fabric
+    std::vector<LinkId> original;                // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;                     // cables
+    std::optional<Schedule> fixed;               // for its collective
+    const plan::Planner* wanted = nullptr;       // makes the other plans; none: whichever is quickest
+    std::set<plan::PlanQuestion> unplanned;      // for which it has none
+    std::map<const Schedule*, Schedule> spread;  // plans of the book over all ways
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
@@ -175,6 +179,19 @@ class Planner : public run::PlanSource {
 
   static const plan::Planner* planner_wanted(const std::string& name) {
     return name.empty() || name == run::FabricUpdate::kBestPlanner ? nullptr : &plan::planner_named(name);
+  }
+
+  // Where ways can be chosen, for buffers of which each part fills slices.
+  const Schedule& spread(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
+    const uint64_t least = plan::kLeastSlice.count() * plan::kMostChannels * schedule.chunk_count();
+    if (!planner.takes_first_ways || !knows_ways() || total.count() < least) return schedule;
+    const auto found = network_.spread.find(&schedule);
+    if (found != network_.spread.end()) return found->second;
+    return network_.spread.emplace(&schedule, plan::spread_routes(schedule)).first->second;
+  }
+
+  Answer answer(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
+    return answer(std::string(planner.name), spread(planner, schedule, total), total);
   }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
@@ -228,7 +245,8 @@ class Planner : public run::PlanSource {
             .lost = update.lost_cables,
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
             .wanted = planner_wanted(update.planner),
-            .unplanned = {}};
+            .unplanned = {},
+            .spread = {}};
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
@@ -342,6 +360,14 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   for (const Link& link : files.fabric->links())
     bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
   return bandwidths;
+}
+
+std::vector<uint32_t> link_cables(const PlannerFiles& files) {
+  std::vector<uint32_t> cables;
+  if (!files.fabric) return cables;
+  const fabric::Cables known(*files.fabric);
+  for (uint32_t link = 0; link < files.fabric->links().size(); ++link) cables.push_back(known.of(LinkId{link}));
+  return cables;
 }
 
 std::vector<std::string> link_names(const PlannerFiles& files) {

@@ -26,6 +26,8 @@ struct PlannerFiles;
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
 // Bytes per second of each link of the fabric that they name; empty where they name none.
 std::vector<double> link_bandwidths(const PlannerFiles& files);
+// The cable of each of these links, by numbers as PlanSource has them; empty as above.
+std::vector<uint32_t> link_cables(const PlannerFiles& files);
 
 // By number, as people call them: "leaf0->spine1", the third of several "leaf0->spine1#2". Empty as above.
 std::vector<std::string> link_names(const PlannerFiles& files);

@@ -51,6 +51,27 @@ TEST(Planner, AnswersEqualQuestionsWithTheSamePlan) {
             planner->plan(question).schedule->fabric().ranks()[2]);
 }
 
+TEST(Planner, SpreadsRingsOverAllWaysWhereTheyCanBeChosen) {
+  const std::string spines =
+      "a <-> swa 4GB/s; b <-> swb 4GB/s; swa <-> sws 1GB/s; sws <-> swb 1GB/s; "
+      "swa <-> swt 1GB/s; swt <-> swb 1GB/s";
+  const std::string routes = ::testing::TempDir() + "/banyan-spines-" + std::to_string(getpid());
+  write_file(routes, R"({"banyan": "routes/1", "routes": [
+      {"path": ["a", "swa", "sws", "swb", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]},
+      {"path": ["a", "swa", "swt", "swb", "b"], "addresses": ["10.1.0.1", "10.1.0.2"]}]})");
+  const run::FabricUpdate ring{.planner = "ring"};
+  auto chooses = make_planner({.fabric = spines, .routes = routes}, on_hosts({0, 1}))->revised(ring);
+  auto cannot = make_planner({.fabric = spines}, on_hosts({0, 1}))->revised(ring);
+  const run::PlanSource::Question question{.kind = CollectiveKind::all_reduce, .total = kLarge};
+  EXPECT_EQ(seconds_per_byte(*chooses->plan(question).schedule), Fraction(1, 2'000'000'000));
+  EXPECT_EQ(seconds_per_byte(*cannot->plan(question).schedule), Fraction(1, 1'000'000'000));
+  EXPECT_EQ(seconds_per_byte(*chooses->plan({.total = Bytes(1000)}).schedule), Fraction(1, 1'000'000'000))
+      << "too small to be divided";
+  EXPECT_TRUE(verify(*chooses->plan(question).schedule).valid);
+  EXPECT_EQ(chooses->plan(question).schedule, chooses->plan(question).schedule) << "it is kept";
+  std::filesystem::remove(routes);
+}
+
 TEST(Planner, RefusesAFabricOfAnotherSize) {
   try {
     make_planner({.fabric = "ring:5"}, on_hosts({0, 1, 2, 3}));

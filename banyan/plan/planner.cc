@@ -24,24 +24,24 @@ Schedule make_baseline(const Fabric& fabric, const Collective& collective, PlanO
 }
 
 const std::array kPlanners = {
-    Planner{"forest", "spanning trees at the bound: the default", kAnyNumber,
+    Planner{"forest", "spanning trees at the bound: the default", kAnyNumber, false,
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
               return plan_forest(fabric, collective, {.observer = observer}).schedule;
             }},
-    Planner{"forest-1-tree", "the forest with one low tree per root, for small buffers", kAnyNumber,
+    Planner{"forest-1-tree", "the forest with one low tree per root, for small buffers", kAnyNumber, false,
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
               return plan_forest(fabric, collective, {.trees = 1, .observer = observer}).schedule;
             }},
-    Planner{"ring", "one ring through all ranks", kManyParticipants, make_baseline<Baseline::ring>},
-    Planner{"bidirectional-ring", "half of the data each way round a ring", kManyParticipants,
+    Planner{"ring", "one ring through all ranks", kManyParticipants, true, make_baseline<Baseline::ring>},
+    Planner{"bidirectional-ring", "half of the data each way round a ring", kManyParticipants, true,
             make_baseline<Baseline::bidirectional_ring>},
-    Planner{"binary-tree", "one balanced binary tree per root", kManyParticipants,
+    Planner{"binary-tree", "one balanced binary tree per root", kManyParticipants, true,
             make_baseline<Baseline::binary_tree>},
     Planner{"double-binary-tree", "two binary trees per root; the leaves of one are inner nodes of the other",
-            kManyParticipants, make_baseline<Baseline::double_binary_tree>},
-    Planner{"recursive-doubling", "exchange with partners at distances 1, 2, 4, ...", kManyParticipants,
+            kManyParticipants, true, make_baseline<Baseline::double_binary_tree>},
+    Planner{"recursive-doubling", "exchange with partners at distances 1, 2, 4, ...", kManyParticipants, true,
             make_baseline<Baseline::recursive_doubling>},
-    Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", kManyParticipants,
+    Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
 };
 

@@ -15,6 +15,8 @@ struct Planner {
   std::string_view summary;  // a few words for a list of planners
   // A chooser leaves this planner out beyond so many participants: making its trees would take longer than they save.
   size_t most_participants_to_choose_from;
+  // Of several ways that are as good, all edges take the first; spread_routes.h has them take all.
+  bool takes_first_ways;
   // Throws Error{unsupported} with the reason when there is no such schedule for this fabric or collective, and what
   // plan_forest throws.
   // `observer` may be null; baselines tell it nothing.

@@ -19,13 +19,10 @@ import os
 import pathlib
 import shlex
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 
-SECRET = "5a17c0de9b3e4f60" * 3
-START = 4.0  # seconds that everything has to come up
+import common
+
 SETTLE = 1.0  # of the measured time, until daemons know of the calls
 WAYS = ["direct", "service", "shared"]
 
@@ -41,68 +38,31 @@ EXPERIMENTS = {
 }
 
 
-def rank_script(work, way, tenants, begin, seconds, program):
+def rank_script(lab, way, tenants, begin, seconds):
     """What a rank of the lab does: it is rank R / K of tenant R % K."""
     count = len(tenants)
     lines = [
         f"T=$((RANK % {count})) WORLD_SIZE=$((WORLD_SIZE / {count}))",
-        f"export WORLD_SIZE RANK=$((RANK / {count})) MASTER_PORT=$((29500 + T)) BANYAN_TENANT=t$T",
-        "export BANYAN_TIMEOUT=60 BANYAN_JOIN_TIMEOUT=60",
-        "unset BANYAN_RENDEZVOUS LOCAL_RANK LOCAL_WORLD_SIZE BANYAN_FABRIC BANYAN_ROUTES",
+        f"export WORLD_SIZE RANK=$((RANK / {count}))",
+        *common.environment(lab, way != "direct"),
+        "case $T in " + " ".join(f"{i}) A='{each}';;" for i, each in enumerate(tenants)) + " esac",
+        f"exec {lab.build / 'service_tenant'} --begin {begin:f} --seconds {seconds} $A "
+        f">{lab.folder}/steps$T.$RANK 2>{lab.folder}/errors$T.$RANK",
     ]
-    if way == "direct":
-        lines.append("export BANYAN_TRANSPORT=tcp")
-    else:
-        lines.append(f"export BANYAN_TRANSPORT=service BANYAN_SERVICE=unix:{work}/$BANYAN_LAB_HOST.sock")
-        lines.append(f"until test -S {work}/$BANYAN_LAB_HOST.sock; do sleep 0.05; done")
-    lines.append("case $T in " + " ".join(f"{i}) A='{each}';;" for i, each in enumerate(tenants)) + " esac")
-    lines.append(f"exec {program} --begin {begin:f} --seconds {seconds} $A "
-                 f">{work}/steps$T.$RANK 2>{work}/errors$T.$RANK")
     return "\n".join(lines) + "\n"
-
-
-def daemon_command(build, work, way, fabric, payload):
-    words = [str(build / "banyand"), "--socket", f"{work}/$BANYAN_LAB_HOST.sock", "--world", f"file://{work}/world",
-             "--secret-file", f"{work}/secret", "--address", "$BANYAN_ADDRESS", "--crowded"]
-    if way == "shared":
-        words += ["--fabric", f"'{fabric}'", "--node", "$BANYAN_LAB_HOST", "--rules", f"{work}/rules.json",
-                  "--payload", str(payload)]
-    return "exec " + " ".join(words) + f" >{work}/$BANYAN_LAB_HOST.log 2>&1"
 
 
 def run_once(build, experiment, way, payload):
     """The steps of each tenant as (begin, end), and the window that counts."""
     fabric, weights, tenants, seconds = experiment
-    name = f"share{os.getpid()}"
-    banyan = str(build / "banyan")
-    with tempfile.TemporaryDirectory(prefix="banyan-share-") as work:
-        folder = pathlib.Path(work)
-        (folder / "world").mkdir()
-        (folder / "secret").write_text(SECRET)
-        (folder / "secret").chmod(0o600)
-        rules = [{"name": f"t{i}", "match": {"tenant": f"t{i}"}, "then": {"weight": weight}}
-                 for i, weight in enumerate(weights)]
-        (folder / "rules.json").write_text(json.dumps({"version": 1, "rules": rules}))
-        subprocess.run([banyan, "lab", "up", fabric, "--ranks-per-host", str(len(tenants)), "--name", name],
-                       check=True, stdout=subprocess.DEVNULL)
-        try:
-            begin = time.time() + START
-            (folder / "rank.sh").write_text(rank_script(work, way, tenants, begin, seconds,
-                                                        build / "service_tenant"))
-            command = [banyan, "lab", "run", "--name", name, "--no-prefix"]
-            if way != "direct":
-                command += ["--per-host", daemon_command(build, work, way, fabric, payload)]
-            done = subprocess.run([*command, "--", "sh", f"{work}/rank.sh"], check=False)
-            if done.returncode != 0:
-                errors = "".join(each.read_text() for each in sorted(folder.glob("errors*")))
-                sys.exit(f"{way}: status {done.returncode}\n{errors}")
-            steps = []
-            for i in range(len(tenants)):
-                lines = (folder / f"steps{i}.0").read_text().split("\n")
-                pairs = [tuple(map(float, line.split())) for line in lines if line]
-                steps.append([(end - took, end) for end, took in pairs])
-        finally:
-            subprocess.run([banyan, "lab", "down", "--name", name], check=False, stdout=subprocess.DEVNULL)
+    with common.Lab(build, fabric, len(tenants), len(tenants)) as lab:
+        lab.write_rules([{"weight": weight} for weight in weights])
+        daemon = None if way == "direct" else lab.daemon()
+        if way == "shared":
+            daemon = lab.daemon("--fabric", f"'{fabric}'", "--node", "$BANYAN_LAB_HOST", "--rules",
+                                f"{lab.folder}/rules.json", "--payload", str(payload))
+        begin = time.time() + common.START
+        steps = lab.run(rank_script(lab, way, tenants, begin, seconds), daemon, way)
     return steps, (begin + SETTLE, begin + seconds)
 
 
@@ -111,18 +71,12 @@ def size_of(tenant):
     return int(words[words.index("--bytes") + 1])
 
 
-def moved(steps, size, window):
-    """Bytes in a window."""
-    low, high = window
-    return sum(size * max(0.0, min(end, high) - max(begin, low)) / (end - begin) for begin, end in steps)
-
-
 def worst_share_error(experiment, steps, window, length):
     """How far a tenant's part of all bytes is from its weight's part, in the worst window of this length."""
     _, weights, tenants, _ = experiment
     worst, at = 0.0, window[0]
     while at + length <= window[1]:
-        part = [moved(each, size_of(tenant), (at, at + length)) for each, tenant in zip(steps, tenants)]
+        part = [common.moved(each, size_of(tenant), (at, at + length)) for each, tenant in zip(steps, tenants)]
         if sum(part) > 0:
             worst = max(worst, max(abs(p / sum(part) - w / sum(weights)) for p, w in zip(part, weights)))
         at += length
@@ -132,11 +86,11 @@ def worst_share_error(experiment, steps, window, length):
 def figures(experiment, steps, window):
     _, _, tenants, _ = experiment
     length = window[1] - window[0]
-    rates = [moved(each, size_of(tenant), window) / length for each, tenant in zip(steps, tenants)]
+    rates = [common.moved(each, size_of(tenant), window) / length for each, tenant in zip(steps, tenants)]
     result = {"MB/s": round(sum(rates) / 1e6, 2)}
     for i, rate in enumerate(rates):
         result[f"part t{i}"] = round(rate / sum(rates), 4)
-    result["jain"] = round(sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates)), 4)
+    result["jain"] = round(common.jain(rates), 4)
     for name, seconds in (("1 s", 1.0), ("100 ms", 0.1)):
         result[f"worst error in {name}"] = round(worst_share_error(experiment, steps, window, seconds), 4)
     gaps = [later[0] - earlier[0] for each in steps for earlier, later in list(zip(each, each[1:]))[9:]]

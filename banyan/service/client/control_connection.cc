@@ -158,7 +158,9 @@ DaemonMessage ControlConnection::ask_by(const Encode& encode, run::FileDescripto
     send(std::move(bytes), std::move(descriptor));
   } catch (const Error& error) {
     pending_.erase(wish);
-    throw error.code() == ErrorCode::peer_lost ? gone_ : error;
+    if (error.code() != ErrorCode::peer_lost) throw;
+    is_gone_ = true;  // the thread notices it soon
+    throw Error(gone_);
   }
   while (!wish->second.answer) {
     if (is_gone_) throw Error(gone_);

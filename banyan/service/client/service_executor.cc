@@ -73,8 +73,10 @@ void ServiceExecutor::tell_peers(const Error& error) {
 // Not what the daemon tells of a session: the communicator has still to find out why, which may be that a rank has
 // died.
 std::optional<Error> ServiceExecutor::broken() const {
-  if (!has_failed_ || !(is_broken_ || attachment_->has_gone())) return std::nullopt;
-  return failure();
+  if (fork_guard_.is_in_child()) return std::nullopt;
+  const bool has_gone = attachment_->has_gone();
+  if (has_failed_) return is_broken_ || has_gone ? std::optional(failure()) : std::nullopt;
+  return has_gone ? std::optional(attachment_->loss()) : std::nullopt;
 }
 
 Error ServiceExecutor::failure() const {

@@ -31,6 +31,7 @@
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
 #include "banyan/service/daemon/peer_cards.h"
+#include "banyan/service/daemon/route_desk.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
@@ -126,6 +127,7 @@ class Daemon::Impl {
   void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
   std::vector<KnownSession> known_sessions() const;
+  std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
   std::vector<HostCard> cards_of(const OpenSession& open);
@@ -149,6 +151,7 @@ class Daemon::Impl {
   PeerCards peer_cards_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
+  std::optional<RouteDesk> routes_;     // the same
   const bool is_door_handed_;
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
@@ -179,8 +182,9 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
   if (options_.address.empty()) {
     addresses = options_.secret.is_empty() ? std::vector<std::string>{"127.0.0.1"} : run::outward_addresses();
   }
-  run::Listener listener =
-      run::Listener::on(addresses.size() == 1 ? addresses.front() : run::any_address_like(addresses));
+  // Connections along routes come to the addresses of these.
+  const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
+  run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
   const HostCard own{.host = host_,
                      .incarnation = new_incarnation(),
                      .name = name_of_host(),
@@ -196,7 +200,15 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
-    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities});
+    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
+                     [this](const Activity& activity) { routes_->note(activity); });
+    routes_.emplace(RouteDesk::Parts{
+        .reactor = reactor_,
+        .worker = worker_,
+        .links = {.bandwidths = compose::link_bandwidths(*maker_.files), .cables = compose::link_cables(*maker_.files)},
+        .capacities = *maker_.capacities,
+        .tell = [this](const std::string& host, const SessionView& view) { mesh_->send(host, encode(view)); },
+        .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
@@ -235,6 +247,8 @@ void Daemon::Impl::hear(const std::string& host, const std::string& message) {
       operators_->hear(host, *question);
     } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
       operators_->hear(host, *answer);
+    } else if (const auto* const view = std::get_if<SessionView>(&said)) {
+      if (routes_) routes_->hear(*view);
     } else if (steward_) {
       steward_->hear(std::get<Activity>(said));
     }
@@ -575,6 +589,17 @@ std::vector<KnownSession> Daemon::Impl::known_sessions() const {
     }
   }
   return known;
+}
+
+std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& communicator) const {
+  for (const auto& [client_number, client] : clients_) {
+    for (const auto& [number, session] : client.sessions) {
+      if (session.key == OpenSessions::Key(communicator, 0)) {
+        return RouteDesk::Place{.memory = client.memory, .number = number};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 // ---- The interface ----

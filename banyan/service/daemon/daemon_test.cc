@@ -122,6 +122,19 @@ TEST_F(Services, ShareALinkByTheWeightsOfTenants) {
   EXPECT_GE(more + less, 0.6 * 1e7 * 3 / (32'768 * 8));
 }
 
+// Rings alone take the first of equal ways, both of these the same one.
+TEST_F(Services, HaveTenantsThatMeetOnOneOfTwoWaysPlanAroundEachOther) {
+  daemons_.planner.fabric =
+      "h0 <-> swa 160Mb/s; h1 <-> swb 160Mb/s; swa <-> sws 80Mb/s; sws <-> swb 80Mb/s; swa <-> swt 80Mb/s; "
+      "swt <-> swb 80Mb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
+  tenants_ = {"t0", "t1"};
+  ranks_per_job_ = 2;
+  const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) { return count_sums(comm); });
+  const int sums = std::stoi(reports[0]) + std::stoi(reports[2]);
+  EXPECT_GE(sums, 1.3 * 0.94 * 1e7 * 3 / (32'768 * 8)) << "one way alone has room for 107";
+}
+
 std::string error_of(const std::function<void()>& body) {
   try {
     body();

@@ -95,6 +95,22 @@ void take(WireReader& reader, OperatorAnswer& answer) {
   answer.body = reader.text();
 }
 
+void put(WireWriter& writer, const SessionView& said) {
+  writer.text(said.communicator).number(static_cast<uint32_t>(said.view.size()));
+  for (const LinkPart& part : said.view) writer.number(part.link).number(static_cast<uint8_t>(part.sixteenths));
+}
+void take(WireReader& reader, SessionView& said) {
+  said.communicator = reader.text();
+  said.view.resize(reader.count(sizeof(uint32_t) + sizeof(uint8_t)));
+  for (LinkPart& part : said.view) {
+    part.link = reader.number<uint32_t>();
+    part.sixteenths = reader.number<uint8_t>();
+    if (part.sixteenths < 1 || part.sixteenths > 16) {
+      throw invalid("a part of a link is " + std::to_string(part.sixteenths) + " sixteenths, not 1 to 16");
+    }
+  }
+}
+
 template <typename Message>
 MeshMessage take_message(WireReader& reader) {
   Message message;
@@ -127,6 +143,8 @@ MeshMessage decode_mesh_message(std::string_view bytes) {
       return take_message<OperatorQuestion>(reader);
     case 4:
       return take_message<OperatorAnswer>(reader);
+    case 5:
+      return take_message<SessionView>(reader);
     default:
       throw invalid("a daemon says something unknown, number " + std::to_string(kind));
   }

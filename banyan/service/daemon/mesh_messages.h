@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "banyan/service/share/route_adviser.h"
 #include "banyan/service/share/steward.h"
 
 namespace banyan::service {
@@ -36,6 +37,12 @@ struct SessionRate {
   uint64_t rate = 0;
 };
 
+// From the steward, to rank 0: what others leave it of links (share/route_adviser.h).
+struct SessionView {
+  std::string communicator;
+  std::vector<LinkPart> view;
+};
+
 // An operator asks a daemon, which asks this one (host_operations.h).
 struct OperatorQuestion {
   uint64_t number = 0;  // of those of the daemon that asks
@@ -47,7 +54,7 @@ struct OperatorAnswer {
   std::string body;  // or why not
 };
 
-using MeshMessage = std::variant<SessionText, Activity, SessionRate, OperatorQuestion, OperatorAnswer>;
+using MeshMessage = std::variant<SessionText, Activity, SessionRate, OperatorQuestion, OperatorAnswer, SessionView>;
 
 std::string encode(const MeshMessage& message);
 // Throws Error{invalid_input} for what is no message. That its numbers make sense, the receiver sees to.

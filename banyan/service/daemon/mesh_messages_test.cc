@@ -22,7 +22,8 @@ std::vector<std::string> every_message() {
                                .done = 0.25},
                     .members = {{.host = "a", .ranks = {0, 2}}, {.host = "b", .ranks = {1}}}};
   return {encode(SessionText{.communicator = "job.1", .ranks = {1, 3}, .text = "hello", .user = 1000}), encode(activity),
-          encode(SessionRate{.communicator = "job.2", .ranks = {0}, .rate = 12'500'000})};
+          encode(SessionRate{.communicator = "job.2", .ranks = {0}, .rate = 12'500'000}),
+          encode(SessionView{.communicator = "job.3", .view = {{.link = 4, .sixteenths = 5}, {.link = 7}}})};
 }
 
 TEST(MeshMessages, SayTheSameAtTheOtherEnd) {
@@ -51,6 +52,9 @@ TEST(MeshMessages, SayTheSameAtTheOtherEnd) {
   EXPECT_EQ(rate.communicator, "job.2");
   EXPECT_THAT(rate.ranks, ElementsAre(0));
   EXPECT_EQ(rate.rate, 12'500'000u);
+  const auto view = std::get<SessionView>(decode_mesh_message(messages[3]));
+  EXPECT_EQ(view.communicator, "job.3");
+  EXPECT_THAT(view.view, ElementsAre(LinkPart{.link = 4, .sixteenths = 5}, LinkPart{.link = 7, .sixteenths = 16}));
 }
 
 TEST(MeshMessages, AreRefusedWhenAnythingIsMissingOrTooMuch) {
@@ -61,6 +65,9 @@ TEST(MeshMessages, AreRefusedWhenAnythingIsMissingOrTooMuch) {
     EXPECT_THROW(decode_mesh_message(message + "x"), Error);
   }
   EXPECT_THROW(decode_mesh_message("\x03"), Error);
+  for (const uint32_t sixteenths : {0u, 17u}) {
+    EXPECT_THROW(decode_mesh_message(encode(SessionView{.communicator = "a", .view = {{4, sixteenths}}})), Error);
+  }
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ Session::Session(Options options)
       regions_(*options.regions),
       executor_(std::move(options.executor)),
       share_(std::move(options.share)),
+      adopted_(std::move(options.adopted)),
       failed_(std::move(options.failed)),
       grants_(std::move(options.calls)),
       account_(std::move(options.account)),
@@ -218,6 +219,12 @@ bool Session::say() {
 
 void Session::set_rate(uint64_t rate) {
   if (share_) share_->set_rate(rate);
+}
+
+std::optional<PlannedCall> Session::planned() const {
+  std::optional<PlannedCall> call = share_ ? share_->planned() : std::nullopt;
+  if (call && adopted_) call->adopted = adopted_();
+  return call;
 }
 
 Session::Plans Session::plans() const {

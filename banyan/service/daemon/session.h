@@ -48,6 +48,7 @@ class Session : public run::EventSource {
     // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
     std::shared_ptr<CallGrants> calls = {};
     std::shared_ptr<TenantAccount> account = {};  // of its user, shared with all that the user has; none: no quotas
+    std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
     std::function<void(const Error& error)> failed;  // once
   };
   explicit Session(Options options);
@@ -85,6 +86,8 @@ class Session : public run::EventSource {
     std::string refusal;
   };
   Plans plans() const;
+  // The last call that followed a plan; nothing: there was none, or nobody knows the network.
+  std::optional<PlannedCall> planned() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -121,6 +124,7 @@ class Session : public run::EventSource {
   const RegionTable& regions_;
   const std::unique_ptr<run::Executor> executor_;
   const std::shared_ptr<SessionShare> share_;
+  const std::function<run::FabricUpdate()> adopted_;
   const std::function<void(const Error& error)> failed_;
   std::shared_ptr<CallGrants> grants_;
   const std::shared_ptr<TenantAccount> account_;

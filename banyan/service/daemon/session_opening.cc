@@ -43,7 +43,8 @@ std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::sha
                                           .tenant = opening.tenant,
                                           .weight = static_cast<double>(opening.grant.weight),
                                           .share_class = opening.grant.share_class,
-                                          .cap = cap_of(opening.grant)}};
+                                          .cap = cap_of(opening.grant)},
+                                .ranks = static_cast<uint32_t>(wish.members.size())};
   if (wish.rank == 0) {
     options.carried = std::move(carried);
     options.send = [report, members = members_of(wish)](const CallReport& said) {
@@ -138,6 +139,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
               },
           .step_bytes = kStepBytes,
           .transport = make_transport});
+  const run::NetExecutor* const net = executor.get();  // which lives as long as the session
   return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
                                                     .memory = std::move(region),
                                                     .page = page,
@@ -147,6 +149,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
                                                     .about = view_of(opening),
                                                     .grant = opening.grant,
                                                     .calls = opening.calls,
+                                                    .adopted = [net] { return net->adopted(); },
                                                     .failed = std::move(hooks.failed)});
 }
 

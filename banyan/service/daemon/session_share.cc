@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "banyan/compose/call_traffic.h"
+
 namespace banyan::service {
 namespace {
 
@@ -52,6 +54,11 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
 
 void SessionShare::begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source) {
   std::shared_ptr<const Load> load = load_of(call, source);
+  if (const auto question = compose::question_of(call, options_.ranks)) {
+    planned_by_ = source;
+    planned_ = *question;
+    planned_load_ = load;
+  }
   options_.gate->begin(number, load->busiest, load->most);
   const auto known =
       std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
@@ -121,6 +128,11 @@ void SessionShare::look() {
   }
   reported_at_ = now;
   options_.send(report);
+}
+
+std::optional<PlannedCall> SessionShare::planned() const {
+  if (!planned_by_) return std::nullopt;
+  return PlannedCall{.source = planned_by_, .question = planned_, .links = planned_load_->links, .adopted = {}};
 }
 
 std::optional<SessionShare::Time> SessionShare::next() const {

@@ -19,6 +19,7 @@
 #include "banyan/run/call/call.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/service/daemon/carried_bytes.h"
+#include "banyan/service/daemon/plan_advice.h"
 #include "banyan/service/daemon/rate_gate.h"
 #include "banyan/service/share/steward.h"
 
@@ -41,6 +42,7 @@ class SessionShare {
     CallReport about = {};                             // of each report, but for what calls say
     std::function<void(const CallReport&)> send = {};  // empty: this session does not report
     std::shared_ptr<CarriedBytes> carried = {};        // of the daemon: where a session that reports adds what it did
+    uint32_t ranks = 1;                                // of its communicator
   };
   explicit SessionShare(Options options) : options_(std::move(options)) {}
 
@@ -64,6 +66,8 @@ class SessionShare {
   double progress() const { return calls_.empty() ? 0 : options_.gate->done(calls_.front().number); }
   // As the steward says, and while it counts; nothing: no limit.
   std::optional<uint64_t> rate() const { return options_.gate->told_rate(); }
+  // Of the last call that followed a plan; `adopted` is not known here.
+  std::optional<PlannedCall> planned() const;
   // Sends the report that is due. To be called after something has moved, and at next().
   void look();
   // When a slice may leave that was held back, or a report is due; nothing: when something else happens.
@@ -101,6 +105,9 @@ class SessionShare {
   std::weak_ptr<run::PlanSource> source_;  // of which the loads are
   std::map<LoadKey, std::shared_ptr<const Load>> loads_;
   std::deque<UnderWay> calls_;
+  std::shared_ptr<run::PlanSource> planned_by_;  // the last call that followed a plan; shared with the executor
+  run::PlanSource::Question planned_{};
+  std::shared_ptr<const Load> planned_load_;
   std::map<uint64_t, Terms> expected_;  // by number, of calls that have not begun
   std::shared_ptr<const Load> told_;    // with the last report; none where it said that no call is under way
   Terms told_terms_;                    // with the last report of a call

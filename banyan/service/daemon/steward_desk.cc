@@ -21,12 +21,13 @@ uint64_t rate_of(const Steward::Row& row) {
 }  // namespace
 
 StewardDesk::StewardDesk(run::Reactor& reactor, HostDirectory& directory, Mesh& mesh, std::string own,
-                         Steward::Options options)
+                         Steward::Options options, std::function<void(const Activity&)> heard)
     : reactor_(reactor),
       directory_(directory),
       mesh_(mesh),
       own_(std::move(own)),
       steward_(std::move(options)),
+      heard_(std::move(heard)),
       repetition_(reactor_.after(kRepeat, [this] { repeat(); })) {}
 
 StewardDesk::~StewardDesk() {
@@ -58,6 +59,7 @@ void StewardDesk::report(const Activity& activity) {
 void StewardDesk::hear(const Activity& activity) {
   steward_.report(activity.report, now());
   told_[activity.report.communicator].members = activity.members;
+  if (heard_) heard_(activity);
   decide_at(reactor_.now() + kCollect);
 }
 

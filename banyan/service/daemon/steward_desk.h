@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,8 +32,10 @@ class StewardDesk {
   // Between looks at which hosts there are.
   static constexpr std::chrono::milliseconds kLook{2000};
 
-  // All references outlive it. `own`: this host. Throws what Steward's constructor throws.
-  StewardDesk(run::Reactor& reactor, HostDirectory& directory, Mesh& mesh, std::string own, Steward::Options options);
+  // All references outlive it. `own`: this host. `heard`: of every report that this daemon takes as the steward. Throws
+  // what Steward's constructor throws.
+  StewardDesk(run::Reactor& reactor, HostDirectory& directory, Mesh& mesh, std::string own, Steward::Options options,
+              std::function<void(const Activity&)> heard = {});
   ~StewardDesk();
   StewardDesk(const StewardDesk&) = delete;
   StewardDesk& operator=(const StewardDesk&) = delete;
@@ -63,6 +66,7 @@ class StewardDesk {
   Mesh& mesh_;
   const std::string own_;
   Steward steward_;
+  const std::function<void(const Activity&)> heard_;
   std::map<std::string, Told> told_;  // by communicator; as long as the steward knows it
   std::optional<run::Reactor::Timer> decision_;
   run::Reactor::TimePoint decides_at_;

@@ -1,0 +1,184 @@
+#include "banyan/plan/spread_routes.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "banyan/plan/route_assignment.h"
+
+namespace banyan::plan {
+namespace {
+
+using LinkWay = std::vector<LinkId>;
+
+// The ways between two ranks through switches only that have so many links.
+class Ways {
+ public:
+  explicit Ways(const Fabric& fabric) : fabric_(fabric) {}
+
+  const std::vector<LinkWay>& of(NodeId from, NodeId to, size_t length) {
+    const auto [found, is_new] = known_.try_emplace({from, to, length});
+    if (is_new) {
+      measure(to, length);
+      LinkWay way;
+      walk(from, to, length, way, found->second);
+    }
+    return found->second;
+  }
+
+ private:
+  // How many links lead from each node to `to`, as far as that is less than `most`.
+  void measure(NodeId to, size_t most) {
+    distance_.assign(fabric_.nodes().size(), SIZE_MAX);
+    distance_[index(to)] = 0;
+    std::deque<NodeId> waiting{to};
+    while (!waiting.empty()) {
+      const NodeId node = waiting.front();
+      waiting.pop_front();
+      if (distance_[index(node)] + 1 >= most) continue;
+      for (const LinkId link : fabric_.in_links(node)) {
+        const NodeId before = fabric_.link(link).from;
+        if (fabric_.is_rank(before) || distance_[index(before)] != SIZE_MAX) continue;
+        distance_[index(before)] = distance_[index(node)] + 1;
+        waiting.push_back(before);
+      }
+    }
+  }
+
+  void walk(NodeId at, NodeId to, size_t left, LinkWay& way, std::vector<LinkWay>& found) const {
+    for (const LinkId link : fabric_.out_links(at)) {
+      const NodeId next = fabric_.link(link).to;
+      if (found.size() == kMostWays || distance_[index(next)] != left - 1) continue;
+      way.push_back(link);
+      if (next == to) {
+        found.push_back(way);
+      } else {
+        walk(next, to, left - 1, way, found);
+      }
+      way.pop_back();
+    }
+  }
+
+  struct Key {
+    NodeId from{}, to{};
+    size_t length = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  const Fabric& fabric_;
+  std::map<Key, std::vector<LinkWay>> known_;
+  std::vector<size_t> distance_;  // scratch
+};
+
+// All that one rank sends to another by ways of one length.
+struct Pair {
+  NodeId from{}, to{};
+  size_t length = 0;
+  auto operator<=>(const Pair&) const = default;
+};
+Pair pair_of(const Route& route) { return {route.from, route.to, route.links.size()}; }
+
+template <typename Act>
+void for_each_edge(const Schedule& schedule, const Act& act) {
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const Chunk chunk = schedule.chunk(i);
+    for (const RouteId id : chunk.in_tree) act(chunk, schedule.route(id));
+    for (const RouteId id : chunk.out_tree) act(chunk, schedule.route(id));
+  }
+}
+
+// The ways of each channel, by pair, and the loads of links with them, in units of the schedule.
+struct Spread {
+  uint32_t channels = 1;
+  std::map<Pair, std::vector<LinkWay>> ways = {};
+  std::vector<double> loads = {};
+};
+
+Spread spread_over(uint32_t channels, const std::map<Pair, std::vector<LinkWay>>& ways,
+                   const std::map<Pair, double>& units, std::span<const double> bandwidths) {
+  std::vector<RoutedFlow> flows;
+  for (const auto& [pair, choice] : ways) {
+    RoutedFlow flow{.demand = units.at(pair) / channels, .routes = {}};
+    for (const LinkWay& way : choice) {
+      std::vector<uint32_t>& links = flow.routes.emplace_back();
+      for (const LinkId link : way) links.push_back(index(link));
+    }
+    flows.insert(flows.end(), channels, flow);
+  }
+  const std::vector<uint32_t> taken = assign_routes(bandwidths, flows);
+  Spread spread{.channels = channels, .loads = route_loads(bandwidths, flows, taken)};
+  size_t flow = 0;
+  for (const auto& [pair, choice] : ways) {
+    for (uint32_t channel = 0; channel < channels; ++channel) spread.ways[pair].push_back(choice[taken[flow++]]);
+  }
+  return spread;
+}
+
+bool may_be_spread(const Schedule& schedule) {
+  size_t edges = 0;
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const Chunk chunk = schedule.chunk(i);
+    edges += chunk.in_tree.size() + chunk.out_tree.size();
+    if (!chunk.in_steps.empty() || !chunk.out_steps.empty() || edges > kMostEdges) return false;
+  }
+  return true;
+}
+
+Schedule divided(const Schedule& schedule, const Spread& spread) {
+  Schedule::Builder builder(schedule.fabric(), schedule.collective());
+  std::map<LinkWay, RouteId> known;
+  const auto routes_of = [&](std::span<const RouteId> tree, uint32_t channel) {
+    std::vector<RouteId> routes;
+    for (const RouteId id : tree) {
+      const LinkWay& way = spread.ways.at(pair_of(schedule.route(id)))[channel];
+      auto found = known.find(way);
+      if (found == known.end()) found = known.emplace(way, builder.add_route(way)).first;
+      routes.push_back(found->second);
+    }
+    return routes;
+  };
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const Chunk chunk = schedule.chunk(i);
+    for (uint32_t channel = 0; channel < spread.channels; ++channel) {
+      const std::vector<RouteId> in_tree = routes_of(chunk.in_tree, channel),
+                                 out_tree = routes_of(chunk.out_tree, channel);
+      builder.add_chunk({.root = chunk.root, .units = chunk.units, .in_tree = in_tree, .out_tree = out_tree});
+    }
+  }
+  return std::move(builder).build();
+}
+
+}  // namespace
+
+Schedule spread_routes(Schedule schedule) {
+  if (!may_be_spread(schedule)) return schedule;
+  std::vector<double> bandwidths;
+  for (const Link& link : schedule.fabric().links()) {
+    bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
+  }
+  Ways known(schedule.fabric());
+  std::map<Pair, std::vector<LinkWay>> ways;
+  std::map<Pair, double> units;
+  std::vector<double> present(bandwidths.size(), 0);
+  bool have_choice = false;
+  for_each_edge(schedule, [&](const Chunk& chunk, const Route& route) {
+    const Pair pair = pair_of(route);
+    units[pair] += static_cast<double>(chunk.units);
+    for (const LinkId link : route.links)
+      present[index(link)] += static_cast<double>(chunk.units) / bandwidths[index(link)];
+    if (const auto [own, is_new] = ways.try_emplace(pair); is_new) {
+      own->second = known.of(pair.from, pair.to, pair.length);
+      have_choice = have_choice || own->second.size() > 1;
+    }
+  });
+  if (!have_choice) return schedule;
+  Spread best{.loads = present};
+  for (uint32_t channels = 1; channels <= kMostChannels; ++channels) {
+    Spread spread = spread_over(channels, ways, units, bandwidths);
+    if (are_less(spread.loads, best.loads)) best = std::move(spread);
+  }
+  return best.ways.empty() ? std::move(schedule) : divided(schedule, best);
+}
+
+}  // namespace banyan::plan
