@@ -74,27 +74,26 @@ void hog_memory(Attack& attack) {
 }
 
 const std::vector<NamedAttack>& attacks() {
-  static const std::vector<NamedAttack> all = {
-      {"256 MiB calls on 8 communicators", flood_links},
-      {"4 B calls, 8 at once on 64 communicators", storm_of_small_calls},
-      {"completions never read", never_read},
-      {"impossible positions in rings", jump_in_rings},
-      {"random submissions, changed while read", submit_nonsense},
-      {"memory punched out during calls", take_memory_away},
-      {"one rank never calls", leave_peers_waiting},
-      {"messages that nobody receives", read_slowly},
-      {"communicators come and go", come_and_go},
-      {"plans for 64 ranks, all different", ask_for_many_plans},
-      {"thousands of connections", take_all_connections},
-      {"thousands of regions, huge ones, churn", churn_regions},
-      {"killed and stopped at any step", die_anywhere},
-      {"16 names of tenants", have_many_names},
-      {"doorbells and events in vain", wake_in_vain},
-      {"own TCP connections beside", flood_beside},
-      {"copies of 64 MiB beside", hog_memory},
-      {"capabilities guessed", guess_capabilities},
-      {"calls in the victim's rhythm", beat_in_time},
-      {"sums of denormal numbers", poison_sums}};
+  static const std::vector<NamedAttack> all = {{"256 MiB calls on 8 communicators", flood_links},
+                                               {"4 B calls, 8 at once on 64 communicators", storm_of_small_calls},
+                                               {"completions never read", never_read},
+                                               {"impossible positions in rings", jump_in_rings},
+                                               {"random submissions, changed while read", submit_nonsense},
+                                               {"memory punched out during calls", take_memory_away},
+                                               {"one rank never calls", leave_peers_waiting},
+                                               {"messages that nobody receives", read_slowly},
+                                               {"communicators come and go", come_and_go},
+                                               {"plans for 64 ranks, all different", ask_for_many_plans},
+                                               {"thousands of connections", take_all_connections},
+                                               {"thousands of regions, huge ones, churn", churn_regions},
+                                               {"killed and stopped at any step", die_anywhere},
+                                               {"16 names of tenants", have_many_names},
+                                               {"doorbells and events in vain", wake_in_vain},
+                                               {"own TCP connections beside", flood_beside},
+                                               {"copies of 64 MiB beside", hog_memory},
+                                               {"capabilities guessed", guess_capabilities},
+                                               {"calls in the victim's rhythm", beat_in_time},
+                                               {"sums of denormal numbers", poison_sums}};
   return all;
 }
 

@@ -21,9 +21,7 @@ struct Attack {
   std::mt19937_64 random{1};
   uint64_t refused = 0, acts = 0;
 
-  bool is_over() const {
-    return std::chrono::steady_clock::now() - begun >= std::chrono::duration<double>(seconds);
-  }
+  bool is_over() const { return std::chrono::steady_clock::now() - begun >= std::chrono::duration<double>(seconds); }
   RawTeam::Options team(size_t buffer = 4096, uint32_t most_sessions = 64) const {
     return {.first = first, .second = second, .buffer = buffer, .most_sessions = most_sessions};
   }

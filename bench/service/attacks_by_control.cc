@@ -155,8 +155,8 @@ void churn_regions(Attack& attack) {
       RawClient another(attack.first);
       for (int i = 0; i < 200 && !attack.is_over(); ++i) {
         const RawClient::Memory memory = another.offer(1 << 20);
-        another.say(service::WithdrawRegion{
-            .place = {.index = memory.name.region, .generation = memory.name.generation}});
+        another.say(
+            service::WithdrawRegion{.place = {.index = memory.name.region, .generation = memory.name.generation}});
         ++attack.acts;
       }
     }

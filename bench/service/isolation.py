@@ -236,7 +236,7 @@ def run_cell(bench, victim, number, rounds, length):
         process.end()
     cell = kept(victim, read_steps(processes), windows, rounds)
     cell["cores"] = round(statistics.median(cores), 2)
-    for tries in range(20):
+    for tries in range(60):
         after = bench.state()
         if None in after or all(then[0] >= now[0] for then, now in zip(before, after)):
             break

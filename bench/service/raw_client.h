@@ -65,8 +65,8 @@ class RawClient {
 class RawTeam {
  public:
   struct Options {
-    std::string first, second;  // sockets of two daemons
-    size_t buffer = 4096;       // bytes, of the input and of the output
+    std::string first, second;    // sockets of two daemons
+    size_t buffer = 4096;         // bytes, of the input and of the output
     uint32_t most_sessions = 64;  // at once, at each daemon
     std::string tenant = {};
   };

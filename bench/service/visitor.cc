@@ -46,9 +46,8 @@ class PatientWatch : public banyan::run::Watch {
 // Whether the sum was right.
 bool visit(const std::string& first, const std::string& second) {
   banyan::run::RegionPool pools[2];
-  const std::shared_ptr<Attachment> ends[] = {
-      Attachment::to("unix:" + first, pools[0], Deadline::after(kPatience)),
-      Attachment::to("unix:" + second, pools[1], Deadline::after(kPatience))};
+  const std::shared_ptr<Attachment> ends[] = {Attachment::to("unix:" + first, pools[0], Deadline::after(kPatience)),
+                                              Attachment::to("unix:" + second, pools[1], Deadline::after(kPatience))};
   std::unique_ptr<ServiceExecutor> ranks[2];
   float values[] = {1, 2}, sums[] = {0, 0};
   for (uint32_t rank = 0; rank < 2; ++rank) {
@@ -62,8 +61,8 @@ bool visit(const std::string& first, const std::string& second) {
     wish.host_of_rank = {0, 1};
     wish.timeout = wish.join_timeout = 30'000;
     ranks[rank] = std::make_unique<ServiceExecutor>(
-        ends[rank], std::move(wish),
-        ServiceExecutor::Options{.rank = rank, .size = 2, .is_oversubscribed = true}, Deadline::after(kPatience));
+        ends[rank], std::move(wish), ServiceExecutor::Options{.rank = rank, .size = 2, .is_oversubscribed = true},
+        Deadline::after(kPatience));
   }
   for (uint32_t rank = 0; rank < 2; ++rank) {
     const Call call{.kind = banyan::run::OperationKind::all_reduce,

@@ -91,6 +91,8 @@ class TagMatcher {
 
   // Whether the next message of the peer is to be taken.
   bool awaits(uint32_t peer) const { return named_[peer] > 0 || (from_any_ > 0 && !is_lost_[peer]); }
+  // Whether a message of this rank to itself may be begun.
+  bool awaits_own() const { return named_[options_.rank] > 0 || from_any_ > 0; }
   // Whether it is awaited from this very peer.
   bool names(uint32_t peer) const { return named_[peer] > 0; }
 
@@ -102,7 +104,7 @@ class TagMatcher {
   };
   // That of the peer; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
-  // Only when awaits(peer) and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
+  // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
   // when there is no memory to keep it as unexpected, and what the keeper throws.
   Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
   void end(uint32_t peer);

@@ -26,7 +26,8 @@ class Messenger {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
-    MemoryKeeper keeper = {};  // of messages that come before their receives
+    MemoryKeeper keeper = {};      // of messages that come before their receives
+    size_t step_bytes = SIZE_MAX;  // most that one advance() moves
   };
   Messenger(MessageStreams& streams, const Options& options);
   Messenger(const Messenger&) = delete;
@@ -66,6 +67,7 @@ class Messenger {
   };
 
   bool write(uint32_t peer, std::vector<MessageEnd>& ended);
+  bool write_to_self(std::vector<MessageEnd>& ended);
   bool receive_from(uint32_t peer);
   bool is_engaged(uint32_t peer);
   bool read(uint32_t peer);
@@ -73,6 +75,8 @@ class Messenger {
 
   MessageStreams& streams_;
   const uint32_t rank_;
+  const size_t step_bytes_;
+  size_t left_ = 0;                  // of them, in this advance()
   std::vector<Queue<Sending>> out_;  // by peer; the first is on its way
   std::vector<Coming> in_;           // by peer
   TagMatcher matcher_;

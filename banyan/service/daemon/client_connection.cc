@@ -24,10 +24,18 @@ namespace {
 
 // Whether what is said is an answer to a wish.
 bool is_answer(const DaemonMessage& message) {
-  return std::visit([](const auto& said) { return requires { said.wish; }; }, message);
+  return std::visit(
+      [](const auto& said) {
+        return requires { said.wish; };
+      },
+      message);
 }
 bool is_wish(const ClientMessage& message) {
-  return std::visit([](const auto& said) { return requires { said.wish; }; }, message);
+  return std::visit(
+      [](const auto& said) {
+        return requires { said.wish; };
+      },
+      message);
 }
 
 }  // namespace
@@ -67,7 +75,9 @@ void ClientConnection::close(run::FileDescriptor descriptor) const {
   if (hooks_.close && descriptor.is_open()) hooks_.close(std::move(descriptor));
 }
 
-uint32_t ClientConnection::wanted() const { return (is_resting_ ? 0 : EPOLLIN) | (unsaid_.empty() ? 0 : EPOLLOUT); }
+uint32_t ClientConnection::wanted() const {
+  return (is_resting_ ? 0u : uint32_t{EPOLLIN}) | (unsaid_.empty() ? 0u : uint32_t{EPOLLOUT});
+}
 
 void ClientConnection::serve(uint32_t events) {
   try {

@@ -26,8 +26,8 @@
 #include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
-#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/early_box.h"
+#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/protocol/messages.h"
 
@@ -102,7 +102,7 @@ class OpenSessions {
 
   std::map<Key, Doors> sessions_;
   EarlyBox early_;
-  std::set<Key> ended_;           // sessions that are no more, the last ones
+  std::set<Key> ended_;             // sessions that are no more, the last ones
   std::deque<Key> in_their_order_;  // in which they ended; maybe some that have begun again
 };
 

@@ -142,8 +142,8 @@ void Session::begin(ValidCall call, uint64_t sequence) {
   const Grant* const grant = permit(call.call);
   TenantAccount::Charge charge = charge_for(call.call);
   if (run::is_message(call.call.kind)) {
-    Flight& flight = messages_.emplace_back(
-        Flight{.sequence = sequence, .call = std::move(call), .charge = std::move(charge)});
+    Flight& flight =
+        messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call), .charge = std::move(charge)});
     flight.ticket = executor_->start_message(flight.call.call);
     return;
   }
@@ -151,8 +151,8 @@ void Session::begin(ValidCall call, uint64_t sequence) {
     throw Error(ErrorCode::invalid_input,
                 "the service refuses a call: " + std::to_string(executor_->depth()) + " are under way already");
   }
-  Flight& flight = calls_.emplace_back(Flight{
-      .sequence = sequence, .call = std::move(call), .begun = now(), .charge = std::move(charge)});
+  Flight& flight = calls_.emplace_back(
+      Flight{.sequence = sequence, .call = std::move(call), .begun = now(), .charge = std::move(charge)});
   flight.number = ++started_;
   if (share_ && grant != nullptr) share_->expect(flight.number, *grant);
   executor_->start(flight.call.call, numbers_of(flight.call.call));

@@ -47,9 +47,9 @@ class Session : public run::EventSource {
     Grant grant = {};                          // of the communicator
     // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
     std::shared_ptr<CallGrants> calls = {};
-    std::shared_ptr<TenantAccount> account = {};  // of its user, shared with all that the user has; none: no quotas
+    std::shared_ptr<TenantAccount> account = {};      // of its user, shared with all that the user has; none: no quotas
     std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
-    std::function<void(const Error& error)> failed;  // once
+    std::function<void(const Error& error)> failed;   // once
   };
   explicit Session(Options options);
   virtual ~Session() = default;

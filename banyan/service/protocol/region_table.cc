@@ -63,9 +63,15 @@ Region::~Region() { munmap(data_, size_); }
 std::shared_ptr<const Region> RegionTable::map(const run::FileDescriptor& fd, uint64_t bytes) const {
   std::shared_ptr<void> charge = hooks_.charge ? hooks_.charge(bytes) : nullptr;
   auto region = std::make_unique<const Region>(fd, bytes);
-  if (!hooks_.later) return {region.release(), [charge](const Region* mapped) { delete mapped; }};
-  return {region.release(), [charge = std::move(charge), later = hooks_.later](const Region* mapped) {
-            later([charge, held = std::shared_ptr<const Region>(mapped)] {});
+  // What is let go of here is let go of now: the table may remember for long that there was such a region.
+  if (!hooks_.later) {
+    return {region.release(), [charge = std::move(charge)](const Region* mapped) mutable {
+              delete mapped;
+              charge.reset();
+            }};
+  }
+  return {region.release(), [charge = std::move(charge), later = hooks_.later](const Region* mapped) mutable {
+            later([charge = std::move(charge), held = std::shared_ptr<const Region>(mapped)] {});
           }};
 }
 

@@ -208,12 +208,13 @@ TEST(RegionTable, IsAsItWasAfterARefusal) {
 TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
   uint64_t charged = 0;
   std::vector<std::function<void()>> later;
-  RegionTable table(RegionTable::Quota(), {.charge = [&](uint64_t bytes) -> std::shared_ptr<void> {
-                                             if (bytes > 8192) throw Error(ErrorCode::unsupported, "too much");
-                                             charged += bytes;
-                                             return {&charged, [bytes](uint64_t* all) { *all -= bytes; }};
-                                           },
-                                           .later = [&](std::function<void()> task) { later.push_back(std::move(task)); }});
+  RegionTable table(RegionTable::Quota(),
+                    {.charge = [&](uint64_t bytes) -> std::shared_ptr<void> {
+                       if (bytes > 8192) throw Error(ErrorCode::unsupported, "too much");
+                       charged += bytes;
+                       return {&charged, [bytes](uint64_t* all) { *all -= bytes; }};
+                     },
+                     .later = [&](std::function<void()> task) { later.push_back(std::move(task)); }});
   const OfferedMemory offered = offer_memory(table, 8192);
   EXPECT_EQ(charged, 8192u);
   EXPECT_THROW(table.offer(memory_of(16'384), 16'384), Error);
