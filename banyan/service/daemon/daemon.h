@@ -43,9 +43,10 @@ class Daemon {
     compose::PlannerOptions planner = {};
     // The part of a link's bandwidth that carries payload; 1448 of 1538 bytes of Ethernet's largest ordinary frames.
     double payload = 0.94;
-    bool is_oversubscribed = false;           // whether the worker has to share its core
-    bool is_for_all_users = false;            // of this host; else for its own user, and root
-    std::optional<TenantLimits> limits = {};  // of each user; without: TenantLimits::of_machine()
+    bool is_oversubscribed = false;                // whether the worker has to share its core
+    bool is_for_all_users = false;                 // of this host; else for its own user, and root
+    std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
+    std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
   };
   // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
   // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.

@@ -18,8 +18,6 @@ namespace {
 
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
-// A client that has not said hello by then is hung up on.
-constexpr std::chrono::seconds kHelloTime{10};
 
 Capability new_capability() {
   Capability capability;
@@ -43,26 +41,37 @@ double cost_of(const ClientMessage& message) {
 
 void Daemon::Impl::welcome(ClientDoor::Guest guest) {
   const uint64_t number = next_client_++;
-  const uint32_t user = guest.account->user();
   Client client;
   client.connection = std::make_unique<ClientConnection>(
       reactor_, std::move(guest.socket),
-      ClientConnection::Hooks{
-          .said = [this, number](const ClientMessage& message,
-                                 Descriptor& descriptor) { heard(number, message, descriptor); },
-          .gone = [this, number](const std::string& why) { drop(number, why); },
-          .pause = [this, account = guest.account] { return account->wait(reactor_.now().time_since_epoch()); },
-          .close = closer_for(user)});
+      ClientConnection::Hooks{.said = [this, number](const ClientMessage& message,
+                                                     Descriptor& descriptor) { heard(number, message, descriptor); },
+                              .gone = [this, number](const std::string& why) { drop(number, why); },
+                              .pause = [this, account = guest.account] { return pause_of(*account); },
+                              .close = closer_for(guest.account)});
   client.account = std::move(guest.account);
   client.charge = std::move(guest.charge);
-  client.hello_by = reactor_.after(kHelloTime, [this, number] { drop(number, "it has not said hello"); });
+  client.hello_by = reactor_.after(options_.hello_time, [this, number] { drop(number, "it has not said hello"); });
   clients_.emplace(number, std::move(client));
 }
 
-std::function<void(run::FileDescriptor)> Daemon::Impl::closer_for(uint32_t user) const {
-  return [threads = threads_, user](run::FileDescriptor descriptor) {
-    threads->post(user, [held = std::make_shared<run::FileDescriptor>(std::move(descriptor))] {});
+std::function<void(run::FileDescriptor)> Daemon::Impl::closer_for(const std::shared_ptr<TenantAccount>& account) const {
+  struct Closed {
+    run::FileDescriptor descriptor;
+    TenantAccount::Charge charge;
   };
+  return [threads = threads_, account](run::FileDescriptor descriptor) {
+    const auto closed = std::make_shared<Closed>(
+        Closed{.descriptor = std::move(descriptor), .charge = account->add(Resource::closing, 1)});
+    threads->post(TenantThreads::closing_for(account->user()), [closed] { closed->descriptor.reset(); });
+  };
+}
+
+// How long its wishes are to stay unread.
+std::chrono::nanoseconds Daemon::Impl::pause_of(const TenantAccount& account) const {
+  constexpr std::chrono::milliseconds kUntilClosed{50};
+  if (!account.has_room(Resource::closing, 1)) return kUntilClosed;
+  return account.wait(reactor_.now().time_since_epoch());
 }
 
 void Daemon::Impl::note(TenantAccount& account, std::string words) {
@@ -123,7 +132,7 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
           std::move(one), account->take(Resource::region_bytes, bytes));
     };
     const auto later = [threads = threads_, user = client.account->user()](std::function<void()> task) {
-      threads->post(user, std::move(task));
+      threads->post(TenantThreads::closing_for(user), std::move(task));
     };
     client.memory = std::make_shared<WorkerClient>(*descriptor, RegionTable::Quota(),
                                                    RegionTable::Hooks{.charge = charge, .later = later});
@@ -145,7 +154,7 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
 void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor) {
   const Client& client = greeted(number);
   if (!descriptor) throw Error(ErrorCode::invalid_input, "it offers memory without a descriptor");
-  const auto close = [closer = closer_for(client.account->user())](run::FileDescriptor* file) {
+  const auto close = [closer = closer_for(client.account)](run::FileDescriptor* file) {
     closer(std::move(*file));
     delete file;
   };
@@ -174,10 +183,10 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
   auto node = client.sessions.extract(close.session);
   // Its opening was refused, or finds that it has been closed.
   if (node.empty() || !node.mapped().is_open) return;
-  const auto session = std::make_shared<ClientSession>(std::move(node.mapped()));
-  worker_.post([this, close, session, memory = client.memory] {
+  // Its quota is free now, so that the client may open another one at once.
+  worker_.post([this, close, key = node.mapped().key, memory = client.memory] {
     memory->remove(close.session);
-    reactor_.mailbox()->post([this, session] { sessions_.remove(session->key); });
+    reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
   });
 }
 
@@ -250,15 +259,16 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
     opening->session.cards = cards_of(open);
     opening->session.account = client.account;
     client.sessions.emplace(open.session, std::move(session));
-    threads_->post(client.account->user(), [this, opening, mailbox = reactor_.mailbox(), files = maker_.files] {
-      SessionOpening& made = opening->session;
-      try {
-        made.source = source_for(made.wish, made.cards, *files);
-      } catch (...) {
-        opening->failure = current_error();
-      }
-      mailbox->post([this, opening] { open_planned(opening); });
-    });
+    threads_->post(TenantThreads::line_of(client.account->user(), number),
+                   [this, opening, mailbox = reactor_.mailbox(), files = maker_.files] {
+                     SessionOpening& made = opening->session;
+                     try {
+                       made.source = source_for(made.wish, made.cards, *files);
+                     } catch (...) {
+                       opening->failure = current_error();
+                     }
+                     mailbox->post([this, opening] { open_planned(opening); });
+                   });
   } catch (const Error& error) {
     ++refused_["session"];
     client.connection->say(Refused{.wish = open.wish, .error = error});
@@ -273,7 +283,7 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
   if (session == client->second.sessions.end() || session->second.mark != opening->mark) return;  // it was closed
   try {
     if (opening->failure) throw Error(*opening->failure);
-    grant_and_connect(client->second, session->second, opening->session);
+    grant_and_connect(opening->client, session->second, opening->session);
     worker_.post([this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
     sessions_.hand_over(session->second.key);
   } catch (const Error& error) {
@@ -283,7 +293,8 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
   }
 }
 
-void Daemon::Impl::grant_and_connect(Client& client, ClientSession& session, SessionOpening& opening) {
+void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening) {
+  const Client& client = clients_.at(number);
   const OpenSession& wish = opening.wish;
   const uint32_t user = client.account->user();
   session.subject = subject_of(client.connection->identity(), wish.tenant);
@@ -292,7 +303,9 @@ void Daemon::Impl::grant_and_connect(Client& client, ClientSession& session, Ses
   opening.tenant = session.tenant = tenant_of(client, wish);
   opening.grant = granted(wish, session.subject, session.tenant);
   opening.calls = rules_.grants_of_calls(session.subject, session.tenant);
-  opening.background = [threads = threads_, user](std::function<void()> task) { threads->post(user, std::move(task)); };
+  opening.background = [threads = threads_, line = TenantThreads::line_of(user, number)](std::function<void()> task) {
+    threads->post(line, std::move(task));
+  };
   opening.lanes =
       std::make_shared<SessionLanes>(reactor_, connects_, OpenSessions::called(session.key.first, user),
                                      targets_of(wish, opening.cards), [this] { return acceptor_->has_strangers(); });

@@ -81,7 +81,8 @@ class Daemon::Impl {
   void drop(uint64_t number, const std::string& why);
   Client& greeted(uint64_t number);
   void note(TenantAccount& account, std::string words);
-  std::function<void(run::FileDescriptor)> closer_for(uint32_t user) const;
+  std::chrono::nanoseconds pause_of(const TenantAccount& account) const;
+  std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
 
   void act(uint64_t number, const Hello& hello, Descriptor& descriptor);
   void act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor);
@@ -114,7 +115,7 @@ class Daemon::Impl {
     std::optional<Error> failure;
   };
   void open_planned(const std::shared_ptr<Opening>& opening);
-  void grant_and_connect(Client& client, ClientSession& session, SessionOpening& opening);
+  void grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening);
   OpenSessions::Doors doors_of(const Client& client, const SessionOpening& opening);
   void open_on_worker(const std::shared_ptr<Opening>& opening, WorkerClient& memory);
   void take_back(const Opening& opening);

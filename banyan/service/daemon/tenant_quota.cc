@@ -25,7 +25,8 @@ constexpr Words kWords[kResources] = {
     {"bytes in regions of memory", "free some memory"},
     {"messages under way", "wait for some"},
     {"bytes kept by the service, for messages that nobody receives and for calls in place",
-     "receive messages, or call with an output apart from the input"}};
+     "receive messages, or call with an output apart from the input"},
+    {"descriptors that are being closed", "send memory only"}};
 
 uint64_t memory_of_machine() {
   return static_cast<uint64_t>(std::max(1L, sysconf(_SC_PHYS_PAGES))) *
@@ -107,6 +108,11 @@ TenantAccount::Charge TenantAccount::take(Resource resource, uint64_t amount) {
                                             std::to_string(before) + " and wants " + std::to_string(amount) +
                                             " more: " + words.mend);
   } while (!used.compare_exchange_weak(before, before + amount));
+  return Charge(shared_from_this(), resource, amount);
+}
+
+TenantAccount::Charge TenantAccount::add(Resource resource, uint64_t amount) {
+  used_[static_cast<size_t>(resource)] += amount;
   return Charge(shared_from_this(), resource, amount);
 }
 

@@ -42,12 +42,14 @@ enum class Resource : uint8_t {
   regions,       // mappings, of which a process may have 65,530 by default
   region_bytes,  // addresses; the pages are the user's
   messages,      // under way, beside those that each session may have
-  kept_bytes     // memory of the daemon: messages that nobody receives, copies of inputs that outputs overwrite
+  kept_bytes,    // memory of the daemon: messages that nobody receives, copies of inputs that outputs overwrite
+  closing        // descriptors that a thread of this user closes (tenant_threads.h), which may take for ever
 };
-inline constexpr size_t kResources = 7;
+inline constexpr size_t kResources = 8;
 
 struct TenantLimits {
-  std::array<uint64_t, kResources> most{2048, 8192, 262'144, 16'384, uint64_t{1} << 40, 262'144, uint64_t{1} << 30};
+  std::array<uint64_t, kResources> most{2048, 8192, 262'144, 16'384, uint64_t{1} << 40, 262'144, uint64_t{1} << 30,
+                                        1024};
   double acts_per_second = 2000, acts_at_once = 4000;  // of control: see TenantAccount::act
   double notes_per_second = 1, notes_at_once = 50;     // events for operators
 
@@ -92,6 +94,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   };
   // Throws Error{unsupported}, in words that name user and quota, when it would be too much. Any thread.
   Charge take(Resource resource, uint64_t amount);
+  // Even if it is too much: nobody can be refused any more. Any thread.
+  Charge add(Resource resource, uint64_t amount);
   // Whether take() would succeed now. Any thread.
   bool has_room(Resource resource, uint64_t amount) const;
   uint64_t used(Resource resource) const { return used_[static_cast<size_t>(resource)]; }  // any thread

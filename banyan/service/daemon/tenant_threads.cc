@@ -23,28 +23,28 @@ constexpr int kNice = 10;
 struct TenantThreads::State {
   std::mutex mutex;  // protects what follows
   std::condition_variable ended;
-  std::map<uint32_t, std::deque<Task>> waiting;  // of the users that have a thread
+  std::map<Line, std::deque<Task>> waiting;  // of those that have a thread
   bool stops = false;
 };
 
 TenantThreads::TenantThreads() : state_(std::make_shared<State>()) {}
 
 TenantThreads::~TenantThreads() {
-  std::map<uint32_t, std::deque<Task>> dropped;
+  std::map<Line, std::deque<Task>> dropped;
   std::unique_lock lock(state_->mutex);
   state_->stops = true;
-  for (auto& [user, tasks] : state_->waiting) dropped[user] = std::exchange(tasks, {});
+  for (auto& [line, tasks] : state_->waiting) dropped[line] = std::exchange(tasks, {});
   state_->ended.wait_for(lock, kEndTime, [&] { return state_->waiting.empty(); });
 }
 
-void TenantThreads::post(uint32_t user, Task task) {
+void TenantThreads::post(Line line, Task task) {
   {
     const std::lock_guard lock(state_->mutex);
-    const auto [found, is_new] = state_->waiting.try_emplace(user);
+    const auto [found, is_new] = state_->waiting.try_emplace(line);
     found->second.push_back(std::move(task));
     if (!is_new) return;
     try {
-      run::start_thread("banyan-tenant", [state = state_, user] { run(state, user); }).detach();
+      run::start_thread("banyan-tenant", [state = state_, line] { run(state, line); }).detach();
       return;
     } catch (const std::exception&) {
       task = std::move(found->second.front());
@@ -54,13 +54,13 @@ void TenantThreads::post(uint32_t user, Task task) {
   task();
 }
 
-void TenantThreads::run(const std::shared_ptr<State>& state, uint32_t user) {
+void TenantThreads::run(const std::shared_ptr<State>& state, Line line) {
   setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; where it is refused, it goes on as it is
   for (;;) {
     Task task;
     {
       const std::lock_guard lock(state->mutex);
-      const auto found = state->waiting.find(user);
+      const auto found = state->waiting.find(line);
       if (found->second.empty()) {
         state->waiting.erase(found);
         state->ended.notify_all();
