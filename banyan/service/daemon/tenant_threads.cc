@@ -15,7 +15,7 @@
 namespace banyan::service {
 namespace {
 
-constexpr std::chrono::seconds kEndTime{5};
+constexpr std::chrono::seconds kEndTime{2};
 constexpr int kNice = 10;
 
 }  // namespace

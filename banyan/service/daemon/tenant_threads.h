@@ -19,7 +19,7 @@ namespace banyan::service {
 class TenantThreads {
  public:
   TenantThreads();
-  // Waits for tasks that run, for five seconds at most; those that wait are dropped.
+  // Waits for tasks that run, for two seconds at most; those that wait are dropped.
   ~TenantThreads();
   TenantThreads(const TenantThreads&) = delete;
   TenantThreads& operator=(const TenantThreads&) = delete;
