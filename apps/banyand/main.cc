@@ -1,4 +1,5 @@
 // banyand: the service of a host. See docs/service.md.
+#include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -44,6 +45,13 @@ void allow_many_descriptors() {
   if (getrlimit(RLIMIT_NOFILE, &own) != 0) return;
   own.rlim_cur = own.rlim_max;
   setrlimit(RLIMIT_NOFILE, &own);
+}
+
+// What has been large goes back to the system when it is given back: a daemon lives long.
+void return_large_memory() {
+  constexpr int kLarge = 4 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TRIM_THRESHOLD, 4 * kLarge);
 }
 
 banyan::run::Secret secret_from(const std::string& file) {
@@ -141,6 +149,7 @@ int run(int count, char** arguments) {
       options.operators = banyan::service::operator_socket_beside(options.socket);
     }
     allow_many_descriptors();
+    return_large_memory();
     Daemon daemon(options, std::move(sockets));
     std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
               << std::endl;

@@ -105,6 +105,10 @@ class Bench:
         # So that the daemons know each other.
         for visitor in self.start_victim(4, time.time(), 0.2):
             visitor.process.wait(timeout=30)
+        attacker = self.start_attacker(["--attack", 13])
+        time.sleep(2)
+        attacker.end()
+        time.sleep(1)
 
     def start_daemon(self, i):
         daemon = Process([self.build / "banyand", "--socket", self.sockets[i], "--world", f"file://{self.folder}/world",

@@ -260,7 +260,9 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
     opening->session.account = client.account;
     client.sessions.emplace(open.session, std::move(session));
     threads_->post(TenantThreads::line_of(client.account->user(), number),
-                   [this, opening, mailbox = reactor_.mailbox(), files = maker_.files] {
+                   [this, opening, mailbox = reactor_.mailbox(), files = maker_.files,
+                    alive = std::weak_ptr<WorkerClient>(client.memory)] {
+                     if (alive.expired()) return;  // nobody waits for it
                      SessionOpening& made = opening->session;
                      try {
                        made.source = source_for(made.wish, made.cards, *files);
@@ -303,12 +305,16 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
   opening.tenant = session.tenant = tenant_of(client, wish);
   opening.grant = granted(wish, session.subject, session.tenant);
   opening.calls = rules_.grants_of_calls(session.subject, session.tenant);
-  opening.background = [threads = threads_, line = TenantThreads::line_of(user, number)](std::function<void()> task) {
-    threads->post(line, std::move(task));
-  };
   opening.lanes =
       std::make_shared<SessionLanes>(reactor_, connects_, OpenSessions::called(session.key.first, user),
                                      targets_of(wish, opening.cards), [this] { return acceptor_->has_strangers(); });
+  // Not for a session that has ended meanwhile.
+  opening.background = [threads = threads_, line = TenantThreads::line_of(user, number),
+                        alive = std::weak_ptr<SessionLanes>(opening.lanes)](std::function<void()> task) {
+    threads->post(line, [task = std::move(task), alive] {
+      if (!alive.expired()) task();
+    });
+  };
   peer_cards_.follow(*opening.lanes, wish, opening.cards);
   sessions_.add(session.key, doors_of(client, opening));
   session.is_open = true;
