@@ -42,6 +42,7 @@ class Messenger {
   // after that, so that none waits for those behind it. Throws what TagMatcher and the streams throw, and
   // Error{mismatch} when a peer sends bytes that are no message.
   bool advance(std::vector<MessageEnd>& ended);
+  bool is_sending() const { return sends_ > 0; }
   bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
   std::optional<uint32_t> waiting_for() const;

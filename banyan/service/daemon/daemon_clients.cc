@@ -134,8 +134,8 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
     const auto later = [threads = threads_, user = client.account->user()](std::function<void()> task) {
       threads->post(TenantThreads::closing_for(user), std::move(task));
     };
-    client.memory = std::make_shared<WorkerClient>(*descriptor, RegionTable::Quota(),
-                                                   RegionTable::Hooks{.charge = charge, .later = later});
+    client.memory = std::make_shared<WorkerClient>(
+        *descriptor, RegionTable::Quota(), RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
     worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
   }
   if (client.hello_by) reactor_.cancel(*std::exchange(client.hello_by, std::nullopt));

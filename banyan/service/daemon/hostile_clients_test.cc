@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -122,8 +123,10 @@ TEST_F(HostileClients, ShareTheQuotasOfTheirUserWhateverTheNumberOfTheirConnecti
   RawClient first(socket()), second(socket());
   ASSERT_EQ(first.offer(), "");
   ASSERT_EQ(second.offer(), "");
-  ASSERT_EQ(first.offer(memory_of(4096).get(), 4096), "");
-  EXPECT_THAT(second.offer(memory_of(4096).get(), 4096), HasSubstr("of 3 regions of memory; user"));
+  const run::FileDescriptor whole = memory_of(4096);
+  ASSERT_EQ(fallocate(whole.get(), 0, 0, 4096), 0);
+  ASSERT_EQ(first.offer(whole.get(), 4096), "");
+  EXPECT_THAT(second.offer(whole.get(), 4096), HasSubstr("of 3 regions of memory; user"));
   ASSERT_EQ(second.open(0, 20), "");
   ASSERT_EQ(second.open(1, 20, 1), "");
   EXPECT_THAT(second.open(2, 20, 2), HasSubstr("of 50 ranks in the communicators of its sessions; user"));
@@ -201,6 +204,22 @@ TEST_F(HostileClients, HaveMessagesThatNobodyReceivesKeptOnlyUpToTheQuotaOfTheir
   ASSERT_TRUE(client.submit(1, client.message(OperationKind::recv, 2, 1, kBuffers)));
   ASSERT_TRUE(client.submit(1, client.message(OperationKind::send, 1, 2 * kBytes, kBuffers)));
   EXPECT_EQ(client.hear(milliseconds(200)), std::nullopt);
+}
+
+TEST_F(HostileClients, ThatTakeTheirMemoryAwayLoseTheirSession) {
+  begin();
+  RawClient client(socket());
+  EXPECT_THAT(client.offer(memory_of(1 << 20).get(), 1 << 20), HasSubstr("not all of its pages are there"));
+  ASSERT_EQ(client.offer(), "");
+  ASSERT_EQ(client.open(0), "");
+  constexpr uint64_t kBytes = 32 * RawClient::kPage;
+  ASSERT_TRUE(client.submit(0, client.message(OperationKind::recv, 1, kBytes, kBuffers)));
+  EXPECT_EQ(client.hear(milliseconds(50)), std::nullopt);
+  ASSERT_EQ(madvise(client.data() + kBuffers, kBytes, MADV_REMOVE), 0);
+  ASSERT_TRUE(client.submit(0, client.message(OperationKind::send, 1, kBytes, kBuffers + kBytes)));
+  EXPECT_THAT(client.answer(), HasSubstr("memory is taken away from the service while it is used"));
+  EXPECT_THAT(client.open(1), HasSubstr("pages"));
+  EXPECT_TRUE(others_are_served());
 }
 
 // ---- What takes long ----

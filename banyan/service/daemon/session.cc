@@ -1,6 +1,7 @@
 #include "banyan/service/daemon/session.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -20,6 +21,16 @@ uint64_t payload_of(const run::Call& call, uint32_t rank, uint32_t size) {
 AskedCall asked_call(const run::Call& call, uint32_t rank, uint32_t size) {
   const uint32_t whose = run::is_rooted(call.kind) ? call.other : rank;
   return {.kind = call.kind, .bytes = payload_of(call, whose, size)};
+}
+
+// Calls of so many bytes are worth a system call each.
+constexpr uint64_t kLarge = 64 << 10;
+
+void expect_whole(std::initializer_list<const Region*> regions) {
+  for (const Region* const region : regions) {
+    if (region == nullptr || region->is_whole()) continue;
+    throw invalid("memory is taken away from the service while it is used: some of its pages are not there any more");
+  }
 }
 
 // Bytes of the executor's own memory: copies of inputs that are scaled, and of those that outputs overwrite while they
@@ -65,6 +76,7 @@ bool Session::step(size_t most) { return may_move_ = step_on(most); }
 bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
+    if (std::exchange(is_suspect_, false)) expect_memory();
     if (is_addressed_) attend();
     bool moved = take(most);
     moved |= move();
@@ -78,6 +90,14 @@ bool Session::step_on(size_t most) {
   } catch (const Error& error) {
     fail(error);
     return true;
+  }
+}
+
+// Throws Error{invalid_input} when pages of what it works with are missing (region_table.h).
+void Session::expect_memory() const {
+  expect_whole({memory_.get()});
+  for (const std::deque<Flight>* const flights : {&calls_, &messages_}) {
+    for (const Flight& flight : *flights) expect_whole({flight.call.send.get(), flight.call.recv.get()});
   }
 }
 
@@ -140,6 +160,7 @@ void Session::follow(const std::string& plan) {
 
 void Session::begin(ValidCall call, uint64_t sequence) {
   const Grant* const grant = permit(call.call);
+  if (call.bytes >= kLarge) expect_whole({call.send.get(), call.recv.get()});
   TenantAccount::Charge charge = charge_for(call.call);
   if (run::is_message(call.call.kind)) {
     Flight& flight =

@@ -35,6 +35,8 @@ class Session : public run::EventSource {
   // Messages under way, and completions that the client has not read; further calls stay in the ring. Messages beyond
   // kOwnMessages are of the quota of the user (Resource::messages).
   static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
+  // A step that takes longer may have slept, since the client takes its memory away at the same time.
+  static constexpr std::chrono::milliseconds kLongStep{1};
 
   struct Options {
     SessionRules rules;
@@ -67,8 +69,11 @@ class Session : public run::EventSource {
   bool may_move() const { return may_move_; }
   const std::string& tenant() const { return about_.tenant; }
   double weight() const { return about_.weight; }
-  // Its steps have taken so long.
-  void bill(std::chrono::nanoseconds time) { billed_ += time; }
+  // Its step has taken so long.
+  void bill(std::chrono::nanoseconds time) {
+    billed_ += time;
+    is_suspect_ |= time >= kLongStep;
+  }
   void fail(const Error& error);
   // As the steward says: bytes per second on the busiest link of a call; 0: no limit.
   void set_rate(uint64_t rate);
@@ -107,6 +112,7 @@ class Session : public run::EventSource {
   bool react(std::span<const pollfd> polled) override;
   bool step_on(size_t most);
   bool take(size_t most);
+  void expect_memory() const;
   bool has_room_for_calls() const;
   TenantAccount::Charge charge_for(const run::Call& call) const;
   void begin(ValidCall call, uint64_t sequence);
@@ -138,6 +144,7 @@ class Session : public run::EventSource {
   Time moved_{0};           // when anything did, last
   std::chrono::nanoseconds billed_{0};
   bool has_failed_ = false, may_move_ = false;
+  bool is_suspect_ = false;    // its last step took long: it may have slept
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
 };
 

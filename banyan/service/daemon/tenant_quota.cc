@@ -73,7 +73,7 @@ TenantLimits TenantLimits::of_machine() {
   const auto cut = [&](Resource resource, uint64_t most) { limits[resource] = std::min(limits[resource], most); };
   cut(Resource::connections, descriptors / 16);  // of three descriptors each
   cut(Resource::ranks, descriptors / 2);
-  cut(Resource::regions, most_mappings() / 4);
+  cut(Resource::regions, std::min(most_mappings() / 4, descriptors / 8));  // of a descriptor each
   limits[Resource::region_bytes] = memory;
   limits[Resource::kept_bytes] = memory / 8;
   return limits;

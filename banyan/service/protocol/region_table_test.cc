@@ -229,5 +229,17 @@ TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
   EXPECT_EQ(charged, 0u);
 }
 
+TEST(RegionTable, KnowsWhetherAllPagesOfARegionAreThere) {
+  const run::FileDescriptor sparse = memory_of(1 << 20);
+  RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
+  EXPECT_THAT(error_of([&] { careful.offer(sparse, 1 << 20); }), HasSubstr("not all of its pages are there"));
+  ASSERT_EQ(fallocate(sparse.get(), 0, 0, 1 << 20), 0);
+  const RegionTable::Place place = careful.offer(sparse, 1 << 20);
+  const auto region = careful.find({.region = place.index, .generation = place.generation, .offset = 0}, 1 << 20);
+  EXPECT_TRUE(region->is_whole());
+  ASSERT_EQ(fallocate(sparse.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
+  EXPECT_FALSE(region->is_whole());
+}
+
 }  // namespace
 }  // namespace banyan::service
