@@ -33,6 +33,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr uint32_t kHosts = 2;
+// Descriptors: the daemons call each other when there is something to be said.
+constexpr size_t kBetweenDaemons = 1;
 
 // In memory that the processes of a test share.
 struct Board {
@@ -136,10 +138,6 @@ class ClientEnds : public ::testing::Test {
     }
   }
 
-  // A lane whose session was never opened, since its program has ended just before, waits for it until others come
-  // (open_sessions.h). That happens in few of the rounds.
-  static size_t most_kept(uint32_t ends) { return 2 + ends / 4; }
-
   std::string keep(uint32_t ends, uint64_t seed) {
     std::mt19937_64 chance(seed);
     std::vector<std::unique_ptr<BanyandProcess>> daemons;
@@ -165,7 +163,7 @@ class ClientEnds : public ::testing::Test {
     for (uint32_t host = 0; host < kHosts; ++host) {
       CHECK(!daemons[host]->has_ended()) << "the daemon of host " << host << " has ended";
       const auto until = std::chrono::steady_clock::now() + seconds(20);
-      while (descriptors_of(daemons[host]->id()) > before[host] + most_kept(ends) &&
+      while (descriptors_of(daemons[host]->id()) > before[host] + kBetweenDaemons &&
              std::chrono::steady_clock::now() < until) {
         std::this_thread::sleep_for(milliseconds(5));
       }
@@ -203,7 +201,7 @@ class ClientEnds : public ::testing::Test {
     for (uint32_t host = 0; host < kHosts; ++host) {
       size_t before = 0, after = 0;
       descriptors >> before >> after;
-      EXPECT_LE(after, before + most_kept(ends)) << "descriptors of the daemon of host " << host;
+      EXPECT_LE(after, before + kBetweenDaemons) << "descriptors of the daemon of host " << host;
     }
     std::cout << ends << " times; " << board_->sums << " sums of the others" << std::endl;
   }

@@ -1,5 +1,7 @@
 // banyand: the service of a host. See docs/service.md.
+#include <malloc.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -34,6 +36,22 @@ void describe(CLI::App& app) {
       "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
       "It ends at SIGTERM or SIGINT. At SIGHUP it reads the rules again. Under systemd it takes the sockets that are\n"
       "handed to it by the names tenants, operators and http, and tells when it is ready.");
+}
+
+// A program has three descriptors here, and each of its ranks some more: the usual limit of 1024 is for programs that use
+// select(). Where more is not allowed, quotas of users are smaller.
+void allow_many_descriptors() {
+  rlimit own{};
+  if (getrlimit(RLIMIT_NOFILE, &own) != 0) return;
+  own.rlim_cur = own.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &own);
+}
+
+// What has been large goes back to the system when it is given back: a daemon lives long.
+void return_large_memory() {
+  constexpr int kLarge = 4 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TRIM_THRESHOLD, 4 * kLarge);
 }
 
 banyan::run::Secret secret_from(const std::string& file) {
@@ -130,6 +148,8 @@ int run(int count, char** arguments) {
     if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {
       options.operators = banyan::service::operator_socket_beside(options.socket);
     }
+    allow_many_descriptors();
+    return_large_memory();
     Daemon daemon(options, std::move(sockets));
     std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
               << std::endl;

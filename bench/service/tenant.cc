@@ -142,7 +142,7 @@ bool Tenant::step(int number, bool& is_over) {
     if (parts > 1 && !succeeds(banyan_wait(&request), "wait")) return false;
   }
   const double end = computes_since_ = seconds_now();
-  if (rank_ == 0) std::printf("%.6f %.6f\n", end, end - begin);
+  if (rank_ == 0) std::printf("%.6f %.9f\n", end, end - begin);
   is_over = sums_.back() > 0;
   return is_right(number);
 }

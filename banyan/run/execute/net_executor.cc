@@ -42,7 +42,8 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                              .channel = [this](uint32_t peer) { return transport_->channel(peer, message_lane()); },
                              .control = can_make_lanes_again() ? lanes_ : nullptr,
                              .is_gone = options_.is_gone}),
-      messages_(streams_, {.rank = rank_, .ranks = ranks_}),
+      messages_(streams_,
+                {.rank = rank_, .ranks = ranks_, .keeper = options_.keeper, .step_bytes = options_.step_bytes}),
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       gates_(options_.gate.get(), can_choose_ways() ? &pacer_ : nullptr),  // others have no rates
       engine_(*transport_, {.slice_bytes = kSliceBytes,
@@ -69,7 +70,11 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
   }
 }
 
-NetExecutor::~NetExecutor() { wake_->end(); }
+NetExecutor::~NetExecutor() {
+  wake_->end();
+  const bool is_over = flights_.empty() && !messages_.is_sending();
+  if (options_.abandons && lanes_ != nullptr && !is_over) lanes_->abandon();
+}
 
 // Null: none that is still known.
 const NetPlans* NetExecutor::plans_with(uint32_t transport_lane) const {

@@ -44,8 +44,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     // Told of each call, by its number as above, when it begins to follow a plan of this source; again when it is
     // repeated by another one.
     std::function<void(uint64_t number, const Call& call, const std::shared_ptr<PlanSource>& source)> begins = {};
-    // Most bytes that one advance() moves, for who serves several executors by turns.
+    // Most bytes that one advance() or advance_messages() moves, for who serves several executors by turns.
     size_t step_bytes = Engine::kNoBudget;
+    bool abandons = false;       // what is under way at its end (LaneControl::abandon)
+    MemoryKeeper keeper = {};    // of messages that come before their receives
     Background background = {};  // for plans; empty: they are made on this executor's thread
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;

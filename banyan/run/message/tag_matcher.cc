@@ -126,10 +126,14 @@ bool TagMatcher::hand_over(std::vector<MessageEnd>& ended) {
 // ---- Unexpected messages ----
 
 TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag, uint64_t size) {
-  constexpr uint64_t kAddressable = uint64_t{1} << 48;
+  constexpr uint64_t kAddressable = uint64_t{1} << 48, kEach = sizeof(Unexpected) + 64;
   try {
     if (size > kAddressable) throw std::bad_alloc();
-    Unexpected message{.peer = peer, .size = size, .bytes = std::make_unique_for_overwrite<std::byte[]>(size)};
+    std::shared_ptr<void> kept = options_.keeper ? options_.keeper(size + kEach) : nullptr;
+    Unexpected message{.peer = peer,
+                       .size = size,
+                       .bytes = std::make_unique_for_overwrite<std::byte[]>(size),
+                       .kept = std::move(kept)};
     return unexpected_[tag].emplace_back(std::move(message));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::io, "rank " + std::to_string(peer) + " sends " + std::to_string(size) + " bytes (tag " +

@@ -25,7 +25,7 @@
 // messages were sent than receives posted that match them.
 //
 // Memory. A message is kept as unexpected only if it came before something that is awaited; there is no other bound on
-// that memory. While no receive waits for p, its line stands still, and its sender waits.
+// that memory but what MemoryKeeper sets. While no receive waits for p, its line stands still, and its sender waits.
 //
 // One thread. post() and begin() take constant time, except for receives of the same source whose tags hash to the same
 // chain, and unexpected messages of the same tag. Memory is allocated only for unexpected messages, and to hold more
@@ -34,6 +34,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -51,6 +52,10 @@ struct MessageEnd {
   uint32_t peer = 0;  // where it went, or came from
   bool operator==(const MessageEnd&) const = default;
 };
+
+// Is asked before so much memory is taken for a call or message of somebody; what it returns is held as long as that
+// memory. Throws Error where it is too much. Empty: there is no limit.
+using MemoryKeeper = std::function<std::shared_ptr<void>(uint64_t bytes)>;
 
 // As a receive's source: takes from whoever sends first.
 inline constexpr uint32_t kAnyPeer = UINT32_MAX;
@@ -70,6 +75,7 @@ class TagMatcher {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
+    MemoryKeeper keeper = {};  // of unexpected messages
   };
   explicit TagMatcher(const Options& options);
   TagMatcher(const TagMatcher&) = delete;
@@ -85,6 +91,8 @@ class TagMatcher {
 
   // Whether the next message of the peer is to be taken.
   bool awaits(uint32_t peer) const { return named_[peer] > 0 || (from_any_ > 0 && !is_lost_[peer]); }
+  // Whether a message of this rank to itself may be begun.
+  bool awaits_own() const { return named_[options_.rank] > 0 || from_any_ > 0; }
   // Whether it is awaited from this very peer.
   bool names(uint32_t peer) const { return named_[peer] > 0; }
 
@@ -96,8 +104,8 @@ class TagMatcher {
   };
   // That of the peer; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
-  // Only when awaits(peer) and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
-  // when there is no memory to keep it as unexpected.
+  // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
+  // when there is no memory to keep it as unexpected, and what the keeper throws.
   Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
   void end(uint32_t peer);
 
@@ -142,6 +150,7 @@ class TagMatcher {
     uint32_t peer = 0;
     uint64_t size = 0;
     std::unique_ptr<std::byte[]> bytes;
+    std::shared_ptr<void> kept;  // of the keeper
   };
   struct Incoming : Arrival {
     bool is_open = false;

@@ -164,6 +164,24 @@ TEST(TagMatcher, SaysWhenThereIsNoMemoryForAnUnexpectedMessage) {
   }
 }
 
+TEST(TagMatcher, AsksItsKeeperForTheMemoryOfUnexpectedMessagesAndLetsGoOfIt) {
+  uint64_t used = 0;
+  TagMatcher receives({.rank = 0, .ranks = 2, .keeper = [&](uint64_t bytes) -> std::shared_ptr<void> {
+                         if (used + bytes > 10'000) throw Error(ErrorCode::unsupported, "too much");
+                         used += bytes;
+                         return {&used, [bytes](uint64_t* all) { *all -= bytes; }};
+                       }});
+  std::vector<std::byte> awaited(1), big(5000);
+  receives.post({.ticket = 1, .peer = 1, .tag = 7, .into = awaited});
+  TagMatcher::Arrival& first = receives.begin(1, 8, big.size());
+  first.taken = first.size;
+  receives.end(1);
+  EXPECT_GE(used, big.size());
+  EXPECT_THROW(receives.begin(1, 8, 6000), Error);
+  receives.post({.ticket = 2, .peer = 1, .tag = 8, .into = big});
+  EXPECT_EQ(used, 0u);
+}
+
 TEST(TagMatcher, ReceivesFromAnyWaitForEachPeerInTurnButNotForTheLost) {
   Desk desk;
   desk.post(1, kAny, 7);

@@ -1,6 +1,7 @@
 #include "banyan/run/net/messenger.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "banyan/base/check.h"
@@ -15,9 +16,10 @@ constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
 Messenger::Messenger(MessageStreams& streams, const Options& options)
     : streams_(streams),
       rank_(options.rank),
+      step_bytes_(options.step_bytes),
       out_(options.ranks),
       in_(options.ranks),
-      matcher_({.rank = options.rank, .ranks = options.ranks}) {}
+      matcher_({.rank = options.rank, .ranks = options.ranks, .keeper = options.keeper}) {}
 
 Messenger::Ticket Messenger::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;
@@ -45,10 +47,11 @@ bool Messenger::advance(std::vector<MessageEnd>& ended) {
   const auto ranks = static_cast<uint32_t>(out_.size());
   // Not always from the same one, which might give to a receive from any before all others each time.
   first_ = first_ + 1 < ranks ? first_ + 1 : 0;
+  left_ = step_bytes_;
   for (uint32_t i = 0; i < ranks; ++i) {
     const uint32_t peer = (first_ + i) % ranks;
-    for (uint64_t step = 0; step < kStepsAtATime && write(peer, ended); ++step) moved = true;
-    for (uint64_t step = 0; step < kStepsAtATime && receive_from(peer); ++step) moved = true;
+    for (uint64_t step = 0; step < kStepsAtATime && left_ > 0 && write(peer, ended); ++step) moved = true;
+    for (uint64_t step = 0; step < kStepsAtATime && left_ > 0 && receive_from(peer); ++step) moved = true;
   }
   return matcher_.hand_over(ended) || moved;
 }
@@ -56,24 +59,40 @@ bool Messenger::advance(std::vector<MessageEnd>& ended) {
 bool Messenger::write(uint32_t peer, std::vector<MessageEnd>& ended) {
   Queue<Sending>& line = out_[peer];
   if (line.empty()) return false;
+  if (peer == rank_) return write_to_self(ended);
   Sending& message = line.front();
-  if (peer == rank_) {
-    if (!matcher_.take_own(message.header.tag, message.bytes)) return false;
-    ended.push_back({.ticket = message.ticket, .peer = peer});
-    line.pop();
-    --sends_;
-    return true;
-  }
   const auto header = std::as_bytes(std::span(&message.header, 1));
   const size_t size = header.size() + message.bytes.size(), before = message.done;
   if (before < size) {
     const size_t of_header = std::min(before, header.size());
-    message.done += streams_.write(peer, header.subspan(of_header), message.bytes.subspan(before - of_header));
+    const std::span<const std::byte> body = message.bytes.subspan(before - of_header);
+    message.done += streams_.write(peer, header.subspan(of_header), body.first(std::min(body.size(), left_)));
+    left_ -= std::min(left_, message.done - before);
   }
   const bool moved = message.done > before;
   if (message.done < size || streams_.has_unsent(peer)) return moved;
   ended.push_back({.ticket = message.ticket, .peer = peer});
   line.pop();
+  --sends_;
+  return true;
+}
+
+// A large one in several steps, too.
+bool Messenger::write_to_self(std::vector<MessageEnd>& ended) {
+  const Sending& message = out_[rank_].front();
+  TagMatcher::Arrival* arrival = matcher_.arriving(rank_);
+  if (arrival == nullptr) {
+    if (!matcher_.awaits_own()) return false;
+    arrival = &matcher_.begin(rank_, message.header.tag, message.bytes.size());
+  }
+  const size_t size = std::min<size_t>(arrival->size - arrival->taken, left_);
+  if (size > 0) std::memcpy(arrival->bytes + arrival->taken, message.bytes.data() + arrival->taken, size);
+  arrival->taken += size;
+  left_ -= size;
+  if (arrival->taken < arrival->size) return true;
+  matcher_.end(rank_);
+  ended.push_back({.ticket = message.ticket, .peer = rank_});
+  out_[rank_].pop();
   --sends_;
   return true;
 }
@@ -103,7 +122,9 @@ bool Messenger::read(uint32_t peer) {
   if (arrival == nullptr) return coming.read > before;
   size_t count = coming.read - before;
   if (arrival->taken < arrival->size) {
-    const size_t of_body = streams_.read(peer, {arrival->bytes + arrival->taken, arrival->size - arrival->taken});
+    const size_t most = std::min<size_t>(arrival->size - arrival->taken, left_);
+    const size_t of_body = streams_.read(peer, {arrival->bytes + arrival->taken, most});
+    left_ -= of_body;
     arrival->taken += of_body;
     count += of_body;
   }

@@ -26,6 +26,8 @@ class Messenger {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
+    MemoryKeeper keeper = {};      // of messages that come before their receives
+    size_t step_bytes = SIZE_MAX;  // most that one advance() moves
   };
   Messenger(MessageStreams& streams, const Options& options);
   Messenger(const Messenger&) = delete;
@@ -40,6 +42,7 @@ class Messenger {
   // after that, so that none waits for those behind it. Throws what TagMatcher and the streams throw, and
   // Error{mismatch} when a peer sends bytes that are no message.
   bool advance(std::vector<MessageEnd>& ended);
+  bool is_sending() const { return sends_ > 0; }
   bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
   std::optional<uint32_t> waiting_for() const;
@@ -65,6 +68,7 @@ class Messenger {
   };
 
   bool write(uint32_t peer, std::vector<MessageEnd>& ended);
+  bool write_to_self(std::vector<MessageEnd>& ended);
   bool receive_from(uint32_t peer);
   bool is_engaged(uint32_t peer);
   bool read(uint32_t peer);
@@ -72,6 +76,8 @@ class Messenger {
 
   MessageStreams& streams_;
   const uint32_t rank_;
+  const size_t step_bytes_;
+  size_t left_ = 0;                  // of them, in this advance()
   std::vector<Queue<Sending>> out_;  // by peer; the first is on its way
   std::vector<Coming> in_;           // by peer
   TagMatcher matcher_;

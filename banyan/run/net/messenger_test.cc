@@ -95,13 +95,13 @@ class ShyStreams {
 
 class MessengerWorld {
  public:
-  explicit MessengerWorld(const testing::SimulatedWorld::Options& options)
+  explicit MessengerWorld(const testing::SimulatedWorld::Options& options, size_t step_bytes = SIZE_MAX)
       : ranks_(options.ranks), world_(options), streams_(world_, ranks_), ended_(ranks_) {
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       message_streams_.push_back(std::make_unique<MessageStreams>(
           streams_.transport(rank), MessageStreams::Options{.rank = rank, .ranks = ranks_}));
-      messengers_.push_back(
-          std::make_unique<Messenger>(*message_streams_[rank], Messenger::Options{.rank = rank, .ranks = ranks_}));
+      messengers_.push_back(std::make_unique<Messenger>(
+          *message_streams_[rank], Messenger::Options{.rank = rank, .ranks = ranks_, .step_bytes = step_bytes}));
     }
   }
   Messenger& operator[](uint32_t rank) { return *messengers_[rank]; }
@@ -149,7 +149,7 @@ TEST(Messenger, OfAllTagsArriveInEveryWorldAsTheSerialModelSays) {
   };
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    MessengerWorld world({.ranks = kRanks, .seed = seed});
+    MessengerWorld world({.ranks = kRanks, .seed = seed}, seed % 3 == 0 ? seed % 50 + 1 : SIZE_MAX);
     std::mt19937_64 random(seed);
     const auto draw_size = [&] { return random() % (random() % 2 == 0 ? 5 : 1000); };
     const auto is_from_any = [](const Sent& message) { return message.tag % 2 == 1; };
@@ -229,6 +229,26 @@ TEST(Messenger, StandInNobodysWay) {
   world.settle();
   EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{second, 0}));
   EXPECT_EQ(into_large, large);
+}
+
+TEST(Messenger, MoveNoMoreInAStepThanTheyMay) {
+  constexpr size_t kStep = 100, kSize = 1050;
+  for (const uint32_t to : {0u, 1u}) {
+    MessengerWorld world({.ranks = 2, .seed = 5}, kStep);
+    const Bytes sent = text_of(1, kSize);
+    Bytes got(kSize);
+    world[0].send({.to = to, .tag = 1, .bytes = sent});
+    world[to].receive({.from = 0, .tag = 1, .into = got});
+    std::vector<MessageEnd> ended;
+    int steps = 0;
+    while (world[to].advance(ended) || !world[to].is_idle()) {
+      ++steps;
+      if (to == 1) world[0].advance(ended);
+      world.world().deliver_some();
+    }
+    EXPECT_EQ(got, sent);
+    EXPECT_GE(steps, static_cast<int>(kSize / kStep)) << "to rank " << to;
+  }
 }
 
 TEST(Messenger, FromAnyListenToAllAndInsistOnNobody) {

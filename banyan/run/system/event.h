@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,6 +28,16 @@ class Event {
   bool clear() noexcept {
     uint64_t count = 0;
     return is_done([&] { return read(fd_.get(), &count, sizeof count); });
+  }
+  // The same where a stranger has the descriptor, too: who has it may take O_NONBLOCK away and read, so that read()
+  // would wait for ever. Before Linux 5.8, whose eventfds cannot be told for each call not to wait, it may.
+  bool clear_shared() noexcept {
+    uint64_t count = 0;
+    iovec piece{.iov_base = &count, .iov_len = sizeof count};
+    return is_done([&] {
+      const ssize_t got = preadv2(fd_.get(), &piece, 1, -1, RWF_NOWAIT);
+      return got < 0 && errno == EOPNOTSUPP ? read(fd_.get(), &count, sizeof count) : got;
+    });
   }
 
  private:

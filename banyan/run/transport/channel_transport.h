@@ -37,7 +37,10 @@ class LaneControl {
   virtual std::vector<LaneHealth> health() = 0;
   // Closes all channels of such lanes for good, with the bytes in flight.
   virtual void drop_if(const std::function<bool(uint32_t lane)>& leaves) = 0;
-  // The same; returns what had come and was not read, also where the connection was reset.
+  // Closing connections resets them from now on: what is on its way is given up, also by the kernel. Else that would
+  // keep what a peer does not read for minutes.
+  virtual void abandon() {}
+  // As drop_if(), of one; returns what had come and was not read, also where the connection was reset.
   virtual std::vector<std::byte> drain(uint32_t channel) = 0;
   // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer.
   virtual size_t in_flight(uint32_t channel) = 0;

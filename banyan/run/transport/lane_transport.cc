@@ -353,6 +353,14 @@ bool LaneTransport::react(std::span<const pollfd> polled) {
   return std::any_of(polled.begin(), polled.end(), has_happened);
 }
 
+void LaneTransport::abandon() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  for (const Stream& stream : streams_) {
+    if (!stream.connection || !stream.connection->uses_links()) continue;
+    setsockopt(stream.connection->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+}
+
 bool LaneTransport::has_unsent(uint32_t channel) {
   const Stream& stream = this->stream(channel);
   if (!stream.connection) return false;

@@ -49,6 +49,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   bool react(std::span<const pollfd> polled) override;
   bool has_unsent(uint32_t channel) override;
   bool has_unsent_but(LaneChoice leaves_out) override;
+  void abandon() override;
   LaneControl* lane_control() override { return this; }
   SentBytes sent_bytes() const override;
   std::vector<LaneBytes> lane_bytes() const override;

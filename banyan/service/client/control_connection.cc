@@ -68,6 +68,17 @@ run::FileDescriptor connect_to(const std::string& url, const run::Deadline& dead
   }
 }
 
+// A daemon that lets nobody in says why before it hangs up. The kernel tells of the hang-up first, once.
+std::optional<Parcel> last_words(int socket) {
+  for (int tries = 0; tries < 2; ++tries) {
+    try {
+      return receive_parcel(socket);
+    } catch (const Error&) {
+    }
+  }
+  return std::nullopt;
+}
+
 Parcel say_hello(int socket, const std::string& url, int doorbell, const run::Deadline& deadline) {
   try {
     const std::string hello = encode(ClientMessage(Hello{.program = program_invocation_short_name}));
@@ -80,6 +91,7 @@ Parcel say_hello(int socket, const std::string& url, int doorbell, const run::De
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::peer_lost) throw;
+    if (std::optional<Parcel> parcel = last_words(socket)) return *std::move(parcel);
     throw Error(ErrorCode::peer_lost, "the service at " + url + " has hung up");
   }
 }

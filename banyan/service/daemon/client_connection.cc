@@ -10,7 +10,6 @@
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
-namespace {
 
 ClientIdentity identity_of(const run::FileDescriptor& socket) {
   ucred credentials{};
@@ -19,6 +18,24 @@ ClientIdentity identity_of(const run::FileDescriptor& socket) {
     throw run::system_error("cannot ask who a client is");
   }
   return {.process = credentials.pid, .user = credentials.uid, .group = credentials.gid};
+}
+
+namespace {
+
+// Whether what is said is an answer to a wish.
+bool is_answer(const DaemonMessage& message) {
+  return std::visit(
+      [](const auto& said) {
+        return requires { said.wish; };
+      },
+      message);
+}
+bool is_wish(const ClientMessage& message) {
+  return std::visit(
+      [](const auto& said) {
+        return requires { said.wish; };
+      },
+      message);
 }
 
 }  // namespace
@@ -37,22 +54,36 @@ ClientConnection::ClientConnection(run::Reactor& reactor, run::FileDescriptor so
 }
 
 ClientConnection::~ClientConnection() {
-  if (is_over_) return;
+  end();
+  close(std::move(socket_));  // with what the client has sent and nobody has read
+}
+
+// Whether it was not over yet.
+bool ClientConnection::end() {
+  if (std::exchange(is_over_, true)) return false;
   reactor_.forget(socket_.get());
   if (process_.is_open()) reactor_.forget(process_.get());
+  if (rest_) reactor_.cancel(*rest_);
+  return true;
 }
 
 void ClientConnection::hang_up(const std::string& why) {
-  if (std::exchange(is_over_, true)) return;
-  reactor_.forget(socket_.get());
-  if (process_.is_open()) reactor_.forget(process_.get());
-  hooks_.gone(why);
+  if (end()) hooks_.gone(why);
+}
+
+void ClientConnection::close(run::FileDescriptor descriptor) const {
+  if (hooks_.close && descriptor.is_open()) hooks_.close(std::move(descriptor));
+}
+
+uint32_t ClientConnection::wanted() const {
+  return (is_resting_ ? 0u : uint32_t{EPOLLIN}) | (unsaid_.empty() ? 0u : uint32_t{EPOLLOUT});
 }
 
 void ClientConnection::serve(uint32_t events) {
   try {
     if ((events & EPOLLOUT) != 0) say_on();
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) hear();
+    if (is_resting_ && (events & (EPOLLHUP | EPOLLERR)) != 0) return hang_up("the other side has gone");
+    if (!is_resting_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) hear();
   } catch (const Error& error) {
     hang_up(error.message());
   }
@@ -60,22 +91,54 @@ void ClientConnection::serve(uint32_t events) {
 
 void ClientConnection::hear() {
   for (int parcels = 0; parcels < kParcelsAtOnce && !is_over_; ++parcels) {
-    std::optional<Parcel> parcel = receive_parcel(socket_.get());
+    if (shall_rest()) return;
+    std::optional<Parcel> parcel = receive_parcel(socket_.get(), hooks_.close);
     if (!parcel) return;
-    hooks_.said(decode_client_message(parcel->bytes), std::move(parcel->descriptor));
+    struct Closer {
+      ~Closer() {
+        if (descriptor) connection.close(*std::move(descriptor));
+      }
+      const ClientConnection& connection;
+      std::optional<run::FileDescriptor>& descriptor;
+    };
+    const Closer closer{*this, parcel->descriptor};
+    const ClientMessage message = decode_client_message(parcel->bytes);
+    if (is_wish(message)) ++unanswered_;
+    hooks_.said(message, parcel->descriptor);
   }
+}
+
+bool ClientConnection::shall_rest() {
+  const bool has_asked_enough = unanswered_ >= kMostUnanswered;
+  const std::chrono::nanoseconds pause = hooks_.pause ? hooks_.pause() : std::chrono::nanoseconds(0);
+  if (!has_asked_enough && pause.count() <= 0) return false;
+  is_resting_ = true;
+  if (!has_asked_enough) {  // else the next answer ends it
+    rest_ = reactor_.after(std::chrono::ceil<std::chrono::microseconds>(pause), [this] { go_on_hearing(); });
+  }
+  reactor_.change(socket_.get(), wanted());
+  return true;
+}
+
+void ClientConnection::go_on_hearing() {
+  rest_.reset();
+  is_resting_ = false;
+  reactor_.change(socket_.get(), wanted());
 }
 
 void ClientConnection::say(const DaemonMessage& message, int descriptor) {
   if (is_over_) return;
   try {
+    if (is_answer(message) && unanswered_ > 0 && --unanswered_ < kMostUnanswered && is_resting_ && !rest_) {
+      go_on_hearing();
+    }
     std::string bytes = encode(message);
     if (unsaid_.empty() && send_parcel(socket_.get(), bytes, descriptor)) return;
     if (descriptor >= 0 || unsaid_.size() >= kMostUnsaid) {
       throw Error(ErrorCode::peer_lost, "it does not read what it is told");
     }
     unsaid_.push_back(std::move(bytes));
-    reactor_.change(socket_.get(), EPOLLIN | EPOLLOUT);
+    reactor_.change(socket_.get(), wanted());
   } catch (const Error& error) {
     hang_up(error.message());
   }
@@ -85,7 +148,7 @@ void ClientConnection::say_on() {
   for (; !unsaid_.empty(); unsaid_.pop_front()) {
     if (!send_parcel(socket_.get(), unsaid_.front())) return;
   }
-  reactor_.change(socket_.get(), EPOLLIN);
+  reactor_.change(socket_.get(), wanted());
 }
 
 }  // namespace banyan::service

@@ -2,12 +2,15 @@
 //
 // It reads what the client says (protocol/messages.h), in order, and keeps what is to be said until the socket takes
 // it. A client that says something wrong, reads nothing for long, or ends, is hung up on; `gone` is called then, once.
+// What it says stays unread while kMostUnanswered wishes of its wait for their answers, and while its user has asked
+// for more than its part (tenant_quota.h): so a flood of wishes waits at the client.
 //
 // On the reactor's thread.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,12 +30,19 @@ struct ClientIdentity {
   gid_t group = 0;
 };
 
+// Of who is at the other end of a unix socket. Throws Error{io}.
+ClientIdentity identity_of(const run::FileDescriptor& socket);
+
 class ClientConnection {
  public:
   struct Hooks {
-    // What it throws hangs up.
-    std::function<void(const ClientMessage& message, std::optional<run::FileDescriptor> descriptor)> said;
+    // What it throws hangs up. It may take the descriptor, which is closed otherwise.
+    std::function<void(const ClientMessage& message, std::optional<run::FileDescriptor>& descriptor)> said;
     std::function<void(const std::string& why)> gone;  // must not destroy this object at once
+    // How long nothing is to be read. Empty: there is no pause.
+    std::function<std::chrono::nanoseconds()> pause = {};
+    // Closes what a stranger has sent, and the socket, where that may take long. Empty: they are closed here.
+    std::function<void(run::FileDescriptor descriptor)> close = {};
   };
   // Throws Error{io}.
   ClientConnection(run::Reactor& reactor, run::FileDescriptor socket, Hooks hooks);
@@ -44,20 +54,28 @@ class ClientConnection {
   void say(const DaemonMessage& message, int descriptor = -1);
 
  private:
-  static constexpr size_t kMostUnsaid = 1024;
+  static constexpr size_t kMostUnsaid = 1024, kMostUnanswered = 64;
   static constexpr int kParcelsAtOnce = 16;
 
   void serve(uint32_t events);
   void hear();
+  bool shall_rest();
+  void go_on_hearing();
+  uint32_t wanted() const;
+  void close(run::FileDescriptor descriptor) const;
   void say_on();
+  bool end();
   void hang_up(const std::string& why);
 
   run::Reactor& reactor_;
-  const run::FileDescriptor socket_;
+  run::FileDescriptor socket_;
   const Hooks hooks_;
   ClientIdentity identity_;
   run::FileDescriptor process_;  // a pidfd; none where the kernel gives none
   std::deque<std::string> unsaid_;
+  size_t unanswered_ = 0;  // wishes
+  bool is_resting_ = false;
+  std::optional<run::Reactor::Timer> rest_;  // until it hears again
   bool is_over_ = false;
 };
 

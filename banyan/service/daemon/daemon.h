@@ -5,17 +5,21 @@
 //   daemon.run();   // until another thread calls stop()
 //
 // Two threads: the one that calls run() does control (attaching, opening, connections between daemons), the worker
-// carries out calls. What a client does wrong costs it its session or its connection, and nobody else anything.
+// carries out calls. What may take long for one user (plans, closing what it has sent) has a thread of that user's
+// (tenant_threads.h). What a client does wrong costs it its session or its connection, and nobody else anything; what
+// all programs of a user may have together is limited (tenant_quota.h).
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "banyan/compose/planner.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/service/daemon/handed_sockets.h"
+#include "banyan/service/daemon/tenant_quota.h"
 
 namespace banyan::service {
 
@@ -39,8 +43,10 @@ class Daemon {
     compose::PlannerOptions planner = {};
     // The part of a link's bandwidth that carries payload; 1448 of 1538 bytes of Ethernet's largest ordinary frames.
     double payload = 0.94;
-    bool is_oversubscribed = false;  // whether the worker has to share its core
-    bool is_for_all_users = false;   // of this host; else for its own user, and root
+    bool is_oversubscribed = false;                // whether the worker has to share its core
+    bool is_for_all_users = false;                 // of this host; else for its own user, and root
+    std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
+    std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
   };
   // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
   // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.

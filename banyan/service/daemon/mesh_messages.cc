@@ -16,12 +16,13 @@ void put(WireWriter& writer, double number) { writer.number(std::bit_cast<uint64
 double take_double(WireReader& reader) { return std::bit_cast<double>(reader.number<uint64_t>()); }
 
 void put(WireWriter& writer, const SessionText& said) {
-  writer.text(said.communicator).ranks(said.ranks).text(said.text);
+  writer.text(said.communicator).ranks(said.ranks).text(said.text).number(said.user);
 }
 void take(WireReader& reader, SessionText& said) {
   said.communicator = reader.text();
   said.ranks = reader.ranks();
   said.text = reader.text();
+  said.user = reader.number<uint32_t>();
 }
 
 void put(WireWriter& writer, const CallReport& report) {

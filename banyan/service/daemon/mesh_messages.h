@@ -22,6 +22,7 @@ struct SessionText {
   std::string communicator;     // as in OpenSessions::Key
   std::vector<uint32_t> ranks;  // whom it is for, all on one host
   std::string text;
+  uint32_t user = 0;  // of the session that says it
 };
 // To the steward: how the calls of a communicator go, and who wants to know its rate.
 struct Activity {

@@ -21,8 +21,8 @@ std::vector<std::string> every_message() {
                                .footprint = {{.link = 3, .bytes = 1.5}, {.link = 9, .bytes = 8e6}},
                                .done = 0.25},
                     .members = {{.host = "a", .ranks = {0, 2}}, {.host = "b", .ranks = {1}}}};
-  return {encode(SessionText{.communicator = "job.1", .ranks = {1, 3}, .text = "hello"}), encode(activity),
-          encode(SessionRate{.communicator = "job.2", .ranks = {0}, .rate = 12'500'000}),
+  return {encode(SessionText{.communicator = "job.1", .ranks = {1, 3}, .text = "hello", .user = 1000}),
+          encode(activity), encode(SessionRate{.communicator = "job.2", .ranks = {0}, .rate = 12'500'000}),
           encode(SessionView{.communicator = "job.3", .view = {{.link = 4, .sixteenths = 5}, {.link = 7}}})};
 }
 
@@ -32,6 +32,7 @@ TEST(MeshMessages, SayTheSameAtTheOtherEnd) {
   EXPECT_EQ(text.communicator, "job.1");
   EXPECT_THAT(text.ranks, ElementsAre(1, 3));
   EXPECT_EQ(text.text, "hello");
+  EXPECT_EQ(text.user, 1000u);
   const auto activity = std::get<Activity>(decode_mesh_message(messages[1]));
   EXPECT_EQ(activity.report.communicator, "job.1");
   EXPECT_EQ(activity.report.number, 7u);

@@ -11,10 +11,18 @@
 namespace banyan::service {
 namespace {
 
+struct Called {
+  OpenSessions::Key key;
+  std::string user;
+};
+
 // What a greeting says first; the rest is for the session's own connections.
-OpenSessions::Key read_key(run::WireReader& payload) {
-  std::string communicator = payload.text();
-  return {std::move(communicator), payload.number<uint32_t>()};
+Called read_called(run::WireReader& payload) {
+  const std::string name = payload.text();
+  const size_t end = std::min(name.find('@'), name.size());
+  Called called{.key = {name.substr(0, end), payload.number<uint32_t>()}, .user = name.substr(end)};
+  if (!called.user.empty()) called.user.erase(0, 1);
+  return called;
 }
 
 }  // namespace
@@ -38,28 +46,25 @@ void OpenSessions::add(const Key& key, Doors doors) {
     throw Error(ErrorCode::invalid_usage,
                 "rank " + std::to_string(key.second) + " of this communicator has a session on this host already");
   }
-  std::erase(ended_, key);
+  ended_.erase(key);
 }
 
 void OpenSessions::hand_over(const Key& key) {
   const Doors& doors = sessions_.at(key);
-  const auto waited =
-      std::stable_partition(early_.begin(), early_.end(), [&](const Early& early) { return early.key != key; });
-  for (auto early = waited; early != early_.end(); ++early) {
-    if (auto* const lane = std::get_if<EarlyLane>(&early->what)) {
+  for (EarlyBox::Item& item : early_.take(key)) {
+    if (auto* const lane = std::get_if<EarlyBox::Lane>(&item.what)) {
       give(doors, *lane);
     } else {
-      doors.hear(std::get<EarlyText>(early->what));
+      doors.hear(std::get<EarlyBox::Text>(item.what));
     }
   }
-  early_.erase(waited, early_.end());
 }
 
 // Whatever is wrong with it, this session has not done it.
-void OpenSessions::give(const Doors& doors, EarlyLane& lane) {
+void OpenSessions::give(const Doors& doors, EarlyBox::Lane& lane) {
   try {
     run::WireReader payload(lane.payload);
-    read_key(payload);
+    read_called(payload);
     doors.lanes->connections().admit(payload, lane.connection);
   } catch (const Error& error) {
     BANYAN_LOG(warning) << "a daemon that called early is not understood: " << error.what();
@@ -68,8 +73,11 @@ void OpenSessions::give(const Doors& doors, EarlyLane& lane) {
 
 void OpenSessions::remove(const Key& key) {
   if (sessions_.erase(key) == 0) return;
-  ended_.push_back(key);
-  if (ended_.size() > kEndedRemembered) ended_.pop_front();
+  ended_.insert(key);
+  in_their_order_.push_back(key);
+  if (in_their_order_.size() <= kEndedRemembered) return;
+  ended_.erase(in_their_order_.front());
+  in_their_order_.pop_front();
 }
 
 void OpenSessions::lose(const Key& key, uint32_t rank) {
@@ -78,23 +86,16 @@ void OpenSessions::lose(const Key& key, uint32_t rank) {
   found->second.lanes->lose(rank);
 }
 
-bool OpenSessions::has_ended(const Key& key) const {
-  return std::find(ended_.begin(), ended_.end(), key) != ended_.end();
-}
-
-void OpenSessions::keep(Early early) {
-  if (early_.size() >= kMostEarly) early_.pop_front();
-  early_.push_back(std::move(early));
-}
-
 std::optional<std::string> OpenSessions::admit(const run::Greeting& greeting, run::Admitted& connection) {
   run::WireReader payload(greeting.payload);
-  Key key = read_key(payload);
-  if (const auto found = sessions_.find(key); found != sessions_.end()) {
+  Called called = read_called(payload);
+  if (const auto found = sessions_.find(called.key); found != sessions_.end()) {
     return found->second.lanes->connections().admit(payload, connection);
   }
-  if (has_ended(key)) return "a daemon called for a session that has ended";
-  keep({.key = std::move(key), .what = EarlyLane{.payload = greeting.payload, .connection = std::move(connection)}});
+  if (ended_.contains(called.key)) return "a daemon called for a session that has ended";
+  keep({.key = std::move(called.key),
+        .user = std::move(called.user),
+        .what = EarlyBox::Lane{.payload = greeting.payload, .connection = std::move(connection)}});
   return std::nullopt;
 }
 
@@ -103,8 +104,8 @@ void OpenSessions::hear(const SessionText& said) {
     const Key key{said.communicator, rank};
     if (const auto found = sessions_.find(key); found != sessions_.end()) {
       found->second.hear(said.text);
-    } else if (!has_ended(key)) {
-      keep({.key = key, .what = said.text});
+    } else if (!ended_.contains(key)) {
+      keep({.key = key, .user = std::to_string(said.user), .what = said.text});
     }
   }
 }

@@ -9,15 +9,16 @@
 // On the thread of the reactor, unless a function says otherwise.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "banyan/run/agent/lane_connector.h"
@@ -25,6 +26,7 @@
 #include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
+#include "banyan/service/daemon/early_box.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/protocol/messages.h"
@@ -39,7 +41,8 @@ inline run::ConnectTarget target_at(const HostCard& card) {
 // The lanes of one session: its connections to the others of its communicator.
 class SessionLanes {
  public:
-  // `has_strangers`: whether there are callers of this daemon that have still to say who they are.
+  // `communicator`: as callers name it, see OpenSessions::called(). `has_strangers`: whether there are callers of this
+  // daemon that have still to say who they are.
   SessionLanes(run::Timers& timers, run::OutgoingConnects& connects, std::string communicator,
                std::vector<run::ConnectTarget> targets, std::function<bool()> has_strangers)
       : liveness_(static_cast<uint32_t>(targets.size())),
@@ -63,15 +66,17 @@ class OpenSessions {
   static Key key_of(const OpenSession& open);
   // A name of the communicator for people, from which nobody can tell the capability: a digest.
   static std::string public_id(const std::string& communicator);
+  // What the lanes of a user's session say first to the daemon that they call: the communicator, and for whom it is
+  // (early_box.h).
+  static std::string called(const std::string& communicator, uint32_t user) {
+    return communicator + "@" + std::to_string(user);
+  }
 
   struct Doors {
     std::shared_ptr<SessionLanes> lanes;  // shared with its executor
     std::function<void(const std::string& text)> hear;
     std::function<void(uint64_t rate)> set_rate;  // as in SessionRate
   };
-
-  // When more connections and texts wait for their sessions, the oldest is hung up on, or lost.
-  static constexpr size_t kMostEarly = 1024;
 
   // Throws Error{invalid_usage} when there is such a session already.
   void add(const Key& key, Doors doors);
@@ -86,25 +91,19 @@ class OpenSessions {
   void hear(const SessionText& said);
   // What is for sessions that are not open, too: it is said again.
   void set_rate(const SessionRate& said);
+  // Forgets what waits for a session in vain. Now and then.
+  void sweep() { early_.sweep(std::chrono::steady_clock::now()); }
+  size_t early() const { return early_.size(); }
 
  private:
   static constexpr size_t kEndedRemembered = 1024;
-  struct EarlyLane {
-    std::string payload;  // of the greeting
-    run::Admitted connection;
-  };
-  using EarlyText = std::string;
-  struct Early {
-    Key key;
-    std::variant<EarlyLane, EarlyText> what;
-  };
-  bool has_ended(const Key& key) const;
-  void keep(Early early);
-  static void give(const Doors& doors, EarlyLane& lane);
+  void keep(EarlyBox::Item item) { early_.keep(std::move(item), std::chrono::steady_clock::now()); }
+  static void give(const Doors& doors, EarlyBox::Lane& lane);
 
   std::map<Key, Doors> sessions_;
-  std::deque<Early> early_;  // the oldest first
-  std::deque<Key> ended_;    // sessions that are no more, the last ones
+  EarlyBox early_;
+  std::set<Key> ended_;             // sessions that are no more, the last ones
+  std::deque<Key> in_their_order_;  // in which they ended; maybe some that have begun again
 };
 
 }  // namespace banyan::service

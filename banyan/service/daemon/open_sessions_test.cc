@@ -127,7 +127,7 @@ TEST_F(OpenSessionsTest, TheOldestOfTooManyEarlyOnesIsHungUpOn) {
   Pair first = connected(), second = connected();
   EXPECT_EQ(sessions_.admit(call("job.1", 0, 2), first.near), std::nullopt);
   EXPECT_EQ(sessions_.admit(call("job.1", 1, 2), second.near), std::nullopt);
-  for (size_t i = 2; i <= OpenSessions::kMostEarly; ++i) {
+  for (size_t i = 2; i <= EarlyBox::kMostOfUser; ++i) {
     run::Admitted none;  // of descriptors there are not so many
     EXPECT_EQ(sessions_.admit(call("job." + std::to_string(i), 0, 2), none), std::nullopt);
   }

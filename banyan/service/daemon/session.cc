@@ -1,6 +1,7 @@
 #include "banyan/service/daemon/session.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -28,6 +29,26 @@ std::string in_words(const AskedCall& asked) {
   return asked.kind == run::OperationKind::barrier ? kind : kind + " of " + Bytes(asked.bytes).to_string();
 }
 
+// Calls of so many bytes are worth a system call each.
+constexpr uint64_t kLarge = 64 << 10;
+
+void expect_whole(std::initializer_list<const Region*> regions) {
+  for (const Region* const region : regions) {
+    if (region == nullptr || region->is_whole()) continue;
+    throw invalid("memory is taken away from the service while it is used: some of its pages are not there any more");
+  }
+}
+
+// Bytes of the executor's own memory: copies of inputs that are scaled, and of those that outputs overwrite while they
+// may be wanted again (run/engine/kept_input.h).
+uint64_t copied_bytes(const run::Call& call, uint32_t rank, uint32_t size) {
+  const uint64_t unit = element::size_of(call.type);
+  const uint64_t sent = call.send_elements(rank, size) * unit, received = call.recv_elements(rank, size) * unit;
+  const bool is_scaled = call.op == element::ReduceOp::premul_sum && run::reduces(call.kind);
+  const bool overlap = sent > 0 && received > 0 && call.send < call.recv + received && call.recv < call.send + sent;
+  return (is_scaled ? sent : 0) + (overlap ? sent : 0);
+}
+
 }  // namespace
 
 Session::Session(Options options)
@@ -40,6 +61,7 @@ Session::Session(Options options)
       adopted_(std::move(options.adopted)),
       failed_(std::move(options.failed)),
       grants_(std::move(options.calls)),
+      account_(std::move(options.account)),
       about_(std::move(options.about)),
       moved_(now()),
       idle_since_(moved_) {
@@ -61,6 +83,7 @@ bool Session::step(size_t most) { return may_move_ = step_on(most); }
 bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
+    if (std::exchange(is_suspect_, false)) expect_memory();
     if (is_addressed_) attend();
     bool moved = take(most);
     moved |= move();
@@ -77,9 +100,33 @@ bool Session::step_on(size_t most) {
   }
 }
 
+// Throws Error{invalid_input} when pages of what it works with are missing (region_table.h).
+void Session::expect_memory() const {
+  expect_whole({memory_.get()});
+  for (const std::deque<Flight>* const flights : {&calls_, &messages_}) {
+    for (const Flight& flight : *flights) expect_whole({flight.call.send.get(), flight.call.recv.get()});
+  }
+}
+
+// A client that reads no completions, or has very many messages under way, finds its ring full and waits.
+bool Session::has_room_for_calls() const {
+  if (unsaid_.size() >= kMostUnsaid || messages_.size() >= kMostMessages) return false;
+  return messages_.size() < kOwnMessages || !account_ || account_->has_room(Resource::messages, 1);
+}
+
+// What it costs the daemon beside its time. Throws Error{unsupported} when that is more than its user may have.
+TenantAccount::Charge Session::charge_for(const run::Call& call) const {
+  if (!account_) return {};
+  if (run::is_message(call.kind)) {
+    return messages_.size() < kOwnMessages ? TenantAccount::Charge() : account_->take(Resource::messages, 1);
+  }
+  const uint64_t copied = copied_bytes(call, rules_.rank, rules_.size);
+  return copied == 0 ? TenantAccount::Charge() : account_->take(Resource::kept_bytes, copied);
+}
+
 bool Session::take(size_t most) {
   bool moved = false;
-  for (size_t taken = 0; taken < most && messages_.size() < kMostMessages; ++taken) {
+  for (size_t taken = 0; taken < most && has_room_for_calls(); ++taken) {
     const std::optional<Submission> submission = rings_.take();
     if (!submission) break;
     moved = true;
@@ -117,8 +164,11 @@ void Session::follow(const std::string& plan) {
 
 void Session::begin(ValidCall call, uint64_t sequence) {
   const Grant* const grant = permit(call.call);
+  if (call.bytes >= kLarge) expect_whole({call.send.get(), call.recv.get()});
+  TenantAccount::Charge charge = charge_for(call.call);
   if (run::is_message(call.call.kind)) {
-    Flight& flight = messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
+    Flight& flight =
+        messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call), .charge = std::move(charge)});
     flight.ticket = executor_->start_message(flight.call.call);
     return;
   }
@@ -126,7 +176,8 @@ void Session::begin(ValidCall call, uint64_t sequence) {
     throw Error(ErrorCode::invalid_input,
                 "the service refuses a call: " + std::to_string(executor_->depth()) + " are under way already");
   }
-  Flight& flight = calls_.emplace_back(Flight{.sequence = sequence, .call = std::move(call), .begun = now()});
+  Flight& flight = calls_.emplace_back(
+      Flight{.sequence = sequence, .call = std::move(call), .begun = now(), .charge = std::move(charge)});
   flight.number = ++started_;
   if (share_ && grant != nullptr) share_->expect(flight.number, *grant);
   executor_->start(flight.call.call, numbers_of(flight.call.call));

@@ -21,6 +21,7 @@
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/system/event_source.h"
 #include "banyan/service/daemon/session_share.h"
+#include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
@@ -31,7 +32,11 @@ namespace banyan::service {
 
 class Session : public run::EventSource {
  public:
-  static constexpr size_t kMostMessages = 65'536;  // under way; further ones stay in the ring
+  // Messages under way, and completions that the client has not read; further calls stay in the ring. Messages beyond
+  // kOwnMessages are of the quota of the user (Resource::messages).
+  static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
+  // A step that takes longer may have slept, since the client takes its memory away at the same time.
+  static constexpr std::chrono::milliseconds kLongStep{1};
 
   struct Options {
     SessionRules rules;
@@ -44,6 +49,7 @@ class Session : public run::EventSource {
     Grant grant = {};                          // of the communicator
     // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
     std::shared_ptr<CallGrants> calls = {};
+    std::shared_ptr<TenantAccount> account = {};      // of its user, shared with all that the user has; none: no quotas
     std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
     std::function<void(const Error& error)> failed;   // once
   };
@@ -63,8 +69,11 @@ class Session : public run::EventSource {
   bool may_move() const { return may_move_; }
   const std::string& tenant() const { return about_.tenant; }
   double weight() const { return about_.weight; }
-  // Its steps have taken so long.
-  void bill(std::chrono::nanoseconds time) { billed_ += time; }
+  // Its step has taken so long.
+  void bill(std::chrono::nanoseconds time) {
+    billed_ += time;
+    is_suspect_ |= time >= kLongStep;
+  }
   void fail(const Error& error);
   // As the steward says: bytes per second on the busiest link of a call; 0: no limit.
   void set_rate(uint64_t rate);
@@ -96,12 +105,16 @@ class Session : public run::EventSource {
     uint64_t number = 0;  // of a call, as the executor counts
     ValidCall call;
     Time begun{0};
+    TenantAccount::Charge charge = {};
   };
 
   void prepare(run::WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   bool step_on(size_t most);
   bool take(size_t most);
+  void expect_memory() const;
+  bool has_room_for_calls() const;
+  TenantAccount::Charge charge_for(const run::Call& call) const;
   void begin(ValidCall call, uint64_t sequence);
   const Grant* permit(const run::Call& call);
   void follow(const std::string& plan);
@@ -120,6 +133,7 @@ class Session : public run::EventSource {
   const std::function<run::FabricUpdate()> adopted_;
   const std::function<void(const Error& error)> failed_;
   std::shared_ptr<CallGrants> grants_;
+  const std::shared_ptr<TenantAccount> account_;
   std::string plan_;               // that rank 0 has asked all to follow
   std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
   std::deque<Flight> messages_;    // in any order
@@ -131,6 +145,7 @@ class Session : public run::EventSource {
   Time idle_since_{0};      // while no call is under way
   std::chrono::nanoseconds billed_{0};
   bool has_failed_ = false, may_move_ = false;
+  bool is_suspect_ = false;    // its last step took long: it may have slept
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
 };
 

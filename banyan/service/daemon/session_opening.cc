@@ -24,14 +24,6 @@ SessionPage* page_in(const Region& region, const BufferName& place) {
   return reinterpret_cast<SessionPage*>(region.data() + place.offset);
 }
 
-std::shared_ptr<run::PlanSource> source_for(const SessionOpening& opening, const compose::PlannerFiles& files) {
-  const OpenSession& wish = opening.wish;
-  run::RankLayout layout{
-      .members = wish.members, .job_size = wish.job_size, .host_of_rank = wish.host_of_rank, .own = wish.rank};
-  for (const HostCard& card : opening.cards) layout.node_of_host.push_back(card.node);
-  return compose::planner_from(files, layout);
-}
-
 std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::shared_ptr<RateGate> gate,
                                          std::shared_ptr<const std::vector<double>> capacities,
                                          std::shared_ptr<CarriedBytes> carried,
@@ -55,6 +47,13 @@ std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::sha
   return std::make_shared<SessionShare>(std::move(options));
 }
 
+// Of messages that nobody receives.
+run::MemoryKeeper keeper_of(const std::shared_ptr<TenantAccount>& account) {
+  return [account](uint64_t bytes) {
+    return std::make_shared<TenantAccount::Charge>(account->take(Resource::kept_bytes, bytes));
+  };
+}
+
 CommunicatorView view_of(const SessionOpening& opening) {
   const OpenSession& wish = opening.wish;
   CommunicatorView view{.id = OpenSessions::public_id(OpenSessions::key_of(wish).first),
@@ -71,6 +70,14 @@ CommunicatorView view_of(const SessionOpening& opening) {
 }
 
 }  // namespace
+
+std::shared_ptr<run::PlanSource> source_for(const OpenSession& wish, const std::vector<HostCard>& cards,
+                                            const compose::PlannerFiles& files) {
+  run::RankLayout layout{
+      .members = wish.members, .job_size = wish.job_size, .host_of_rank = wish.host_of_rank, .own = wish.rank};
+  for (const HostCard& card : cards) layout.node_of_host.push_back(card.node);
+  return compose::planner_from(files, layout);
+}
 
 std::vector<RanksOnHost> members_of(const OpenSession& wish) {
   std::vector<RanksOnHost> members;
@@ -102,6 +109,9 @@ void expect_possible(const OpenSession& wish, const std::string& own_host) {
   for (const uint32_t member : wish.members) {
     if (member >= wish.job_size) refuse("process " + std::to_string(member) + " does not exist");
   }
+  // Each of them is looked up.
+  if (wish.hosts.size() > size)
+    refuse(std::to_string(wish.hosts.size()) + " hosts for " + std::to_string(size) + " ranks");
   if (wish.hosts[wish.host_of_rank[wish.rank]] != own_host) refuse("its rank is on another host");
   if (wish.session >= DoorbellPage::kSessions) refuse("number " + std::to_string(wish.session) + " is too large");
 }
@@ -113,9 +123,9 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
   if (!region || wish.page.offset % alignof(SessionPage) != 0) {
     throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
   }
+  if (!region->is_whole()) throw invalid("a session: some pages of the memory of its page are not there");
   SessionPage* const page = page_in(*region, wish.page);
   const auto size = static_cast<uint32_t>(wish.members.size());
-  const std::shared_ptr<run::PlanSource> source = source_for(opening, *files);
   const auto gate = capacities ? std::make_shared<RateGate>(steady_time) : nullptr;
   const auto share = gate ? make_share(opening, gate, capacities, carried, hooks.report) : nullptr;
   run::LaneTransport::Options transport{
@@ -130,7 +140,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
     return std::make_unique<run::LaneTransport>(std::move(opening.connector), std::move(transport));
   };
   auto executor = std::make_unique<run::NetExecutor>(
-      run::NetPlans::Options{.rank = wish.rank, .ranks = size, .source = source, .revises = true},
+      run::NetPlans::Options{.rank = wish.rank, .ranks = size, .source = opening.source, .revises = true},
       run::NetExecutor::Options{
           .is_oversubscribed = is_oversubscribed,
           .tell_peers = [](const Error&) {},  // clients do
@@ -142,6 +152,9 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
                 if (share) share->begin(number, call, followed);
               },
           .step_bytes = kStepBytes,
+          .abandons = true,
+          .keeper = keeper_of(opening.account),
+          .background = std::move(opening.background),
           .transport = make_transport});
   const run::NetExecutor* const net = executor.get();  // which lives as long as the session
   return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
@@ -153,6 +166,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
                                                     .about = view_of(opening),
                                                     .grant = opening.grant,
                                                     .calls = opening.calls,
+                                                    .account = opening.account,
                                                     .adopted = [net] { return net->adopted(); },
                                                     .failed = std::move(hooks.failed)});
 }

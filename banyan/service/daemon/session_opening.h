@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "banyan/compose/planner.h"
+#include "banyan/run/execute/plan_ahead.h"
+#include "banyan/run/execute/plan_source.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/transport/connector.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/session.h"
+#include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/share/call_grants.h"
@@ -32,6 +35,9 @@ struct SessionOpening {
   std::vector<HostCard> cards;        // of wish.hosts
   std::shared_ptr<SessionLanes> lanes;
   std::unique_ptr<run::Connector> connector;  // over them
+  std::shared_ptr<run::PlanSource> source;    // shared with the executor: see source_for()
+  std::shared_ptr<TenantAccount> account;     // of its user; shared with all that the user has
+  run::Background background = {};            // for its plans
 };
 
 // What a session tells, on the worker's thread.
@@ -56,6 +62,10 @@ struct SessionMaker {
 
 // Throws Error{invalid_input} for a wish that makes no sense, or that is for another host.
 void expect_possible(const OpenSession& wish, const std::string& own_host);
+// Where its plans come from: none for one rank. The answer may take long, where there are many ranks. Throws what
+// planner_from throws.
+std::shared_ptr<run::PlanSource> source_for(const OpenSession& wish, const std::vector<HostCard>& cards,
+                                            const compose::PlannerFiles& files);
 // Where the sessions of the ranks are called, by rank.
 std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards);
 std::vector<RanksOnHost> members_of(const OpenSession& wish);

@@ -19,10 +19,10 @@ constexpr std::chrono::milliseconds kLongestSleep{100};
 
 // ---- A client ----
 
-WorkerClient::WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota)
+WorkerClient::WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks)
     : memory_(doorbell, sizeof(DoorbellPage)),
       page_(reinterpret_cast<DoorbellPage*>(memory_.data())),
-      regions_(quota) {}
+      regions_(quota, std::move(hooks)) {}
 
 void WorkerClient::add(uint32_t number, std::unique_ptr<Session> session) {
   if (sessions_.try_emplace(number, std::move(session)).second) return;
@@ -67,7 +67,7 @@ void WorkerClient::prepare(run::WaitSet& set) { set.watch(event_.fd(), POLLIN); 
 
 bool WorkerClient::react(std::span<const pollfd> polled) {
   if ((polled.front().revents & POLLIN) == 0) return false;
-  event_.clear();
+  event_.clear_shared();
   return true;
 }
 

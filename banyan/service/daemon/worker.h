@@ -32,7 +32,7 @@ namespace banyan::service {
 class WorkerClient : public run::EventSource {
  public:
   // Throws Error{io}; Error{invalid_input} for memory that is no DoorbellPage.
-  WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota);
+  WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
   ~WorkerClient() = default;
 
   // To be set by the client when the worker sleeps. Any thread.

@@ -267,12 +267,13 @@ bool send_parcel(int socket, std::string_view bytes, int descriptor) {
   throw run::system_error("cannot send a message of " + std::to_string(bytes.size()) + " bytes");
 }
 
-std::optional<Parcel> receive_parcel(int socket) {
+std::optional<Parcel> receive_parcel(int socket, const std::function<void(run::FileDescriptor)>& close) {
   Parcel parcel;
   parcel.bytes.resize(kMaxMessage + 1);
   iovec piece{.iov_base = parcel.bytes.data(), .iov_len = parcel.bytes.size()};
-  // Room for more than the one that is right: the kernel gives as many as fit, and they must be closed.
-  constexpr size_t kDescriptors = 4;
+  // Room for more than the one that is right, as many as a message can have: those that do not fit, the kernel closes
+  // here and now.
+  constexpr size_t kDescriptors = 253;
   alignas(cmsghdr) char control[CMSG_SPACE(kDescriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &piece;
@@ -286,7 +287,16 @@ std::optional<Parcel> receive_parcel(int socket) {
   if (received < 0 && errno == EAGAIN) return std::nullopt;
   if (received == 0 || (received < 0 && is_gone(errno))) throw gone();
   if (received < 0) throw run::system_error("cannot receive a message");
-  std::vector<run::FileDescriptor> descriptors;
+  struct Arrived {
+    ~Arrived() {
+      for (run::FileDescriptor& each : all) {
+        if (close && each.is_open()) close(std::move(each));
+      }
+    }
+    const std::function<void(run::FileDescriptor)>& close;
+    std::vector<run::FileDescriptor> all = {};
+  } arrived{close};
+  std::vector<run::FileDescriptor>& descriptors = arrived.all;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {

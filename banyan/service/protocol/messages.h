@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -110,8 +111,9 @@ struct Parcel {
 // Error{io}.
 bool send_parcel(int socket, std::string_view bytes, int descriptor = -1);
 // The next one, without waiting; nothing when there is none. Throws Error{peer_lost} when the other side has gone,
-// Error{invalid_input} for one that is longer than kMaxMessage or brings more than one descriptor (all are closed),
-// Error{io}.
-std::optional<Parcel> receive_parcel(int socket);
+// Error{invalid_input} for one that is longer than kMaxMessage or brings more than one descriptor, Error{io}.
+// Descriptors that are not returned go to `close`, or are closed where it is empty, which may wait for who has sent
+// them: a socket may linger, and a file be of a file system of theirs.
+std::optional<Parcel> receive_parcel(int socket, const std::function<void(run::FileDescriptor)>& close = {});
 
 }  // namespace banyan::service

@@ -56,9 +56,36 @@ Region::Region(const run::FileDescriptor& fd, uint64_t bytes) : size_(bytes) {
   if (mapping == MAP_FAILED && (errno == EACCES || errno == EPERM)) refuse(bytes, "it cannot be written to");
   if (mapping == MAP_FAILED) throw run::system_error(purpose(bytes));
   data_ = static_cast<std::byte*>(mapping);
+  file_ = run::FileDescriptor(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (file_.is_open()) return;
+  const Error error = run::system_error(purpose(bytes));
+  munmap(data_, size_);
+  throw Error(error);
+}
+
+bool Region::is_whole() const {
+  constexpr uint64_t kBlock = 512;
+  struct stat status {};
+  return fstat(file_.get(), &status) == 0 && static_cast<uint64_t>(status.st_blocks) >= (size_ + kBlock - 1) / kBlock;
 }
 
 Region::~Region() { munmap(data_, size_); }
+
+std::shared_ptr<const Region> RegionTable::map(const run::FileDescriptor& fd, uint64_t bytes) const {
+  std::shared_ptr<void> charge = hooks_.charge ? hooks_.charge(bytes) : nullptr;
+  auto region = std::make_unique<const Region>(fd, bytes);
+  if (hooks_.wants_pages && !region->is_whole()) refuse(bytes, "not all of its pages are there; touch them first");
+  // What is let go of here is let go of now: the table may remember for long that there was such a region.
+  if (!hooks_.later) {
+    return {region.release(), [charge = std::move(charge)](const Region* mapped) mutable {
+              delete mapped;
+              charge.reset();
+            }};
+  }
+  return {region.release(), [charge = std::move(charge), later = hooks_.later](const Region* mapped) mutable {
+            later([charge = std::move(charge), held = std::shared_ptr<const Region>(mapped)] {});
+          }};
+}
 
 RegionTable::Place RegionTable::offer(const run::FileDescriptor& fd, uint64_t bytes) {
   std::erase_if(withdrawn_, [](const auto& region) { return region.expired(); });
@@ -72,7 +99,7 @@ RegionTable::Place RegionTable::offer(const run::FileDescriptor& fd, uint64_t by
                                             " bytes in regions, and may have " + std::to_string(quota_.bytes) +
                                             "; it has to withdraw some");
   }
-  auto region = std::make_shared<const Region>(fd, bytes);
+  std::shared_ptr<const Region> region = map(fd, bytes);
   if (free_.empty()) {
     entries_.emplace_back();
     free_.reserve(entries_.capacity());

@@ -5,9 +5,11 @@
 // can be missing when they are touched.
 //
 // Its pages are charged to whoever touches them first. That is an honest client; but a client can leave pages out, and
-// punch them out again (FALLOC_FL_PUNCH_HOLE; the seal that forbids it would forbid the client's own mappings, too). So
-// the daemon's memory has to be limited to what its quotas allow, and where memory is not overcommitted
-// (vm.overcommit_memory = 2), a touch of what was punched out can still end it.
+// punch them out again (FALLOC_FL_PUNCH_HOLE; the seal that forbids it would forbid the client's own mappings, too).
+// Who touches a page while pages are being punched out sleeps until that is over, which may take seconds. So whoever
+// uses a region asks now and then whether all of its pages are there (is_whole), and has nothing more to do with one of
+// which some are not: Hooks::wants_pages asks at first. Where memory is not overcommitted (vm.overcommit_memory = 2),
+// the first touch of what was punched out can still end the daemon.
 //
 // A region that is withdrawn stays mapped while calls use it (they hold it by shared_ptr), and counts to the quota as
 // long. Its place gets another generation, so that later calls that name it are refused.
@@ -17,7 +19,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/system/file_descriptor.h"
@@ -36,8 +40,11 @@ class Region {
 
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
+  // Whether all pages are there, in memory or swapped out. A system call.
+  bool is_whole() const;
 
  private:
+  run::FileDescriptor file_;  // a descriptor of the daemon's own
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
 };
@@ -49,12 +56,21 @@ class RegionTable {
     uint32_t regions = 1024;
     uint64_t bytes = uint64_t{1} << 40;  // of addresses; the pages are the client's
   };
-  explicit RegionTable(Quota quota) : quota_(quota) {}
+  // What else a region costs, and who unmaps it, which may take long.
+  struct Hooks {
+    // Before it is mapped; what is returned is held as long as it is. Throws Error where it is too much.
+    std::function<std::shared_ptr<void>(uint64_t bytes)> charge = {};
+    // Runs a task, elsewhere and later.
+    std::function<void(std::function<void()> task)> later = {};
+    bool wants_pages = false;  // Error{invalid_input} for a region that is not whole
+  };
+  explicit RegionTable(Quota quota) : RegionTable(quota, Hooks()) {}
+  RegionTable(Quota quota, Hooks hooks) : quota_(quota), hooks_(std::move(hooks)) {}
 
   struct Place {
     uint32_t index = 0, generation = 0;
   };
-  // Throws what Region throws, and Error{unsupported} beyond the quota.
+  // Throws what Region and the hooks throw, and Error{unsupported} beyond the quota.
   Place offer(const run::FileDescriptor& fd, uint64_t bytes);
   // Throws Error{invalid_input} when there is none at this place, or of another generation.
   void withdraw(Place place);
@@ -76,7 +92,10 @@ class RegionTable {
     uint32_t generation = 0;
     std::shared_ptr<const Region> region;  // shared with the calls that use it; null: the place is free
   };
+  std::shared_ptr<const Region> map(const run::FileDescriptor& fd, uint64_t bytes) const;
+
   const Quota quota_;
+  const Hooks hooks_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
   std::vector<std::weak_ptr<const Region>> withdrawn_;

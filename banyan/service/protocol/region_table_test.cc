@@ -205,5 +205,41 @@ TEST(RegionTable, IsAsItWasAfterARefusal) {
   EXPECT_EQ(offer_memory(table, 4096).place.index, region.place.index + 1);
 }
 
+TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
+  uint64_t charged = 0;
+  std::vector<std::function<void()>> later;
+  RegionTable table(RegionTable::Quota(),
+                    {.charge = [&](uint64_t bytes) -> std::shared_ptr<void> {
+                       if (bytes > 8192) throw Error(ErrorCode::unsupported, "too much");
+                       charged += bytes;
+                       return {&charged, [bytes](uint64_t* all) { *all -= bytes; }};
+                     },
+                     .later = [&](std::function<void()> task) { later.push_back(std::move(task)); }});
+  const OfferedMemory offered = offer_memory(table, 8192);
+  EXPECT_EQ(charged, 8192u);
+  EXPECT_THROW(table.offer(memory_of(16'384), 16'384), Error);
+  EXPECT_THROW(table.offer(memory_of(4096, 0), 4096), Error) << "it is not sealed";
+  EXPECT_EQ(charged, 8192u);
+  table.withdraw(offered.place);
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(charged, 8192u) << "it is mapped still";
+  offered.data[0] = std::byte{1};
+  later.front()();
+  later.clear();
+  EXPECT_EQ(charged, 0u);
+}
+
+TEST(RegionTable, KnowsWhetherAllPagesOfARegionAreThere) {
+  const run::FileDescriptor sparse = memory_of(1 << 20);
+  RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
+  EXPECT_THAT(error_of([&] { careful.offer(sparse, 1 << 20); }), HasSubstr("not all of its pages are there"));
+  ASSERT_EQ(fallocate(sparse.get(), 0, 0, 1 << 20), 0);
+  const RegionTable::Place place = careful.offer(sparse, 1 << 20);
+  const auto region = careful.find({.region = place.index, .generation = place.generation, .offset = 0}, 1 << 20);
+  EXPECT_TRUE(region->is_whole());
+  ASSERT_EQ(fallocate(sparse.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
+  EXPECT_FALSE(region->is_whole());
+}
+
 }  // namespace
 }  // namespace banyan::service

@@ -1,0 +1,88 @@
+#include "banyan/service/daemon/client_connection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "banyan/base/check.h"
+
+namespace banyan::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+class ClientConnectionTest : public ::testing::Test {
+ protected:
+  ClientConnectionTest() {
+    std::array<int, 2> ends{};
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0) << "socketpair";
+    client_ = run::FileDescriptor(ends[0]);
+    connection_.emplace(
+        reactor_, run::FileDescriptor(ends[1]),
+        ClientConnection::Hooks{.said = [this](const ClientMessage&, std::optional<run::FileDescriptor>&) { ++heard_; },
+                                .gone = [this](const std::string& why) { gone_ = why; },
+                                .pause = [this] { return pause_; },
+                                .close = [this](run::FileDescriptor) { ++closed_; }});
+  }
+  void offer(size_t times) {
+    for (size_t i = 0; i < times; ++i) {
+      ASSERT_TRUE(send_parcel(client_.get(), encode(ClientMessage(OfferRegion{.wish = i, .bytes = 1}))));
+    }
+  }
+  void run_for(milliseconds time) {
+    reactor_.after(time, [this] { reactor_.stop(); });
+    reactor_.run([](const Error& error) { FAIL() << error.what(); });
+  }
+
+  run::Reactor reactor_;
+  run::FileDescriptor client_;
+  nanoseconds pause_{0};
+  size_t heard_ = 0, closed_ = 0;
+  std::string gone_;
+  std::optional<ClientConnection> connection_;
+};
+
+TEST_F(ClientConnectionTest, HearsNoMoreWishesThanItMayOweAnswers) {
+  offer(100);
+  reactor_.after(milliseconds(50), [this] {
+    EXPECT_EQ(heard_, 64u);
+    for (uint64_t wish = 0; wish < 10; ++wish) connection_->say(RegionPlaced{.wish = wish, .place = {}});
+  });
+  run_for(milliseconds(100));
+  EXPECT_EQ(heard_, 74u);
+  EXPECT_EQ(gone_, "");
+}
+
+TEST_F(ClientConnectionTest, LeavesUnreadWhatComesInAPause) {
+  pause_ = milliseconds(20);
+  offer(3);
+  reactor_.after(milliseconds(5), [this] {
+    EXPECT_EQ(heard_, 0u);
+    pause_ = nanoseconds(0);
+  });
+  run_for(milliseconds(200));
+  EXPECT_EQ(heard_, 3u);
+}
+
+TEST_F(ClientConnectionTest, NoticesInAPauseThatTheClientHasGone) {
+  pause_ = std::chrono::hours(1);
+  offer(1);
+  reactor_.after(milliseconds(20), [this] { client_.reset(); });
+  run_for(milliseconds(100));
+  EXPECT_EQ(gone_, "the other side has gone");
+  EXPECT_EQ(heard_, 0u);
+}
+
+TEST_F(ClientConnectionTest, LeavesDescriptorsThatNobodyTakesAndItsSocketToTheCloser) {
+  ASSERT_TRUE(send_parcel(client_.get(), encode(ClientMessage(OfferRegion{.wish = 1, .bytes = 1})), client_.get()));
+  run_for(milliseconds(50));
+  EXPECT_EQ(closed_, 1u);
+  connection_.reset();
+  EXPECT_EQ(closed_, 2u);
+}
+
+}  // namespace
+}  // namespace banyan::service

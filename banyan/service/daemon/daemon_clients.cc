@@ -1,0 +1,403 @@
+// Daemon::Impl: clients come and go, what they say, and their sessions.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/agent/lane_connector.h"
+#include "banyan/run/join/endpoint_record.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/system/system_error.h"
+#include "banyan/service/daemon/daemon_impl.h"
+
+namespace banyan::service {
+namespace {
+
+// All sessions of a communicator say the same to each other's daemons.
+constexpr uint64_t kGroup = 1;
+
+Capability new_capability() {
+  Capability capability;
+  const auto size = static_cast<ssize_t>(capability.size());
+  if (getrandom(capability.data(), capability.size(), 0) != size) throw run::system_error("cannot get random numbers");
+  return capability;
+}
+
+// What it costs to do what a client says, as TenantAccount::act counts.
+double cost_of(const ClientMessage& message) {
+  if (std::holds_alternative<Hello>(message)) return 5;
+  if (std::holds_alternative<OfferRegion>(message)) return 3;
+  const auto* const open = std::get_if<OpenSession>(&message);
+  if (open == nullptr) return 1;
+  return 4 + static_cast<double>(open->members.size()) / 128 + static_cast<double>(open->hosts.size()) / 8;
+}
+
+// What a program calls itself, of which each of its ranks shows a copy.
+std::string in_short(const std::string& program) {
+  constexpr size_t kMost = 200;
+  return program.size() <= kMost ? program : program.substr(0, kMost) + "...";
+}
+
+}  // namespace
+
+// ---- Clients come and go ----
+
+void Daemon::Impl::welcome(ClientDoor::Guest guest) {
+  const uint64_t number = next_client_++;
+  Client client;
+  client.connection = std::make_unique<ClientConnection>(
+      reactor_, std::move(guest.socket),
+      ClientConnection::Hooks{.said = [this, number](const ClientMessage& message,
+                                                     Descriptor& descriptor) { heard(number, message, descriptor); },
+                              .gone = [this, number](const std::string& why) { drop(number, why); },
+                              .pause = [this, account = guest.account] { return pause_of(*account); },
+                              .close = closer_for(guest.account)});
+  client.account = std::move(guest.account);
+  client.charge = std::move(guest.charge);
+  client.hello_by = reactor_.after(options_.hello_time, [this, number] { drop(number, "it has not said hello"); });
+  clients_.emplace(number, std::move(client));
+}
+
+std::function<void(run::FileDescriptor)> Daemon::Impl::closer_for(const std::shared_ptr<TenantAccount>& account) const {
+  struct Closed {
+    run::FileDescriptor descriptor;
+    TenantAccount::Charge charge;
+  };
+  return [threads = threads_, account](run::FileDescriptor descriptor) {
+    const auto closed = std::make_shared<Closed>(
+        Closed{.descriptor = std::move(descriptor), .charge = account->add(Resource::closing, 1)});
+    threads->post(TenantThreads::closing_for(account->user()), [closed] { closed->descriptor.reset(); });
+  };
+}
+
+// How long its wishes are to stay unread.
+std::chrono::nanoseconds Daemon::Impl::pause_of(const TenantAccount& account) const {
+  constexpr std::chrono::milliseconds kUntilClosed{50};
+  if (!account.has_room(Resource::closing, 1)) return kUntilClosed;
+  return account.wait(reactor_.now().time_since_epoch());
+}
+
+void Daemon::Impl::note(TenantAccount& account, std::string words) {
+  words = account.note(reactor_.now().time_since_epoch(), std::move(words));
+  if (!words.empty()) events_.note(std::move(words));
+}
+
+void Daemon::Impl::drop(uint64_t number, const std::string& why) {
+  auto node = clients_.extract(number);
+  if (node.empty()) return;
+  // What it has cost is given back when all of it has ended.
+  const auto client = std::make_shared<Client>(std::move(node.mapped()));
+  note(*client->account, "process " + std::to_string(client->connection->identity().process) + " has detached: " + why);
+  if (client->hello_by) reactor_.cancel(*client->hello_by);
+  // Who calls this may be the connection.
+  reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client->connection))] {});
+  if (!client->memory) return;
+  // Sessions end on the worker's thread, and before their lanes do.
+  worker_.post([this, number, client] {
+    worker_.remove(number);
+    client->memory->remove_all();
+    reactor_.mailbox()->post([this, client] {
+      for (const auto& [each, session] : client->sessions) {
+        if (session.is_open) sessions_.remove(session.key);
+      }
+    });
+  });
+}
+
+Daemon::Impl::Client& Daemon::Impl::greeted(uint64_t number) {
+  Client& client = clients_.at(number);
+  if (!client.memory) throw Error(ErrorCode::invalid_input, "it has not said hello");
+  return client;
+}
+
+void Daemon::Impl::heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor) {
+  clients_.at(number).account->act(reactor_.now().time_since_epoch(), cost_of(message));
+  std::visit([&](const auto& said) { act(number, said, descriptor); }, message);
+}
+
+void Daemon::Impl::say_later(uint64_t number, DaemonMessage message) {
+  reactor_.mailbox()->post([this, number, message = std::move(message)] {
+    const auto found = clients_.find(number);
+    if (found != clients_.end()) found->second.connection->say(message);
+  });
+}
+
+// ---- What clients say ----
+
+void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descriptor) {
+  Client& client = clients_.at(number);
+  if (client.memory) throw Error(ErrorCode::invalid_input, "it says hello twice");
+  if (!descriptor) throw Error(ErrorCode::invalid_input, "it says hello without a doorbell");
+  if (hello.version == kProtocolVersion) {
+    const auto charge = [account = client.account](uint64_t bytes) {
+      auto one = account->take(Resource::regions, 1);
+      return std::make_shared<std::pair<TenantAccount::Charge, TenantAccount::Charge>>(
+          std::move(one), account->take(Resource::region_bytes, bytes));
+    };
+    const auto later = [threads = threads_, user = client.account->user()](std::function<void()> task) {
+      threads->post(TenantThreads::closing_for(user), std::move(task));
+    };
+    client.memory = std::make_shared<WorkerClient>(
+        *descriptor, RegionTable::Quota(), RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
+    worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
+  }
+  if (client.hello_by) reactor_.cancel(*std::exchange(client.hello_by, std::nullopt));
+  const ClientIdentity& who = client.connection->identity();
+  note(*client.account, "process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
+                            " has attached: " + hello.program);
+  client.view = {.host = name_of_host(),
+                 .process = static_cast<uint32_t>(who.process),
+                 .user = static_cast<uint32_t>(who.user),
+                 .program = in_short(hello.program)};
+  // A client of another version reads which one this is.
+  client.connection->say(Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
+                         client.memory ? client.memory->event_fd() : -1);
+}
+
+void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor) {
+  const Client& client = greeted(number);
+  if (!descriptor) throw Error(ErrorCode::invalid_input, "it offers memory without a descriptor");
+  const auto close = [closer = closer_for(client.account)](run::FileDescriptor* file) {
+    closer(std::move(*file));
+    delete file;
+  };
+  const std::shared_ptr<run::FileDescriptor> file(new run::FileDescriptor(std::move(*descriptor)), close);
+  worker_.post([this, number, offer, file, memory = client.memory] {
+    try {
+      say_later(number, RegionPlaced{.wish = offer.wish, .place = memory->regions().offer(*file, offer.bytes)});
+    } catch (const Error& error) {
+      say_later(number, Refused{.wish = offer.wish, .error = error});
+    }
+  });
+}
+
+void Daemon::Impl::act(uint64_t number, const WithdrawRegion& withdraw, Descriptor&) {
+  worker_.post([this, number, withdraw, memory = greeted(number).memory] {
+    try {
+      memory->regions().withdraw(withdraw.place);
+    } catch (const Error& error) {
+      reactor_.mailbox()->post([this, number, why = error.message()] { drop(number, why); });
+    }
+  });
+}
+
+void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) {
+  Client& client = greeted(number);
+  auto node = client.sessions.extract(close.session);
+  // Its opening was refused, or finds that it has been closed.
+  if (node.empty() || !node.mapped().is_open) return;
+  // Its quota is free now, so that the client may open another one at once.
+  worker_.post([this, close, key = node.mapped().key, memory = client.memory] {
+    memory->remove(close.session);
+    reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
+  });
+}
+
+void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
+  const Client& client = greeted(number);
+  const auto session = client.sessions.find(gone.session);
+  if (session != client.sessions.end()) sessions_.lose(session->second.key, gone.rank);
+}
+
+// ---- Sessions ----
+
+// Nobody is taken for another user's.
+std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& open) {
+  const std::string user = std::to_string(client.connection->identity().user);
+  return open.tenant.empty() ? user : user + "/" + open.tenant;
+}
+
+// Returns why the old ones stay, or nothing.
+std::string Daemon::Impl::apply_rules() {
+  try {
+    rules_.reload();
+  } catch (const Error& error) {
+    events_.note(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
+    return error.what();
+  }
+  events_.note("rules of version " + std::to_string(rules_.rules().version()) + " are in force");
+  tell_terms();
+  return {};
+}
+
+// Sessions that are open get what the rules grant now.
+void Daemon::Impl::tell_terms() {
+  for (const auto& [client_number, client] : clients_) {
+    for (const auto& [number, session] : client.sessions) {
+      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant),
+                    calls = rules_.grants_of_calls(session.subject, session.tenant)] {
+        Session* const found = memory->find(number);
+        if (found != nullptr) found->set_terms(grant, calls);
+      });
+    }
+  }
+}
+
+std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
+  std::vector<HostCard> cards;
+  for (const std::string& host : open.hosts) {
+    std::optional<HostCard> card = directory_->find(host);
+    if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    mesh_->meet(*card);
+    cards.push_back(*std::move(card));
+  }
+  return cards;
+}
+
+// First its plans' source is made, on the thread of its user: for many ranks that takes long. Then it gets what the
+// rules grant, and lanes. Then the worker makes it.
+void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
+  Client& client = greeted(number);
+  try {
+    expect_possible(open, host_);
+    if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
+    ClientSession session{.key = OpenSessions::key_of(open), .mark = next_opening_++};
+    session.session_charge = client.account->take(Resource::sessions, 1);
+    session.ranks_charge = client.account->take(Resource::ranks, open.members.size());
+    const auto opening = std::make_shared<Opening>();
+    opening->client = number;
+    opening->mark = session.mark;
+    opening->session.wish = open;
+    opening->session.client = client.view;
+    opening->session.cards = cards_of(open);
+    opening->session.account = client.account;
+    client.sessions.emplace(open.session, std::move(session));
+    threads_->post(TenantThreads::line_of(client.account->user(), number),
+                   [this, opening, mailbox = reactor_.mailbox(), files = maker_.files,
+                    alive = std::weak_ptr<WorkerClient>(client.memory)] {
+                     if (alive.expired()) return;  // nobody waits for it
+                     SessionOpening& made = opening->session;
+                     try {
+                       made.source = source_for(made.wish, made.cards, *files);
+                     } catch (...) {
+                       opening->failure = current_error();
+                     }
+                     mailbox->post([this, opening] { open_planned(opening); });
+                   });
+  } catch (const Error& error) {
+    ++refused_["session"];
+    client.connection->say(Refused{.wish = open.wish, .error = error});
+  }
+}
+
+void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
+  const auto client = clients_.find(opening->client);
+  if (client == clients_.end()) return;
+  const OpenSession& wish = opening->session.wish;
+  const auto session = client->second.sessions.find(wish.session);
+  if (session == client->second.sessions.end() || session->second.mark != opening->mark) return;  // it was closed
+  try {
+    if (opening->failure) throw Error(*opening->failure);
+    grant_and_connect(opening->client, session->second, opening->session);
+    worker_.post([this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
+    sessions_.hand_over(session->second.key);
+  } catch (const Error& error) {
+    ++refused_["session"];
+    take_back(*opening);
+    client->second.connection->say(Refused{.wish = wish.wish, .error = error});
+  }
+}
+
+void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening) {
+  const Client& client = clients_.at(number);
+  const OpenSession& wish = opening.wish;
+  const uint32_t user = client.account->user();
+  session.subject = subject_of(client.connection->identity(), wish.tenant);
+  session.subject.communicator = wish.name;
+  for (const HostCard& card : opening.cards) session.subject.hosts.push_back(card.name);
+  opening.tenant = session.tenant = tenant_of(client, wish);
+  opening.grant = granted(wish, session.subject, session.tenant);
+  opening.calls = rules_.grants_of_calls(session.subject, session.tenant);
+  opening.lanes =
+      std::make_shared<SessionLanes>(reactor_, connects_, OpenSessions::called(session.key.first, user),
+                                     targets_of(wish, opening.cards), [this] { return acceptor_->has_strangers(); });
+  // Not for a session that has ended meanwhile.
+  opening.background = [threads = threads_, line = TenantThreads::line_of(user, number),
+                        alive = std::weak_ptr<SessionLanes>(opening.lanes)](std::function<void()> task) {
+    threads->post(line, [task = std::move(task), alive] {
+      if (!alive.expired()) task();
+    });
+  };
+  peer_cards_.follow(*opening.lanes, wish, opening.cards);
+  sessions_.add(session.key, doors_of(client, opening));
+  session.is_open = true;
+  std::vector<uint32_t> ranks(wish.members.size());
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  opening.connector = std::make_unique<run::LaneConnector>(
+      reactor_.mailbox(), opening.lanes->connections(),
+      run::ConnectionGroup{.communicator = kGroup,
+                           .members = std::move(ranks),
+                           .own = wish.rank,
+                           .at_most = std::chrono::milliseconds(std::min(wish.timeout, wish.join_timeout))});
+}
+
+OpenSessions::Doors Daemon::Impl::doors_of(const Client& client, const SessionOpening& opening) {
+  const auto on_session = [this, number = opening.wish.session, memory = client.memory](const auto& act) {
+    worker_.post([number, memory, act] {
+      Session* const session = memory->find(number);
+      if (session == nullptr) return;
+      act(*session);
+      memory->rouse(number);
+    });
+  };
+  return {
+      .lanes = opening.lanes,
+      .hear = [on_session](const std::string& text) { on_session([text](Session& session) { session.hear(text); }); },
+      .set_rate = [on_session](uint64_t rate) { on_session([rate](Session& session) { session.set_rate(rate); }); }};
+}
+
+// As if it had never been wished for.
+void Daemon::Impl::take_back(const Opening& opening) {
+  const auto client = clients_.find(opening.client);
+  if (client == clients_.end()) return;
+  const auto session = client->second.sessions.find(opening.session.wish.session);
+  if (session == client->second.sessions.end() || session->second.mark != opening.mark) return;
+  if (session->second.is_open) sessions_.remove(session->second.key);
+  client->second.sessions.erase(session);
+}
+
+// Throws Error{invalid_usage} when the rules or the operator deny it.
+Grant Daemon::Impl::granted(const OpenSession& wish, const Subject& subject, const std::string& tenant) {
+  if (is_draining_) {
+    throw Error(ErrorCode::invalid_usage, "the operator drains this host; no communicators are opened here");
+  }
+  Grant grant = rules_.grant(subject, tenant);
+  if (grant.logs) {
+    BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << subject.user << " opens " << in_quotes(wish.name)
+                     << ", rank " << wish.rank << " of " << wish.members.size();
+  }
+  if (!grant.denial) return grant;
+  throw Error(ErrorCode::invalid_usage, "the rules of the service deny this communicator: " + *grant.denial +
+                                            " (rule " + in_quotes(grant.rule) + ")");
+}
+
+void Daemon::Impl::open_on_worker(const std::shared_ptr<Opening>& opening, WorkerClient& memory) {
+  SessionOpening& session = opening->session;
+  const OpenSession& wish = session.wish;
+  const uint64_t number = opening->client;
+  SessionHooks hooks;
+  hooks.tell_all = teller_of(wish, session.account->user());
+  hooks.report = [this](const Activity& activity) {
+    reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
+  };
+  hooks.failed = [this, number, session = wish.session, account = session.account,
+                  who = "rank " + std::to_string(wish.rank) + " of " + in_quotes(wish.name)](const Error& error) {
+    say_later(number, SessionFailed{.session = session, .error = error});
+    reactor_.mailbox()->post(
+        [this, account, who, why = std::string(error.what())] { note(*account, who + " failed: " + why); });
+  };
+  try {
+    memory.add(wish.session, maker_.make(session, memory.regions(), std::move(hooks)));
+    say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
+  } catch (const Error& error) {
+    say_later(number, Refused{.wish = wish.wish, .error = error});
+    // Its end is a message to the lanes, which therefore last until the next one.
+    session.connector.reset();
+    reactor_.mailbox()->post([this, opening] { take_back(*opening); });
+  }
+}
+
+}  // namespace banyan::service

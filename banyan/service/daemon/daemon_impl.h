@@ -1,0 +1,157 @@
+// Daemon::Impl: its parts in one place. daemon.cc has what concerns other daemons and operators, daemon_clients.cc what
+// concerns clients and their sessions.
+//
+// On the reactor's thread, unless a function says otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/join/acceptor.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/client_connection.h"
+#include "banyan/service/daemon/client_door.h"
+#include "banyan/service/daemon/daemon.h"
+#include "banyan/service/daemon/event_log.h"
+#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/host_operations.h"
+#include "banyan/service/daemon/known_hosts.h"
+#include "banyan/service/daemon/mesh.h"
+#include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/operator_desk.h"
+#include "banyan/service/daemon/peer_cards.h"
+#include "banyan/service/daemon/route_desk.h"
+#include "banyan/service/daemon/rule_book.h"
+#include "banyan/service/daemon/session_opening.h"
+#include "banyan/service/daemon/steward_desk.h"
+#include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/daemon/tenant_threads.h"
+#include "banyan/service/daemon/worker.h"
+
+namespace banyan::service {
+
+// Of this host, for people: as BANYAN_HOST_ID says, by which several daemons of one machine differ.
+std::string name_of_host();
+
+class Daemon::Impl {
+ public:
+  Impl(Options options, HandedSockets sockets);
+  ~Impl();
+
+  void run();
+  void stop() { reactor_.stop(); }
+  void reload_rules(Reloaded done) {
+    reactor_.mailbox()->post([this, done = std::move(done)] {
+      const std::string refusal = apply_rules();
+      if (done) done(refusal);
+    });
+  }
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
+  }
+
+ private:
+  struct ClientSession {
+    OpenSessions::Key key;
+    uint64_t mark = 0;        // of this opening: its number may be used again
+    bool is_open = false;     // else its plans are being seen to
+    Subject subject = {};     // as rules know it
+    std::string tenant = {};  // to which its share belongs
+    TenantAccount::Charge session_charge = {}, ranks_charge = {};
+  };
+  struct Client {
+    std::unique_ptr<ClientConnection> connection;
+    std::shared_ptr<TenantAccount> account;  // shared with all that its user has
+    TenantAccount::Charge charge;            // of the connection
+    std::optional<run::Reactor::Timer> hello_by;
+    std::shared_ptr<WorkerClient> memory;        // shared with the worker; null before its hello
+    RankView view;                               // who it is, for operators
+    std::map<uint32_t, ClientSession> sessions;  // by number
+  };
+
+  using Descriptor = std::optional<run::FileDescriptor>;  // is closed where it is not taken
+
+  void welcome(ClientDoor::Guest guest);
+  void heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor);
+  void drop(uint64_t number, const std::string& why);
+  Client& greeted(uint64_t number);
+  void note(TenantAccount& account, std::string words);
+  std::chrono::nanoseconds pause_of(const TenantAccount& account) const;
+  std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
+
+  void act(uint64_t number, const Hello& hello, Descriptor& descriptor);
+  void act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor);
+  void act(uint64_t number, const WithdrawRegion& withdraw, Descriptor& descriptor);
+  void act(uint64_t number, const OpenSession& open, Descriptor& descriptor);
+  void act(uint64_t number, const CloseSession& close, Descriptor& descriptor);
+  void act(uint64_t number, const RankGone& gone, Descriptor& descriptor);
+
+  std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
+  void hear(const std::string& host, const std::string& message);
+  void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
+    task();
+  }
+  std::string apply_rules();
+  void tell_terms();
+  void open_to_operators(const std::string& node, HandedSockets& sockets);
+  HostView describe(const std::string& node);
+  std::vector<KnownSession> known_sessions() const;
+  std::vector<std::shared_ptr<WorkerClient>> attached() const;
+  std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
+  std::function<void(const std::string& text)> teller_of(const OpenSession& open, uint32_t user);
+
+  std::vector<HostCard> cards_of(const OpenSession& open);
+  static std::string tenant_of(const Client& client, const OpenSession& open);
+  Grant granted(const OpenSession& wish, const Subject& subject, const std::string& tenant);
+  // What belongs to a session while it is opened. Shared by tasks, since a task can be copied.
+  struct Opening {
+    uint64_t client = 0, mark = 0;
+    SessionOpening session;
+    std::optional<Error> failure;
+  };
+  void open_planned(const std::shared_ptr<Opening>& opening);
+  void grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening);
+  OpenSessions::Doors doors_of(const Client& client, const SessionOpening& opening);
+  void open_on_worker(const std::shared_ptr<Opening>& opening, WorkerClient& memory);
+  void take_back(const Opening& opening);
+  // From the worker's thread.
+  void say_later(uint64_t number, DaemonMessage message);
+
+  const Options options_;
+  const std::string host_;
+  const SessionMaker maker_;
+  run::Reactor reactor_;
+  run::OutgoingConnects connects_;
+  OpenSessions sessions_;
+  RuleBook rules_;
+  EventLog events_;
+  std::map<std::string, uint64_t> refused_;  // by reason
+  bool is_draining_ = false;
+  const std::unique_ptr<HostDirectory> directory_;
+  KnownHosts hosts_;
+  PeerCards peer_cards_;
+  std::optional<Mesh> mesh_;
+  std::optional<StewardDesk> steward_;  // none without a fabric
+  std::optional<RouteDesk> routes_;     // the same
+  TenantAccounts accounts_;
+  const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
+  const bool is_door_handed_;
+  ClientDoor door_;
+  std::unique_ptr<run::Acceptor> acceptor_;
+  std::map<uint64_t, Client> clients_;
+  uint64_t next_client_ = 1, next_opening_ = 1;
+  std::optional<HostOperations> operations_;
+  std::optional<OperatorDesk> operators_;
+  std::optional<HttpServer> http_;
+  const run::Reactor::TimePoint began_;
+  Worker worker_;  // the last, so that it ends first
+};
+
+}  // namespace banyan::service

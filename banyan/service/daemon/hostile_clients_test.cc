@@ -1,0 +1,346 @@
+// What clients can do to a daemon, and what it costs others: nothing.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "banyan/run/system/event.h"
+#include "banyan/service/daemon/daemon.h"
+#include "banyan/service/daemon/session.h"
+#include "banyan/service/daemon/test_raw_client.h"
+#include "banyan/service/protocol/test_memory.h"
+
+namespace banyan::service {
+namespace {
+
+using run::OperationKind;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr size_t kBuffers = 128 * RawClient::kPage;  // where pages of sessions end, in the memory of a RawClient
+
+class HostileClients : public ::testing::Test {
+ protected:
+  HostileClients() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  }
+  ~HostileClients() override {
+    if (daemon_) daemon_->stop();
+    if (thread_.joinable()) thread_.join();
+    daemon_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  std::string socket() const { return folder_ + "/socket"; }
+  void begin(const TenantLimits& limits = {}, milliseconds hello_time = seconds(10)) {
+    listen(limits, hello_time);
+    start();
+  }
+  void listen(const TenantLimits& limits = {}, milliseconds hello_time = seconds(10)) {
+    daemon_.emplace(Daemon::Options{
+        .socket = socket(), .host = "here", .is_oversubscribed = true, .limits = limits, .hello_time = hello_time});
+  }
+  void start() {
+    thread_ = std::thread([this] { daemon_->run(); });
+  }
+  run::FileDescriptor call() const {
+    run::FileDescriptor caller(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, socket().c_str(), sizeof address.sun_path - 1);
+    CHECK(connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) << socket();
+    return caller;
+  }
+  // Whether another client gets all that it needs within this time: it attaches, opens a session, and calls.
+  ::testing::AssertionResult others_are_served(milliseconds within = seconds(5)) const {
+    std::future<std::string> served = std::async(std::launch::async, [this] { return serve_another(); });
+    if (served.wait_for(within) != std::future_status::ready) {
+      return ::testing::AssertionFailure() << "another client waits";
+    }
+    const std::string trouble = served.get();
+    if (trouble.empty()) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << trouble;
+  }
+
+  std::string folder_;
+  std::optional<Daemon> daemon_;
+
+ private:
+  std::string serve_another() const {
+    try {
+      RawClient client(socket());
+      if (std::string why = client.offer(); !why.empty()) return why;
+      if (std::string why = client.open(0); !why.empty()) return why;
+      client.data()[kBuffers] = std::byte{42};
+      client.submit(0, client.message(OperationKind::recv, 1, 1, kBuffers + 1));
+      client.submit(0, client.message(OperationKind::send, 1, 1, kBuffers));
+      for (int done = 0; done < 2;) {
+        if (client.rings(0).take()) ++done;
+        std::this_thread::yield();
+      }
+      return client.data()[kBuffers + 1] == std::byte{42} ? "" : "it got something else";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  std::thread thread_;
+};
+
+// ---- Quotas ----
+
+TEST_F(HostileClients, HaveConnectionsOnlyUpToTheQuotaOfTheirUser) {
+  TenantLimits limits;
+  limits[Resource::connections] = 3;
+  begin(limits);
+  std::vector<run::FileDescriptor> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(call());
+  try {
+    RawClient more(socket());
+    FAIL() << "it is let in";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a quota for each user of 3 connections"));
+  }
+  silent.clear();
+  EXPECT_TRUE(others_are_served());
+}
+
+TEST_F(HostileClients, ShareTheQuotasOfTheirUserWhateverTheNumberOfTheirConnections) {
+  TenantLimits limits;
+  limits[Resource::sessions] = 3;
+  limits[Resource::regions] = 3;
+  limits[Resource::ranks] = 50;
+  begin(limits);
+  RawClient first(socket()), second(socket());
+  ASSERT_EQ(first.offer(), "");
+  ASSERT_EQ(second.offer(), "");
+  const run::FileDescriptor whole = memory_of(4096);
+  ASSERT_EQ(fallocate(whole.get(), 0, 0, 4096), 0);
+  ASSERT_EQ(first.offer(whole.get(), 4096), "");
+  EXPECT_THAT(second.offer(whole.get(), 4096), HasSubstr("of 3 regions of memory; user"));
+  ASSERT_EQ(second.open(0, 20), "");
+  ASSERT_EQ(second.open(1, 20, 1), "");
+  EXPECT_THAT(second.open(2, 20, 2), HasSubstr("of 50 ranks in the communicators of its sessions; user"));
+  ASSERT_EQ(second.open(2), "");
+  EXPECT_THAT(second.open(3), HasSubstr("of 3 sessions; user"));
+  second.say(CloseSession{.session = 1});
+  EXPECT_EQ(second.open(3), "");
+}
+
+TEST_F(HostileClients, AreHungUpOnWhenTheySayNothing) {
+  begin({}, milliseconds(50));
+  const run::FileDescriptor silent = call();
+  pollfd waited{.fd = silent.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&waited, 1, 20'000), 1);
+  EXPECT_THROW(receive_parcel(silent.get()), Error);
+  RawClient greeted(socket());
+  EXPECT_EQ(greeted.hear(milliseconds(150)), std::nullopt) << "who has said hello stays";
+}
+
+TEST_F(HostileClients, NameMoreHostsThanRanksInVain) {
+  begin();
+  RawClient client(socket());
+  ASSERT_EQ(client.offer(), "");
+  OpenSession wish = client.wish_for(0);
+  for (int i = 0; i < 10'000; ++i) wish.hosts.push_back("h" + std::to_string(i));
+  client.say(wish);
+  EXPECT_THAT(client.answer(), HasSubstr("10001 hosts for 1 ranks"));
+}
+
+// ---- Memory of the daemon ----
+
+TEST_F(HostileClients, ThatReadNoCompletionsWaitForThemselves) {
+  begin();
+  RawClient client(socket());
+  ASSERT_EQ(client.offer(), "");
+  ASSERT_EQ(client.open(0), "");
+  auto moved = std::chrono::steady_clock::now();
+  uint64_t submitted = 0;
+  for (bool sends = false; std::chrono::steady_clock::now() - moved < milliseconds(300) && submitted < 100'000;) {
+    const auto kind = sends ? OperationKind::send : OperationKind::recv;
+    if (!client.submit(0, client.message(kind, 1, 0, kBuffers))) continue;
+    sends = !sends;
+    ++submitted;
+    moved = std::chrono::steady_clock::now();
+  }
+  EXPECT_LT(submitted, Session::kMostUnsaid + Session::kOwnMessages + 1000) << "the daemon keeps the completions";
+  EXPECT_TRUE(others_are_served());
+  // Once it reads them, it goes on.
+  uint64_t completed = 0;
+  const auto end = std::chrono::steady_clock::now() + seconds(20);
+  while (completed + 1 < submitted && std::chrono::steady_clock::now() < end) {
+    while (client.rings(0).take()) ++completed;
+    if (client.rings(0).is_awaited()) ring(client.doorbell(), 0);
+    const uint64_t one = 1;
+    CHECK(write(client.event(), &one, sizeof one) > 0) << "the daemon cannot be woken";
+  }
+  EXPECT_GE(completed + 1, submitted);
+}
+
+TEST_F(HostileClients, HaveMessagesThatNobodyReceivesKeptOnlyUpToTheQuotaOfTheirUser) {
+  constexpr uint64_t kBytes = 50 * RawClient::kPage;
+  TenantLimits limits;
+  limits[Resource::kept_bytes] = 3 * kBytes;
+  begin(limits);
+  RawClient client(socket());
+  ASSERT_EQ(client.offer(), "");
+  ASSERT_EQ(client.open(0), "");
+  ASSERT_TRUE(client.submit(0, client.message(OperationKind::recv, 2, 1, kBuffers)));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(client.submit(0, client.message(OperationKind::send, 1, kBytes, kBuffers)));
+  EXPECT_THAT(client.answer(), HasSubstr("bytes kept by the service, for messages that nobody receives"));
+  EXPECT_TRUE(others_are_served());
+  // What it kept has gone with the session.
+  client.say(CloseSession{.session = 0});
+  ASSERT_EQ(client.open(1), "");
+  ASSERT_TRUE(client.submit(1, client.message(OperationKind::recv, 2, 1, kBuffers)));
+  ASSERT_TRUE(client.submit(1, client.message(OperationKind::send, 1, 2 * kBytes, kBuffers)));
+  EXPECT_EQ(client.hear(milliseconds(200)), std::nullopt);
+}
+
+TEST_F(HostileClients, ThatTakeTheirMemoryAwayLoseTheirSession) {
+  begin();
+  RawClient client(socket());
+  EXPECT_THAT(client.offer(memory_of(1 << 20).get(), 1 << 20), HasSubstr("not all of its pages are there"));
+  ASSERT_EQ(client.offer(), "");
+  ASSERT_EQ(client.open(0), "");
+  constexpr uint64_t kBytes = 32 * RawClient::kPage;
+  ASSERT_TRUE(client.submit(0, client.message(OperationKind::recv, 1, kBytes, kBuffers)));
+  EXPECT_EQ(client.hear(milliseconds(50)), std::nullopt);
+  ASSERT_EQ(madvise(client.data() + kBuffers, kBytes, MADV_REMOVE), 0);
+  ASSERT_TRUE(client.submit(0, client.message(OperationKind::send, 1, kBytes, kBuffers + kBytes)));
+  EXPECT_THAT(client.answer(), HasSubstr("memory is taken away from the service while it is used"));
+  EXPECT_THAT(client.open(1), HasSubstr("pages"));
+  EXPECT_TRUE(others_are_served());
+}
+
+// ---- What takes long ----
+
+constexpr seconds kLinger{8};
+
+// The last close of such a socket waits for its peer, which does not read.
+run::FileDescriptor lingering_socket(run::FileDescriptor& peer) {
+  const run::FileDescriptor door(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  CHECK(bind(door.get(), any, length) == 0 && listen(door.get(), 1) == 0 && getsockname(door.get(), any, &length) == 0)
+      << "no socket";
+  run::FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  connect(caller.get(), any, length);
+  peer = run::FileDescriptor(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const std::string bytes(1 << 16, 'x');
+  while (send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
+  }
+  const linger waits{.l_onoff = 1, .l_linger = static_cast<int>(kLinger.count())};
+  CHECK(setsockopt(caller.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof waits) == 0) << "SO_LINGER";
+  return caller;
+}
+
+// Sends what does not fit, with this descriptor as often as it says.
+void send_with(int socket, const ClientMessage& said, int descriptor, size_t times) {
+  std::string bytes = encode(said);
+  iovec piece{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  const std::vector<int> descriptors(times, descriptor);
+  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+  CHECK(times <= 8) << times;
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(times * sizeof(int));
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(times * sizeof(int));
+  std::memcpy(CMSG_DATA(header), descriptors.data(), times * sizeof(int));
+  CHECK(sendmsg(socket, &message, MSG_NOSIGNAL) > 0) << "it is not sent";
+}
+
+enum class Way { as_doorbell, as_memory, several_at_once, unread };
+class Lingering : public HostileClients, public ::testing::WithParamInterface<Way> {};
+
+// The daemon has the last ones, since it begins only when all others are closed.
+TEST_P(Lingering, DescriptorsOfAClientHoldUpNobodyElse) {
+  listen();
+  run::FileDescriptor peer;
+  const run::FileDescriptor client = call();
+  {
+    const run::FileDescriptor linger = lingering_socket(peer);
+    const run::FileDescriptor doorbell = memory_of(4096);
+    const ClientMessage offer = OfferRegion{.wish = 1, .bytes = 4096};
+    const size_t times = GetParam() == Way::several_at_once ? 8 : 1;
+    if (GetParam() == Way::as_doorbell) {
+      send_with(client.get(), Hello{}, linger.get(), 1);
+    } else {
+      send_with(client.get(), Hello{}, doorbell.get(), 1);
+      if (GetParam() == Way::unread) send_with(client.get(), Hello{}, doorbell.get(), 1);  // it is hung up on
+      send_with(client.get(), offer, linger.get(), times);
+    }
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  start();
+  EXPECT_TRUE(others_are_served());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLinger) << "others were served while it lingered";
+}
+INSTANTIATE_TEST_SUITE_P(HostileClients, Lingering,
+                         ::testing::Values(Way::as_doorbell, Way::as_memory, Way::several_at_once, Way::unread));
+
+TEST_F(HostileClients, CannotMakeTheDaemonWaitForAnEventThatTheyHaveTakenAway) {
+  run::Event event;
+  ASSERT_TRUE(event.set());
+  ASSERT_EQ(fcntl(event.fd(), F_SETFL, 0), 0);
+  std::future<bool> cleared =
+      std::async(std::launch::async, [&] { return event.clear_shared() && event.clear_shared(); });
+  EXPECT_EQ(cleared.wait_for(seconds(5)), std::future_status::ready) << "it waits for an event";
+  event.set();  // should it
+  EXPECT_TRUE(cleared.get());
+}
+
+TEST_F(HostileClients, ThatNeedPlansForManyRanksWaitForThemselves) {
+  begin();
+  RawClient client(socket());
+  ASSERT_EQ(client.offer(), "");
+  constexpr uint32_t kRanks = 1000;
+  client.say(client.wish_for(0, kRanks));
+  EXPECT_TRUE(others_are_served()) << "while it is opened";
+  ASSERT_EQ(client.answer(), "");
+  Submission sum = client.message(OperationKind::all_reduce, 0, 10, kBuffers);
+  sum.send = sum.recv;
+  sum.recv = client.at(kBuffers + 100);
+  ASSERT_TRUE(client.submit(0, sum));
+  EXPECT_TRUE(others_are_served(seconds(3))) << "while its plan is made";
+}
+
+TEST_F(HostileClients, CloseASessionThatIsBeingOpenedAndOpenItAgain) {
+  begin();
+  RawClient client(socket());
+  ASSERT_EQ(client.offer(), "");
+  for (int i = 0; i < 20; ++i) {
+    client.say(client.wish_for(0, 50));
+    client.say(CloseSession{.session = 0});
+  }
+  OpenSession last = client.wish_for(0, 50);
+  client.say(last);
+  bool is_open = false;
+  while (!is_open) {
+    const std::optional<DaemonMessage> said = client.hear();
+    ASSERT_TRUE(said);
+    const auto* const opened = std::get_if<SessionOpened>(&*said);
+    is_open = opened != nullptr && opened->wish == last.wish;
+  }
+  EXPECT_TRUE(others_are_served());
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -1,0 +1,133 @@
+// Quotas of tenants: what all processes of one user together may have of a daemon, and how often they may ask it for
+// something. Quotas of single connections are not enough: whoever needs more connects again.
+//
+// Pure: time comes from the caller. Amounts are taken and given back by any thread, the rest is for one thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace banyan::service {
+
+// Things that are allowed at a mean rate, some at once.
+class TokenBucket {
+ public:
+  using Time = std::chrono::nanoseconds;  // since any fixed moment; never goes back
+
+  TokenBucket(double per_second, double most) : per_second_(per_second), most_(most), left_(most) {}
+  // A cost may be more than is left: whoever comes next waits longer.
+  void take(Time now, double cost);
+  // Until something is left; zero: there is something.
+  Time wait(Time now) const;
+
+ private:
+  double left_at(Time now) const;
+
+  double per_second_, most_, left_;
+  Time at_{0};
+};
+
+// What one user may have at once.
+enum class Resource : uint8_t {
+  connections,
+  sessions,
+  ranks,         // of the communicators of its sessions: for each of them there are lanes, and parts of plans
+  regions,       // mappings, of which a process may have 65,530 by default
+  region_bytes,  // addresses; the pages are the user's
+  messages,      // under way, beside those that each session may have
+  kept_bytes,    // memory of the daemon: messages that nobody receives, copies of inputs that outputs overwrite
+  closing        // descriptors that a thread of this user closes (tenant_threads.h), which may take for ever
+};
+inline constexpr size_t kResources = 8;
+
+struct TenantLimits {
+  std::array<uint64_t, kResources> most{2048, 8192, 262'144, 16'384, uint64_t{1} << 40, 262'144, uint64_t{1} << 30,
+                                        1024};
+  double acts_per_second = 2000, acts_at_once = 4000;  // of control: see TenantAccount::act
+  double notes_per_second = 1, notes_at_once = 50;     // events for operators
+
+  uint64_t& operator[](Resource resource) { return most[static_cast<size_t>(resource)]; }
+  uint64_t operator[](Resource resource) const { return most[static_cast<size_t>(resource)]; }
+  // By the memory of this machine, and by how many descriptors and mappings this process may have: so that one user
+  // leaves something to others.
+  static TenantLimits of_machine();
+};
+
+class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
+ public:
+  using Time = TokenBucket::Time;
+
+  // Is shared by all that charge it.
+  TenantAccount(uint32_t user, const TenantLimits& limits);
+
+  // Given back when it goes.
+  class Charge {
+   public:
+    Charge() = default;
+    Charge(Charge&& other) noexcept { swap(other); }
+    Charge& operator=(Charge&& other) noexcept {
+      Charge(std::move(other)).swap(*this);
+      return *this;
+    }
+    ~Charge();
+
+   private:
+    friend class TenantAccount;
+    Charge(std::shared_ptr<TenantAccount> account, Resource resource, uint64_t amount)
+        : account_(std::move(account)), resource_(resource), amount_(amount) {}
+    void swap(Charge& other) noexcept {
+      std::swap(account_, other.account_);
+      std::swap(resource_, other.resource_);
+      std::swap(amount_, other.amount_);
+    }
+
+    std::shared_ptr<TenantAccount> account_;  // null: nothing is charged
+    Resource resource_ = Resource::connections;
+    uint64_t amount_ = 0;
+  };
+  // Throws Error{unsupported}, in words that name user and quota, when it would be too much. Any thread.
+  Charge take(Resource resource, uint64_t amount);
+  // Even if it is too much: nobody can be refused any more. Any thread.
+  Charge add(Resource resource, uint64_t amount);
+  // Whether take() would succeed now. Any thread.
+  bool has_room(Resource resource, uint64_t amount) const;
+  uint64_t used(Resource resource) const { return used_[static_cast<size_t>(resource)]; }  // any thread
+
+  uint32_t user() const { return user_; }
+  // It has had something done that costs the daemon's control so much: 1 is a short message.
+  void act(Time now, double cost) { acts_.take(now, cost); }
+  // How long the daemon is to leave its wishes unread.
+  Time wait(Time now) const { return acts_.wait(now); }
+  // What operators are to read about it: nothing when it has had too many, else with the number of those left out.
+  std::string note(Time now, std::string words);
+
+ private:
+  const uint32_t user_;
+  const TenantLimits limits_;
+  std::array<std::atomic<uint64_t>, kResources> used_{};
+  TokenBucket acts_, notes_;
+  uint64_t left_out_ = 0;
+};
+
+// One for each user that has anything.
+class TenantAccounts {
+ public:
+  explicit TenantAccounts(TenantLimits limits) : limits_(limits) {}
+  std::shared_ptr<TenantAccount> of(uint32_t user);
+
+ private:
+  // A user that has gone and comes again soon finds its bucket as it left it.
+  static constexpr size_t kMostIdle = 256;
+
+  const TenantLimits limits_;
+  std::map<uint32_t, std::shared_ptr<TenantAccount>> accounts_;  // shared with what charges them
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,45 @@
+// TenantThreads: a few threads for each user that has work which may take long: plans to be made, memory to be unmapped,
+// descriptors of its own to be closed. So that neither the worker nor control waits for it, and no other user; of the
+// programs of one user, few do.
+//
+// Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
+// file system that a user has brought along (FUSE).
+//
+// A thread begins with the work and ends when there is none; it leaves cores to others (its nice value is 10). Any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace banyan::service {
+
+class TenantThreads {
+ public:
+  TenantThreads();
+  // Waits for tasks that run, for two seconds at most; those that wait are dropped.
+  ~TenantThreads();
+  TenantThreads(const TenantThreads&) = delete;
+  TenantThreads& operator=(const TenantThreads&) = delete;
+
+  // A line of work: that of one of a user's clients, or what is to be closed and unmapped for this user.
+  using Line = std::pair<uint32_t, uint32_t>;
+  static Line line_of(uint32_t user, uint64_t client) { return {user, static_cast<uint32_t>(client % kLines)}; }
+  static Line closing_for(uint32_t user) { return {user, kLines}; }
+
+  // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on that
+  // thread, too. Where no thread can be made, the caller does it.
+  using Task = std::function<void()>;
+  void post(Line line, Task task);
+
+ private:
+  static constexpr uint32_t kLines = 4;
+
+  struct State;
+  static void run(const std::shared_ptr<State>& state, Line line);
+  const std::shared_ptr<State> state_;  // shared with the threads
+};
+
+}  // namespace banyan::service
