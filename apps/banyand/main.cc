@@ -38,8 +38,8 @@ void describe(CLI::App& app) {
       "handed to it by the names tenants, operators and http, and tells when it is ready.");
 }
 
-// A program has three descriptors here, and each of its ranks some more: the usual limit of 1024 is for programs that use
-// select(). Where more is not allowed, quotas of users are smaller.
+// A program has three descriptors here, and each of its ranks some more: the usual limit of 1024 is for programs that
+// use select(). Where more is not allowed, quotas of users are smaller.
 void allow_many_descriptors() {
   rlimit own{};
   if (getrlimit(RLIMIT_NOFILE, &own) != 0) return;

@@ -1,5 +1,5 @@
-// Users of one machine that do not know each other, and very many programs that come and go: each is a process here, and
-// where the test is run by root, of a user of its own. Each host is a name here.
+// Users of one machine that do not know each other, and very many programs that come and go: each is a process here,
+// and where the test is run by root, of a user of its own. Each host is a name here.
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <grp.h>

@@ -302,7 +302,7 @@ def lab_scripts(folder, build, begin, seconds, compute):
 
 
 def run_lab_cell(build, victim, number, rounds, length):
-    """On a link of 200 Mb/s. The victim's weight is that of the attacker's user: it is to keep half, or what it asks for."""
+    """On a link of 200 Mb/s. The victim's weight is that of the attacker's user: it is to keep half, or what it asks."""
     name = f"isolation{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="banyan-isolation-") as work:
         folder = pathlib.Path(work)
@@ -312,8 +312,8 @@ def run_lab_cell(build, victim, number, rounds, length):
         try:
             begin = time.time() + 4
             daemon = lab_scripts(folder, build, begin, duration_of(rounds, length), 0.06 if victim == 3 else 0)
-            run = Process([build / "banyan", "lab", "run", "--name", name, "--no-prefix", "--per-host", daemon, "--", "sh",
-                           folder / "rank.sh"], folder, "lab")
+            run = Process([build / "banyan", "lab", "run", "--name", name, "--no-prefix", "--per-host", daemon, "--",
+                           "sh", folder / "rank.sh"], folder, "lab")
             hosts = sorted(folder.glob("*.sock"))
             while len(hosts) < 2:
                 time.sleep(0.05)
@@ -381,8 +381,8 @@ def main():
                 bench.end()
     counted = [cell for name, cell in cells.items() if int(name.split(":")[1]) not in REPORTED]
     count = {each: sum(cell["verdict"] == each for cell in counted) for each in ("passes", "part", "FAILS")}
-    lines.append(f"of {len(counted)} cells {count['passes']} pass, {count['part']} give the victim its part of what both "
-                 f"want, {count['FAILS']} fail")
+    lines.append(f"of {len(counted)} cells {count['passes']} pass, {count['part']} give the victim its part of what"
+                 f" both want, {count['FAILS']} fail")
     print(lines[-1])
     out = build / "compare"
     out.mkdir(exist_ok=True)

@@ -104,8 +104,8 @@ class TagMatcher {
   };
   // That of the peer; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
-  // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
-  // when there is no memory to keep it as unexpected, and what the keeper throws.
+  // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive
+  // has another length, Error{io} when there is no memory to keep it as unexpected, and what the keeper throws.
   Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
   void end(uint32_t peer);
 

@@ -1,6 +1,6 @@
-// TenantThreads: a few threads for each user that has work which may take long: plans to be made, memory to be unmapped,
-// descriptors of its own to be closed. So that neither the worker nor control waits for it, and no other user; of the
-// programs of one user, few do.
+// TenantThreads: a few threads for each user that has work which may take long: plans to be made, memory to be
+// unmapped, descriptors of its own to be closed. So neither the worker nor control waits for it, and no other user; of
+// the programs of one user, few do.
 //
 // Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
 // file system that a user has brought along (FUSE).
@@ -29,8 +29,8 @@ class TenantThreads {
   static Line line_of(uint32_t user, uint64_t client) { return {user, static_cast<uint32_t>(client % kLines)}; }
   static Line closing_for(uint32_t user) { return {user, kLines}; }
 
-  // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on that
-  // thread, too. Where no thread can be made, the caller does it.
+  // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on
+  // that thread, too. Where no thread can be made, the caller does it.
   using Task = std::function<void()>;
   void post(Line line, Task task);
 

@@ -74,8 +74,8 @@ class RawClient {
     return {.region = place_.index, .generation = place_.generation, .offset = offset};
   }
 
-  // A session of a communicator with this many ranks, all of this host, of which this one is `rank`. Its page is that of
-  // its number.
+  // A session of a communicator with this many ranks, all of this host, of which this one is `rank`. Its page is that
+  // of its number.
   OpenSession wish_for(uint32_t session, uint32_t ranks = 1, uint32_t rank = 0) {
     OpenSession wish;
     wish.wish = ++wishes_;
