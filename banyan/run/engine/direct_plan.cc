@@ -142,12 +142,19 @@ RankPlan make_barrier_plan(RankAndSize own) {
   return plan;
 }
 
-// Trees with many children: what waits behind data in the queues of a network waits as few times as can be.
+// Two tell each other. More have a tree with many children: what waits behind data in the queues of a network waits as
+// few times as can be.
 void add_confirmation(RankPlan& plan, std::span<const uint32_t> members) {
   constexpr size_t kChildren = 32;
   const auto own = static_cast<size_t>(std::find(members.begin(), members.end(), plan.rank) - members.begin());
   CHECK(own < members.size()) << "rank " << plan.rank << " is no member";
   if (members.size() == 1) return;
+  if (members.size() == 2) {
+    const uint32_t peer = members[1 - own];
+    plan.roles.push_back({.out_parent = plan.add_stream_from(peer), .is_confirmation = true});
+    plan.roles.push_back({.out_children = {plan.add_stream_to(peer)}, .is_confirmation = true});
+    return;
+  }
   const size_t first = std::min(own * kChildren + 1, members.size());
   const uint32_t* const parent = own == 0 ? nullptr : &members[(own - 1) / kChildren];
   Role role = waiting_role(plan, members.subspan(first, std::min(kChildren, members.size() - first)), parent);

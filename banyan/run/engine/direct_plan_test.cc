@@ -119,10 +119,20 @@ TEST(DirectPlan, MakesABarrierALowTree) {
 
 TEST(DirectPlan, ConfirmsAmongItsMembers) {
   RankPlan plan = make_transfer_plan({.rank = 3, .ranks = 8}, {});
-  add_confirmation(plan, std::vector<uint32_t>{6, 3});
+  add_confirmation(plan, std::vector<uint32_t>{6, 3, 7});
   ASSERT_EQ(plan.roles.size(), 1u);
   EXPECT_TRUE(plan.roles[0].is_confirmation);
   EXPECT_EQ(plan.roles[0].in_parent->peer, 6u);
+}
+
+TEST(DirectPlan, TwoConfirmToEachOtherAtOnce) {
+  RankPlan plan = make_transfer_plan({.rank = 3, .ranks = 8}, {});
+  add_confirmation(plan, std::vector<uint32_t>{6, 3});
+  ASSERT_EQ(plan.roles.size(), 2u);
+  EXPECT_EQ(plan.roles[0].out_parent->peer, 6u);
+  EXPECT_FALSE(plan.roles[0].says_anything());
+  EXPECT_EQ(plan.roles[1].out_children.front().peer, 6u);
+  EXPECT_TRUE(plan.roles[0].is_confirmation && plan.roles[1].is_confirmation);
 }
 
 }  // namespace

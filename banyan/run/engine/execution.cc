@@ -216,7 +216,8 @@ void Execution::open_confirmation() {
   state.is_open = true;
   if (!state.role->in_children.empty()) return reduce_waiting(state);
   state.final_slices = state.slices;
-  one_more_ready(state.up);
+  if (state.role->in_parent) return one_more_ready(state.up);
+  spread(state);
 }
 
 // ---- Slices on the wire ----

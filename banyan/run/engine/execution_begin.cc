@@ -62,8 +62,10 @@ void Execution::add_role(const Role& role) {
   };
   const bool reduces = !role.in_children.empty();
   CHECK(role.length == 0 || role.input_at || reduces || role.out_parent) << "a role that has nothing to send on";
-  CHECK(!role.is_confirmation || (role.length == 0 && confirmation_ == kNone));
-  if (role.is_confirmation) confirmation_ = number;
+  if (role.is_confirmation && role.says_anything()) {
+    CHECK(role.length == 0 && confirmation_ == kNone);
+    confirmation_ = number;
+  }
   state.first_child = static_cast<uint32_t>(arrivals_.size());
   for (const StreamEnd& child : role.in_children) add_arrival(child, true);
   if (role.out_parent) state.from_parent = add_arrival(*role.out_parent, false);

@@ -39,10 +39,11 @@ struct Role {
   std::optional<StreamEnd> in_parent = {};
   std::optional<StreamEnd> out_parent = {};
   std::vector<StreamEnd> out_children = {};
-  // Begins at this rank when it has received, reduced and copied all that the roles before it are about. At most the
-  // last role of a plan, and of no length.
+  // What this rank says in it, it says when it has received, reduced and copied all that the other roles are about. Of
+  // no length; at most one of a plan says anything.
   bool is_confirmation = false;
 
+  bool says_anything() const { return in_parent || !out_children.empty(); }
   bool is_root() const { return !in_parent && !out_parent; }
 };
 

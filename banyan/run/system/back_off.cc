@@ -16,12 +16,15 @@ void relax() {
 }  // namespace
 
 bool BackOff::rest() {
-  if (looks_ >= limit_ + yields_) return false;
+  using Clock = std::chrono::steady_clock;
   if (looks_ < limit_) {
     relax();
-  } else {
-    sched_yield();
+    return true;
   }
+  if (looks_ >= limit_ + yields_ || waits_asleep_ > 0) return false;
+  const Clock::time_point before = Clock::now();
+  sched_yield();
+  if (Clock::now() - before > kLongTurn) waits_asleep_ = kWaitsAsleep;
   return true;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 namespace banyan::run {
@@ -20,7 +21,9 @@ class BackOff {
         most_(is_oversubscribed     ? least_
               : look == Look::cheap ? kMost
                                     : kMostDear),
-        yields_(look == Look::cheap ? kYields : kYieldsDear),
+        yields_(look == Look::cheap ? kYields
+                : is_oversubscribed ? kMostDear
+                                    : kYieldsDear),
         limit_(most_) {}
 
   // The same for a thread beside the program's own, which should have the core: looks little, lets others run, then
@@ -32,6 +35,13 @@ class BackOff {
     return modest;
   }
 
+  // The same for who is woken at once by what it waits for, so that letting others run is of no use: it sleeps.
+  BackOff sleeping() const {
+    BackOff sleeping = *this;
+    sleeping.yields_ = 0;
+    return sleeping;
+  }
+
   // Begins a wait.
   void begin() { looks_ = 0; }
   // To be called after a look in vain. False when it is time to sleep.
@@ -40,7 +50,7 @@ class BackOff {
     return rest();
   }
   // After a sleep in vain: a few looks, then sleep again.
-  void slept() { looks_ = limit_ + yields_ - std::min(yields_, 4u); }
+  void slept() { looks_ = limit_ + std::max(yields_ - std::min(yields_, 4u), 1u); }
   // What was waited for has come; the next wait begins.
   void end() {
     if (looks_ > limit_) {
@@ -48,6 +58,7 @@ class BackOff {
     } else if (looks_ > 0) {
       limit_ = std::min(limit_ + limit_ / 8 + 1, most_);
     }
+    if (waits_asleep_ > 0) --waits_asleep_;
     looks_ = 0;
   }
 
@@ -61,7 +72,12 @@ class BackOff {
   static constexpr uint32_t kYields = 300;  // then it is time to sleep
   // A dear look takes some microseconds, so that these amount to no more time.
   static constexpr uint32_t kLeastDear = 1, kMostDear = 30, kYieldsDear = 2;
+  // Where others kept the core for longer than this, they compute: so many of the next waits end by sleep instead. Who
+  // lets others run may lose a whole slice of some milliseconds, a sleeper who is woken comes soon.
+  static constexpr std::chrono::microseconds kLongTurn{200};
+  static constexpr uint32_t kWaitsAsleep = 100;
   uint32_t least_, most_, yields_;
+  uint32_t waits_asleep_ = 0;
   uint32_t looks_ = 0, limit_;
 };
 

@@ -346,6 +346,7 @@ Attachment::~Attachment() = default;
 const std::string& Attachment::url() const { return impl_->url(); }
 const std::string& Attachment::host() const { return impl_->welcome().host; }
 const Capability& Attachment::capability() const { return impl_->welcome().capability; }
+bool Attachment::is_crowded() const { return impl_->welcome().is_crowded; }
 
 std::optional<Attachment::Named> Attachment::name(const void* begin, size_t bytes) { return impl_->name(begin, bytes); }
 Attachment::Memory Attachment::allocate(size_t bytes) { return impl_->allocate(bytes); }

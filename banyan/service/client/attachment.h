@@ -35,6 +35,7 @@ class Attachment {
   const std::string& url() const;
   const std::string& host() const;       // as the daemon calls it
   const Capability& capability() const;  // see Welcome
+  bool is_crowded() const;               // the same
 
   bool has_gone() const;      // the daemon, or the connection to it
   const Error& loss() const;  // with which calls end then: "the service has gone (unix:...)"

@@ -18,7 +18,7 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
     : options_(std::move(options)),
       attachment_(std::move(attachment)),
       staging_(*attachment_, options_.rank, options_.size),
-      back_off_(options_.is_oversubscribed),
+      back_off_(back_off()),
       messages_with_(options_.size),
       is_told_gone_(options_.size),
       session_(attachment_->open(std::move(wish),

@@ -62,7 +62,10 @@ class ServiceExecutor : public run::Executor {
   bool notices_last_bytes() const override;
   void sleep(const std::function<bool()>& try_again) override;
   void wake() override;
-  run::BackOff back_off() const override { return run::BackOff(options_.is_oversubscribed); }
+  run::BackOff back_off() const override {
+    const run::BackOff back_off(options_.is_oversubscribed || attachment_->is_crowded());
+    return attachment_->is_crowded() ? back_off.sleeping() : back_off;
+  }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override;
   run::PlanReviser* reviser() override { return nullptr; }

@@ -153,7 +153,10 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
                  .user = static_cast<uint32_t>(who.user),
                  .program = in_short(hello.program)};
   // A client of another version reads which one this is.
-  client.connection->say(Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
+  client.connection->say(Welcome{.version = kProtocolVersion,
+                                 .host = host_,
+                                 .capability = new_capability(),
+                                 .is_crowded = options_.is_oversubscribed},
                          client.memory ? client.memory->event_fd() : -1);
 }
 

@@ -123,7 +123,7 @@ void Worker::run() {
                         [](Session& session, std::chrono::nanoseconds time) { session.bill(time); });
     for (const auto& [number, client] : clients_) client->look();
     if (moved) {
-      back_off.begin();
+      back_off.end();
     } else if (!back_off.pause()) {
       sleep();
       back_off.slept();

@@ -125,12 +125,14 @@ void take(WireReader& reader, RankGone& gone) {
 void put(WireWriter& writer, const Welcome& welcome) {
   writer.number(welcome.version).text(welcome.host);
   put(writer, welcome.capability);
+  writer.number(uint8_t{welcome.is_crowded});
 }
 Welcome take_welcome(WireReader& reader) {
   Welcome welcome;
   welcome.version = reader.number<uint32_t>();
   welcome.host = reader.text();
   welcome.capability = take_capability(reader);
+  welcome.is_crowded = reader.number<uint8_t>() != 0;
   return welcome;
 }
 

@@ -72,6 +72,7 @@ struct Welcome {
   uint32_t version = kProtocolVersion;
   std::string host;            // by which daemons know each other
   Capability capability = {};  // a new one, for a job of which this process is the first
+  bool is_crowded = false;     // the daemon needs the cores on which this process may wait
 };
 struct RegionPlaced {
   uint64_t wish = 0;
