@@ -5,7 +5,8 @@
     bench/service/isolation.py build --only v1:2,v4:9      # some
     bench/service/isolation.py build --lab                 # links of a lab: v2 and v3, attacks 1, 14 and 19
 
-Two daemons on this machine. The victims belong to root, the attacker (bench/service/attacker.cc) to nobody. A victim
+Two daemons on this machine, each with a core for itself and for the ranks of its host: where the kernel moves four
+processes between two cores, the victim alone is three times as slow at one moment as at the next. The victims belong to root, the attacker (bench/service/attacker.cc) to nobody. A victim
 goes on for all of its cell; beside it there is in turn nobody, the attacker, and a process that touches no daemon and
 takes as much of the cores as the attack did: the attacker's process, and what the daemons took more than without it.
 `kept` is the part of its figure that the victim keeps beside the attacker; `load` is what it keeps beside the other
@@ -57,7 +58,9 @@ def free_port():
 
 
 class Process:
-    def __init__(self, words, folder, name, environment=None, user=None):
+    def __init__(self, words, folder, name, environment=None, user=None, core=None):
+        if core is not None:
+            words = ["taskset", "-c", core, *words]
         self.out, self.errors = folder / f"{name}.out", folder / f"{name}.err"
         extra = {"user": user, "group": user, "extra_groups": []} if user is not None else {}
         with open(self.out, "wb") as out, open(self.errors, "wb") as errors:
@@ -103,6 +106,8 @@ class Bench:
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
+        cores = sorted(os.sched_getaffinity(0))
+        self.cores = [str(cores[0]), str(cores[-1])]
         (folder / "world").mkdir(mode=0o700)
         self.sockets = [folder / "a.sock", folder / "b.sock"]
         self.daemons = [self.start_daemon(i) for i in range(2)]
@@ -116,7 +121,7 @@ class Bench:
 
     def start_daemon(self, i):
         daemon = Process([self.build / "banyand", "--socket", self.sockets[i], "--world", f"file://{self.folder}/world",
-                          "--crowded"], self.folder, f"daemon{i}", {"BANYAN_HOST_ID": "ab"[i]})
+                          "--crowded"], self.folder, f"daemon{i}", {"BANYAN_HOST_ID": "ab"[i]}, core=self.cores[i])
         while not self.sockets[i].exists():
             if not daemon.is_alive():
                 sys.exit(f"a daemon does not start: {daemon.errors.read_text()}")
@@ -142,7 +147,7 @@ class Bench:
                            "BANYAN_HOST_ID": "ab"[host], "BANYAN_SERVICE": f"unix:{self.sockets[host]}",
                            "BANYAN_TRANSPORT": "service", "BANYAN_TIMEOUT": "60", "BANYAN_TENANT": "victim"}
             processes.append(Process([self.build / "service_tenant", *work, *where], self.folder, f"victim{rank}",
-                                     environment))
+                                     environment, core=self.cores[host]))
         return processes
 
     def start_attacker(self, options, name="attacker"):

@@ -74,8 +74,8 @@ class BackOff {
   static constexpr uint32_t kLeastDear = 1, kMostDear = 30, kYieldsDear = 2;
   // Where others kept the core for longer than this, they compute: so many of the next waits end by sleep instead. Who
   // lets others run may lose a whole slice of some milliseconds, a sleeper who is woken comes soon.
-  static constexpr std::chrono::microseconds kLongTurn{200};
-  static constexpr uint32_t kWaitsAsleep = 100;
+  static constexpr std::chrono::microseconds kLongTurn{1000};
+  static constexpr uint32_t kWaitsAsleep = 20;
   uint32_t least_, most_, yields_;
   uint32_t waits_asleep_ = 0;
   uint32_t looks_ = 0, limit_;

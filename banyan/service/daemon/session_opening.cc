@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint32_t kMostRanks = 65'536;
 constexpr size_t kMostName = 1000;  // bytes, of a communicator and of a tenant; each view has a copy
-// A tenant waits for a step of another one: some 50 us.
-constexpr size_t kStepBytes = size_t{256} << 10;
+// A tenant waits for a step of another one: some 15 us, more where memory is new.
+constexpr size_t kStepBytes = size_t{64} << 10;
 
 // On a monotonic clock.
 RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }

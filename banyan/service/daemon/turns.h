@@ -29,7 +29,7 @@ template <typename Item>
 class Turns {
  public:
   using Time = std::chrono::nanoseconds;  // since any fixed moment; never goes back
-  static constexpr Time kRound = std::chrono::microseconds(200);
+  static constexpr Time kRound = std::chrono::microseconds(50);
 
   explicit Turns(std::function<Time()> now) : now_(std::move(now)) {}
 
