@@ -53,7 +53,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
-      hosts_(reactor_, *directory_),
+      hosts_(reactor_, *directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
       threads_(std::make_shared<TenantThreads>()),
@@ -80,7 +80,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
   directory_->publish(own);
   mesh_.emplace(
       reactor_, connects_, *directory_, own,
-      Mesh::Events{.received = [this](const std::string& host, const std::string& message) { hear(host, message); },
+      Mesh::Events{.received = [this](const DaemonName& from, const std::string& message) { hear(from, message); },
                    .lost =
                        [this](const std::string& host, const std::string& why) {
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
@@ -93,7 +93,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
         .worker = worker_,
         .links = {.bandwidths = compose::link_bandwidths(*maker_.files), .cables = compose::link_cables(*maker_.files)},
         .capacities = *maker_.capacities,
-        .tell = [this](const std::string& host, const SessionView& view) { mesh_->send(host, encode(view)); },
+        .tell = [this](const std::string& host, const SessionView& view) { mesh_->send_to_all(host, encode(view)); },
         .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
@@ -122,7 +122,7 @@ std::optional<std::string> Daemon::Impl::admit(const run::Greeting& greeting, ru
 }
 
 // What is wrong with it is no trouble of the connection that brought it.
-void Daemon::Impl::hear(const std::string& host, const std::string& message) {
+void Daemon::Impl::hear(const DaemonName& from, const std::string& message) {
   try {
     const MeshMessage said = decode_mesh_message(message);
     if (const auto* const text = std::get_if<SessionText>(&said)) {
@@ -130,16 +130,17 @@ void Daemon::Impl::hear(const std::string& host, const std::string& message) {
     } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
       sessions_.set_rate(*rate);
     } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
-      operators_->hear(host, *question);
+      operators_->hear(from, *question);
     } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
-      operators_->hear(host, *answer);
+      operators_->hear(from.host, *answer);
     } else if (const auto* const view = std::get_if<SessionView>(&said)) {
       if (routes_) routes_->hear(*view);
     } else if (steward_) {
       steward_->hear(std::get<Activity>(said));
     }
   } catch (const Error& error) {
-    BANYAN_LOG(warning) << "what the daemon of host " << in_quotes(host) << " says is not understood: " << error.what();
+    BANYAN_LOG(warning) << "what the daemon of host " << in_quotes(from.host)
+                        << " says is not understood: " << error.what();
   }
 }
 
@@ -149,8 +150,9 @@ std::function<void(const std::string&)> Daemon::Impl::teller_of(const OpenSessio
           user](const std::string& text) {
     reactor_.mailbox()->post([this, communicator, members, text, user] {
       for (const RanksOnHost& member : members) {
-        mesh_->send(member.host, encode(SessionText{
-                                     .communicator = communicator, .ranks = member.ranks, .text = text, .user = user}));
+        mesh_->send_to_all(
+            member.host,
+            encode(SessionText{.communicator = communicator, .ranks = member.ranks, .text = text, .user = user}));
       }
     });
   };

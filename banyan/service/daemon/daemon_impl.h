@@ -93,7 +93,7 @@ class Daemon::Impl {
   void act(uint64_t number, const RankGone& gone, Descriptor& descriptor);
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
-  void hear(const std::string& host, const std::string& message);
+  void hear(const DaemonName& from, const std::string& message);
   void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
     reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
     task();

@@ -123,7 +123,30 @@ std::string HostCard::encode() const {
       .number(port)
       .number(static_cast<uint32_t>(addresses.size()));
   for (const std::string& address : addresses) writer.text(address);
+  writer.number(static_cast<uint32_t>(older.size()));
+  for (const OlderDaemon& daemon : older) {
+    writer.number(daemon.incarnation).number(daemon.port).number(static_cast<uint32_t>(daemon.addresses.size()));
+    for (const std::string& address : daemon.addresses) writer.text(address);
+  }
   return writer.take();
+}
+
+std::vector<HostCard> HostCard::daemons() const {
+  std::vector<HostCard> cards = {*this};
+  cards.front().older.clear();
+  for (const OlderDaemon& daemon : older) {
+    HostCard card = cards.front();
+    card.incarnation = daemon.incarnation;
+    card.addresses = daemon.addresses;
+    card.port = daemon.port;
+    cards.push_back(std::move(card));
+  }
+  return cards;
+}
+
+bool HostCard::has(uint64_t daemon) const {
+  return daemon == incarnation ||
+         std::any_of(older.begin(), older.end(), [&](const OlderDaemon& each) { return each.incarnation == daemon; });
 }
 
 HostCard HostCard::decode(const std::string& text) {
@@ -136,6 +159,13 @@ HostCard HostCard::decode(const std::string& text) {
   card.port = reader.number<uint16_t>();
   card.addresses.resize(reader.count(sizeof(uint32_t)));
   for (std::string& address : card.addresses) address = reader.text();
+  card.older.resize(reader.count(sizeof(uint64_t) + sizeof(uint16_t) + sizeof(uint32_t)));
+  for (OlderDaemon& daemon : card.older) {
+    daemon.incarnation = reader.number<uint64_t>();
+    daemon.port = reader.number<uint16_t>();
+    daemon.addresses.resize(reader.count(sizeof(uint32_t)));
+    for (std::string& address : daemon.addresses) address = reader.text();
+  }
   reader.end();
   return card;
 }

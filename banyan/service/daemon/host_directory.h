@@ -13,6 +13,13 @@
 
 namespace banyan::service {
 
+// A daemon that another one of its host has taken the place of. It carries the sessions that it has to their end.
+struct OlderDaemon {
+  uint64_t incarnation = 0;
+  std::vector<std::string> addresses;
+  uint16_t port = 0;
+};
+
 struct HostCard {
   std::string host;          // by which daemons and their clients know it; in a cluster once
   uint64_t incarnation = 0;  // of the daemon: another one each time that it begins
@@ -20,6 +27,11 @@ struct HostCard {
   std::string node = {};     // that this host is in the fabric of the cluster
   std::vector<std::string> addresses;
   uint16_t port = 0;
+  std::vector<OlderDaemon> older = {};  // of this host, that have sessions still; the last one first
+
+  // Each daemon of the host, as if it were alone: this one first.
+  std::vector<HostCard> daemons() const;
+  bool has(uint64_t daemon) const;
 
   std::string encode() const;
   // Throws Error{invalid_input}.

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "banyan/run/system/timers.h"
 #include "banyan/service/daemon/host_directory.h"
@@ -20,8 +22,9 @@ class KnownHosts {
   // The names of hosts for people, by what daemons call them.
   using Names = std::map<std::string, std::string>;
 
-  // Both outlive it.
-  KnownHosts(const run::Timers& timers, HostDirectory& directory) : timers_(timers), directory_(directory) {}
+  // `found` is told of each card. All outlive it.
+  KnownHosts(const run::Timers& timers, HostDirectory& directory, std::function<void(const HostCard&)> found = {})
+      : timers_(timers), directory_(directory), found_(std::move(found)) {}
 
   // Some of them may be gone again. Throw what the directory throws.
   const Names& names() {
@@ -31,13 +34,17 @@ class KnownHosts {
   const Names& look_anew() {
     looked_at_ = timers_.now();
     Names names;
-    for (HostCard& card : directory_.cards()) names.insert_or_assign(std::move(card.host), std::move(card.name));
+    for (HostCard& card : directory_.cards()) {
+      if (found_) found_(card);
+      names.insert_or_assign(std::move(card.host), std::move(card.name));
+    }
     return names_ = std::move(names);
   }
 
  private:
   const run::Timers& timers_;
   HostDirectory& directory_;
+  const std::function<void(const HostCard&)> found_;
   Names names_;
   std::optional<run::Timers::TimePoint> looked_at_;
 };

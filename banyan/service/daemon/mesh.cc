@@ -19,7 +19,9 @@ constexpr milliseconds kLook{1000};
 constexpr milliseconds kStreamLostAfter{5000};
 
 // The numbers of the two daemons in their connections.
-uint32_t number_of(const std::string& host, const std::string& other) { return host < other ? 0 : 1; }
+uint32_t number_of(const DaemonName& daemon, const DaemonName& other) { return daemon < other ? 0 : 1; }
+
+DaemonName name_of(const HostCard& card) { return {.host = card.host, .incarnation = card.incarnation}; }
 
 run::Greeting greeting_for(const HostCard& callee, const HostCard& caller) {
   return {.purpose = Mesh::kPurpose,
@@ -33,7 +35,7 @@ run::Greeting greeting_for(const HostCard& callee, const HostCard& caller) {
 
 std::vector<run::SocketDialer::Peer> dialed(const HostCard& card, const HostCard& own) {
   std::vector<run::SocketDialer::Peer> peers(2);
-  peers[number_of(card.host, own.host)] = {
+  peers[number_of(name_of(card), name_of(own))] = {
       .target = {.addresses = card.addresses, .port = card.port, .local_address = ""},
       .greeting = greeting_for(card, own)};
   return peers;
@@ -45,8 +47,7 @@ struct Mesh::Peer {
   Peer(run::Reactor& reactor, run::OutgoingConnects& connects, const HostCard& own, const HostCard& card,
        run::AgentConnections::Events events)
       : timers(reactor),
-        incarnation(card.incarnation),
-        number(number_of(card.host, own.host)),
+        number(number_of(name_of(card), name_of(own))),
         dialer(reactor, connects, kStreamLostAfter, dialed(card, own)),
         connections(reactor, dialer, {.own = 1 - number, .size = 2}, std::move(events)) {}
   ~Peer() {
@@ -56,7 +57,6 @@ struct Mesh::Peer {
   Peer& operator=(const Peer&) = delete;
 
   run::Timers& timers;
-  const uint64_t incarnation;
   const uint32_t number;
   bool is_reached = true;
   std::optional<run::Reactor::Timer> next_look;
@@ -66,121 +66,163 @@ struct Mesh::Peer {
 
 Mesh::Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, HostDirectory& directory, HostCard own,
            Events events)
-    : reactor_(reactor), connects_(connects), directory_(directory), own_(std::move(own)), events_(std::move(events)) {}
+    : reactor_(reactor),
+      connects_(connects),
+      directory_(directory),
+      own_(std::move(own)),
+      events_(std::move(events)),
+      cards_({{own_.host, own_}}) {}
 
 Mesh::~Mesh() {
   if (next_to_self_) reactor_.cancel(*next_to_self_);
 }
 
-Mesh::Peer& Mesh::make_peer(const HostCard& card) {
+Mesh::Peer& Mesh::peer_at(const HostCard& daemon) {
+  const DaemonName name = name_of(daemon);
+  std::unique_ptr<Peer>& peer = peers_[name];
+  if (peer) return *peer;
   run::AgentConnections::Events events{
-      .received = [this, host = card.host](uint32_t,
-                                           const run::Message& message) { events_.received(host, message.body); },
-      .connected = [this, host = card.host](uint32_t) { note_reach(host, true); },
+      .received = [this, name](uint32_t, const run::Message& message) { events_.received(name, message.body); },
+      .connected = [this, name](uint32_t) { note_reach(name, true); },
       .heard = [](uint32_t) {},
-      .unreachable = [this, host = card.host](uint32_t, const std::string&, bool) { note_reach(host, false); },
-      .refused = [this, host = card.host](uint32_t) { note_reach(host, false); },
+      .unreachable = [this, name](uint32_t, const std::string&, bool) { note_reach(name, false); },
+      .refused = [this, name](uint32_t) { note_reach(name, false); },
       .lost =
-          [this, host = card.host](uint32_t, const std::string& why) {
-            BANYAN_LOG(warning) << "the daemon of host " << in_quotes(host) << " is given up: " << why;
-            look_after(host, milliseconds(0));
+          [this, name](uint32_t, const std::string& why) {
+            BANYAN_LOG(warning) << "the daemon of host " << in_quotes(name.host) << " is given up: " << why;
+            look_after(name, milliseconds(0));
           },
       .noticed = [](uint32_t, const std::string&) {}};
-  std::unique_ptr<Peer>& peer = peers_[card.host];
-  peer = std::make_unique<Peer>(reactor_, connects_, own_, card, std::move(events));
+  peer = std::make_unique<Peer>(reactor_, connects_, own_, daemon, std::move(events));
   return *peer;
 }
 
-void Mesh::send(const std::string& host, std::string message) {
-  if (host == own_.host) {
+const HostCard& Mesh::card_of(const std::string& host) {
+  const auto known = cards_.find(host);
+  if (known != cards_.end()) return known->second;
+  std::optional<HostCard> card = directory_.find(host);
+  if (!card) throw Error(ErrorCode::not_found, "no daemon of host " + in_quotes(host) + " has come");
+  return cards_.insert_or_assign(host, *std::move(card)).first->second;
+}
+
+void Mesh::send(const std::string& host, std::string message) { send_to(card_of(host), std::move(message)); }
+
+void Mesh::send_to_all(const std::string& host, const std::string& message) {
+  for (const HostCard& daemon : card_of(host).daemons()) send_to(daemon, message);
+}
+
+void Mesh::send_to(const HostCard& daemon, std::string message) {
+  if (name_of(daemon) == name_of(own_)) {
     to_self_.push_back(std::move(message));
     if (!next_to_self_) next_to_self_ = reactor_.after(milliseconds(0), [this] { hear_self(); });
     return;
   }
-  const auto known = peers_.find(host);
-  Peer* peer = known == peers_.end() ? nullptr : known->second.get();
-  if (peer == nullptr) {
-    const std::optional<HostCard> card = directory_.find(host);
-    if (!card) throw Error(ErrorCode::not_found, "no daemon of host " + in_quotes(host) + " has come");
-    peer = &make_peer(*card);
-  }
-  peer->connections.send(peer->number, {.kind = kMessage, .body = std::move(message)});
+  Peer& peer = peer_at(daemon);
+  peer.connections.send(peer.number, {.kind = kMessage, .body = std::move(message)});
+}
+
+void Mesh::answer(const DaemonName& daemon, std::string message) {
+  const auto known = peers_.find(daemon);
+  if (known == peers_.end())
+    throw Error(ErrorCode::peer_lost, "the daemon of host " + in_quotes(daemon.host) + " has ended");
+  known->second->connections.send(known->second->number, {.kind = kMessage, .body = std::move(message)});
 }
 
 void Mesh::hear_self() {
   next_to_self_.reset();
-  for (const std::string& message : std::exchange(to_self_, {})) events_.received(own_.host, message);
+  for (const std::string& message : std::exchange(to_self_, {})) events_.received(name_of(own_), message);
 }
 
 std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admitted& connection) {
   run::WireReader payload(greeting.payload);
-  const std::string callee = payload.text();
-  const auto callee_incarnation = payload.number<uint64_t>();
-  const std::string caller = payload.text();
-  const auto caller_incarnation = payload.number<uint64_t>();
+  DaemonName callee, caller;
+  callee.host = payload.text();
+  callee.incarnation = payload.number<uint64_t>();
+  caller.host = payload.text();
+  caller.incarnation = payload.number<uint64_t>();
   payload.end();
-  if (callee != own_.host || callee_incarnation != own_.incarnation) {
-    return "the daemon of host " + in_quotes(caller) + " called for another than this one";
+  if (callee != name_of(own_)) {
+    return "the daemon of host " + in_quotes(caller.host) + " called for another than this one";
   }
-  if (caller == own_.host) return "a daemon called that says to be of this host";
-  auto known = peers_.find(caller);
-  if (known == peers_.end() || known->second->incarnation != caller_incarnation) {
-    const std::optional<HostCard> card = directory_.find(caller);
-    if (!card || card->incarnation != caller_incarnation) {
-      return "a daemon called that says to be of host " + in_quotes(caller) + ", whose card does not say so";
+  if (caller == callee) return "a daemon called that says to be this one";
+  if (!peers_.contains(caller)) {
+    const auto known = cards_.find(caller.host);
+    std::optional<HostCard> card;
+    if (known != cards_.end()) card = known->second;
+    if (!card || !card->has(caller.incarnation)) card = directory_.find(caller.host);
+    if (!card || !card->has(caller.incarnation)) {
+      return "a daemon called that says to be of host " + in_quotes(caller.host) + ", whose card does not say so";
     }
-    if (known != peers_.end()) drop(caller, "it has begun anew");
-    make_peer(*card);
-    known = peers_.find(caller);
+    meet(*card);
+    for (const HostCard& daemon : card->daemons()) {
+      if (name_of(daemon) == caller) peer_at(daemon);
+    }
   }
-  Peer& peer = *known->second;
+  Peer& peer = *peers_.at(caller);
   auto stream = std::make_unique<run::SocketStream>(reactor_, std::move(connection.socket), kStreamLostAfter);
   peer.connections.adopt(peer.number, std::make_unique<run::SealedStream>(std::move(stream), connection.keys));
   return std::nullopt;
 }
 
 void Mesh::meet(const HostCard& card) {
-  const auto known = peers_.find(card.host);
-  if (known != peers_.end() && known->second->incarnation != card.incarnation) drop(card.host, "it has begun anew");
+  // A directory that was asked before this daemon published itself, or that others cannot read, knows less.
+  if (card.host == own_.host && !card.has(own_.incarnation)) return;
+  cards_.insert_or_assign(card.host, card);
+  std::vector<DaemonName> ended;
+  for (auto peer = peers_.lower_bound({.host = card.host}); peer != peers_.end() && peer->first.host == card.host;
+       ++peer) {
+    if (!card.has(peer->first.incarnation)) ended.push_back(peer->first);
+  }
+  for (const DaemonName& daemon : ended) drop(daemon, "it has begun anew");
 }
 
 bool Mesh::reaches(const std::string& host) const {
-  const auto found = peers_.find(host);
-  return found == peers_.end() || found->second->is_reached;
+  const auto card = cards_.find(host);
+  if (card == cards_.end()) return true;
+  const auto found = peers_.find(name_of(card->second));
+  return found == peers_.end() || !found->second || found->second->is_reached;
 }
 
-void Mesh::note_reach(const std::string& host, bool is_reached) {
-  const auto found = peers_.find(host);
-  if (found == peers_.end()) return;  // it is being made
+bool Mesh::is_own(const std::string& host) const {
+  return host == own_.host && cards_.at(host).incarnation == own_.incarnation;
+}
+
+void Mesh::note_reach(const DaemonName& daemon, bool is_reached) {
+  const auto found = peers_.find(daemon);
+  if (found == peers_.end() || !found->second) return;  // it is being made
   found->second->is_reached = is_reached;
-  if (!is_reached) look_after(host, kLook);
+  if (!is_reached) look_after(daemon, kLook);
 }
 
 // Those who call this may be the peer's own connections, which a drop ends.
-void Mesh::look_after(const std::string& host, milliseconds pause) {
-  const auto found = peers_.find(host);
-  if (found == peers_.end() || found->second->next_look) return;
-  found->second->next_look = reactor_.after(pause, [this, host] { look(host); });
+void Mesh::look_after(const DaemonName& daemon, milliseconds pause) {
+  const auto found = peers_.find(daemon);
+  if (found == peers_.end() || !found->second || found->second->next_look) return;
+  found->second->next_look = reactor_.after(pause, [this, daemon] { look(daemon); });
 }
 
-void Mesh::look(const std::string& host) {
-  Peer& peer = *peers_.at(host);
+void Mesh::look(const DaemonName& daemon) {
+  Peer& peer = *peers_.at(daemon);
   peer.next_look.reset();
   if (peer.connections.is_connected(peer.number)) return;
   std::optional<HostCard> card;
   try {
-    card = directory_.find(host);
+    card = directory_.find(daemon.host);
   } catch (const Error& error) {
-    BANYAN_LOG(warning) << "whether the daemon of host " << in_quotes(host) << " is still there: " << error.what();
-    return look_after(host, kLook);
+    BANYAN_LOG(warning) << "whether the daemon of host " << in_quotes(daemon.host)
+                        << " is still there: " << error.what();
+    return look_after(daemon, kLook);
   }
-  if (!card) return drop(host, "it has ended");
-  if (card->incarnation != peer.incarnation) return drop(host, "it has begun anew");
-  look_after(host, kLook);
+  if (!card) {
+    cards_.erase(daemon.host);
+    return drop(daemon, "it has ended");
+  }
+  meet(*card);
+  look_after(daemon, kLook);
 }
 
-void Mesh::drop(const std::string& host, const std::string& why) {
-  if (peers_.erase(host) > 0) events_.lost(host, why);
+void Mesh::drop(const DaemonName& daemon, const std::string& why) {
+  if (peers_.erase(daemon) > 0) events_.lost(daemon.host, why);
 }
 
 }  // namespace banyan::service

@@ -3,7 +3,8 @@
 // A message arrives once and in order, whatever happens to connections (run/agent/agent_connections.h), or not at all
 // when the daemon that it is for ends. Daemons connect with the first message. A daemon is known by its host and its
 // *incarnation*, a number that it draws when it begins and that its card shows: what is meant for one that has ended
-// never reaches the next one of that host, and numbers of messages begin anew with it.
+// never reaches the next one of that host, and numbers of messages begin anew with it. A host may have several daemons
+// at a time: its card then names older ones, which carry the sessions that they have to their end.
 //
 // On the reactor's thread.
 #pragma once
@@ -25,13 +26,19 @@
 
 namespace banyan::service {
 
+struct DaemonName {
+  std::string host;
+  uint64_t incarnation = 0;
+  auto operator<=>(const DaemonName&) const = default;
+};
+
 class Mesh {
  public:
   static constexpr const char* kPurpose = "daemon";  // of greetings
 
   struct Events {
-    std::function<void(const std::string& host, const std::string& message)> received;
-    // The daemon of that host has ended, and what it has not confirmed is lost. A message to its successor may follow.
+    std::function<void(const DaemonName& from, const std::string& message)> received;
+    // A daemon of that host has ended, and what it has not confirmed is lost. A message to its successor may follow.
     std::function<void(const std::string& host, const std::string& why)> lost;
   };
   // `own` has been published. All references outlive the mesh.
@@ -40,31 +47,42 @@ class Mesh {
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
-  // To this daemon, too. Throws Error{not_found} when no daemon of that host has come, and what the directory throws.
+  // To the newest daemon of that host, which may be this one. Throws Error{not_found} when none has come, and what the
+  // directory throws.
   void send(const std::string& host, std::string message);
-  // A card was found: what is said to an earlier daemon of that host is lost from now on, and not when that is noticed.
+  // To each daemon of that host. Throws the same.
+  void send_to_all(const std::string& host, const std::string& message);
+  // To this daemon and to no other one of its host. Throws Error{peer_lost} when it is not known any more.
+  void answer(const DaemonName& daemon, std::string message);
+  // A card was found: what is said to daemons of that host that it does not name is lost from now on, and not when that
+  // is noticed.
   void meet(const HostCard& card);
-  // False while no call to that host's daemon comes through; true for those that were never called.
+  // False while no call to that host's newest daemon comes through; true for those that were never called.
   bool reaches(const std::string& host) const;
+  // Whether the newest daemon of that host is this one.
+  bool is_own(const std::string& host) const;
   // Takes the connection of a daemon that calls for kPurpose, or says why not. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
 
  private:
   struct Peer;
 
-  Peer& make_peer(const HostCard& card);
+  const HostCard& card_of(const std::string& host);
+  void send_to(const HostCard& daemon, std::string message);
+  Peer& peer_at(const HostCard& daemon);
   void hear_self();
-  void note_reach(const std::string& host, bool is_reached);
-  void look_after(const std::string& host, std::chrono::milliseconds pause);
-  void look(const std::string& host);
-  void drop(const std::string& host, const std::string& why);
+  void note_reach(const DaemonName& daemon, bool is_reached);
+  void look_after(const DaemonName& daemon, std::chrono::milliseconds pause);
+  void look(const DaemonName& daemon);
+  void drop(const DaemonName& daemon, const std::string& why);
 
   run::Reactor& reactor_;
   run::OutgoingConnects& connects_;
   HostDirectory& directory_;
   const HostCard own_;
   const Events events_;
-  std::map<std::string, std::unique_ptr<Peer>> peers_;  // by host
+  std::map<std::string, HostCard> cards_;  // by host: the last that was found, this host's too
+  std::map<DaemonName, std::unique_ptr<Peer>> peers_;
   std::deque<std::string> to_self_;
   std::optional<run::Reactor::Timer> next_to_self_;
 };

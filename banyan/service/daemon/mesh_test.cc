@@ -31,17 +31,21 @@ const run::Secret& secret() {
 // A daemon of which only the mesh stands, with a thread of its own.
 class Node {
  public:
-  Node(const std::string& folder, const std::string& host, uint64_t incarnation)
+  Node(const std::string& folder, const std::string& host, uint64_t incarnation, std::vector<OlderDaemon> older = {})
       : directory_(HostDirectory::at("file://" + folder)) {
     run::Listener listener = run::Listener::on("127.0.0.1");
-    card_ = {
-        .host = host, .incarnation = incarnation, .name = host, .addresses = {"127.0.0.1"}, .port = listener.port()};
+    card_ = {.host = host,
+             .incarnation = incarnation,
+             .name = host,
+             .addresses = {"127.0.0.1"},
+             .port = listener.port(),
+             .older = std::move(older)};
     directory_->publish(card_);
-    mesh_.emplace(
-        reactor_, connects_, *directory_, card_,
-        Mesh::Events{
-            .received = [this](const std::string& from, const std::string& message) { note(from + ": " + message); },
-            .lost = [this](const std::string& from, const std::string& why) { note(from + " lost: " + why); }});
+    mesh_.emplace(reactor_, connects_, *directory_, card_,
+                  Mesh::Events{.received = [this](const DaemonName& from,
+                                                  const std::string& message) { note(from.host + ": " + message); },
+                               .lost = [this](const std::string& from,
+                                              const std::string& why) { note(from + " lost: " + why); }});
     acceptor_.emplace(reactor_, std::move(listener), secret(), run::Acceptor::Options{},
                       [this](const run::Greeting& greeting, run::Admitted& admitted) {
                         std::optional<std::string> refusal = mesh_->admit(greeting, admitted);
@@ -59,6 +63,9 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   const HostCard& card() const { return card_; }
+  static OlderDaemon older(const Node& node) {
+    return {.incarnation = node.card_.incarnation, .addresses = node.card_.addresses, .port = node.card_.port};
+  }
   void send(const std::string& host, const std::string& message) {
     reactor_.mailbox()->post([this, host, message] {
       try {
@@ -201,6 +208,67 @@ TEST_F(MeshTest, ASuccessorThatCallsIsNotTakenForItsPredecessor) {
   EXPECT_THAT(b->notes(1), ElementsAre("a: answer"));
 }
 
+TEST_F(MeshTest, DaemonsOfOneHostLiveSideBySide) {
+  Node a(folder_, "a", 1), old(folder_, "b", 2);
+  a.send("b", "first");
+  EXPECT_THAT(old.notes(1), ElementsAre("a: first"));
+  Node young(folder_, "b", 3, {Node::older(old)});
+  young.send("a", "from the young");
+  EXPECT_THAT(a.notes(1), ElementsAre("b: from the young"));
+  old.send("a", "from the old");
+  EXPECT_THAT(a.notes(2), ElementsAre("b: from the young", "b: from the old"));
+  a.send("b", "for the newest");
+  EXPECT_THAT(young.notes(1), ElementsAre("a: for the newest"));
+  const auto send_to_both = [](Node& from, const std::string& text) {
+    return from.run([&](Mesh& mesh) {
+      mesh.send_to_all("b", text);
+      return mesh.is_own("b");
+    });
+  };
+  EXPECT_FALSE(send_to_both(a, "for both"));
+  EXPECT_THAT(young.notes(2), ElementsAre("a: for the newest", "a: for both"));
+  EXPECT_THAT(old.notes(2), ElementsAre("a: first", "a: for both"));
+  EXPECT_TRUE(send_to_both(young, "and itself"));
+  EXPECT_EQ(young.notes(3).back(), "b: and itself");
+  EXPECT_EQ(old.notes(3).back(), "b: and itself");
+}
+
+TEST_F(MeshTest, AnAnswerGoesToTheDaemonThatAsked) {
+  Node a(folder_, "a", 1), old(folder_, "b", 2);
+  old.send("a", "question");
+  EXPECT_THAT(a.notes(1), ElementsAre("b: question"));
+  const Node young(folder_, "b", 3, {Node::older(old)});
+  a.run([&](Mesh& mesh) {
+    mesh.meet(young.card());
+    mesh.answer({.host = "b", .incarnation = 2}, "answer");
+    return true;
+  });
+  EXPECT_THAT(old.notes(1), ElementsAre("a: answer"));
+}
+
+// The newest one's card says so.
+TEST_F(MeshTest, AnOlderDaemonThatItsHostsCardNamesNoMoreHasEnded) {
+  Node a(folder_, "a", 1), old(folder_, "b", 2), young(folder_, "b", 3, {Node::older(old)});
+  old.send("a", "first");
+  EXPECT_THAT(a.notes(1), ElementsAre("b: first"));
+  HostCard alone = young.card();
+  alone.older.clear();
+  HostDirectory::at("file://" + folder_)->publish(alone);
+  const auto answers = [&] {
+    return a.run([&](Mesh& mesh) {
+      mesh.meet(alone);
+      try {
+        mesh.answer({.host = "b", .incarnation = 2}, "answer");
+      } catch (const Error& error) {
+        return error.code();
+      }
+      return ErrorCode::io;
+    });
+  };
+  EXPECT_EQ(answers(), ErrorCode::peer_lost);
+  EXPECT_EQ(a.notes(2).back(), "b lost: it has begun anew");
+}
+
 TEST_F(MeshTest, CallersThatSayWhatTheirCardsDoNotAreRefused) {
   Node a(folder_, "a", 1), b(folder_, "b", 2);
   const auto call = [&](const std::string& callee, uint64_t callee_incarnation, const std::string& caller,
@@ -216,7 +284,7 @@ TEST_F(MeshTest, CallersThatSayWhatTheirCardsDoNotAreRefused) {
   };
   EXPECT_THAT(call("b", 1, "b", 2), HasSubstr("for another than this one"));
   EXPECT_THAT(call("a", 7, "b", 2), HasSubstr("for another than this one"));
-  EXPECT_THAT(call("a", 1, "a", 1), HasSubstr("says to be of this host"));
+  EXPECT_THAT(call("a", 1, "a", 1), HasSubstr("says to be this one"));
   EXPECT_THAT(call("a", 1, "b", 7), HasSubstr("whose card does not say so"));
   EXPECT_THAT(call("a", 1, "z", 7), HasSubstr("whose card does not say so"));
 }

@@ -47,6 +47,7 @@ void OpenSessions::add(const Key& key, Doors doors) {
                 "rank " + std::to_string(key.second) + " of this communicator has a session on this host already");
   }
   ended_.erase(key);
+  elsewhere_.erase(key);
 }
 
 void OpenSessions::hand_over(const Key& key) {
@@ -93,6 +94,7 @@ std::optional<std::string> OpenSessions::admit(const run::Greeting& greeting, ru
     return found->second.lanes->connections().admit(payload, connection);
   }
   if (ended_.contains(called.key)) return "a daemon called for a session that has ended";
+  if (!may_come(called.key)) return "a daemon called for a session that another daemon of this host has";
   keep({.key = std::move(called.key),
         .user = std::move(called.user),
         .what = EarlyBox::Lane{.payload = greeting.payload, .connection = std::move(connection)}});
@@ -104,7 +106,7 @@ void OpenSessions::hear(const SessionText& said) {
     const Key key{said.communicator, rank};
     if (const auto found = sessions_.find(key); found != sessions_.end()) {
       found->second.hear(said.text);
-    } else if (!ended_.contains(key)) {
+    } else if (may_come(key)) {
       keep({.key = key, .user = std::to_string(said.user), .what = said.text});
     }
   }

@@ -3,7 +3,8 @@
 //
 // A session is named by the capability of its job, the number of the communicator and its rank. For a lane, the daemon
 // of the lower rank calls that of the higher one, and says for which session. To the caller the connection stands from
-// then on, so what comes before its session is opened waits here. Daemons shake hands by a secret of their own, which
+// then on, so what comes before its session is opened waits here, but not where another daemon of this host is known to
+// have that session: then the caller is refused, and calls there (peer_cards.h). Daemons shake hands by a secret of their own, which
 // tenants never see.
 //
 // On the thread of the reactor, unless a function says otherwise.
@@ -91,6 +92,13 @@ class OpenSessions {
   void hear(const SessionText& said);
   // What is for sessions that are not open, too: it is said again.
   void set_rate(const SessionRate& said);
+  // From now on no others begin than those that are open and `coming`, so nothing waits for others: a newer daemon of
+  // this host has them.
+  void end_with(std::set<Key> coming) { coming_ = std::move(coming); }
+  // That does not hold any more: no newer daemon has come.
+  void go_on() { coming_.reset(); }
+  // The sessions that older daemons of this host have.
+  void know_elsewhere(std::set<Key> sessions) { elsewhere_ = std::move(sessions); }
   // Forgets what waits for a session in vain. Now and then.
   void sweep() { early_.sweep(std::chrono::steady_clock::now()); }
   size_t early() const { return early_.size(); }
@@ -98,11 +106,16 @@ class OpenSessions {
  private:
   static constexpr size_t kEndedRemembered = 1024;
   void keep(EarlyBox::Item item) { early_.keep(std::move(item), std::chrono::steady_clock::now()); }
+  bool may_come(const Key& key) const {
+    return !ended_.contains(key) && !elsewhere_.contains(key) && (!coming_ || coming_->contains(key));
+  }
   static void give(const Doors& doors, EarlyBox::Lane& lane);
 
   std::map<Key, Doors> sessions_;
   EarlyBox early_;
-  std::set<Key> ended_;             // sessions that are no more, the last ones
+  std::set<Key> ended_;  // sessions that are no more, the last ones
+  std::optional<std::set<Key>> coming_;
+  std::set<Key> elsewhere_;
   std::deque<Key> in_their_order_;  // in which they ended; maybe some that have begun again
 };
 

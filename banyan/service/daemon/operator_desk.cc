@@ -210,16 +210,16 @@ void OperatorDesk::end(const std::shared_ptr<Asked>& asked) {
   asked->done(*asked);
 }
 
-void OperatorDesk::hear(const std::string& host, const OperatorQuestion& question) {
+void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& question) {
   parts_.operations.answer(
       question.command, question.body,
-      [this, lives = std::weak_ptr(lives_), host, number = question.number](HostOperations::Answer answer) {
+      [this, lives = std::weak_ptr(lives_), asking, number = question.number](HostOperations::Answer answer) {
         if (lives.expired()) return;
         try {
-          parts_.mesh.send(
-              host, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
+          parts_.mesh.answer(
+              asking, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
         } catch (const Error& error) {
-          BANYAN_LOG(info) << "an operator's question of host " << in_quotes(host)
+          BANYAN_LOG(info) << "an operator's question of host " << in_quotes(asking.host)
                            << " is not answered: " << error.what();
         }
       });

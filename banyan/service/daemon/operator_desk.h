@@ -63,7 +63,7 @@ class OperatorDesk {
   // What the HTTP server is to be given. `may_change`: for who may do more than look.
   HttpServer::Handler handler(bool may_change);
   // From another daemon.
-  void hear(const std::string& host, const OperatorQuestion& question);
+  void hear(const DaemonName& asking, const OperatorQuestion& question);
   void hear(const std::string& host, const OperatorAnswer& answer);
 
  private:

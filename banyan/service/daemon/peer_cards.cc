@@ -28,10 +28,16 @@ void PeerCards::follow(SessionLanes& lanes, const OpenSession& open, const std::
                                       incarnations = std::move(incarnations)](uint32_t failed) mutable {
     const uint32_t host = host_of_rank[failed];
     const std::optional<HostCard> card = look(hosts[host]);
-    if (!card || card->incarnation == incarnations[host]) return;
-    incarnations[host] = card->incarnation;
+    if (!card) return;
+    const std::vector<HostCard> daemons = card->daemons();
+    size_t next = 0;  // behind the one that was called; the newest where that is known no more
+    for (size_t i = 0; i < daemons.size(); ++i) {
+      if (daemons[i].incarnation == incarnations[host]) next = (i + 1) % daemons.size();
+    }
+    if (daemons[next].incarnation == incarnations[host]) return;
+    incarnations[host] = daemons[next].incarnation;
     for (uint32_t rank = 0; rank < host_of_rank.size(); ++rank) {
-      if (host_of_rank[rank] == host) lanes.connections().retarget(rank, target_at(*card));
+      if (host_of_rank[rank] == host) lanes.connections().retarget(rank, target_at(daemons[next]));
     }
   });
 }

@@ -2,7 +2,8 @@
 //
 // A daemon that was killed comes back at another port. Sessions that were opened just before that know the old one:
 // when a call of theirs fails, they look here, and call the new one. Sessions whose connections were to the old daemon
-// do not live on: their clients on that host end them.
+// do not live on: their clients on that host end them. Where a host has several daemons (HostCard::older), calls go to
+// one after the other until one takes them.
 //
 // On the reactor's thread.
 #pragma once

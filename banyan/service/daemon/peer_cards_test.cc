@@ -41,6 +41,7 @@ class PeerCardsTest : public ::testing::Test {
   static HostCard card(uint64_t incarnation, uint16_t port = 1) {
     return {.host = "b", .incarnation = incarnation, .name = "b", .addresses = {"127.0.0.1"}, .port = port};
   }
+  void lead_from(const HostCard& old, const std::function<HostCard(uint16_t port)>& later);
   uint64_t looked_at() { return cards_.look("b").value_or(HostCard()).incarnation; }
 
   FakeDirectory directory_;
@@ -78,8 +79,9 @@ TEST_F(PeerCardsTest, AskADirectoryThatFailsStillMoreSeldom) {
 
 TEST_F(PeerCardsTest, KnowNothingOfAHostThatNeverCame) { EXPECT_EQ(cards_.look("c"), std::nullopt); }
 
-// A session was opened with the card of a daemon that is no more.
-TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
+// A session that was opened with the card `old` calls; once it was refused, the card is found that `later` gives for
+// the port at which somebody takes it.
+void PeerCardsTest::lead_from(const HostCard& old, const std::function<HostCard(uint16_t port)>& later) {
   run::Reactor reactor;
   run::OutgoingConnects connects(reactor, run::Secret(), milliseconds(10'000));
   run::Listener listener = run::Listener::on("127.0.0.1");
@@ -87,7 +89,6 @@ TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
   run::Acceptor acceptor(reactor, std::move(listener), run::Secret(), run::Acceptor::Options{},
                          [](const run::Greeting&, run::Admitted&) { return std::nullopt; });
   const HostCard own{.host = "a", .incarnation = 7, .name = "a", .addresses = {"127.0.0.1"}, .port = 1};
-  const HostCard old = card(1);  // nobody listens at port 1
   OpenSession open;
   open.members = {0, 1};
   open.hosts = {"a", "b"};
@@ -103,7 +104,7 @@ TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
   std::vector<run::Connector::Answer> got;
   const auto look = [&](const auto& again) -> void {
     // It was refused at least once by now.
-    if (directory_.questions > 0) directory_.publish(card(2, port));
+    if (directory_.questions > 0) directory_.publish(later(port));
     got = answers->take();
     if (!got.empty()) return reactor.stop();
     reactor.after(milliseconds(5), [&again] { again(again); });
@@ -114,6 +115,19 @@ TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
   EXPECT_EQ(got[0].peer, 1u);
   EXPECT_TRUE(got[0].socket.is_open());
   lanes.connections().close(kCommunicator);
+}
+
+// A session was opened with the card of a daemon that is no more. Nobody listens at port 1.
+TEST_F(PeerCardsTest, LeadLanesToTheDaemonThatHasCome) {
+  lead_from(card(1), [](uint16_t port) { return card(2, port); });
+}
+
+TEST_F(PeerCardsTest, LeadLanesToAnOlderDaemonWhereTheNewestDoesNotTakeThem) {
+  lead_from(card(2), [](uint16_t port) {
+    HostCard both = card(2);
+    both.older.push_back({.incarnation = 1, .addresses = both.addresses, .port = port});
+    return both;
+  });
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ const std::string& StewardDesk::steward_host() {
 void StewardDesk::report(const Activity& activity) {
   try {
     const std::string& steward = steward_host();
-    if (steward == own_) return hear(activity);
+    if (mesh_.is_own(steward)) return hear(activity);
     mesh_.send(steward, encode(activity));
   } catch (const Error& error) {
     BANYAN_LOG(debug) << "how '" << activity.report.communicator << "' goes was not reported: " << error.what();
@@ -89,8 +89,8 @@ void StewardDesk::tell(const std::string& communicator, const Told& told) {
   BANYAN_LOG(debug) << "'" << communicator << "' may go at " << told.rate << " B/s on its busiest link";
   for (const RanksOnHost& member : told.members) {
     try {
-      mesh_.send(member.host,
-                 encode(SessionRate{.communicator = communicator, .ranks = member.ranks, .rate = told.rate}));
+      mesh_.send_to_all(member.host,
+                        encode(SessionRate{.communicator = communicator, .ranks = member.ranks, .rate = told.rate}));
     } catch (const Error& error) {
       BANYAN_LOG(debug) << "a rate was not told to host " << in_quotes(member.host) << ": " << error.what();
     }
