@@ -401,4 +401,78 @@ std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string
   return {found.begin(), found.end()};
 }
 
+namespace {
+
+constexpr uint32_t kFar = UINT32_MAX;
+
+// Hops to each node from a node; over these links, through switches or also through ranks.
+template <typename Passes>
+std::vector<uint32_t> hops_from(const Fabric& fabric, NodeId from, const Passes& passes, bool through_ranks) {
+  std::vector<uint32_t> hops(fabric.nodes().size(), kFar);
+  std::vector<NodeId> found{from};
+  hops[index(from)] = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const NodeId node = found[i];
+    if (node != from && !through_ranks && fabric.is_rank(node)) continue;
+    for (const LinkId link : fabric.out_links(node)) {
+      const NodeId next = fabric.link(link).to;
+      if (hops[index(next)] != kFar || !passes(link)) continue;
+      hops[index(next)] = hops[index(node)] + 1;
+      found.push_back(next);
+    }
+  }
+  return hops;
+}
+
+// By their place from the end: those that shortest ways from where `hops` are counted cross.
+template <typename Passes>
+std::vector<std::vector<uint32_t>> shortest_ways(const Fabric& fabric, const std::vector<uint32_t>& hops, NodeId to,
+                                                 const Passes& passes, bool through_ranks) {
+  std::vector<std::vector<uint32_t>> links;
+  std::vector<NodeId> level{to};
+  for (uint32_t hop = hops[index(to)]; hop > 0; --hop) {
+    std::vector<uint32_t>& crossed = links.emplace_back();
+    std::set<NodeId> before;
+    for (const NodeId node : level) {
+      for (const LinkId link : fabric.in_links(node)) {
+        const NodeId start = fabric.link(link).from;
+        const bool may_pass = hop == 1 || through_ranks || !fabric.is_rank(start);
+        if (hops[index(start)] != hop - 1 || !may_pass || !passes(link)) continue;
+        crossed.push_back(index(link));
+        before.insert(start);
+      }
+    }
+    level.assign(before.begin(), before.end());
+  }
+  return links;
+}
+
+}  // namespace
+
+WayLinks links_between(const PlannerFiles& files, const std::string& from, const std::string& to,
+                       const std::vector<uint32_t>& cables) {
+  WayLinks way;
+  if (!files.fabric) return way;
+  const Fabric& fabric = *files.fabric;
+  const std::optional<NodeId> start = fabric.find(from), end = fabric.find(to);
+  if (!start || !end) return way;
+  const fabric::Cables known(fabric);
+  const auto passes = [&](LinkId link) {
+    return cables.empty() || std::find(cables.begin(), cables.end(), known.of(link)) != cables.end();
+  };
+  bool through_ranks = false;
+  std::vector<uint32_t> hops = hops_from(fabric, *start, passes, through_ranks);
+  if (hops[index(*end)] == kFar) {
+    through_ranks = true;
+    hops = hops_from(fabric, *start, passes, through_ranks);
+    if (hops[index(*end)] == kFar) return way;
+  }
+  for (const auto& crossed : shortest_ways(fabric, hops, *end, passes, through_ranks)) {
+    way.is_whole &= crossed.size() == 1;
+    if (crossed.size() == 1) way.links.push_back(crossed.front());
+  }
+  std::reverse(way.links.begin(), way.links.end());
+  return way;
+}
+
 }  // namespace banyan::compose

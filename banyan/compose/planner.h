@@ -35,6 +35,17 @@ std::vector<std::string> link_names(const PlannerFiles& files);
 // "leaf0-spine1#2". Throws Error{not_found} with the nearest name, Error{invalid_usage} where no fabric is known.
 std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string& name);
 
+// The links from one rank of the fabric to another, in their order: of the one way over these cables, or of the
+// shortest one where there are none. Where the network chooses among several that are as short: those of all of them,
+// and the rest is not known. None where there is no way, or no such rank.
+struct WayLinks {
+  std::vector<uint32_t> links;
+  bool is_whole = true;
+};
+// O(nodes + links).
+WayLinks links_between(const PlannerFiles& files, const std::string& from, const std::string& to,
+                       const std::vector<uint32_t>& cables);
+
 // None for one rank. Throws Error{mismatch} when a file is for another number of ranks, Error{not_found} for a host
 // that the fabric does not have (job_network.h).
 std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::RankLayout& layout);

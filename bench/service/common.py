@@ -87,6 +87,16 @@ def environment(lab, by_daemons):
                     f"until test -S {lab.folder}/$BANYAN_LAB_HOST.sock; do sleep 0.05; done"]
 
 
+def host_routes(lab):
+    """The routes between hosts, from those between the ranks of the lab."""
+    seen = {}
+    for route in json.loads((lab.files / "routes.json").read_text())["routes"]:
+        path = route["path"][1:-1]
+        seen.setdefault(tuple(path), {"path": path, "addresses": route["addresses"]})
+    (lab.folder / "routes.json").write_text(json.dumps({"banyan": "routes/1", "routes": list(seen.values())}))
+    return lab.folder / "routes.json"
+
+
 def moved(steps, size, window):
     """Bytes in a window; of a call that is partly in it, that part."""
     low, high = window

@@ -89,16 +89,6 @@ def rank_script(lab, tenants, by_daemons, begin, work):
 
 # ---- Daemons that know the network ----
 
-def host_routes(lab):
-    """The routes between hosts, from those between the ranks of the lab."""
-    seen = {}
-    for route in json.loads((lab.files / "routes.json").read_text())["routes"]:
-        path = route["path"][1:-1]
-        seen.setdefault(tuple(path), {"path": path, "addresses": route["addresses"]})
-    (lab.folder / "routes.json").write_text(json.dumps({"banyan": "routes/1", "routes": list(seen.values())}))
-    return lab.folder / "routes.json"
-
-
 def cap_of(hosts, rings, payload):
     """A ring goes by one card of a host, a forest by all that the tenant has there."""
     cards = 1 if rings else max(hosts.count(host) for host in hosts)
@@ -110,7 +100,7 @@ def knowing_daemon(lab, tenants, terms, rings, payload):
     for hosts, each in zip(tenants, terms):
         grants.append({**each, "cap": cap_of(hosts, rings, payload), **({"plan": "ring"} if rings else {})})
     lab.write_rules(grants)
-    return lab.daemon("--fabric", f"'{FABRIC}'", "--node", "$BANYAN_LAB_HOST", "--routes", str(host_routes(lab)),
+    return lab.daemon("--fabric", f"'{FABRIC}'", "--node", "$BANYAN_LAB_HOST", "--routes", str(common.host_routes(lab)),
                       "--rules", f"{lab.folder}/rules.json", "--payload", str(payload))
 
 

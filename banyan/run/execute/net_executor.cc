@@ -85,9 +85,18 @@ const NetPlans* NetExecutor::plans_with(uint32_t transport_lane) const {
   return nullptr;
 }
 
-std::vector<uint32_t> NetExecutor::cables_of(const LaneHealth& lane) const {
-  const NetPlans* const plans = plans_with(lane.lane);
-  return plans == nullptr ? std::vector<uint32_t>() : plans->cables(lane.peer, lane.lane);
+std::vector<uint32_t> NetExecutor::cables_of(uint32_t peer, uint32_t lane) const {
+  const NetPlans* const plans = plans_with(lane);
+  return plans == nullptr ? std::vector<uint32_t>() : plans->cables(peer, lane);
+}
+
+std::vector<NetExecutor::LaneOnCables> NetExecutor::loads() const {
+  std::vector<LaneOnCables> all;
+  if (lanes_ == nullptr) return all;
+  for (const LaneLoad& load : lanes_->loads()) {
+    all.push_back({.load = load, .cables = cables_of(load.peer, load.lane)});
+  }
+  return all;
 }
 
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
@@ -392,7 +401,7 @@ void NetExecutor::look_after_lanes() {
   // A peer may never have got what was reset here before anybody used it, and wait for a call.
   const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
     if (is_gone(lane.peer)) return false;
-    return lane.is_broken || (lane.is_lost && !cables_of(lane).empty());
+    return lane.is_broken || (lane.is_lost && !cables_of(lane.peer, lane.lane).empty());
   });
   if (is_lost) stop_for(next_generation());
 }
@@ -439,7 +448,7 @@ RevisionReport NetExecutor::report(uint32_t generation) {
     if (!is_open(*flight)) report.also_over.push_back(flight->number);
   }
   for (const LaneHealth& lane : health()) {
-    std::vector<uint32_t> cables = cables_of(lane);
+    std::vector<uint32_t> cables = cables_of(lane.peer, lane.lane);
     if (cables.empty()) continue;
     report.lanes.push_back({.peer = lane.peer,
                             .cables = std::move(cables),

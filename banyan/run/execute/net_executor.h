@@ -78,6 +78,12 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
   std::vector<LaneBytes> lane_bytes() const override { return transport_->lane_bytes(); }
   std::string refusal() const override { return changes_.refusal(); }
+  // What the lanes to other hosts are sending, each with the cables that it crosses, as far as its plan says.
+  struct LaneOnCables {
+    LaneLoad load;
+    std::vector<uint32_t> cables;
+  };
+  std::vector<LaneOnCables> loads() const;
   // How often calls were stopped to be repeated by other plans. Any thread.
   uint32_t suspensions() const { return suspensions_.load(std::memory_order_relaxed); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
@@ -121,7 +127,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   bool begin_waiting();
   bool can_begin(const Flight& flight);
   const NetPlans* plans_with(uint32_t transport_lane) const;
-  std::vector<uint32_t> cables_of(const LaneHealth& lane) const;
+  std::vector<uint32_t> cables_of(uint32_t peer, uint32_t lane) const;
   bool can_choose_ways() const { return lanes_ != nullptr && plans_->may_reroute(); }
   bool can_make_lanes_again() const { return lanes_ != nullptr && plans_->may_revise(); }
   bool move_messages();

@@ -22,6 +22,9 @@ std::optional<TcpState> tcp_state(int socket) {
                   .unacknowledged = info.tcpi_unacked,
                   .retransmits = info.tcpi_retransmits,
                   .bytes_acknowledged = info.tcpi_bytes_acked,
+                  .bytes_unsent = info.tcpi_notsent_bytes,
+                  .busy = std::chrono::microseconds(info.tcpi_busy_time),
+                  .receiver_was_full = std::chrono::microseconds(info.tcpi_rwnd_limited),
                   .heard_ago = std::chrono::milliseconds(info.tcpi_last_ack_recv)};
 }
 

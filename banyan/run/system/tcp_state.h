@@ -8,10 +8,14 @@
 namespace banyan::run {
 
 struct TcpState {
-  bool is_broken = false;                  // by a reset, or after too many repetitions
-  uint32_t unacknowledged = 0;             // packets that were sent
-  uint32_t retransmits = 0;                // of the first of them
-  uint64_t bytes_acknowledged = 0;         // since the beginning
+  bool is_broken = false;           // by a reset, or after too many repetitions
+  uint32_t unacknowledged = 0;      // packets that were sent
+  uint32_t retransmits = 0;         // of the first of them
+  uint64_t bytes_acknowledged = 0;  // since the beginning
+  uint64_t bytes_unsent = 0;        // that wait here
+  // Since the beginning, while there was anything to send or unacknowledged; and the part of it for which the receiver
+  // had no room.
+  std::chrono::microseconds busy{0}, receiver_was_full{0};
   std::chrono::milliseconds heard_ago{0};  // since the last packet with an acknowledgement, which all have
 };
 

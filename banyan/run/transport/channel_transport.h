@@ -28,6 +28,16 @@ struct LaneHealth {
   std::chrono::milliseconds silent{0};  // since the other end was last heard of
 };
 
+// What a lane over TCP is sending, and how it gets on with that. Counts are since it was connected.
+struct LaneLoad {
+  uint32_t peer = 0, lane = 0;
+  bool has_more = false;  // bytes wait that the network has not taken yet
+  uint64_t arrived = 0;   // bytes, with headers
+  // While anything was under way, and the part of it for which the receiver had no room.
+  std::chrono::microseconds busy{0}, receiver_was_full{0};
+  uint64_t rate = 0;  // as in LaneControl::pace()
+};
+
 // The power of transports whose lanes have paths of their own.
 class LaneControl {
  public:
@@ -35,6 +45,8 @@ class LaneControl {
   virtual void pace(uint32_t channel, uint64_t bytes_per_second) = 0;
   // Of the lanes in use.
   virtual std::vector<LaneHealth> health() = 0;
+  // Of the lanes in use that links carry; none where the transport does not tell.
+  virtual std::vector<LaneLoad> loads() { return {}; }
   // Closes all channels of such lanes for good, with the bytes in flight.
   virtual void drop_if(const std::function<bool(uint32_t lane)>& leaves) = 0;
   // Closing connections resets them from now on: what is on its way is given up, also by the kernel. Else that would

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -184,6 +185,26 @@ std::optional<LaneHealth> LaneTransport::health_of(uint32_t channel, Clock::time
     return std::nullopt;  // who has not been called knows nothing of the way
   }
   return health;
+}
+
+std::vector<LaneLoad> LaneTransport::loads() {
+  std::vector<LaneLoad> all;
+  for (const uint32_t channel : used_) {
+    const Stream& stream = streams_[channel];
+    if (!stream.connection->uses_links()) continue;
+    const std::optional<TcpState> tcp = tcp_state(stream.connection->fd());
+    if (!tcp) continue;
+    // The kernel may have no room although all that it holds is on its way.
+    const bool was_refused = (stream.unanswered & POLLOUT) != 0;
+    all.push_back({.peer = channel % options_.ranks,
+                   .lane = channel / options_.ranks,
+                   .has_more = tcp->bytes_unsent > 0 || was_refused,
+                   .arrived = tcp->bytes_acknowledged,
+                   .busy = tcp->busy,
+                   .receiver_was_full = tcp->receiver_was_full,
+                   .rate = stream.rate});
+  }
+  return all;
 }
 
 void LaneTransport::try_path(uint32_t peer, const Path& path) {

@@ -59,6 +59,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   // long.
   static constexpr std::chrono::milliseconds kPatience{2000};
   std::vector<LaneHealth> health() override;
+  std::vector<LaneLoad> loads() override;
   void drop_if(const std::function<bool(uint32_t lane)>& leaves) override;
   std::vector<std::byte> drain(uint32_t channel) override;
   size_t in_flight(uint32_t channel) override;

@@ -170,6 +170,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
           .files = maker_.files,
           .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>(),
           .carried = maker_.carried,
+          .ways = maker_.ways,
       },
       HostOperations::Host{.sessions = [this] { return known_sessions(); },
                            .clients = [this] { return attached(); },

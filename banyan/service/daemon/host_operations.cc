@@ -46,15 +46,18 @@ void HostOperations::answer(const std::string& command, const std::string& body,
 void HostOperations::view(Reply reply) {
   auto view = std::make_shared<HostView>(host_.describe());
   parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(),
-                      clients = host_.clients(), view, carried = parts_.carried, reply = std::move(reply)] {
+                      clients = host_.clients(), view, carried = parts_.carried, ways = parts_.ways,
+                      reply = std::move(reply)] {
     std::map<std::string, size_t> places;
     for (const auto& client : clients) {
       view->memory_bytes += client->regions().bytes();
       for (const auto& [number, session] : client->sessions()) add_session(*view, places, *session);
     }
-    mailbox->post([this, lives, view, by_tenant = carried->by_tenant(), reply] {
+    const std::vector<WayMeter::Row> rows = ways->rows(std::chrono::steady_clock::now().time_since_epoch());
+    mailbox->post([this, lives, view, by_tenant = carried->by_tenant(), rows, reply] {
       if (lives.expired()) return;
       add_links(*view, by_tenant);
+      add_ways(*view, rows);
       reply({.body = to_json(*view)});
     });
   });
@@ -85,6 +88,23 @@ void HostOperations::add_links(HostView& view, const CarriedBytes::ByTenant& car
     }
   }
   for (auto& [number, row] : links) view.links.push_back(std::move(row));
+}
+
+void HostOperations::add_ways(HostView& view, const std::vector<WayMeter::Row>& rows) const {
+  const auto seconds = [](WayMeter::Time time) { return std::chrono::duration<double>(time).count(); };
+  for (const WayMeter::Row& row : rows) {
+    WayView way{.from = view.name,
+                .to = row.way.to,
+                .is_whole = row.way.is_whole,
+                .seconds = seconds(row.window),
+                .pressed_seconds = seconds(row.pressed),
+                .bytes_by_tenant = row.bytes,
+                .allowed = row.allowed};
+    for (const uint32_t link : row.way.links) {
+      way.links.push_back({.name = link_names_.at(link), .capacity = parts_.capacities.at(link)});
+    }
+    view.ways.push_back(std::move(way));
+  }
 }
 
 // ---- What it is to do ----

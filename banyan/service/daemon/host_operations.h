@@ -21,6 +21,7 @@
 #include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/operator_commands.h"
 #include "banyan/service/daemon/rule_book.h"
+#include "banyan/service/daemon/way_meter.h"
 #include "banyan/service/daemon/worker.h"
 #include "banyan/service/view/host_view.h"
 
@@ -58,6 +59,7 @@ class HostOperations {
     std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
     std::vector<double> capacities;                      // by link, of payload; empty: no fabric is known
     std::shared_ptr<CarriedBytes> carried;               // shared with sessions; the worker's thread alone reads it
+    std::shared_ptr<WayMeter> ways;                      // the same
   };
   HostOperations(Parts parts, Host host);
   HostOperations(const HostOperations&) = delete;
@@ -84,6 +86,7 @@ class HostOperations {
   run::FabricUpdate update_of(const ReplanCommand& command) const;
   static void add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session);
   void add_links(HostView& view, const CarriedBytes::ByTenant& carried) const;
+  void add_ways(HostView& view, const std::vector<WayMeter::Row>& rows) const;
 
   Parts parts_;
   const Host host_;

@@ -88,7 +88,7 @@ bool Session::step_on(size_t most) {
     bool moved = take(most);
     moved |= move();
     moved |= say();
-    if (share_) share_->look();
+    if (share_) share_->look(!messages_.empty());
     if (moved) {
       moved_ = now();
       show();

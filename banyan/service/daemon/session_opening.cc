@@ -47,6 +47,24 @@ std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::sha
   return std::make_shared<SessionShare>(std::move(options));
 }
 
+// Looks at the lanes of an executor, which lives as long as the session.
+std::unique_ptr<LaneWatch> make_watch(const SessionOpening& opening, std::shared_ptr<WayMeter> meter,
+                                      std::shared_ptr<const compose::PlannerFiles> files,
+                                      const run::NetExecutor* executor) {
+  const OpenSession& wish = opening.wish;
+  const auto way = [files = std::move(files), cards = opening.cards, host_of_rank = wish.host_of_rank, own = wish.rank](
+                       uint32_t peer, const std::vector<uint32_t>& cables) {
+    const HostCard& from = cards[host_of_rank[own]];
+    const HostCard& to = cards[host_of_rank[peer]];
+    compose::WayLinks links = compose::links_between(*files, from.node, to.node, cables);
+    return WayMeter::Way{.to = to.name, .links = std::move(links.links), .is_whole = links.is_whole};
+  };
+  return std::make_unique<LaneWatch>(LaneWatch::Options{.meter = std::move(meter),
+                                                        .tenant = opening.tenant,
+                                                        .loads = [executor] { return executor->loads(); },
+                                                        .way = way});
+}
+
 // Of messages that nobody receives.
 run::MemoryKeeper keeper_of(const std::shared_ptr<TenantAccount>& account) {
   return [account](uint64_t bytes) {
@@ -157,6 +175,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
           .background = std::move(opening.background),
           .transport = make_transport});
   const run::NetExecutor* const net = executor.get();  // which lives as long as the session
+  if (share) share->watch(make_watch(opening, ways, files, net));
   return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
                                                     .memory = std::move(region),
                                                     .page = page,

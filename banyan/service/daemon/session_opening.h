@@ -19,6 +19,7 @@
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/daemon/way_meter.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/share/call_grants.h"
@@ -54,6 +55,8 @@ struct SessionMaker {
   // By link of the fabric, bytes per second of payload; shared with all sessions. None: links are not shared out.
   std::shared_ptr<const std::vector<double>> capacities = {};
   std::shared_ptr<CarriedBytes> carried = std::make_shared<CarriedBytes>();  // shared with all sessions
+
+  std::shared_ptr<WayMeter> ways = std::make_shared<WayMeter>();  // the same
 
   // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
   // planner_from throws.

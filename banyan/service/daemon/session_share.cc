@@ -109,7 +109,23 @@ std::optional<SessionShare::Time> SessionShare::report_due() const {
   return is_told ? reported_at_ + kRefresh : soonest;
 }
 
-void SessionShare::look() {
+void SessionShare::look(bool has_messages) {
+  has_messages_ = has_messages;
+  look_at_lanes();
+  report_calls();
+}
+
+void SessionShare::look_at_lanes() {
+  if (!has_lanes_in_use()) return;
+  const Time now = options_.now();
+  if (now < lanes_->next()) return;
+  std::optional<uint64_t> allowed = options_.gate->told_rate();
+  const double cap = calls_.empty() ? options_.about.cap : terms_of(calls_.front()).cap;
+  if (cap < static_cast<double>(allowed.value_or(UINT64_MAX))) allowed = static_cast<uint64_t>(cap);
+  lanes_->look(allowed, now);
+}
+
+void SessionShare::report_calls() {
   const std::optional<Time> due = report_due();
   if (!due) return;
   const Time now = options_.now();
@@ -136,9 +152,11 @@ std::optional<PlannedCall> SessionShare::planned() const {
 }
 
 std::optional<SessionShare::Time> SessionShare::next() const {
-  const std::optional<Time> opens = options_.gate->opens_at(), due = report_due();
-  if (!opens || !due) return opens ? opens : due;
-  return std::min(*opens, *due);
+  std::optional<Time> next = options_.gate->opens_at();
+  const auto hasten = [&](Time time) { next = std::min(next.value_or(time), time); };
+  if (const std::optional<Time> due = report_due()) hasten(*due);
+  if (has_lanes_in_use()) hasten(lanes_->next());
+  return next;
 }
 
 }  // namespace banyan::service

@@ -4,6 +4,8 @@
 // Reports go when a call begins, every kRefresh while calls are under way, and when none has been for kIdle: at most
 // one each kLeastPause.
 //
+// While calls are under way it also looks at the session's lanes (way_meter.h).
+//
 // One thread: the worker's.
 #pragma once
 
@@ -21,6 +23,7 @@
 #include "banyan/service/daemon/carried_bytes.h"
 #include "banyan/service/daemon/plan_advice.h"
 #include "banyan/service/daemon/rate_gate.h"
+#include "banyan/service/daemon/way_meter.h"
 #include "banyan/service/share/steward.h"
 
 namespace banyan::service {
@@ -45,6 +48,8 @@ class SessionShare {
     uint32_t ranks = 1;                                // of its communicator
   };
   explicit SessionShare(Options options) : options_(std::move(options)) {}
+  // Looks at its lanes from now on.
+  void watch(std::unique_ptr<LaneWatch> lanes) { lanes_ = std::move(lanes); }
 
   // Calls begin and end in the order of their numbers. `source`: of the plan that it follows. One that has begun may
   // begin again, by another plan.
@@ -56,6 +61,7 @@ class SessionShare {
   // From now on, but for calls that were to get something else.
   void set_terms(const Grant& grant);
 
+  // Whether something is to be done at once.
   bool is_due() const {
     const std::optional<Time> when = next();
     return when && *when <= options_.now();
@@ -68,8 +74,9 @@ class SessionShare {
   std::optional<uint64_t> rate() const { return options_.gate->told_rate(); }
   // Of the last call that followed a plan; `adopted` is not known here.
   std::optional<PlannedCall> planned() const;
-  // Sends the report that is due. To be called after something has moved, and at next().
-  void look();
+  // Looks at lanes, and sends the report that is due. To be called after something has moved, and at next().
+  // `has_messages`: some are under way, beside calls.
+  void look(bool has_messages = false);
   // When a slice may leave that was held back, or a report is due; nothing: when something else happens.
   std::optional<Time> next() const;
 
@@ -100,8 +107,13 @@ class SessionShare {
   Terms terms_of(const UnderWay& call) const;
   void limit(const UnderWay& call);
   std::optional<Time> report_due() const;
+  bool has_lanes_in_use() const { return lanes_ && (has_messages_ || !calls_.empty()); }
+  void look_at_lanes();
+  void report_calls();
 
   Options options_;
+  std::unique_ptr<LaneWatch> lanes_;       // none: nobody wants to know
+  bool has_messages_ = false;              // at the last look
   std::weak_ptr<run::PlanSource> source_;  // of which the loads are
   std::map<LoadKey, std::shared_ptr<const Load>> loads_;
   std::deque<UnderWay> calls_;

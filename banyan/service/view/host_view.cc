@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "banyan/service/view/findings.h"
+#include "banyan/service/view/slow_links.h"
 
 namespace banyan::service {
 namespace {
@@ -80,7 +81,19 @@ std::vector<LinkView> summed_links(std::vector<HostView>& hosts) {
   return all;
 }
 
+std::vector<WayView> all_ways(std::vector<HostView>& hosts) {
+  std::vector<WayView> all;
+  for (HostView& host : hosts) append(all, std::move(host.ways));
+  return all;
+}
+
 }  // namespace
+
+double WayView::bytes() const {
+  double sum = 0;
+  for (const auto& [tenant, bytes] : bytes_by_tenant) sum += static_cast<double>(bytes);
+  return sum;
+}
 
 ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unreachable, double at) {
   ClusterView cluster;
@@ -94,7 +107,8 @@ ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unre
   for (HostView& host : hosts) append(cluster.events, std::move(host.events));
   std::stable_sort(cluster.events.begin(), cluster.events.end(),
                    [](const EventView& a, const EventView& b) { return a.at < b.at; });
-  cluster.findings = find_wrong(cluster.communicators, unreachable);
+  cluster.findings = find_slow_links(all_ways(hosts));
+  append(cluster.findings, find_wrong(cluster.communicators, unreachable));
   cluster.hosts = std::move(hosts);
   cluster.unreachable = std::move(unreachable);
   return cluster;

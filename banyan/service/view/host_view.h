@@ -70,6 +70,28 @@ struct LinkView {
   friend bool operator==(const LinkView&, const LinkView&) = default;
 };
 
+struct WayLink {
+  std::string name = {};  // as in LinkView
+  double capacity = 0;    // bytes per second of payload
+
+  friend bool operator==(const WayLink&, const WayLink&) = default;
+};
+
+// What sessions of one host have sent to another one along the same links, of all tenants, in a window of some tenths
+// of a second that has just ended (slow_links.h).
+struct WayView {
+  std::string from = {}, to = {};   // names of the hosts
+  std::vector<WayLink> links = {};  // in their order; where the network chooses among several ways, those of all
+  bool is_whole = true;             // these are all its links
+  double seconds = 0;               // of the window
+  double pressed_seconds = 0;       // of it, while bytes waited in the kernel and the receiver had room
+  std::map<std::string, uint64_t> bytes_by_tenant = {};  // that have arrived, with headers
+  std::optional<uint64_t> allowed = {};  // bytes per second that its calls may send at most; nothing: any
+
+  double bytes() const;  // of all tenants
+  friend bool operator==(const WayView&, const WayView&) = default;
+};
+
 // What has happened, for people. A daemon keeps the last ones.
 struct EventView {
   double at = 0;           // seconds since the epoch
@@ -97,6 +119,7 @@ struct HostView {
   uint64_t events_dropped = 0;                   // that were kept no more
   std::vector<CommunicatorView> communicators = {};
   std::vector<LinkView> links = {};    // that calls of communicators whose rank 0 is here have used
+  std::vector<WayView> ways = {};      // from here that calls have used just now
   std::vector<EventView> events = {};  // the oldest first
 
   friend bool operator==(const HostView&, const HostView&) = default;
@@ -120,7 +143,7 @@ struct UnreachableHost {
 
 struct ClusterView {
   double at = 0;                     // of the daemon that was asked
-  std::vector<HostView> hosts = {};  // in the order of their names; without communicators, links and events
+  std::vector<HostView> hosts = {};  // in the order of their names; without communicators, links, ways and events
   std::vector<UnreachableHost> unreachable = {};
   std::vector<CommunicatorView> communicators = {};  // by tenant, then name, then id
   std::vector<LinkView> links = {};                  // by name

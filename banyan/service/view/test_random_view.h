@@ -28,6 +28,7 @@ class RandomViews {
     view.events_dropped = random_();
     for (size_t i = below(3); i > 0; --i) view.communicators.push_back(communicator());
     for (size_t i = below(3); i > 0; --i) view.links.push_back(link());
+    for (size_t i = below(3); i > 0; --i) view.ways.push_back(way());
     for (size_t i = below(3); i > 0; --i) view.events.push_back(event());
     return view;
   }
@@ -48,6 +49,17 @@ class RandomViews {
   size_t below(size_t end) { return random_() % end; }
 
  private:
+  WayView way() {
+    WayView view{.from = text(), .to = text()};
+    for (size_t i = below(3); i > 0; --i) view.links.push_back({.name = text(), .capacity = number()});
+    view.is_whole = below(2) == 0;
+    view.seconds = number();
+    view.pressed_seconds = number();
+    for (size_t i = below(3); i > 0; --i) view.bytes_by_tenant[text()] = random_();
+    if (below(2) == 0) view.allowed = random_();
+    return view;
+  }
+
   RankView rank() {
     RankView view{.rank = small(), .host = text(), .process = small(), .user = small(), .program = text()};
     view.calls_begun = random_();

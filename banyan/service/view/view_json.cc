@@ -69,6 +69,24 @@ void each_field(View& view, Visit visit) {
   visit("bytes_by_tenant", view.bytes_by_tenant);
 }
 
+template <Is<WayLink> View, typename Visit>
+void each_field(View& view, Visit visit) {
+  visit("name", view.name);
+  visit("capacity", view.capacity);
+}
+
+template <Is<WayView> View, typename Visit>
+void each_field(View& view, Visit visit) {
+  visit("from", view.from);
+  visit("to", view.to);
+  visit("links", view.links);
+  visit("is_whole", view.is_whole);
+  visit("seconds", view.seconds);
+  visit("pressed_seconds", view.pressed_seconds);
+  visit("bytes_by_tenant", view.bytes_by_tenant);
+  visit("allowed", view.allowed);
+}
+
 template <Is<EventView> View, typename Visit>
 void each_field(View& view, Visit visit) {
   visit("at", view.at);
@@ -95,6 +113,7 @@ void each_field(View& view, Visit visit) {
   visit("events_dropped", view.events_dropped);
   visit("communicators", view.communicators);
   visit("links", view.links);
+  visit("ways", view.ways);
   visit("events", view.events);
 }
 
@@ -181,10 +200,18 @@ void read(JsonNode node, std::map<std::string, uint64_t>& counts) {
 }
 template <typename View>
 void read(JsonNode node, std::vector<View>& views);
+// Daemons of the first version do not tell of their ways.
+bool may_be_missing(const std::vector<WayView>&) { return true; }
+template <typename Value>
+bool may_be_missing(const Value&) {
+  return false;
+}
 template <typename View>
 requires std::is_class_v<View>
 void read(JsonNode node, View& view) {
-  each_field(view, [&](const char* name, auto& value) { read(node.at(name), value); });
+  each_field(view, [&](const char* name, auto& value) {
+    if (!may_be_missing(value) || node.has(name)) read(node.at(name), value);
+  });
 }
 template <typename View>
 void read(JsonNode node, std::vector<View>& views) {

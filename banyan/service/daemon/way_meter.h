@@ -1,0 +1,118 @@
+// WayMeter: what all sessions of a host have sent along each way just now, and whether it waited (view/slow_links.h).
+//
+// Sessions look at their lanes every LaneWatch::kPause while calls are under way, and at no other time. A lane is taken
+// to have been pressed between two looks if bytes waited in the kernel at both, for as long as the kernel was busy with
+// it and the receiver had room. Where a sender has nothing to send, is held back (rate_gate.h), or its receiver does not
+// read, nothing waits, or not for want of the network.
+//
+// What is told is of a window: the present half, and the whole one before it, so from kHalf to twice that.
+//
+// One thread: the worker's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/execute/net_executor.h"
+
+namespace banyan::service {
+
+class WayMeter {
+ public:
+  using Time = std::chrono::nanoseconds;  // of a monotonic clock
+  static constexpr Time kHalf = std::chrono::milliseconds(200);
+  // Tenants name themselves, so only so many are told apart on a way, and the rest are one.
+  static constexpr size_t kMostTenants = 100;
+  static constexpr const char* kOthers = "others";
+
+  struct Way {
+    std::string to;               // the host, for people
+    std::vector<uint32_t> links;  // of the fabric
+    bool is_whole = true;         // these are all
+
+    friend auto operator<=>(const Way&, const Way&) = default;
+  };
+  // Of one lane, since it was looked at last.
+  struct Sent {
+    const void* session = nullptr;  // any mark of its own
+    std::string tenant = {};
+    uint64_t lane = 0;  // any number of its own in its session
+    uint64_t bytes = 0;
+    Time pressed{0};
+    std::optional<uint64_t> allowed = {};  // bytes per second; nothing: any
+  };
+  void add(const Way& way, const Sent& sent, Time now);
+
+  struct Row {
+    Way way;
+    Time window{0};
+    Time pressed{0};                             // of the lane that was pressed longest
+    std::map<std::string, uint64_t> bytes = {};  // by tenant
+    std::optional<uint64_t> allowed = {};        // of all lanes together
+  };
+  // None before a half is over, and where nothing was looked at since.
+  std::vector<Row> rows(Time now);
+
+ private:
+  struct LaneSums {
+    Time pressed{0};
+    std::optional<uint64_t> allowed = {};  // at the last look
+  };
+  struct Sums {
+    std::map<std::string, uint64_t> bytes = {};
+    std::map<std::pair<const void*, uint64_t>, LaneSums> lanes = {};
+
+    void add(const std::string& tenant, uint64_t more);
+  };
+  using Half = std::map<Way, Sums>;
+
+  void turn(Time now);
+
+  Half present_, before_;
+  Time began_{-2 * kHalf}, before_length_{0};  // of the present half; of the one before
+  bool has_before_ = false;
+};
+
+// The lanes of one session, as it looks at them.
+class LaneWatch {
+ public:
+  using Time = WayMeter::Time;
+  static constexpr Time kPause = std::chrono::milliseconds(20);
+
+  struct Options {
+    std::shared_ptr<WayMeter> meter;  // of the daemon, shared with all sessions
+    std::string tenant = {};
+    std::function<std::vector<run::NetExecutor::LaneOnCables>()> loads;
+    // To the host of a rank.
+    std::function<WayMeter::Way(uint32_t peer, const std::vector<uint32_t>& cables)> way;
+  };
+  explicit LaneWatch(Options options) : options_(std::move(options)) {}
+
+  Time next() const { return looked_ + kPause; }
+  // `rate`: what all of its calls may send over any link, in bytes per second; nothing: any.
+  void look(std::optional<uint64_t> rate, Time now);
+
+ private:
+  using LaneKey = std::pair<uint32_t, uint32_t>;  // peer and lane
+
+  struct Seen {
+    run::LaneLoad last;
+    WayMeter::Way way;
+    bool is_new = true;
+    uint64_t look = 0;  // the last one
+  };
+
+  const Options options_;
+  std::map<LaneKey, Seen> lanes_;
+  Time looked_{0};
+  uint64_t looks_ = 0;
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,32 @@
+// Slow links: which links carry much less than they should, although hosts have more to send over them.
+//
+// Each daemon tells of its ways: to which host, over which links, for how long bytes waited there in the kernel, and
+// how many went. A way that was *pressed* (bytes waited most of the time, and the receiver had room) should carry the
+// least of its links' capacities, or what its calls are allowed if that is less. It is *slow* when it carries less than
+// kSlow of that, and no link of it is full with what all tenants send together.
+//
+// A slow link is then found as in network tomography. Suspects are the links of slow ways, but for those
+//   - that carry kSlow of their capacity or more, by all ways together;
+//   - that another way uses under pressure at nearly all that it may, or for far more than the slow way carries.
+// Among suspects the one on most slow ways is named, and these ways are explained; and so on. Where several suspects
+// are on the same ways, they cannot be told apart: then the ways are named, with these links.
+//
+// What goes over links beside the service is not known here: a link that others fill is slow for the service, too.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "banyan/service/view/host_view.h"
+
+namespace banyan::service {
+
+inline constexpr double kSlow = 0.5, kFull = 0.8;
+// Of windows: what is shorter says nothing, and what was pressed for a smaller part of one neither.
+inline constexpr double kLeastWindow = 0.15, kLeastPressed = 0.5;
+
+// Of the ways of all hosts in windows of about the same time. Pure. In the order in which they are found: those that
+// explain most first. O(slow ways * ways * links of a way).
+std::vector<FindingView> find_slow_links(std::span<const WayView> ways);
+
+}  // namespace banyan::service
