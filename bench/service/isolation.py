@@ -26,7 +26,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -49,12 +48,6 @@ VICTIMS = {
     4: "attach, open, first call; time",
     5: "4 B allreduce on one host, time of a call",
 }
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Process:
@@ -139,11 +132,11 @@ class Bench:
             return [Process(words, self.folder, "victim0")]
         work = {1: ["--bytes", 4], 2: ["--bytes", 4 << 20], 3: ["--bytes", 4 << 20, "--compute", 0.02],
                 5: ["--bytes", 4]}[victim]
-        port = free_port()
+        meeting = tempfile.mkdtemp(dir=self.folder)
         processes = []
         for rank in range(2):
             host = 0 if victim == 5 else rank
-            environment = {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+            environment = {"WORLD_SIZE": "2", "RANK": str(rank), "BANYAN_RENDEZVOUS": f"file://{meeting}",
                            "BANYAN_HOST_ID": "ab"[host], "BANYAN_SERVICE": f"unix:{self.sockets[host]}",
                            "BANYAN_TRANSPORT": "service", "BANYAN_TIMEOUT": "60", "BANYAN_TENANT": "victim"}
             processes.append(Process([self.build / "service_tenant", *work, *where], self.folder, f"victim{rank}",

@@ -18,7 +18,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -34,12 +33,6 @@ def fabric():
     nodes = [{"name": name, "kind": "rank" if name[0] == "h" else "switch"} for name in ("h0", "h1", "s0", "s1")]
     links = [{"from": a, "to": b, "bandwidth": "10 GB/s"} for pair in LINKS for a, b in (pair, pair[::-1])]
     return json.dumps({"banyan": "fabric/1", "nodes": nodes, "links": links})
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Service:
@@ -83,10 +76,10 @@ class Service:
 
     def job(self, name, *options):
         """Its two ranks; the steps of rank 0 are in <folder>/<name>."""
-        port, ranks = free_port(), []
+        meeting, ranks = tempfile.mkdtemp(dir=self.folder), []
         for rank in range(2):
             environment = os.environ | {
-                "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                "RANK": str(rank), "WORLD_SIZE": "2", "BANYAN_RENDEZVOUS": f"file://{meeting}",
                 "BANYAN_HOST_ID": HOSTS[rank], "BANYAN_SERVICE": f"unix:{self.socket(rank)}", "BANYAN_TENANT": name,
                 "BANYAN_TRANSPORT": "service", "BANYAN_TIMEOUT": "30", "BANYAN_JOIN_TIMEOUT": "30"}
             steps = (self.folder / f"{name}.{rank}").open("w")
@@ -94,6 +87,10 @@ class Service:
             ranks.append(subprocess.Popen([self.build / "service_tenant", *options], env=environment, stdout=steps,
                                           stderr=errors))
         return ranks
+
+    def errors(self, name):
+        """What the ranks of a job have said."""
+        return " ".join((self.folder / f"{name}.{rank}.errors").read_text() for rank in range(2))
 
     def replan(self, communicator, restores):
         """What an operator's wish for communicators of this name came to; an empty text: all well."""
@@ -134,7 +131,8 @@ class Killed:
             for rank in self._ranks:
                 rank.wait(timeout=MOST_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
-            return f"the survivor of kill {self.kills} has not ended after {MOST_SECONDS_TO_END} s"
+            return (f"the survivor of kill {self.kills} has not ended after {MOST_SECONDS_TO_END} s: "
+                    + self._service.errors("killed"))
         self.kills += 1
         self.longest = max(self.longest, time.monotonic() - begin)
         self._begin()
@@ -167,8 +165,7 @@ def run(service, seconds, pause, kill_pause, chance):
             trouble = trouble or "job steady hangs"
             rank.kill()
     if any(rank.returncode != 0 for rank in steady):
-        trouble = trouble or "job steady: " + " ".join((service.folder / f"steady.{rank}.errors").read_text()
-                                                       for rank in range(2))
+        trouble = trouble or "job steady: " + service.errors("steady")
     took = sorted(float(line.split()[1]) for line in (service.folder / "steady.0").read_text().splitlines())
     return {"replans": replans, "kills": killed.kills, "longest_end_of_killed": killed.longest, "calls": len(took),
             "median": statistics.median(took), "p99": took[int(len(took) * 0.99)], "p999": took[int(len(took) * 0.999)],
