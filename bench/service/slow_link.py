@@ -7,9 +7,9 @@
 Two leaves, two spines, four hosts, with a daemon on each host and the tenants of bench/service/tenant.cc: t0 always
 sends, t1 (weight 3) computes and sends by turns, t2 may have a twentieth of a link and always sends. Polls the view of
 the cluster (GET /v1/cluster) of one daemon. First all links are as the fabric says, for --healthy seconds: every
-finding "slow link" then is a false alarm. Then a link gets a tenth of its rate, by tc, until it is named or 3 s have passed, and
-all of it again until nothing is named. Prints the times, and the words; writes slow_link.json into BUILD/compare. Ends
-with status 1 on a false alarm, and for a link that was not named within a second.
+finding "slow link" then is a false alarm. Then a link gets a tenth of its rate, by tc, until it is named or 3 s have
+passed, and all of it again until nothing is named. Prints the times, and the words; writes slow_link.json into
+BUILD/compare. Ends with status 1 on a false alarm, and for a link that was not named within a second.
 """
 
 import argparse
