@@ -44,7 +44,7 @@ std::string links_in(const std::string& hints, double& own, double& free) {
 
 TEST_F(TenantHints, SayWhichLinksTheHostsShareAndWhatIsFree) {
   daemons_.planner.fabric = "h0 <-> sw 1GB/s; h1 <-> sw 1GB/s";
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool& pool) -> std::string {
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::atomic<bool> is_over{false};
     std::string trouble = "nothing of its own is seen";
     std::thread asks;
