@@ -15,6 +15,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
+#include "banyan/compose/service.h"
 #include "banyan/service/share/rules.h"
 #include "banyan/service/view/view_json.h"
 
@@ -34,6 +35,7 @@ class ServiceCommand : public Command {
         {"Any daemon answers for all hosts. Without --at, the daemon of this host is asked, or that of this user. "
          "What the operator's socket lets you do depends on who you are: see docs/service.md."});
     declare_views(command);
+    declare_hints(command);
     declare_wishes(command);
     declare_rules(command);
     return command;
@@ -43,6 +45,7 @@ class ServiceCommand : public Command {
     if (status_->was_chosen()) return status(terminal);
     if (tenants_->was_chosen() || links_->was_chosen()) return rates(terminal);
     if (top_->was_chosen()) return top();
+    if (hints_->was_chosen()) return hints(terminal);
     if (set_->was_chosen()) return set(terminal);
     if (replan_->was_chosen()) return replan(terminal);
     if (drain_->was_chosen()) return drain(terminal);
@@ -93,6 +96,18 @@ class ServiceCommand : public Command {
     add_interval(*top_, "how often to ask");
     top_->examples({"banyan service top", "banyan service top --interval 200ms"});
     top_->notes({"q ends it. Left and right choose a panel; up, down, page up and page down move its rows."});
+  }
+
+  // For tenants: it asks where programs attach.
+  void declare_hints(CommandSyntax& command) {
+    hints_ = &command.command("hints", "Show what others leave of the links between your hosts.");
+    hints_->option("--at", &url_, "URL", "the daemon to ask: unix:PATH of the socket where programs attach");
+    hints_->flag("--json", json_, "print one JSON object");
+    hints_->examples({"banyan service hints", "banyan service hints --json"});
+    hints_->notes(
+        {"Of the hosts of all communicators that you have open on this host: the links between them, how much of each "
+         "is free, what your own calls carry, and how many other tenants use it, in the last tenths of a second. "
+         "Without --at, the daemon that BANYAN_SERVICE names, that of this host, or that of this user is asked."});
   }
 
   void declare_wishes(CommandSyntax& command) {
@@ -183,6 +198,12 @@ class ServiceCommand : public Command {
     } else {
       terminal.print(json_ ? format_json(tenants_json(rates)) : tenants_text(terminal, rates));
     }
+    return ExitCode::success;
+  }
+
+  ExitCode hints(const Terminal& terminal) const {
+    const Json hints = Json::parse(compose::service_hints({.url = url_}));
+    terminal.print(json_ ? format_json(hints) : hints_text(terminal, hints));
     return ExitCode::success;
   }
 
@@ -303,7 +324,8 @@ class ServiceCommand : public Command {
   }
 
   CommandSyntax *status_ = nullptr, *tenants_ = nullptr, *links_ = nullptr, *top_ = nullptr, *set_ = nullptr,
-                *replan_ = nullptr, *drain_ = nullptr, *show_ = nullptr, *check_ = nullptr, *load_ = nullptr;
+                *hints_ = nullptr, *replan_ = nullptr, *drain_ = nullptr, *show_ = nullptr, *check_ = nullptr,
+                *load_ = nullptr;
   std::string url_, interval_ = "1s", plan_file_, rules_file_;
   ShareWish share_;
   PlanWish plan_;

@@ -169,6 +169,29 @@ std::string links_text(const Terminal& terminal, const ServiceRates& rates) {
          newcomers_text(terminal, rates);
 }
 
+std::string hints_text(const Terminal& terminal, const Json& hints) {
+  const auto hosts = hints.at("hosts").get<std::vector<std::string>>();
+  if (hosts.empty()) return "no communicator of this user is open on this host\n";
+  const auto listed = [&](const Json& names) {
+    constexpr size_t kMostHosts = 4;
+    if (names.size() > 1 && names.size() == hosts.size()) return std::string("all");
+    std::string text;
+    for (size_t i = 0; i < std::min(kMostHosts, names.size()); ++i) {
+      text += (i == 0 ? "" : ", ") + harmless(names[i].get<std::string>());
+    }
+    return text + (names.size() > kMostHosts ? " and " + std::to_string(names.size() - kMostHosts) + " more" : "");
+  };
+  const auto rate = [](const Json& value) { return value.is_null() ? std::string("?") : format_rate(value); };
+  Table table({"link", "free", "of", "own", "others", "between hosts"});
+  for (const Json& link : hints.at("links")) {
+    const Json& cotenants = link.at("cotenants");
+    table.add({harmless(link.at("name").get<std::string>()), rate(link.at("free")), rate(link.at("capacity")),
+               rate(link.at("own")), cotenants.is_null() ? "?" : std::to_string(cotenants.get<uint64_t>()),
+               listed(link.at("from")) + " -> " + listed(link.at("to"))});
+  }
+  return table.format(terminal);
+}
+
 Json tenants_json(const ServiceRates& rates) {
   Json tenants = Json::array();
   for (const ServiceRates::Tenant& each : rates.tenants) {

@@ -25,6 +25,10 @@ std::string status_text(const Terminal& terminal, const service::ClusterView& vi
 std::string tenants_text(const Terminal& terminal, const ServiceRates& rates);
 std::string links_text(const Terminal& terminal, const ServiceRates& rates);
 
+// Of what the daemon of a host tells a tenant (banyan/service/view/hints.h). Throws what nlohmann throws for what is
+// none.
+std::string hints_text(const Terminal& terminal, const Json& hints);
+
 Json tenants_json(const ServiceRates& rates);
 Json links_json(const ServiceRates& rates);
 

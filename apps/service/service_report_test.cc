@@ -86,6 +86,19 @@ TEST(ServiceReport, SaysWhichHostsMakeLinksSeemFuller) {
   EXPECT_EQ(links_text(kNoColours, {}), "no link has carried anything that is over\n");
 }
 
+TEST(ServiceReport, ShowsHintsAndWhatIsNotKnownOfThem) {
+  const Json hints = Json::parse(R"({"hosts": ["a", "b", "c"], "links": [
+      {"name": "a->leaf0", "capacity": 1.2e9, "own": 3e8, "free": 9e8, "cotenants": 0, "from": ["a"], "to": ["b", "c"]},
+      {"name": "leaf0->spine0", "capacity": 1.2e9, "own": null, "free": null, "cotenants": null,
+       "from": ["a", "b"], "to": ["c"]}]})");
+  EXPECT_EQ(hints_text(kNoColours, hints),
+            "link                 free         of         own  others  between hosts\n"
+            "a->leaf0       0.900 GB/s  1.20 GB/s  0.300 GB/s       0  a -> b, c\n"
+            "leaf0->spine0           ?  1.20 GB/s           ?       ?  a, b -> c\n");
+  EXPECT_EQ(hints_text(kNoColours, Json::parse(R"({"hosts": [], "links": []})")),
+            "no communicator of this user is open on this host\n");
+}
+
 TEST(ServiceReport, SaysTheSameAsJson) {
   const ServiceRates rates = rates_between(service_view(10), service_view(12));
   const Json tenants = tenants_json(rates), links = links_json(rates);

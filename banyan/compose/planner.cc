@@ -475,4 +475,37 @@ WayLinks links_between(const PlannerFiles& files, const std::string& from, const
   return way;
 }
 
+std::vector<LinkAmong> links_among(const PlannerFiles& files, const std::vector<std::string>& ranks) {
+  std::vector<LinkAmong> among;
+  if (!files.fabric) return among;
+  const Fabric& fabric = *files.fabric;
+  const auto all = [](LinkId) { return true; };
+  std::map<uint32_t, std::pair<std::set<uint32_t>, std::set<uint32_t>>> ends;  // by link
+  for (uint32_t from = 0; from < ranks.size(); ++from) {
+    const std::optional<NodeId> start = fabric.find(ranks[from]);
+    if (!start) continue;
+    const std::vector<uint32_t> by_switches = hops_from(fabric, *start, all, false);
+    std::optional<std::vector<uint32_t>> by_ranks;  // where there is no other way
+    for (uint32_t to = 0; to < ranks.size(); ++to) {
+      const std::optional<NodeId> end = fabric.find(ranks[to]);
+      if (!end || *end == *start) continue;
+      const bool through_ranks = by_switches[index(*end)] == kFar;
+      if (through_ranks && !by_ranks) by_ranks = hops_from(fabric, *start, all, true);
+      const std::vector<uint32_t>& hops = through_ranks ? *by_ranks : by_switches;
+      if (hops[index(*end)] == kFar) continue;
+      for (const auto& level : shortest_ways(fabric, hops, *end, all, through_ranks)) {
+        for (const uint32_t link : level) {
+          ends[link].first.insert(from);
+          ends[link].second.insert(to);
+        }
+      }
+    }
+  }
+  for (const auto& [link, both] : ends) {
+    among.push_back(
+        {.link = link, .from = {both.first.begin(), both.first.end()}, .to = {both.second.begin(), both.second.end()}});
+  }
+  return among;
+}
+
 }  // namespace banyan::compose

@@ -46,6 +46,15 @@ struct WayLinks {
 WayLinks links_between(const PlannerFiles& files, const std::string& from, const std::string& to,
                        const std::vector<uint32_t>& cables);
 
+// A link that shortest ways from some ranks of a fabric to others of them cross, and between which, as their places.
+struct LinkAmong {
+  uint32_t link = 0;
+  std::vector<uint32_t> from, to;
+};
+// Those of all shortest ways among these ranks, by number; names that the fabric does not have are on none.
+// O(ranks * (nodes + links) + links of the ways of all pairs).
+std::vector<LinkAmong> links_among(const PlannerFiles& files, const std::vector<std::string>& ranks);
+
 // None for one rank. Throws Error{mismatch} when a file is for another number of ranks, Error{not_found} for a host
 // that the fabric does not have (job_network.h).
 std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::RankLayout& layout);

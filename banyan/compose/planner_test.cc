@@ -608,5 +608,19 @@ TEST(LinksBetween, GoThroughHostsWhereNoSwitchLeads) {
   EXPECT_EQ(links_between(*files, "gpu0", "gpu2", {}).links.size(), 2u);
 }
 
+TEST(LinksAmong, AreSharedByTheHostsBehindThem) {
+  const auto files = read_files({.fabric = "leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s"});
+  const std::vector<std::string> names = link_names(*files);
+  std::map<std::string, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> ends;
+  for (const LinkAmong& each : links_among(*files, {"gpu0", "gpu1", "gpu3", "nobody"})) {
+    ends[names.at(each.link)] = {each.from, each.to};
+  }
+  EXPECT_EQ(ends.size(), 14u) << "two for each host, and all between leaves and spines";
+  const std::vector<uint32_t> left{0, 1}, right{2};
+  EXPECT_EQ(ends.at("leaf0->spine1"), std::pair(left, right));
+  EXPECT_EQ(ends.at("spine0->leaf0"), std::pair(right, left));
+  EXPECT_EQ(ends.at("gpu3->leaf1"), std::pair(right, left));
+}
+
 }  // namespace
 }  // namespace banyan::compose

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,10 @@ namespace {
 
 // A daemon answers within milliseconds when it is there.
 constexpr std::chrono::milliseconds kAttachTime{5000};
+
+std::string url_of(const ServiceSettings& settings) {
+  return settings.url.empty() ? "unix:" + service::found_socket() : settings.url;
+}
 
 // One for each url, as long as anybody uses it.
 std::shared_ptr<service::ServiceLink> link_to(const std::string& url, std::chrono::milliseconds at_most) {
@@ -37,7 +42,7 @@ std::shared_ptr<service::ServiceLink> link_to(const std::string& url, std::chron
 void use_service(run::Communicator::Options& options, const ServiceSettings& settings) {
   std::shared_ptr<service::ServiceLink> link;
   try {
-    link = link_to(settings.url.empty() ? "unix:" + service::found_socket() : settings.url, options.join_timeout);
+    link = link_to(url_of(settings), options.join_timeout);
   } catch (const Error& error) {
     if (!settings.falls_back) throw;
     static std::once_flag once;
@@ -51,6 +56,13 @@ void use_service(run::Communicator::Options& options, const ServiceSettings& set
                                                                          const run::Communicator::Options& own) {
     return std::make_unique<service::ServiceExecutors>(link, std::move(job), own, tenant);
   };
+}
+
+std::string service_hints(ServiceSettings settings) {
+  const char* const told = std::getenv("BANYAN_SERVICE");
+  if (settings.url.empty() && told != nullptr) settings.url = told;
+  const run::Deadline deadline = run::Deadline::after(kAttachTime);
+  return link_to(url_of(settings), kAttachTime)->attachment(deadline)->hints(deadline);
 }
 
 }  // namespace banyan::compose

@@ -17,4 +17,9 @@ struct ServiceSettings {
 // options, or the daemon that has come in its place when they begin. Throws what Attachment::to throws.
 void use_service(run::Communicator::Options& options, const ServiceSettings& settings);
 
+// What the daemon tells this user of the links between the hosts of its communicators: JSON, as
+// banyan/service/view/hints.h says. Without a url, BANYAN_SERVICE counts. Throws what Attachment::to and
+// Attachment::hints throw.
+std::string service_hints(ServiceSettings settings = {});
+
 }  // namespace banyan::compose

@@ -6,10 +6,10 @@
 
 Two leaves, two spines, four hosts, with a daemon on each host and the tenants of bench/service/tenant.cc: t0 always
 sends, t1 (weight 3) computes and sends by turns, t2 may have a twentieth of a link and always sends. Polls the view of
-the cluster (GET /v1/cluster) of one daemon. First all links are as the fabric says, for --healthy seconds: every finding
-"slow link" then is a false alarm. Then a link gets a tenth of its rate, by tc, until it is named or 3 s have passed, and
-all of it again until nothing is named. Prints the times, and the words; writes slow_link.json into BUILD/compare. Ends
-with status 1 on a false alarm, and for a link that was not named within a second.
+the cluster (GET /v1/cluster) of one daemon. First all links are as the fabric says, for --healthy seconds: every
+finding "slow link" then is a false alarm. Then a link gets a tenth of its rate, by tc, until it is named or 3 s have
+passed, and all of it again until nothing is named. Prints the times, and the words; writes slow_link.json into
+BUILD/compare. Ends with status 1 on a false alarm, and for a link that was not named within a second.
 """
 
 import argparse
@@ -148,11 +148,12 @@ def main():
     seconds = options.healthy + options.times * len(options.links) * 9 + 3
     with common.Lab(build, FABRIC.format(rate=options.rate), len(TENANTS), len(TENANTS)) as lab:
         lab.write_rules(GRANTS + [{"cap": f"{float(options.rate.removesuffix('Mb/s')) / 8 / 20}MB/s"}])
-        daemon = lab.daemon("--fabric", f"'{FABRIC.format(rate=options.rate)}'", "--node", "$BANYAN_LAB_HOST", "--routes",
-                            str(common.host_routes(lab)), "--rules", f"{lab.folder}/rules.json")
+        daemon = lab.daemon("--fabric", f"'{FABRIC.format(rate=options.rate)}'", "--node", "$BANYAN_LAB_HOST",
+                            "--routes", str(common.host_routes(lab)), "--rules", f"{lab.folder}/rules.json")
         operators = lab.folder / "gpu0-operator.sock"
         begin = time.time() + common.START
-        ranks = threading.Thread(target=lab.run, args=(rank_script(lab, begin, seconds), daemon, "slow link"), daemon=True)
+        script = rank_script(lab, begin, seconds)
+        ranks = threading.Thread(target=lab.run, args=(script, daemon, "slow link"), daemon=True)
         ranks.start()
         time.sleep(common.START + 2)
         report = measure(lab, operators, options)

@@ -207,6 +207,22 @@ TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
   EXPECT_THAT(run_ranks(3, body), Each(HasSubstr("there is no call 'all_red'; known are allreduce, ")));
 }
 
+// The daemons of tests know no network.
+TEST(ServiceHints, SayWhyThereAreNone) {
+  const auto body = [](banyan_comm_t, int) -> std::string {
+    const bool has_daemon = std::getenv("BANYAN_TEST_SERVICE") != nullptr;
+    if (!has_daemon) setenv("BANYAN_SERVICE", "unix:/nowhere/banyand.sock", 1);
+    if (banyan_get_service_hints(nullptr) != BANYAN_INVALID_ARGUMENT) return "took no place for them";
+    const char* hints = "untouched";
+    const banyan_result_t result = banyan_get_service_hints(&hints);
+    if (hints != nullptr) return "gave some";
+    if (result != (has_daemon ? BANYAN_UNSUPPORTED : BANYAN_INVALID_ARGUMENT)) return banyan_result_text(result);
+    const std::string why = banyan_last_error(nullptr);
+    return why.find(has_daemon ? "--fabric" : "/nowhere/banyand.sock") == std::string::npos ? why : "";
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(std::string()));
+}
+
 TEST(Calls, RefuseWhatNoRankCouldDo) {
   const auto body = [](banyan_comm_t comm, int) -> std::string {
     int32_t value = 1;

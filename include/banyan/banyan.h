@@ -294,6 +294,19 @@ banyan_result_t banyan_comm_set_timeout(banyan_comm_t comm, double seconds);
  * the same for all communicators of the process, unless the program handles it. Time: at once. */
 banyan_result_t banyan_comm_dump(banyan_comm_t comm, const char* why);
 
+/* What banyand, the service of this host, tells this user of the links between the hosts of its communicators, for
+ * programs that plan their own traffic: JSON in UTF-8,
+ *
+ *   {"hosts": ["a", "b"], "links": [{"name": "leaf0->spine1", "capacity": 1.2e9, "own": 3e8, "free": 5e8,
+ *                                    "cotenants": 2, "from": ["a"], "to": ["b"]}]}
+ *
+ * with bytes per second in the last tenths of a second: the links that ways from one of the hosts to another may cross;
+ * what the user's own calls send over each, what nobody uses, and how many other tenants do. Numbers are null where
+ * nothing is known. Asks the daemon that BANYAN_SERVICE names, or that of this host. Valid until this thread asks
+ * again. BANYAN_INVALID_ARGUMENT: there is no daemon; BANYAN_UNSUPPORTED: it does not know the network. Any thread.
+ * Time: some milliseconds, and at most five seconds. */
+banyan_result_t banyan_get_service_hints(const char** hints);
+
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 /* Memory that ranks of this host read and write directly, which spares a copy. Pages are present on return. Aligned to

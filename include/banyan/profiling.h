@@ -41,6 +41,7 @@ banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank);
 banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name);
 banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds);
 banyan_result_t pbanyan_comm_dump(banyan_comm_t comm, const char* why);
+banyan_result_t pbanyan_get_service_hints(const char** hints);
 banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes);
 banyan_result_t pbanyan_mem_free(void* memory);
 banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);

@@ -351,6 +351,12 @@ bool Attachment::is_crowded() const { return impl_->welcome().is_crowded; }
 std::optional<Attachment::Named> Attachment::name(const void* begin, size_t bytes) { return impl_->name(begin, bytes); }
 Attachment::Memory Attachment::allocate(size_t bytes) { return impl_->allocate(bytes); }
 
+std::string Attachment::hints(const run::Deadline& deadline) {
+  const DaemonMessage answer = impl_->connection().ask(AskHints(), {}, deadline, [](const DaemonMessage&) {});
+  if (const auto* const given = std::get_if<HintsGiven>(&answer)) return given->hints;
+  throw refusal(answer);
+}
+
 std::unique_ptr<Attachment::Session> Attachment::open(OpenSession wish, Hooks hooks, const run::Deadline& deadline) {
   return std::unique_ptr<Session>(new Session(impl_->open(std::move(wish), std::move(hooks), deadline)));
 }

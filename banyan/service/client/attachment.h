@@ -59,6 +59,10 @@ class Attachment {
   };
   Memory allocate(size_t bytes);
 
+  // JSON, as view/hints.h says: how the hosts of this user's communicators hang together, and what others leave of
+  // their links. Throws what the daemon says, Error{timed_out}, Error{peer_lost}.
+  std::string hints(const run::Deadline& deadline);
+
   // What a session is told by the thread of this attachment, maybe before open() has returned. `failed` throws nothing.
   struct Hooks {
     // Its calls fail with this error from now on: the daemon says so, or has gone. That is Error{peer_lost}, "the

@@ -179,6 +179,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .rules_changed = [this] { tell_terms(); }});
   operators_.emplace(OperatorDesk::Parts{
       .reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .operations = *operations_, .own = host_});
+  hints_.emplace(HintDesk::Parts{.reactor = reactor_,
+                                 .operators = *operators_,
+                                 .files = maker_.files,
+                                 .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
   if (!options_.operators.empty()) sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
   if (!options_.http.empty()) sockets.http = listen_on(options_.http);
   if (!sockets.operators.is_open() && !sockets.http.is_open()) return;

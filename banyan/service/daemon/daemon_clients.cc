@@ -30,6 +30,7 @@ Capability new_capability() {
 double cost_of(const ClientMessage& message) {
   if (std::holds_alternative<Hello>(message)) return 5;
   if (std::holds_alternative<OfferRegion>(message)) return 3;
+  if (std::holds_alternative<AskHints>(message)) return 20;
   const auto* const open = std::get_if<OpenSession>(&message);
   if (open == nullptr) return 1;
   return 4 + static_cast<double>(open->members.size()) / 128 + static_cast<double>(open->hosts.size()) / 8;
@@ -196,6 +197,27 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
   worker_.post([this, close, key = node.mapped().key, memory = client.memory] {
     memory->remove(close.session);
     reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
+  });
+}
+
+// Of all communicators of the user on this host: processes of a job ask for what they share.
+void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
+  const uint32_t user = greeted(number).account->user();
+  HintDesk::Asker asker;
+  for (const auto& [other, client] : clients_) {
+    if (client.account->user() != user) continue;
+    for (const auto& [place, session] : client.sessions) {
+      if (!session.is_open) continue;
+      asker.hosts.insert(session.subject.hosts.begin(), session.subject.hosts.end());
+      asker.tenants.insert(session.tenant);
+    }
+  }
+  asker.background = [threads = threads_, line = TenantThreads::line_of(user, number)](std::function<void()> task) {
+    threads->post(line, std::move(task));
+  };
+  hints_->ask(std::move(asker), [this, number, wish = ask.wish](HintDesk::Answer answer) {
+    if (answer.refusal) return say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
+    say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
   });
 }
 

@@ -19,6 +19,7 @@
 #include "banyan/service/daemon/client_door.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/event_log.h"
+#include "banyan/service/daemon/hint_desk.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/known_hosts.h"
@@ -91,6 +92,7 @@ class Daemon::Impl {
   void act(uint64_t number, const OpenSession& open, Descriptor& descriptor);
   void act(uint64_t number, const CloseSession& close, Descriptor& descriptor);
   void act(uint64_t number, const RankGone& gone, Descriptor& descriptor);
+  void act(uint64_t number, const AskHints& ask, Descriptor& descriptor);
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const DaemonName& from, const std::string& message);
@@ -149,6 +151,7 @@ class Daemon::Impl {
   uint64_t next_client_ = 1, next_opening_ = 1;
   std::optional<HostOperations> operations_;
   std::optional<OperatorDesk> operators_;
+  std::optional<HintDesk> hints_;
   std::optional<HttpServer> http_;
   const run::Reactor::TimePoint began_;
   Worker worker_;  // the last, so that it ends first

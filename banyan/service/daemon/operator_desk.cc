@@ -83,17 +83,7 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
     };
   };
   if (path == "/v1/cluster") {
-    ask({}, "view", "{}", kViewTime, [reply](const Asked& asked) {
-      std::vector<HostView> views;
-      std::vector<UnreachableHost> unreachable = asked.unreachable;
-      for (const auto& [host, answer] : asked.answers) {
-        try {
-          if (answer.is_refusal) throw Error(ErrorCode::io, answer.body);
-          views.push_back(host_view_from(answer.body));
-        } catch (const Error& error) {
-          unreachable.push_back({.host = host, .why = error.what()});
-        }
-      }
+    look([reply](std::vector<HostView> views, std::vector<UnreachableHost> unreachable) {
       reply({.body = to_json(merge(std::move(views), std::move(unreachable), seconds_now()))});
     });
   } else if (path == "/v1/host") {
@@ -111,6 +101,22 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
   } else {
     throw Error(ErrorCode::not_found, "there is nothing at " + in_quotes(path));
   }
+}
+
+void OperatorDesk::look(const Seen& seen) {
+  ask({}, "view", "{}", kViewTime, [seen](const Asked& asked) {
+    std::vector<HostView> views;
+    std::vector<UnreachableHost> unreachable = asked.unreachable;
+    for (const auto& [host, answer] : asked.answers) {
+      try {
+        if (answer.is_refusal) throw Error(ErrorCode::io, answer.body);
+        views.push_back(host_view_from(answer.body));
+      } catch (const Error& error) {
+        unreachable.push_back({.host = host, .why = error.what()});
+      }
+    }
+    seen(std::move(views), std::move(unreachable));
+  });
 }
 
 HttpResponse OperatorDesk::metrics_from(const HostOperations::Answer& view) {

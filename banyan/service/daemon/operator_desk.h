@@ -62,6 +62,9 @@ class OperatorDesk {
 
   // What the HTTP server is to be given. `may_change`: for who may do more than look.
   HttpServer::Handler handler(bool may_change);
+  // The views of all hosts, and those that gave none. Once, at once or later.
+  using Seen = std::function<void(std::vector<HostView> views, std::vector<UnreachableHost> unreachable)>;
+  void look(const Seen& seen);
   // From another daemon.
   void hear(const DaemonName& asking, const OperatorQuestion& question);
   void hear(const std::string& host, const OperatorAnswer& answer);

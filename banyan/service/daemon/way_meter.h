@@ -2,8 +2,8 @@
 //
 // Sessions look at their lanes every LaneWatch::kPause while calls are under way, and at no other time. A lane is taken
 // to have been pressed between two looks if bytes waited in the kernel at both, for as long as the kernel was busy with
-// it and the receiver had room. Where a sender has nothing to send, is held back (rate_gate.h), or its receiver does not
-// read, nothing waits, or not for want of the network.
+// it and the receiver had room. Where a sender has nothing to send, is held back (rate_gate.h), or its receiver does
+// not read, nothing waits, or not for want of the network.
 //
 // What is told is of a window: the present half, and the whole one before it, so from kHalf to twice that.
 //

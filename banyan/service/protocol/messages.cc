@@ -151,6 +151,15 @@ SessionOpened take_opened(WireReader& reader) {
   return {.wish = wish, .means = reader.text()};
 }
 
+void put(WireWriter& writer, const AskHints& ask) { writer.number(ask.wish); }
+void take(WireReader& reader, AskHints& ask) { ask.wish = reader.number<uint64_t>(); }
+
+void put(WireWriter& writer, const HintsGiven& given) { writer.number(given.wish).text(given.hints); }
+void take(WireReader& reader, HintsGiven& given) {
+  given.wish = reader.number<uint64_t>();
+  given.hints = reader.text();
+}
+
 void put(WireWriter& writer, const Refused& refused) {
   writer.number(refused.wish);
   put(writer, refused.error);
@@ -199,6 +208,8 @@ ClientMessage take_client_message(WireReader& reader) {
       return taken<CloseSession>(reader);
     case 5:
       return taken<RankGone>(reader);
+    case 6:
+      return taken<AskHints>(reader);
     default:
       throw Error(ErrorCode::invalid_input, "a message of an unknown kind");
   }
@@ -216,6 +227,8 @@ DaemonMessage take_daemon_message(WireReader& reader) {
       return take_refused(reader);
     case 4:
       return take_failed(reader);
+    case 5:
+      return taken<HintsGiven>(reader);
     default:
       throw Error(ErrorCode::invalid_input, "a message of an unknown kind");
   }

@@ -65,6 +65,10 @@ struct CloseSession {
 struct RankGone {
   uint32_t session = 0, rank = 0;
 };
+// How do the hosts of this user's communicators hang together, and what do others leave of their links?
+struct AskHints {
+  uint64_t wish = 0;
+};
 
 // ---- From the daemon ----
 
@@ -92,9 +96,13 @@ struct SessionFailed {
   uint32_t session = 0;
   Error error;
 };
+struct HintsGiven {
+  uint64_t wish = 0;
+  std::string hints;  // JSON, as view/hints.h says
+};
 
-using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone>;
-using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed>;
+using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone, AskHints>;
+using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed, HintsGiven>;
 
 std::string encode(const ClientMessage& message);
 std::string encode(const DaemonMessage& message);

@@ -41,7 +41,8 @@ std::vector<std::string> every_client_message() {
           encode(ClientMessage(WithdrawRegion{.place = {.index = 3, .generation = 4}})),
           encode(ClientMessage(sample_session())),
           encode(ClientMessage(CloseSession{.session = 9})),
-          encode(ClientMessage(RankGone{.session = 9, .rank = 3}))};
+          encode(ClientMessage(RankGone{.session = 9, .rank = 3})),
+          encode(ClientMessage(AskHints{.wish = 9}))};
 }
 
 std::vector<std::string> every_daemon_message() {
@@ -49,7 +50,8 @@ std::vector<std::string> every_daemon_message() {
           encode(DaemonMessage(RegionPlaced{.wish = 6, .place = {.index = 7, .generation = 8}})),
           encode(DaemonMessage(SessionOpened{.wish = 6, .means = "TCP"})),
           encode(DaemonMessage(Refused{.wish = 6, .error = Error(ErrorCode::not_found, "no such host", "there")})),
-          encode(DaemonMessage(SessionFailed{.session = 6, .error = Error(ErrorCode::peer_lost, "gone")}))};
+          encode(DaemonMessage(SessionFailed{.session = 6, .error = Error(ErrorCode::peer_lost, "gone")})),
+          encode(DaemonMessage(HintsGiven{.wish = 6, .hints = "{}"}))};
 }
 
 TEST(Messages, SayTheSameAtTheOtherEnd) {

@@ -1,0 +1,71 @@
+#include "banyan/service/daemon/hint_desk.h"
+
+#include <utility>
+
+#include "banyan/service/view/hints.h"
+
+namespace banyan::service {
+
+void HintDesk::ask(Asker asker, Reply reply) {
+  const auto refuse = [&](const std::string& why) {
+    reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
+  };
+  if (parts_.capacities.empty()) {
+    return refuse("the service does not know the network; its operator has to give --fabric");
+  }
+  if (asker.hosts.size() > kMostHosts) {
+    return refuse("hints are for at most " + std::to_string(kMostHosts) + " hosts; this tenant has " +
+                  std::to_string(asker.hosts.size()));
+  }
+  if (waiting_.size() >= kMostWaiting) return refuse("too many ask for hints; ask again later");
+  if (views_ && parts_.reactor.now() < seen_ + kFresh) return answer({std::move(asker), std::move(reply)}, views_);
+  waiting_.push_back({std::move(asker), std::move(reply)});
+  if (waiting_.size() > 1) return;
+  parts_.operators.look([this, lives = std::weak_ptr(lives_)](std::vector<HostView> views, const auto&) {
+    if (lives.expired()) return;
+    views_ = std::make_shared<const std::vector<HostView>>(std::move(views));
+    seen_ = parts_.reactor.now();
+    for (const Waiting& each : std::exchange(waiting_, {})) answer(each, views_);
+  });
+}
+
+void HintDesk::answer(const Waiting& waiting, const Views& views) {
+  waiting.asker.background([files = parts_.files, capacities = parts_.capacities, asker = waiting.asker, views,
+                            reply = waiting.reply, mailbox = parts_.reactor.mailbox()] {
+    mailbox->post([reply, answer = answer_of(*files, capacities, asker, *views)] { reply(answer); });
+  });
+}
+
+HintDesk::Answer HintDesk::answer_of(const compose::PlannerFiles& files, const std::vector<double>& capacities,
+                                     const Asker& asker, const std::vector<HostView>& views) {
+  HintQuestion question{.tenants = asker.tenants};
+  std::vector<std::string> nodes;
+  std::vector<WayView> ways;
+  for (const HostView& host : views) {
+    ways.insert(ways.end(), host.ways.begin(), host.ways.end());
+    if (!asker.hosts.contains(host.name)) continue;
+    question.hosts.push_back(host.name);
+    nodes.push_back(host.node);
+  }
+  const auto named = [&](const std::vector<uint32_t>& places) {
+    std::vector<std::string> names;
+    for (const uint32_t place : places) names.push_back(question.hosts[place]);
+    return names;
+  };
+  const std::vector<std::string> names = compose::link_names(files);
+  for (const compose::LinkAmong& each : compose::links_among(files, nodes)) {
+    question.links.push_back({.name = names.at(each.link),
+                              .capacity = capacities.at(each.link),
+                              .from = named(each.from),
+                              .to = named(each.to)});
+  }
+  Answer answer{.hints = hints_json(question, ways), .refusal = {}};
+  if (answer.hints.size() > kMostBytes) {
+    answer = {.hints = {},
+              .refusal = Error(ErrorCode::unsupported, "hints for " + std::to_string(question.hosts.size()) +
+                                                           " hosts of this network are longer than the service says")};
+  }
+  return answer;
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,126 @@
+// What tenants are told of the links between their hosts, over the socket where they attach, while they call.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "banyan/base/json_reader.h"
+#include "banyan/service/client/attachment.h"
+#include "banyan/service/daemon/hint_desk.h"
+#include "banyan/service/daemon/test_services.h"
+
+namespace banyan::service {
+namespace {
+
+using run::Communicator;
+using run::OperationKind;
+using std::chrono::seconds;
+using ::testing::Each;
+
+class TenantHints : public Services {
+ protected:
+  // As the program of a rank on host 0 asks.
+  std::string hints(run::RegionPool& pool) const {
+    const run::Deadline deadline = run::Deadline::after(seconds(20));
+    return Attachment::to("unix:" + folder_ + "/daemon0", pool, deadline)->hints(deadline);
+  }
+};
+
+// "h0->sw h0->h1", with the capacity where nothing is sent; the rest is in the words.
+std::string links_in(const std::string& hints, double& own, double& free) {
+  const JsonDocument document(hints, {.name = "hints", .depth = 8});
+  std::string links;
+  for (const JsonNode link : document.root().at("links").items()) {
+    links += link.at("name").text() + " " + link.at("from")[0].text() + ">" + link.at("to")[0].text() + " ";
+    if (link.at("cotenants").whole() != 0) return "there is nobody else";
+    if (link.at("name").text() != "h0->sw") continue;
+    own = link.at("own").number(0, 1e12);
+    free = link.at("free").number(0, 1e12);
+  }
+  return links;
+}
+
+TEST_F(TenantHints, SayWhichLinksTheHostsShareAndWhatIsFree) {
+  daemons_.planner.fabric = "h0 <-> sw 1GB/s; h1 <-> sw 1GB/s";
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::atomic<bool> is_over{false};
+    std::string trouble = "nothing of its own is seen";
+    std::thread asks;
+    if (comm.rank() == 0) {
+      asks = std::thread([&] {
+        run::RegionPool own_pool;
+        const auto begin = std::chrono::steady_clock::now();
+        double own = 0, free = 0;
+        while (own == 0 && std::chrono::steady_clock::now() - begin < seconds(10)) {
+          const std::string links = links_in(hints(own_pool), own, free);
+          trouble =
+              links == "h0->sw host0>host1 sw->h0 host1>host0 h1->sw host1>host0 sw->h1 host0>host1 " ? "" : links;
+          if (!trouble.empty()) break;
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        if (trouble.empty() && own == 0) trouble = "nothing of its own is seen";
+        if (trouble.empty() && free >= 1e9) trouble = "all is free though it sends";
+        is_over = true;
+      });
+    }
+    std::vector<int64_t> input(100'000), output(input.size());
+    while (output.back() == 0) {
+      input.back() = is_over ? 1 : 0;
+      comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size()));
+    }
+    if (asks.joinable()) asks.join();
+    return comm.rank() == 0 ? trouble : std::string();
+  });
+  EXPECT_THAT(reports, Each(""));
+}
+
+TEST_F(TenantHints, AreRefusedWhereTheNetworkIsNotKnown) {
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool& pool) -> std::string {
+    std::string said;
+    if (comm.rank() == 0) {
+      try {
+        said = hints(pool);
+      } catch (const Error& error) {
+        said = error.code() == ErrorCode::unsupported ? error.message() : "another code";
+      }
+    }
+    std::vector<int64_t> input(1), output(1);
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    return said;
+  });
+  EXPECT_EQ(reports.at(0), "the service does not know the network; its operator has to give --fabric");
+}
+
+TEST_F(TenantHints, OfAUserWithoutCommunicatorsNameNoHosts) {
+  daemons_.planner.fabric = "h0 <-> sw 1GB/s; h1 <-> sw 1GB/s";
+  const std::string path = folder_ + "/told";
+  const auto reports = run::run_processes(2, seconds(60), [&](uint32_t number) -> std::string {
+    const std::string socket = folder_ + "/daemon0";
+    if (number == 0) {
+      setenv("BANYAN_HOST_ID", "host0", 1);
+      Daemon::Options options = daemons_;
+      options.socket = socket;
+      options.world = "file://" + folder_ + "/world";
+      options.node = "h0";
+      Daemon daemon(std::move(options));
+      std::thread thread([&] { daemon.run(); });
+      std::ofstream(socket + ".up");
+      while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      daemon.stop();
+      thread.join();
+      return "";
+    }
+    while (!std::filesystem::exists(socket + ".up")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    run::RegionPool pool;
+    std::string said = hints(pool);
+    std::ofstream(path + ".new");
+    std::filesystem::rename(path + ".new", path);
+    return said;
+  });
+  EXPECT_EQ(reports.at(1), R"({"hosts":[],"links":[]})");
+}
+
+}  // namespace
+}  // namespace banyan::service

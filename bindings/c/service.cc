@@ -1,0 +1,23 @@
+// What the service of this host tells its users.
+#include "banyan/compose/service.h"
+
+#include "bindings/c/handles.h"
+
+using banyan::c::expect_pointer;
+using banyan::c::guarded;
+
+extern "C" {
+
+banyan_result_t pbanyan_get_service_hints(const char** hints) {
+  return guarded(nullptr, [&] {
+    expect_pointer(hints, "hints");
+    *hints = nullptr;
+    thread_local std::string told;
+    told = banyan::compose::service_hints();
+    *hints = told.c_str();
+  });
+}
+
+}  // extern "C"
+
+BANYAN_TWIN(banyan_get_service_hints);
