@@ -214,7 +214,7 @@ void Mesh::look(const DaemonName& daemon) {
     return look_after(daemon, kLook);
   }
   if (!card) {
-    cards_.erase(daemon.host);
+    if (daemon.host != own_.host) cards_.erase(daemon.host);
     return drop(daemon, "it has ended");
   }
   meet(*card);
