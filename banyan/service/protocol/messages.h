@@ -92,8 +92,12 @@ struct SessionFailed {
   Error error;
 };
 
+// A newer daemon of this host has taken its place for what opens from now on, at the same socket. Sessions that are
+// open go on here.
+struct Succeeded {};
+
 using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone>;
-using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed>;
+using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed, Succeeded>;
 
 std::string encode(const ClientMessage& message);
 std::string encode(const DaemonMessage& message);
