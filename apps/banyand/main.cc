@@ -7,20 +7,25 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/run/record/log.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/service_manager.h"
+#include "banyan/service/daemon/succession.h"
 #include "banyan/service/protocol/place.h"
 
 namespace {
 
 using banyan::Error;
 using banyan::service::Daemon;
+using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
 
 constexpr int kBadInput = 2;
@@ -34,6 +39,7 @@ void describe(CLI::App& app) {
       "  banyand                                        # this host alone, for this user; root: for all users\n"
       "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
       "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
+      "'banyan service upgrade' has the next version take its place while calls go on.\n"
       "It ends at SIGTERM or SIGINT. At SIGHUP it reads the rules again. Under systemd it takes the sockets that are\n"
       "handed to it by the names tenants, operators and http, and tells when it is ready.");
 }
@@ -102,6 +108,23 @@ void expect_one(const CLI::Option& option, const banyan::run::FileDescriptor& ha
               option.get_name() + " is not taken where systemd hands over that socket; leave one out");
 }
 
+// Where the next version will be, by an ordinary update of the package. Empty where the system does not say.
+std::string own_program() {
+  std::error_code trouble;
+  return std::filesystem::read_symlink("/proc/self/exe", trouble);
+}
+
+// For the next version.
+std::vector<std::string> arguments_of(int count, char** arguments) {
+  std::vector<std::string> kept;
+  for (int i = 1; i < count; ++i) {
+    const std::string argument = arguments[i];
+    if (argument == "--upgrade-from") ++i;
+    if (!argument.starts_with("--upgrade-from")) kept.push_back(argument);
+  }
+  return kept;
+}
+
 int run(int count, char** arguments) {
   Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
   std::string secret_file;
@@ -129,12 +152,17 @@ int run(int count, char** arguments) {
       "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
+  int upgrade_from = -1;
+  app.add_option("--upgrade-from", upgrade_from,
+                 "the descriptor by which a daemon has this one take its place; given by daemons");
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kBadInput;
   }
+  std::shared_ptr<Predecessor> predecessor;  // shared with the daemon
   try {
+    if (upgrade_from >= 0) predecessor = std::make_shared<Predecessor>(upgrade_from);
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     ServiceManager manager;  // while nobody else looks at the environment
     banyan::service::HandedSockets sockets = manager.take_sockets();
@@ -144,18 +172,24 @@ int run(int count, char** arguments) {
     if (sockets.operators.is_open()) options.operators.clear();
     options.secret = secret_from(secret_file);
     const bool is_door_handed = sockets.tenants.is_open();
-    if (!is_door_handed) make_folder_of(options.socket);
+    if (!is_door_handed && !predecessor) make_folder_of(options.socket);
     if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {
       options.operators = banyan::service::operator_socket_beside(options.socket);
     }
     allow_many_descriptors();
     return_large_memory();
-    Daemon daemon(options, std::move(sockets));
+    options.program = own_program();
+    options.arguments = arguments_of(count, arguments);
+    options.is_followed_by = [&manager](int process) { manager.is_now(process); };
+    const auto daemon = predecessor ? std::make_unique<Daemon>(options, predecessor)
+                                    : std::make_unique<Daemon>(options, std::move(sockets));
+    predecessor.reset();
     std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
               << std::endl;
-    serve(daemon, manager);
+    serve(*daemon, manager);
     return 0;
   } catch (const std::exception& error) {
+    if (predecessor) predecessor->fail(error.what());  // its operator reads it
     std::cerr << "banyand: " << error.what() << "\n";
     return kBadInput;
   }

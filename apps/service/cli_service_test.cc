@@ -218,6 +218,21 @@ TEST_F(ServiceCli, DrainTakesHostsAndCanBeUndone) {
   EXPECT_THAT(asked(), ElementsAre(R"(POST /v1/drain {"drain":false,"hosts":["a","b"]})"));
 }
 
+TEST_F(ServiceCli, UpgradeSaysWhoHasTakenOverAndWhoHasNot) {
+  answer("POST /v1/upgrade", R"({"hosts": [{"host": "a", "process": 4711, "sessions": 2}], "unreachable": []})");
+  const Outcome outcome = run({"upgrade", "a", "--binary", "/opt/banyand"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "a          process 4711 has taken over; 2 sessions stay with the daemon of before\n");
+  EXPECT_THAT(asked(), ElementsAre(R"(POST /v1/upgrade {"binary":"/opt/banyand","hosts":["a"]})"));
+  EXPECT_EQ(Json::parse(run({"upgrade", "--json"}).out)["hosts"][0]["process"], 4711);
+  EXPECT_EQ(asked().back(), "POST /v1/upgrade {}");
+  answer("POST /v1/upgrade",
+         R"({"hosts": [{"host": "a", "error": "'/opt/banyand' has ended with exit code 2"}], "unreachable": []})");
+  const Outcome refused = run({"upgrade"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.out, "a          refuses it: '/opt/banyand' has ended with exit code 2\n");
+}
+
 TEST_F(ServiceCli, ReplanSaysWhatHasBecomeOfIt) {
   answer(
       "POST /v1/replan",

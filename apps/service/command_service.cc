@@ -49,6 +49,7 @@ class ServiceCommand : public Command {
     if (set_->was_chosen()) return set(terminal);
     if (replan_->was_chosen()) return replan(terminal);
     if (drain_->was_chosen()) return drain(terminal);
+    if (upgrade_->was_chosen()) return upgrade(terminal);
     if (show_->was_chosen()) return show_rules(terminal);
     return give_rules(terminal, check_->was_chosen());
   }
@@ -142,6 +143,17 @@ class ServiceCommand : public Command {
     drain_->notes(
         {"Those that are open go on. Once a host has none ('banyan service status'), its daemon can be ended."});
     wish_codes(*drain_);
+    upgrade_ = &add_with_json(command, "upgrade", "Have the next version of banyand take a daemon's place.");
+    upgrade_->word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
+    upgrade_->option("--binary", &binary_, "PATH",
+                     "the program, as it is called on these hosts; without, what is now where the daemon was started");
+    upgrade_->examples(
+        {"banyan service upgrade node3", "banyan service upgrade node3 --binary /opt/banyan/bin/banyand"});
+    upgrade_->notes(
+        {"No call fails. Communicators that are open stay with the daemon of before, which ends with the last of "
+         "them; new ones open at the new one. A program that cannot take the place changes nothing. It has to belong "
+         "to root or to the user of the daemon, who alone may write it."});
+    wish_codes(*upgrade_);
   }
 
   void declare_rules(CommandSyntax& command) {
@@ -283,6 +295,24 @@ class ServiceCommand : public Command {
     return report(terminal, answers, text, "");
   }
 
+  ExitCode upgrade(const Terminal& terminal) const {
+    const OperatorDoor door(url_);
+    Json body = Json::object();
+    if (!binary_.empty()) body["binary"] = binary_;
+    if (!hosts_.empty()) body["hosts"] = hosts_;
+    const OperatorAnswers answers = door.post("/v1/upgrade", body);
+    const std::string text = answers_text(terminal, answers, [](const Json& said) {
+      const auto number = [&](const char* key) {
+        const auto found = said.find(key);
+        return found != said.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+      };
+      return "process " + std::to_string(number("process")) + " has taken over; " +
+             plural(number("sessions"), "session") + " stay" + (number("sessions") == 1 ? "s" : "") +
+             " with the daemon of before";
+    });
+    return report(terminal, answers, text, "");
+  }
+
   // ---- Rules.
 
   ExitCode show_rules(const Terminal& terminal) const {
@@ -324,9 +354,9 @@ class ServiceCommand : public Command {
   }
 
   CommandSyntax *status_ = nullptr, *tenants_ = nullptr, *links_ = nullptr, *top_ = nullptr, *set_ = nullptr,
-                *hints_ = nullptr, *replan_ = nullptr, *drain_ = nullptr, *show_ = nullptr, *check_ = nullptr,
-                *load_ = nullptr;
-  std::string url_, interval_ = "1s", plan_file_, rules_file_;
+                *hints_ = nullptr, *replan_ = nullptr, *drain_ = nullptr, *upgrade_ = nullptr, *show_ = nullptr,
+                *check_ = nullptr, *load_ = nullptr;
+  std::string url_, interval_ = "1s", plan_file_, rules_file_, binary_;
   ShareWish share_;
   PlanWish plan_;
   std::vector<std::string> hosts_;

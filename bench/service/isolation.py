@@ -6,11 +6,12 @@
     bench/service/isolation.py build --lab                 # links of a lab: v2 and v3, attacks 1, 14 and 19
 
 Two daemons on this machine, each with a core for itself and for the ranks of its host: where the kernel moves four
-processes between two cores, the victim alone is three times as slow at one moment as at the next. The victims belong to root, the attacker (bench/service/attacker.cc) to nobody. A victim
-goes on for all of its cell; beside it there is in turn nobody, the attacker, and a process that touches no daemon and
-takes as much of the cores as the attack did: the attacker's process, and what the daemons took more than without it.
-`kept` is the part of its figure that the victim keeps beside the attacker; `load` is what it keeps beside the other
-process, which no daemon can help: what is left of the cores is the same. Medians of the rounds.
+processes between two cores, the victim alone is three times as slow at one moment as at the next. The victims belong to
+root, the attacker (bench/service/attacker.cc) to nobody. A victim goes on for all of its cell; beside it there is in
+turn nobody, the attacker, and a process that touches no daemon and takes as much of the cores as the attack did: the
+attacker's process, and what the daemons took more than without it. `kept` is the part of its figure that the victim
+keeps beside the attacker; `load` is what it keeps beside the other process, which no daemon can help: what is left of
+the cores is the same. Medians of the rounds.
 
 A cell passes when the victim keeps 0.95, or 0.95 of what it keeps beside the other process. 1, 2, 10, 14, 19 and 20
 are calls that a tenant of equal weight may make: of what both want, half is the victim's part, so 0.95 of that is

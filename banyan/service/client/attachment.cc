@@ -340,6 +340,7 @@ std::shared_ptr<Attachment> Attachment::to(const std::string& url, run::RegionPo
 
 Attachment::Attachment(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 bool Attachment::has_gone() const { return impl_->connection().is_gone(); }
+bool Attachment::is_succeeded() const { return impl_->connection().is_succeeded(); }
 const Error& Attachment::loss() const { return impl_->connection().loss(); }
 Attachment::~Attachment() = default;
 

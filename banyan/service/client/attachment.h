@@ -37,7 +37,9 @@ class Attachment {
   const Capability& capability() const;  // see Welcome
   bool is_crowded() const;               // the same
 
-  bool has_gone() const;      // the daemon, or the connection to it
+  bool has_gone() const;  // the daemon, or the connection to it
+  // A newer daemon has come, at which new sessions are to be opened. Those that are open go on.
+  bool is_succeeded() const;
   const Error& loss() const;  // with which calls end then: "the service has gone (unix:...)"
 
   // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go. Those of the pool are

@@ -58,6 +58,8 @@ class ControlConnection {
     const std::lock_guard lock(mutex_);
     return is_gone_;
   }
+  // See Succeeded.
+  bool is_succeeded() const { return is_succeeded_.load(std::memory_order_acquire); }
   // With which calls end then.
   const Error& loss() const { return gone_; }
 
@@ -105,7 +107,7 @@ class ControlConnection {
   const Error gone_;  // made while there is memory for it
   const Events events_;
   run::Event event_;  // there is something to send, or the end has come
-  std::atomic<bool> stops_{false};
+  std::atomic<bool> stops_{false}, is_succeeded_{false};
   std::atomic<uint64_t> last_granted_{0};
   std::mutex mutex_;  // protects what follows
   std::condition_variable answered_;

@@ -115,7 +115,8 @@ std::unique_ptr<ServiceExecutor> ServiceExecutors::open(const OpenSession& wish,
     try {
       return std::make_unique<ServiceExecutor>(attachment, wish, options, deadline);
     } catch (const Error& error) {
-      const bool is_lost = error.code() == ErrorCode::peer_lost && attachment->has_gone();
+      const bool is_lost =
+          error.code() == ErrorCode::peer_lost && (attachment->has_gone() || attachment->is_succeeded());
       // The daemons of all hosts had come when the job's first communicator was made.
       const bool is_peer_missing = error.code() == ErrorCode::not_found && wish.communicator != kFirstOfJob;
       if ((!is_lost && !is_peer_missing) || deadline.has_passed()) throw;

@@ -64,7 +64,7 @@ std::shared_ptr<Attachment> ServiceLink::attachment(const run::Deadline& deadlin
 // Null when nobody listens, or nobody answers for a while.
 std::shared_ptr<Attachment> ServiceLink::try_attaching(const run::Deadline& deadline) {
   const std::lock_guard lock(mutex_);
-  if (!attachment_->has_gone()) return attachment_;
+  if (!attachment_->has_gone() && !attachment_->is_succeeded()) return attachment_;
   std::shared_ptr<Attachment> next;
   try {
     next = Attachment::to(url_, pool_, deadline.within(kAnswerTime));
@@ -78,7 +78,8 @@ std::shared_ptr<Attachment> ServiceLink::try_attaching(const run::Deadline& dead
                                          in_quotes(next->host()) + ", and was that of " + in_quotes(host_) +
                                          ": the processes of the job have to join anew");
   }
-  BANYAN_LOG(info) << "the service has come back (" << url_ << ")";
+  BANYAN_LOG(info) << "the service has " << (attachment_->has_gone() ? "come back" : "a newer daemon") << " (" << url_
+                   << ")";
   attachment_ = std::move(next);
   return attachment_;
 }

@@ -1,9 +1,11 @@
 // ServiceLink: what joins this process to the service at a url, whichever daemon that is at the time.
 //
-// A daemon may end and another one come. Communicators that the first one carried have failed then; who opens the next
-// one gets an attachment to the daemon that is there, and waits for it where none is. What the processes of a job have
-// told each other when they met stays true: the name of the host, and the capability of the job, which a new daemon
-// takes as it is: it is known to those who belong to the job, and to nobody else.
+// A daemon may take the place of another one, which ends when its last communicator does: who opens a communicator from
+// then on gets an attachment to the newer one. And a daemon may end and another one come. Communicators that the first
+// one carried have failed then; who opens the next one gets an attachment to the daemon that is there, and waits for it
+// where none is. What the processes of a job have told each other when they met stays true: the name of the host, and
+// the capability of the job, which a new daemon takes as it is: it is known to those who belong to the job, and to
+// nobody else.
 //
 // A forked process has no part in it.
 //

@@ -26,6 +26,11 @@ void ClientDoor::open() {
   reactor_.watch(door_.get(), EPOLLIN, [this](uint32_t) { look(); });
 }
 
+void ClientDoor::close() {
+  if (pause_) reactor_.cancel(*std::exchange(pause_, std::nullopt));
+  reactor_.forget(door_.get());
+}
+
 void ClientDoor::look() {
   for (int guests = 0; guests < kGuestsAtOnce; ++guests) {
     run::FileDescriptor socket(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

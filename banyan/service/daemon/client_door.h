@@ -33,6 +33,8 @@ class ClientDoor {
   ClientDoor& operator=(const ClientDoor&) = delete;
 
   void open();
+  // Nobody is let in until it is opened again.
+  void close();
 
  private:
   static constexpr int kGuestsAtOnce = 64;

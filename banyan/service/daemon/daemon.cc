@@ -45,7 +45,7 @@ std::string name_of_host() {
   return name == nullptr || *name == '\0' ? run::host_name() : name;
 }
 
-Daemon::Impl::Impl(Options options, HandedSockets sockets)
+Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Predecessor> predecessor)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
@@ -57,13 +57,14 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
       peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
       threads_(std::make_shared<TenantThreads>()),
-      is_door_handed_(sockets.tenants.is_open()),
-      door_(reactor_,
-            is_door_handed_ ? std::move(sockets.tenants)
-                            : listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users),
-            accounts_, [this](ClientDoor::Guest guest) { welcome(std::move(guest)); }),
+      unlinks_tenants_(!sockets.tenants.is_open()),
+      unlinks_operators_(!options_.operators.empty()),
+      predecessor_(std::move(predecessor)),
       began_(reactor_.now()),
       worker_(options_.is_oversubscribed) {
+  if (!predecessor_ && !sockets.tenants.is_open()) {
+    sockets.tenants = listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users);
+  }
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {
     addresses = options_.secret.is_empty() ? std::vector<std::string>{"127.0.0.1"} : run::outward_addresses();
@@ -71,15 +72,16 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
   // Connections along routes come to the addresses of these.
   const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
   run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
-  const HostCard own{.host = host_,
-                     .incarnation = new_incarnation(),
-                     .name = name_of_host(),
-                     .node = options_.node.empty() ? run::host_name() : options_.node,
-                     .addresses = std::move(addresses),
-                     .port = listener.port()};
-  directory_->publish(own);
+  own_ = {.host = host_,
+          .incarnation = new_incarnation(),
+          .name = name_of_host(),
+          .node = options_.node.empty() ? run::host_name() : options_.node,
+          .addresses = std::move(addresses),
+          .port = listener.port()};
+  if (predecessor_) inherit(sockets);
+  directory_->publish(own_);
   mesh_.emplace(
-      reactor_, connects_, *directory_, own,
+      reactor_, connects_, *directory_, own_,
       Mesh::Events{.received = [this](const DaemonName& from, const std::string& message) { hear(from, message); },
                    .lost =
                        [this](const std::string& host, const std::string& why) {
@@ -99,14 +101,21 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
-  open_to_operators(own.node, sockets);
-  every(kSweep, [this] { sessions_.sweep(); });
-  door_.open();
+  open_to_operators(own_.node, sockets);
+  every(kSweep, [this] {
+    sessions_.sweep();
+    end_if_idle();
+  });
+  listening_.tenants = copy_of(sockets.tenants);
+  door_.emplace(reactor_, std::move(sockets.tenants), accounts_,
+                [this](ClientDoor::Guest guest) { welcome(std::move(guest)); });
+  door_->open();
+  if (predecessor_) predecessor_->serve(own_);
 }
 
 Daemon::Impl::~Impl() {
-  if (!is_door_handed_) unlink(options_.socket.c_str());
-  if (!options_.operators.empty()) unlink(options_.operators.c_str());
+  if (unlinks_tenants_) unlink(options_.socket.c_str());
+  if (unlinks_operators_) unlink(options_.operators.c_str());
 }
 
 void Daemon::Impl::run() {
@@ -176,6 +185,8 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .clients = [this] { return attached(); },
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
+                           .upgrade = [this](const std::string& binary,
+                                             HostOperations::Host::Upgraded done) { upgrade(binary, std::move(done)); },
                            .rules_changed = [this] { tell_terms(); }});
   operators_.emplace(OperatorDesk::Parts{
       .reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .operations = *operations_, .own = host_});
@@ -183,8 +194,12 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                  .operators = *operators_,
                                  .files = maker_.files,
                                  .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
-  if (!options_.operators.empty()) sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
-  if (!options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (!sockets.operators.is_open() && !options_.operators.empty()) {
+    sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
+  }
+  if (!sockets.http.is_open() && !options_.http.empty()) sockets.http = listen_on(options_.http);
+  listening_.operators = copy_of(sockets.operators);
+  listening_.http = copy_of(sockets.http);
   if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
   http_.emplace(reactor_);
   if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
@@ -253,7 +268,9 @@ std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& commun
 // ---- The interface ----
 
 Daemon::Daemon(Options options, HandedSockets sockets)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets), nullptr)) {}
+Daemon::Daemon(Options options, std::shared_ptr<Predecessor> predecessor)
+    : impl_(std::make_unique<Impl>(std::move(options), HandedSockets(), std::move(predecessor))) {}
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "banyan/compose/planner.h"
 #include "banyan/run/join/secret.h"
@@ -22,6 +23,8 @@
 #include "banyan/service/daemon/tenant_quota.h"
 
 namespace banyan::service {
+
+class Predecessor;
 
 class Daemon {
  public:
@@ -47,14 +50,23 @@ class Daemon {
     bool is_for_all_users = false;                 // of this host; else for its own user, and root
     std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
     std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
+    // For an upgrade: the path of the program, and its arguments but for --upgrade-from. Empty: there is none.
+    std::string program = {};
+    std::vector<std::string> arguments = {};
+    // A process is about to take this one's place; once more with this one where that fails.
+    std::function<void(int process)> is_followed_by = {};
   };
   // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
   // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.
   explicit Daemon(Options options, HandedSockets sockets = {});
+  // Takes the place of an older daemon of this host, with its sockets. Throws the same, and what Predecessor throws;
+  // then the older one goes on. `predecessor`: shared with whoever tells it why this has failed.
+  Daemon(Options options, std::shared_ptr<Predecessor> predecessor);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
+  // Returns after stop(), and after an upgrade (operator_desk.h) once the last session that was open then has ended.
   void run();
   // Any thread, and signal handlers' threads.
   void stop();

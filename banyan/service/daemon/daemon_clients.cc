@@ -159,6 +159,7 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
                                  .capability = new_capability(),
                                  .is_crowded = options_.is_oversubscribed},
                          client.memory ? client.memory->event_fd() : -1);
+  if (is_handing_over_) client.connection->say(Succeeded());
 }
 
 void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor) {
@@ -277,6 +278,7 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
 void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
   Client& client = greeted(number);
   try {
+    if (is_handing_over_) throw Error(ErrorCode::peer_lost, "a newer daemon has taken the place of this one");
     expect_possible(open, host_);
     if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
     ClientSession session{.key = OpenSessions::key_of(open), .mark = next_opening_++};

@@ -31,6 +31,7 @@
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
+#include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/worker.h"
@@ -42,7 +43,7 @@ std::string name_of_host();
 
 class Daemon::Impl {
  public:
-  Impl(Options options, HandedSockets sockets);
+  Impl(Options options, HandedSockets sockets, std::shared_ptr<Predecessor> predecessor);
   ~Impl();
 
   void run();
@@ -102,6 +103,13 @@ class Daemon::Impl {
   }
   std::string apply_rules();
   void tell_terms();
+  void inherit(HandedSockets& sockets);
+  void forget_predecessor();
+  void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
+  void hand_over();
+  void succeed(const HostCard& card);
+  void fail_to_upgrade(const std::string& why);
+  void end_if_idle();
   void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
   std::vector<KnownSession> known_sessions() const;
@@ -144,8 +152,11 @@ class Daemon::Impl {
   std::optional<RouteDesk> routes_;     // the same
   TenantAccounts accounts_;
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
-  const bool is_door_handed_;
-  ClientDoor door_;
+  bool unlinks_tenants_, unlinks_operators_;      // at its end
+  HostCard own_;
+  std::shared_ptr<Predecessor> predecessor_;  // while the daemon that was here before lives; shared as daemon.h says
+  HandedSockets listening_;                   // for a successor: copies
+  std::optional<ClientDoor> door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1, next_opening_ = 1;
@@ -153,6 +164,9 @@ class Daemon::Impl {
   std::optional<OperatorDesk> operators_;
   std::optional<HintDesk> hints_;
   std::optional<HttpServer> http_;
+  std::unique_ptr<Successor> successor_;
+  HostOperations::Host::Upgraded upgraded_;  // who waits for it
+  bool is_handing_over_ = false;             // what is to be opened is the successor's
   const run::Reactor::TimePoint began_;
   Worker worker_;  // the last, so that it ends first
 };

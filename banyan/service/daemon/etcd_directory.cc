@@ -260,6 +260,7 @@ class EtcdDirectory::Impl {
   ~Impl();
 
   void publish(const HostCard& card);
+  void leave();
   std::optional<HostCard> find(const std::string& host);
   std::vector<HostCard> cards();
 
@@ -327,6 +328,13 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
   }
 }
 
+// The lease holds nothing any more.
+void EtcdDirectory::Impl::leave() {
+  const std::lock_guard lock(turn_);
+  card_.reset();
+  give_back(std::exchange(lease_, ""));
+}
+
 std::vector<HostCard> EtcdDirectory::Impl::cards() {
   const auto [first, end] = place_.range();
   std::vector<HostCard> cards;
@@ -352,6 +360,7 @@ void EtcdDirectory::Impl::keep() {
 }
 
 void EtcdDirectory::Impl::keep_once(const run::Deadline& deadline) {
+  if (!card_) return;  // it has left it
   if (!lease_.empty() && writer_.keep_alive(lease_, deadline)) return;
   lease_ = put_under_lease(*card_, deadline);
   BANYAN_LOG(info) << "the card of this host has been put into etcd anew";
@@ -372,6 +381,7 @@ EtcdDirectory::EtcdDirectory(EtcdPlace place, Options options)
 EtcdDirectory::~EtcdDirectory() = default;
 void EtcdDirectory::publish(const HostCard& card) { impl_->publish(card); }
 std::optional<HostCard> EtcdDirectory::find(const std::string& host) { return impl_->find(host); }
+void EtcdDirectory::leave() { impl_->leave(); }
 std::vector<HostCard> EtcdDirectory::cards() { return impl_->cards(); }
 
 EtcdDirectory::Tls EtcdDirectory::Tls::from_environment() {

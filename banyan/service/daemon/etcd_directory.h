@@ -57,6 +57,7 @@ class EtcdDirectory : public HostDirectory {
   // All throw Error{io}, which names the endpoints, when none answers. When a publication fails after another has
   // succeeded, the thread puts the former card back.
   void publish(const HostCard& card) override;
+  void leave() override;
   std::optional<HostCard> find(const std::string& host) override;
   std::vector<HostCard> cards() override;
 

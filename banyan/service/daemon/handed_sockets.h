@@ -2,7 +2,10 @@
 // the daemon listens by itself, or not at all.
 #pragma once
 
+#include <fcntl.h>
+
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
 
@@ -11,5 +14,13 @@ struct HandedSockets {
   run::FileDescriptor operators;  // unix, SOCK_STREAM: HTTP, also what changes something
   run::FileDescriptor http;       // TCP: HTTP, for looking only
 };
+
+// None of none. Throws Error{io}.
+inline run::FileDescriptor copy_of(const run::FileDescriptor& socket) {
+  if (!socket.is_open()) return {};
+  run::FileDescriptor copy(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.is_open()) throw run::system_error("cannot copy a socket that listens");
+  return copy;
+}
 
 }  // namespace banyan::service

@@ -51,6 +51,8 @@ class HostDirectory {
 
   // All throw Error{io}, Error{invalid_input} for a card that cannot be read.
   virtual void publish(const HostCard& card) = 0;
+  // The card that was published belongs to another daemon now, which keeps it.
+  virtual void leave() {}
   virtual std::optional<HostCard> find(const std::string& host) = 0;
   // Of all hosts whose daemons have come; some may be gone again. In ascending order of the hosts. O(hosts).
   virtual std::vector<HostCard> cards() = 0;

@@ -57,6 +57,26 @@ TEST_F(FolderOfHosts, ShowsAllWhatOneHasPublished) {
   EXPECT_EQ(found->port, 4711);
 }
 
+TEST_F(FolderOfHosts, CardsNameOlderDaemonsOfTheHost) {
+  const auto directory = open();
+  HostCard card = card_of("a");
+  card.older = {{.incarnation = 8, .addresses = {"10.1.2.3", "10.1.2.4"}, .port = 5000},
+                {.incarnation = 7, .addresses = {}, .port = 5001}};
+  directory->publish(card);
+  const std::optional<HostCard> found = directory->find("a");
+  ASSERT_TRUE(found);
+  const std::vector<HostCard> daemons = found->daemons();
+  ASSERT_EQ(daemons.size(), 3u);
+  EXPECT_EQ(daemons[0].port, card.port);
+  EXPECT_EQ(daemons[1].incarnation, 8u);
+  EXPECT_EQ(daemons[1].port, 5000);
+  EXPECT_THAT(daemons[1].addresses, ElementsAre("10.1.2.3", "10.1.2.4"));
+  EXPECT_EQ(daemons[2].host, "a");
+  EXPECT_TRUE(daemons[0].older.empty());
+  EXPECT_TRUE(found->has(7) && found->has(8) && found->has(card.incarnation));
+  EXPECT_FALSE(found->has(9));
+}
+
 TEST_F(FolderOfHosts, ListsAllHosts) {
   const auto directory = open();
   EXPECT_THAT(hosts_of(*directory), ElementsAre());

@@ -30,6 +30,7 @@ void HostOperations::answer(const std::string& command, const std::string& body,
   try {
     if (command == "view") return view(reply);
     if (command == "replan") return replan(body, reply);
+    if (command == "upgrade") return upgrade(body, reply);
     if (command == "set") return reply({.body = set(body)});
     if (command == "drain") return reply({.body = drain(body)});
     if (command == "rules") return reply({.body = rules_in_force(parts_.rules)});
@@ -127,6 +128,15 @@ std::string HostOperations::drain(const std::string& body) {
   parts_.events.note(drains ? "an operator drains this host: no communicators are opened any more"
                             : "an operator lets communicators be opened again");
   return JsonLine().add("sessions", host_.sessions().size()).take();
+}
+
+void HostOperations::upgrade(const std::string& body, Reply reply) {
+  host_.upgrade(read_upgrade_command(body), [this, lives = std::weak_ptr(lives_), reply = std::move(reply)](
+                                                int process, const std::string& refusal) {
+    if (lives.expired()) return;
+    if (!refusal.empty()) return reply({.is_refusal = true, .body = refusal});
+    reply({.body = JsonLine().add("process", process).add("sessions", host_.sessions().size()).take()});
+  });
 }
 
 // Of the ranks of one communicator that are here, one stands for all.

@@ -1,8 +1,8 @@
 // HostOperations: what operators ask of this host alone: how it does, and what it is to do.
 //
 // Commands, with the bodies and answers of operator_desk.h: "view" (a HostView), "rules", "load rules", "set",
-// "replan", "drain". A replan is asked for by the host of rank 0, and its answer waits until all ranks have agreed, or
-// kReplanTime is over.
+// "replan", "drain", "upgrade". A replan is asked for by the host of rank 0, and its answer waits until all ranks have
+// agreed, or kReplanTime is over.
 //
 // On the reactor's thread.
 #pragma once
@@ -49,6 +49,9 @@ class HostOperations {
     // But for what its worker knows.
     std::function<HostView()> describe;
     std::function<void(bool drains)> drain;
+    // `done` once, later or at once: with the process of the newer daemon, or why there is none.
+    using Upgraded = std::function<void(int process, const std::string& refusal)>;
+    std::function<void(const std::string& binary, Upgraded done)> upgrade = {};
     std::function<void()> rules_changed;  // sessions that are open are to get what they grant now
   };
   struct Parts {
@@ -80,6 +83,7 @@ class HostOperations {
   void view(Reply reply);
   std::string set(const std::string& body);
   std::string drain(const std::string& body);
+  void upgrade(const std::string& body, Reply reply);
   std::string load_rules(const std::string& body);
   void replan(const std::string& body, Reply reply);
   void look_after(const std::shared_ptr<Replan>& replan);

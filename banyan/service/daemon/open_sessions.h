@@ -4,8 +4,8 @@
 // A session is named by the capability of its job, the number of the communicator and its rank. For a lane, the daemon
 // of the lower rank calls that of the higher one, and says for which session. To the caller the connection stands from
 // then on, so what comes before its session is opened waits here, but not where another daemon of this host is known to
-// have that session: then the caller is refused, and calls there (peer_cards.h). Daemons shake hands by a secret of their own, which
-// tenants never see.
+// have that session: then the caller is refused, and calls there (peer_cards.h). Daemons shake hands by a secret of
+// their own, which tenants never see.
 //
 // On the thread of the reactor, unless a function says otherwise.
 #pragma once

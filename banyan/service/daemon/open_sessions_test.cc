@@ -160,6 +160,26 @@ TEST_F(OpenSessionsTest, RatesGoToOpenSessionsOnly) {
   EXPECT_THAT(heard_, ElementsAre("rate 2"));
 }
 
+TEST_F(OpenSessionsTest, WhatIsForAnotherDaemonOfThisHostIsRefusedOrDropped) {
+  Pair pair = connected();
+  const auto admitted = [&](const std::string& communicator) {
+    return sessions_.admit(call(communicator, 0, 2), pair.near).value_or("admitted");
+  };
+  sessions_.know_elsewhere({{"job.1", 2}});
+  EXPECT_THAT(admitted("job.1"), HasSubstr("another daemon of this host"));
+  sessions_.hear({.communicator = "job.1", .ranks = {2}, .text = "for the other"});
+  EXPECT_EQ(sessions_.early(), 0u);
+  sessions_.hear({.communicator = "job.1", .ranks = {1}, .text = "for this one"});
+  EXPECT_EQ(sessions_.early(), 1u);
+  sessions_.end_with({{"job.2", 2}});
+  EXPECT_THAT(admitted("job.3"), HasSubstr("another daemon of this host"));
+  EXPECT_EQ(admitted("job.2"), "admitted");
+  sessions_.go_on();
+  sessions_.know_elsewhere({});
+  EXPECT_EQ(admitted("job.3"), "admitted");
+  EXPECT_EQ(admitted("job.1"), "admitted");
+}
+
 TEST_F(OpenSessionsTest, GarbageThatCameEarlyCostsTheSessionNothing) {
   run::Admitted none;
   run::Greeting garbage = call("job.1", 0, 2);

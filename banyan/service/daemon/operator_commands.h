@@ -39,6 +39,8 @@ struct ReplanCommand {
 };
 ReplanCommand read_replan_command(std::string_view json);
 
+std::string read_upgrade_command(std::string_view json);  // the path of the program; empty: the daemon's own
+
 bool read_drain_command(std::string_view json);
 
 struct RulesCommand {

@@ -24,6 +24,13 @@ std::string refusal(const std::function<void()>& read) {
   return "nothing";
 }
 
+TEST(OperatorCommands, AnUpgradeMayNameAProgram) {
+  EXPECT_EQ(read_upgrade_command("{}"), "");
+  EXPECT_EQ(read_upgrade_command(R"({"binary": "/x/banyand", "hosts": ["a"]})"), "/x/banyand");
+  EXPECT_THROW(read_upgrade_command(R"({"binary": ""})"), Error);
+  EXPECT_THROW(read_upgrade_command(R"({"program": "/x"})"), Error);
+}
+
 TEST(OperatorCommands, SetSaysWhatChangesAndLeavesTheRestToTheRules) {
   const SetCommand command =
       read_set_command(R"({"tenant": "0/t", "weight": 4, "class": "high", "cap": "2GB/s", "hosts": ["a"]})");

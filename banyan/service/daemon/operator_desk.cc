@@ -19,8 +19,11 @@ struct Change {
   const char* path;
   const char* command;
 };
-constexpr std::array<Change, 4> kChanges = {
-    {{"/v1/set", "set"}, {"/v1/replan", "replan"}, {"/v1/drain", "drain"}, {"/v1/rules", "load rules"}}};
+constexpr std::array<Change, 5> kChanges = {{{"/v1/upgrade", "upgrade"},
+                                             {"/v1/set", "set"},
+                                             {"/v1/replan", "replan"},
+                                             {"/v1/drain", "drain"},
+                                             {"/v1/rules", "load rules"}}};
 
 constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 

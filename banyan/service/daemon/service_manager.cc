@@ -114,6 +114,8 @@ void ServiceManager::reloading(const std::string& status) const {
 
 void ServiceManager::stopping() const { tell("STOPPING=1\nSTATUS=stopping"); }
 
+void ServiceManager::is_now(int process) const { tell("MAINPID=" + std::to_string(process)); }
+
 void ServiceManager::alive() const { tell("WATCHDOG=1"); }
 
 }  // namespace banyan::service

@@ -33,6 +33,8 @@ class ServiceManager {
   // Until the next ready().
   void reloading(const std::string& status) const;
   void stopping() const;
+  // From now on that process is the daemon.
+  void is_now(int process) const;
 
   // Within which it wants to hear alive(); nothing: it does not.
   std::optional<std::chrono::microseconds> patience() const { return patience_; }

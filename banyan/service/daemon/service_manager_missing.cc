@@ -40,6 +40,8 @@ ServiceManager::ServiceManager() {
 void ServiceManager::ready(const std::string&) const {}
 void ServiceManager::reloading(const std::string&) const {}
 void ServiceManager::stopping() const {}
+void ServiceManager::is_now(int) const {}
+
 void ServiceManager::alive() const {}
 
 }  // namespace banyan::service

@@ -142,6 +142,11 @@ class HttpServer::Door {
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
+  void let_in(bool shall_let_in) {
+    lets_in_ = shall_let_in;
+    listen(lets_in_ && !is_full() && !pause_);
+  }
+
  private:
   enum class Stage { receiving, thinking, sending };
   struct Caller {
@@ -183,7 +188,7 @@ class HttpServer::Door {
   std::optional<run::Reactor::Timer> pause_;  // between two attempts to accept
   std::optional<Error> failure_;              // that is nobody's answer
   bool has_resumed_ = false;                  // a connection that libmicrohttpd has not looked at since
-  bool is_listening_ = false;
+  bool is_listening_ = false, lets_in_ = true;
   bool is_ending_ = false;
 };
 
@@ -363,7 +368,7 @@ void HttpServer::Door::pump() {
 
 // What to wait for from now on. Throws what went wrong before, for the reactor to tell.
 void HttpServer::Door::arrange() {
-  listen(!is_full() && !pause_);
+  listen(lets_in_ && !is_full() && !pause_);
   MHD_UNSIGNED_LONG_LONG milliseconds = 0;
   std::optional<TimePoint> next;
   if (has_resumed_) next = reactor_.now();
@@ -421,6 +426,10 @@ std::optional<TimePoint> HttpServer::Door::deadline(const Caller& caller) const 
 
 HttpServer::HttpServer(run::Reactor& reactor, Options options) : reactor_(reactor), options_(options) {}
 HttpServer::~HttpServer() = default;
+
+void HttpServer::let_in(bool shall_let_in) {
+  for (const std::unique_ptr<Door>& door : doors_) door->let_in(shall_let_in);
+}
 
 void HttpServer::serve(run::FileDescriptor listener, Handler handler) {
   doors_.push_back(std::make_unique<Door>(reactor_, options_, std::move(listener), std::move(handler)));

@@ -65,6 +65,9 @@ class HttpServer {
 
   // `listener` listens already and does not block. Throws Error{io}, Error{unsupported} without libmicrohttpd.
   void serve(run::FileDescriptor listener, Handler handler);
+  // False: no new connections are taken, which wait or go to others that listen at the same sockets. Those that are
+  // there go on.
+  void let_in(bool shall_let_in);
 
  private:
   class Door;

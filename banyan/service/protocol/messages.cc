@@ -178,6 +178,8 @@ SessionFailed take_failed(WireReader& reader) {
   return {.session = session, .error = take_error(reader)};
 }
 
+void put(WireWriter&, const Succeeded&) {}
+
 // The first byte is the place of the message in its variant.
 template <typename Variant>
 std::string encode_any(const Variant& message) {
@@ -229,6 +231,8 @@ DaemonMessage take_daemon_message(WireReader& reader) {
       return take_failed(reader);
     case 5:
       return taken<HintsGiven>(reader);
+    case 6:
+      return Succeeded();
     default:
       throw Error(ErrorCode::invalid_input, "a message of an unknown kind");
   }

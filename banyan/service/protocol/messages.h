@@ -101,8 +101,12 @@ struct HintsGiven {
   std::string hints;  // JSON, as view/hints.h says
 };
 
+// A newer daemon of this host has taken its place for what opens from now on, at the same socket. Sessions that are
+// open go on here.
+struct Succeeded {};
+
 using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone, AskHints>;
-using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed, HintsGiven>;
+using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed, HintsGiven, Succeeded>;
 
 std::string encode(const ClientMessage& message);
 std::string encode(const DaemonMessage& message);

@@ -51,7 +51,8 @@ std::vector<std::string> every_daemon_message() {
           encode(DaemonMessage(SessionOpened{.wish = 6, .means = "TCP"})),
           encode(DaemonMessage(Refused{.wish = 6, .error = Error(ErrorCode::not_found, "no such host", "there")})),
           encode(DaemonMessage(SessionFailed{.session = 6, .error = Error(ErrorCode::peer_lost, "gone")})),
-          encode(DaemonMessage(HintsGiven{.wish = 6, .hints = "{}"}))};
+          encode(DaemonMessage(HintsGiven{.wish = 6, .hints = "{}"})),
+          encode(DaemonMessage(Succeeded()))};
 }
 
 TEST(Messages, SayTheSameAtTheOtherEnd) {

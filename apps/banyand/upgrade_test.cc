@@ -1,0 +1,301 @@
+// banyand is upgraded while ranks of two hosts call through it. Each host is a name here (BANYAN_HOST_ID); each daemon
+// and each rank is a process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "apps/banyand/test_banyand.h"
+#include "banyan/base/check.h"
+#include "banyan/run/communicator/communicator.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/service/client/service_executors.h"
+#include "banyan/service/http/client.h"
+
+namespace banyan::service {
+namespace {
+
+using nlohmann::json;
+using run::Communicator;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr uint32_t kHosts = 2, kRanks = 3;  // rank r on host r % 2
+
+// What the processes of a run tell each other, in shared memory.
+struct Board {
+  std::atomic<bool> has_daemons;
+  std::atomic<uint32_t> ranks_calling, ranks_with_new, ranks_over;
+  std::atomic<bool> is_upgraded, has_old_ended;
+};
+
+template <typename Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(milliseconds(1));
+}
+
+// Ends a process that is nobody's child.
+class EndOf {
+ public:
+  explicit EndOf(pid_t process) : process_(process) {}
+  ~EndOf() { kill(process_, SIGKILL); }
+  EndOf(const EndOf&) = delete;
+  EndOf& operator=(const EndOf&) = delete;
+
+ private:
+  const pid_t process_;
+};
+
+class CallingRank {
+ public:
+  CallingRank(uint32_t rank, const std::string& url, const std::string& meeting)
+      : rank_(rank), link_(std::make_shared<ServiceLink>(url, pool_, run::Deadline::after(seconds(30)))) {
+    Communicator::Options options{.timeout = seconds(40), .join_timeout = seconds(40)};
+    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link_);
+    options.executors = [link = link_](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
+      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
+    };
+    comm_.emplace(
+        Communicator::join(pool_, {.url = meeting, .rank = rank, .size = kRanks, .name = {}}, std::move(options)));
+  }
+
+  // Calls until all ranks have found `is_over` and some calls more.
+  void call_until(Communicator& comm, const std::function<bool()>& is_over) {
+    constexpr int kMore = 50;
+    for (int more = 0; more < kMore;) more += call(comm, is_over()) ? 1 : 0;
+  }
+  Communicator& comm() { return *comm_; }
+  Communicator another() { return *comm_->split(0, static_cast<int>(rank_), comm_->options()); }
+  void drop_first() {
+    comm_->finalize();
+    comm_.reset();
+  }
+  double longest_gap() const { return longest_ / 1e6; }  // milliseconds from the end of a call to that of the next
+  uint64_t calls() const { return step_; }
+
+ private:
+  // Whether all ranks say so.
+  bool call(Communicator& comm, bool is_over) {
+    constexpr size_t kCount = 5000;
+    std::vector<int64_t> input(kCount, static_cast<int64_t>(step_ + rank_)), output(kCount);
+    input.back() = is_over ? 1 : 0;
+    const auto began = std::chrono::steady_clock::now();
+    comm.all_reduce<int64_t>(input, output);
+    longest_ = std::max<double>(longest_, static_cast<double>((std::chrono::steady_clock::now() - began).count()));
+    for (size_t i = 0; i + 1 < kCount; ++i) {
+      CHECK(output[i] == static_cast<int64_t>(kRanks * step_ + 0 + 1 + 2)) << "element " << i << " is " << output[i];
+    }
+    ++step_;
+    return output.back() == kRanks;
+  }
+
+  const uint32_t rank_;
+  run::RegionPool pool_;
+  const std::shared_ptr<ServiceLink> link_;
+  std::optional<Communicator> comm_;
+  uint64_t step_ = 0;
+  double longest_ = 0;
+};
+
+class Upgrades : public ::testing::Test {
+ protected:
+  Upgrades() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
+    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    board_ = new (memory) Board();
+  }
+  ~Upgrades() override {
+    munmap(board_, sizeof(Board));
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
+  using Daemons = std::vector<std::unique_ptr<BanyandProcess>>;
+  Daemons start_daemons(uint32_t hosts) const {
+    Daemons daemons;
+    for (uint32_t host = 0; host < hosts; ++host) {
+      daemons.push_back(
+          std::make_unique<BanyandProcess>(BanyandProcess::Options{.socket = socket_of(host),
+                                                                   .world = "file://" + folder_ + "/world",
+                                                                   .host = "host" + std::to_string(host),
+                                                                   .more = {"--operators", socket_of(host) + ".op"}}));
+    }
+    return daemons;
+  }
+  // Of the host that is asked.
+  json upgrade(uint32_t host, const json& body) const {
+    const HttpResponse answer =
+        http_ask("unix:" + socket_of(host) + ".op", "POST", "/v1/upgrade", body.dump(), seconds(30));
+    CHECK(answer.status == 200) << answer.body;
+    json hosts = json::parse(answer.body)["hosts"];
+    CHECK(hosts.size() == 1) << answer.body;
+    return hosts[0];
+  }
+  std::string program(const std::string& name, const std::string& text) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+    return path;
+  }
+
+  std::string keep_daemons(const std::function<std::string(Daemons& daemons)>& act) {
+    Daemons daemons = start_daemons(kHosts);
+    board_->has_daemons = true;
+    wait_until([&] { return board_->ranks_calling == kRanks; });
+    return act(daemons);
+  }
+  // `body` on each rank, `act` where the daemons are.
+  void run(const std::function<std::string(CallingRank& rank)>& body,
+           const std::function<std::string(Daemons& daemons)>& act) {
+    const std::vector<std::string> reports = run::run_processes(1 + kRanks, seconds(100), [&](uint32_t number) {
+      if (number == kRanks) return keep_daemons(act);
+      wait_until([&] { return board_->has_daemons.load(); });
+      const uint32_t host = number % kHosts;
+      setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
+      CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+      rank.call_until(rank.comm(), [] { return true; });
+      ++board_->ranks_calling;
+      std::string report = body(rank);
+      ++board_->ranks_over;
+      wait_until([&] { return board_->ranks_over == kRanks; });
+      std::cout << "rank " << number << ": " << rank.calls() << " calls, the longest " << rank.longest_gap() << " ms"
+                << std::endl;
+      return report;
+    });
+    EXPECT_THAT(reports, Each("right"));
+  }
+
+  std::string folder_;
+  Board* board_ = nullptr;
+};
+
+TEST_F(Upgrades, FailNoCallAndNewCommunicatorsOpenAtTheNewDaemon) {
+  const auto body = [&](CallingRank& rank) -> std::string {
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.call_until(another, [] { return true; });
+    rank.call_until(rank.comm(), [] { return true; });
+    rank.drop_first();
+    rank.call_until(another, [&] { return board_->has_old_ended.load(); });
+    another.finalize();
+    return "right";
+  };
+  run(body, [&](Daemons& daemons) -> std::string {
+    const json said = upgrade(0, {{"hosts", {"host0"}}});
+    if (said.contains("error")) return said.dump();
+    const EndOf end(said["process"].get<pid_t>());
+    if (said["process"] == daemons[0]->id()) return "it is the same process";
+    if (said["sessions"] != 2) return "sessions: " + said.dump();
+    if (daemons[0]->has_ended()) return "the old daemon has ended before its communicator";
+    board_->is_upgraded = true;
+    wait_until([&] { return daemons[0]->has_ended(); });
+    board_->has_old_ended = true;
+    wait_until([&] { return board_->ranks_over == kRanks; });
+    return daemons[1]->has_ended() ? "the other host's daemon has ended" : "right";
+  });
+}
+
+// Both hosts, the second one while the first one has two daemons; then the first one once more.
+TEST_F(Upgrades, FollowEachOther) {
+  const auto body = [&](CallingRank& rank) -> std::string {
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.drop_first();
+    rank.call_until(another, [&] { return board_->has_old_ended.load(); });
+    return "right";
+  };
+  run(body, [&](Daemons& daemons) -> std::string {
+    std::vector<std::unique_ptr<EndOf>> ends;
+    for (const uint32_t host : {0, 1}) {
+      const json said = upgrade(host, {{"hosts", {"host" + std::to_string(host)}}});
+      if (said.contains("error")) return said.dump();
+      ends.push_back(std::make_unique<EndOf>(said["process"].get<pid_t>()));
+    }
+    const json early = upgrade(0, {{"hosts", {"host0"}}});
+    if (early.dump().find("still has communicators") == std::string::npos) return early.dump();
+    board_->is_upgraded = true;
+    wait_until([&] { return daemons[0]->has_ended() && daemons[1]->has_ended(); });
+    json said;
+    // The new daemon hears of the end of the old one soon.
+    wait_until([&] { return !(said = upgrade(0, {{"hosts", {"host0"}}})).contains("error"); });
+    ends.push_back(std::make_unique<EndOf>(said["process"].get<pid_t>()));
+    board_->has_old_ended = true;
+    wait_until([&] { return board_->ranks_over == kRanks; });
+    return "right";
+  });
+}
+
+TEST_F(Upgrades, ToWhatIsNoDaemonChangeNothing) {
+  const auto body = [&](CallingRank& rank) -> std::string {
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.call_until(another, [] { return true; });
+    return "right";
+  };
+  run(body, [&](Daemons& daemons) -> std::string {
+    const std::vector<std::pair<std::string, std::string>> wrong = {
+        {folder_ + "/none", "No such file"},
+        {"banyand", "no absolute path"},
+        {program("quits", "#!/bin/sh\nexit 7\n"), "has ended with exit code 7"},
+        {program("hangs", "#!/bin/sh\nexec sleep 100\n"), "has not said within 5 s"},
+        {program("fails", std::string("#!/bin/sh\nexec ") + BANYAND_BINARY + " --rules /none \"$@\"\n"), "/none"}};
+    for (const auto& [binary, words] : wrong) {
+      const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
+      const std::string why = said.value("error", "");
+      if (why.find(words) == std::string::npos || why.find('\n') != std::string::npos)
+        return binary + ": " + said.dump();
+    }
+    const std::string open_to_all = program("open", "#!/bin/sh\n");
+    std::filesystem::permissions(open_to_all, std::filesystem::perms(0777));
+    const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", open_to_all}});
+    if (said.dump().find("can be written by others") == std::string::npos) return said.dump();
+    board_->is_upgraded = true;
+    wait_until([&] { return board_->ranks_over == kRanks; });
+    return daemons[0]->has_ended() ? "the daemon has ended" : "right";
+  });
+}
+
+// It takes the sockets, and dies.
+TEST_F(Upgrades, ThatFailAfterTheSocketsWereHandedOverAreTakenBack) {
+  const auto body = [&](CallingRank& rank) -> std::string {
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.call_until(another, [] { return true; });
+    return "right";
+  };
+  run(body, [&](Daemons& daemons) -> std::string {
+    const std::string binary = program("dies", R"(#!/usr/bin/python3
+import socket, struct, sys, time
+older = socket.socket(fileno=int(sys.argv[sys.argv.index("--upgrade-from") + 1]))
+older.send(struct.pack("<I", 5) + b"ready" + struct.pack("<I", 1))
+while b"take" not in older.recv(100000):
+    pass
+sys.exit(9)
+)");
+    const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
+    if (said.dump().find("has ended with exit code 9") == std::string::npos) return said.dump();
+    board_->is_upgraded = true;
+    wait_until([&] { return board_->ranks_over == kRanks; });
+    return daemons[0]->has_ended() ? "the daemon has ended" : "right";
+  });
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -1,0 +1,272 @@
+#include "banyan/service/daemon/succession.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/join/deadline.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/system/system_error.h"
+#include "banyan/service/protocol/messages.h"
+
+namespace banyan::service {
+namespace {
+
+// Of what they tell each other; daemons that differ do not follow each other.
+constexpr uint32_t kVersion = 1;
+constexpr std::chrono::seconds kHandOverTime{10};
+constexpr int kChildsSocket = 3;
+
+struct Passed {
+  std::string_view name;
+  run::FileDescriptor HandedSockets::*place;
+};
+constexpr std::array<Passed, 3> kPassed = {
+    {{"tenants", &HandedSockets::tenants}, {"operators", &HandedSockets::operators}, {"http", &HandedSockets::http}}};
+
+// Waits for a reader that is slow, but not long: the other side does nothing else.
+void send(int socket, const std::string& bytes, int descriptor = -1) {
+  constexpr int kPatience = 1000;  // milliseconds
+  for (int tries = 0; tries < 3; ++tries) {
+    if (send_parcel(socket, bytes, descriptor)) return;
+    pollfd waited{.fd = socket, .events = POLLOUT, .revents = 0};
+    poll(&waited, 1, kPatience);
+  }
+  throw Error(ErrorCode::io, "the other daemon reads nothing");
+}
+
+void put(run::WireWriter& writer, const Inheritance& given) {
+  writer.number(static_cast<uint8_t>(given.unlinks_tenants)).number(static_cast<uint8_t>(given.unlinks_operators));
+  writer.number(given.older.incarnation).number(given.older.port);
+  writer.number(static_cast<uint32_t>(given.older.addresses.size()));
+  for (const std::string& address : given.older.addresses) writer.text(address);
+}
+
+void take(run::WireReader& reader, Inheritance& given) {
+  given.unlinks_tenants = reader.number<uint8_t>() != 0;
+  given.unlinks_operators = reader.number<uint8_t>() != 0;
+  given.older.incarnation = reader.number<uint64_t>();
+  given.older.port = reader.number<uint16_t>();
+  given.older.addresses.resize(reader.count(sizeof(uint32_t)));
+  for (std::string& address : given.older.addresses) address = reader.text();
+}
+
+// Operators may be people who are not root, so they cannot name any program.
+void expect_program(const std::string& binary) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::invalid_input, in_quotes(binary) + " " + why);
+  };
+  if (!binary.starts_with('/')) refuse("is no absolute path");
+  struct stat file {};
+  if (stat(binary.c_str(), &file) != 0) refuse("cannot be started: " + std::string(std::strerror(errno)));
+  if (!S_ISREG(file.st_mode)) refuse("is no program");
+  if (file.st_uid != 0 && file.st_uid != geteuid()) refuse("belongs neither to root nor to the user of the daemon");
+  if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) refuse("can be written by others than its owner");
+}
+
+// What systemd has said of this process is not true of the next one.
+std::vector<char*> environment_of_successor() {
+  std::vector<char*> kept;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view variable(*each);
+    if (variable.starts_with("WATCHDOG_PID=") || variable.starts_with("LISTEN_")) continue;
+    kept.push_back(*each);
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
+pid_t spawn(const std::string& binary, const std::vector<std::string>& arguments, int socket) {
+  std::vector<std::string> words = {binary};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.insert(words.end(), {"--upgrade-from", std::to_string(kChildsSocket)});
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  std::vector<char*> environment = environment_of_successor();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, socket, kChildsSocket);  // which is not closed by executing it
+  pid_t process = -1;
+  const int trouble = posix_spawn(&process, binary.c_str(), &actions, nullptr, pointers.data(), environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (trouble != 0) throw run::system_error("cannot start " + in_quotes(binary), trouble);
+  return process;
+}
+
+}  // namespace
+
+// ---- The older one, seen by the newer ----
+
+Predecessor::Predecessor(int socket) : socket_(socket) {
+  int kind = 0;
+  socklen_t size = sizeof kind;
+  if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) != 0 || kind != SOCK_SEQPACKET) {
+    socket_.release();
+    throw Error(ErrorCode::invalid_input, "--upgrade-from " + std::to_string(socket) +
+                                              " is no socket of a daemon; it is for daemons, which start the next one "
+                                              "by 'banyan service upgrade'");
+  }
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+}
+
+Inheritance Predecessor::take_over() {
+  send(socket_.get(), run::WireWriter().text("ready").number(kVersion).take());
+  const run::Deadline deadline = run::Deadline::after(kHandOverTime);
+  Inheritance given;
+  for (;;) {
+    std::optional<Parcel> parcel = receive_parcel(socket_.get());
+    if (!parcel) {
+      if (deadline.has_passed()) {
+        throw Error(ErrorCode::timed_out, "the daemon that started this one hands over nothing");
+      }
+      pollfd waited{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+      poll(&waited, 1, static_cast<int>(deadline.next_sleep().count()));
+      continue;
+    }
+    run::WireReader reader(parcel->bytes);
+    const std::string kind = reader.text();
+    if (kind == "take") {
+      take(reader, given);
+      return given;
+    }
+    if (kind == "session") {
+      const std::string communicator = reader.text();
+      for (const uint32_t rank : reader.ranks()) given.sessions.insert({communicator, rank});
+    }
+    for (const Passed& each : kPassed) {
+      if (each.name == kind && parcel->descriptor) given.sockets.*each.place = *std::move(parcel->descriptor);
+    }
+  }
+}
+
+void Predecessor::serve(const HostCard& own) {
+  send(socket_.get(), run::WireWriter().text("serving").text(own.encode()).take());
+}
+
+void Predecessor::fail(const std::string& why) noexcept {
+  try {
+    send(socket_.get(), run::WireWriter().text("failed").text(why).take());
+  } catch (...) {  // it has ended, or sees this one end
+  }
+}
+
+// ---- The newer one, seen by the older ----
+
+Successor::Successor(run::Reactor& reactor, const std::string& binary, const std::vector<std::string>& arguments,
+                     Events events)
+    : reactor_(reactor), binary_(binary), events_(std::move(events)) {
+  expect_program(binary);
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    throw run::system_error("cannot make a pair of sockets");
+  }
+  socket_ = run::FileDescriptor(ends[0]);
+  run::FileDescriptor far(ends[1]);
+  // Were it the child's number already, dup2 would leave it to be closed.
+  if (far.get() == kChildsSocket) far = run::FileDescriptor(fcntl(far.get(), F_DUPFD_CLOEXEC, kChildsSocket + 1));
+  process_ = spawn(binary, arguments, far.get());
+  reactor_.watch(socket_.get(), EPOLLIN, [this](uint32_t) { hear(); });
+  wait_at_most(kReadyTime, "has not said within 5 s that it is ready");
+}
+
+Successor::~Successor() {
+  if (until_) reactor_.cancel(*until_);
+  if (!is_over_) reactor_.forget(socket_.get());
+  if (serves_ || process_ < 0) return;
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+void Successor::wait_at_most(std::chrono::milliseconds time, const std::string& what) {
+  if (until_) reactor_.cancel(*until_);
+  until_ = reactor_.after(time, [this, what] {
+    until_.reset();
+    fail(what);
+  });
+}
+
+void Successor::hand_over(const Inheritance& given) {
+  try {
+    for (const Passed& each : kPassed) {
+      const run::FileDescriptor& socket = given.sockets.*each.place;
+      if (socket.is_open()) send(socket_.get(), run::WireWriter().text(std::string(each.name)).take(), socket.get());
+    }
+    for (const auto& [communicator, rank] : given.sessions) {
+      send(socket_.get(), run::WireWriter().text("session").text(communicator).ranks({rank}).take());
+    }
+    run::WireWriter writer;
+    writer.text("take");
+    put(writer, given);
+    send(socket_.get(), writer.take());
+    wait_at_most(kServingTime, "has not served within 3 s");
+  } catch (const Error& error) {
+    fail("takes nothing over: " + std::string(error.what()));
+  }
+}
+
+void Successor::hear() {
+  try {
+    while (!is_over_) {
+      const std::optional<Parcel> parcel = receive_parcel(socket_.get());
+      if (!parcel) return;
+      run::WireReader reader(parcel->bytes);
+      const std::string kind = reader.text();
+      if (kind == "failed") return fail("cannot serve: " + reader.text());
+      if (kind == "ready") {
+        const auto version = reader.number<uint32_t>();
+        if (version != kVersion) return fail("hands over in another way (version " + std::to_string(version) + ")");
+        events_.ready();
+      } else if (kind == "serving") {
+        const HostCard card = HostCard::decode(reader.text());
+        if (until_) reactor_.cancel(*std::exchange(until_, std::nullopt));
+        serves_ = true;
+        events_.serving(card);
+      }
+    }
+  } catch (const Error& error) {
+    if (serves_) {
+      reactor_.forget(socket_.get());
+      is_over_ = true;
+      BANYAN_LOG(warning) << "the daemon that took over (process " << process_ << ") has ended: " << how_it_ended();
+      return;
+    }
+    fail(error.code() == ErrorCode::peer_lost ? how_it_ended() : "says what is not understood: " + error.message());
+  }
+}
+
+// It is about to end, or closes what it does not know.
+std::string Successor::how_it_ended() {
+  constexpr useconds_t kPause = 10'000;
+  for (int tries = 0; tries < 20; ++tries) {
+    int status = 0;
+    if (waitpid(process_, &status, WNOHANG) == process_) {
+      process_ = -1;
+      return WIFEXITED(status) ? "has ended with exit code " + std::to_string(WEXITSTATUS(status))
+                               : "was ended by signal " + std::to_string(WTERMSIG(status));
+    }
+    usleep(kPause);
+  }
+  return "has hung up";
+}
+
+void Successor::fail(const std::string& why) {
+  if (std::exchange(is_over_, true)) return;
+  reactor_.forget(socket_.get());
+  if (until_) reactor_.cancel(*std::exchange(until_, std::nullopt));
+  events_.failed(in_quotes(binary_) + " " + why);
+}
+
+}  // namespace banyan::service

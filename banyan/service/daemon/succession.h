@@ -1,0 +1,89 @@
+// Succession: how a newer program takes the place of the daemon of its host, without a moment in which nobody serves.
+//
+// The older daemon starts the newer one, and they talk over a pair of sockets:
+//   newer -> older  ready     it has read its options and files, and could serve
+//   older -> newer  sockets   those that listen, one by one; then what else the newer one has to know
+//   newer -> older  serving   with its card: clients that come are its own now
+//   newer -> older  failed    why it cannot, at any time before
+// Until `serving` the older daemon goes on if anything fails, and the newer program is ended. The end of the connection
+// then tells each that the other has ended. No state of sessions crosses: the older daemon carries them to their end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/handed_sockets.h"
+#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/open_sessions.h"
+
+namespace banyan::service {
+
+// What the newer daemon gets.
+struct Inheritance {
+  HandedSockets sockets;
+  bool unlinks_tenants = false, unlinks_operators = false;  // at its end: their paths are the daemon's own
+  OlderDaemon older;                                        // who it is from
+  std::set<OpenSessions::Key> sessions;                     // that the older one has
+};
+
+// The older daemon, as the newer one sees it. Before its reactor runs.
+class Predecessor {
+ public:
+  // `socket`: what --upgrade-from names. Throws Error{invalid_input} when it is no socket of that kind.
+  explicit Predecessor(int socket);
+  // Says ready, and waits. Throws Error{peer_lost} when the older one has ended or wants it no more, Error{timed_out}.
+  Inheritance take_over();
+  void serve(const HostCard& own);
+  void fail(const std::string& why) noexcept;
+  int fd() const { return socket_.get(); }  // to be read at the end of the older one
+
+ private:
+  run::FileDescriptor socket_;
+};
+
+// The newer program, as the older daemon sees it. On the reactor's thread.
+class Successor {
+ public:
+  static constexpr std::chrono::milliseconds kReadyTime{5000}, kServingTime{3000};
+
+  struct Events {
+    std::function<void()> ready;                         // hand_over() is to follow
+    std::function<void(const HostCard& card)> serving;   // once
+    std::function<void(const std::string& why)> failed;  // once, instead; must not destroy this object at once
+  };
+  // Starts it with these arguments, and --upgrade-from. Throws Error{invalid_input} for what is no program that this
+  // user, or root, alone can have written; Error{io}.
+  Successor(run::Reactor& reactor, const std::string& binary, const std::vector<std::string>& arguments, Events events);
+  // Ends the program, unless it serves.
+  ~Successor();
+  Successor(const Successor&) = delete;
+  Successor& operator=(const Successor&) = delete;
+
+  pid_t process() const { return process_; }
+  // Its sockets are copied. What fails here is told by events.
+  void hand_over(const Inheritance& inheritance);
+
+ private:
+  void hear();
+  void wait_at_most(std::chrono::milliseconds time, const std::string& what);
+  void fail(const std::string& why);
+  std::string how_it_ended();
+
+  run::Reactor& reactor_;
+  const std::string binary_;
+  const Events events_;
+  run::FileDescriptor socket_;
+  pid_t process_ = -1;
+  std::optional<run::Reactor::Timer> until_;
+  bool serves_ = false, is_over_ = false;
+};
+
+}  // namespace banyan::service
