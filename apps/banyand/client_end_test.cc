@@ -147,7 +147,8 @@ class ClientEnds : public ::testing::Test {
           .socket = socket_of(host), .world = "file://" + folder_ + "/world", .host = host_of(host)}));
     }
     std::filesystem::create_directory(folder_ + "/up");
-    while (board_->sums < 10) std::this_thread::sleep_for(milliseconds(2));
+    // The steady job has had buffers of all its sizes by then: the daemon has a descriptor for each region.
+    while (board_->sums < 300) std::this_thread::sleep_for(milliseconds(2));
     for (const auto& daemon : daemons) before.push_back(descriptors_of(daemon->id()));
     for (uint32_t round = 0; round < ends; ++round) {
       const uint64_t sums = board_->sums;

@@ -51,7 +51,9 @@ class TurnsTest : public ::testing::Test {
 };
 
 TEST_F(TurnsTest, StepsWhatHasWorkUntilNothingMoves) {
-  jobs_ = {{.tenant = "a", .left = 3}, {.tenant = "a", .left = 0}, {.tenant = "b", .left = 1}};
+  jobs_ = {{.tenant = "a", .step = microseconds(5), .left = 3},
+           {.tenant = "a", .step = microseconds(5), .left = 0},
+           {.tenant = "b", .step = microseconds(5), .left = 1}};
   EXPECT_TRUE(round());
   EXPECT_EQ(jobs_[0].left, 0u);
   EXPECT_EQ(jobs_[0].steps, 4u);  // the last one in vain
@@ -96,16 +98,18 @@ TEST_F(TurnsTest, WhoComesSeldomWaitsForOneStepOfEachOtherTenant) {
     seldom.left = 1;
     const Time asked = now_;
     Time served{0};
-    for (Job& job : jobs_) turns_.offer(job.tenant, job.weight, job);
-    turns_.run(
-        [&](Job& job) {
-          now_ += job.step;
-          if (&job != &seldom) return true;
-          if (std::exchange(seldom.left, 0) > 0) served = now_;
-          return false;
-        },
-        [](Job&, Time) {});
-    ASSERT_GT(served, Time(0)) << "not served in its round, seed " << seed;
+    for (int rounds = 0; rounds < 4 && served == Time(0); ++rounds) {
+      for (Job& job : jobs_) turns_.offer(job.tenant, job.weight, job);
+      turns_.run(
+          [&](Job& job) {
+            now_ += job.step;
+            if (&job != &seldom) return true;
+            if (std::exchange(seldom.left, 0) > 0) served = now_;
+            return false;
+          },
+          [](Job&, Time) {});
+    }
+    ASSERT_GT(served, Time(0)) << "not served, seed " << seed;
     ASSERT_LE(served - asked, microseconds(40 + 60 + 1 + 40)) << "seed " << seed;
   }
 }
