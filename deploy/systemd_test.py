@@ -20,7 +20,7 @@ import unittest
 UNITS = pathlib.Path(__file__).resolve().parent / "systemd"
 BANYAND, ALLREDUCE = map(os.path.abspath, sys.argv[1:3])
 PATIENCE = 30  # seconds, for whatever has to come
-EXPOSURE = 16  # tenths, as `systemd-analyze security` counts it: the most that the service may have; 1 is for setpriority
+EXPOSURE = 16  # tenths, as `systemd-analyze security` counts it: the most that the service may have; 1 by setpriority
 
 
 class Systemd:
