@@ -48,8 +48,8 @@ RankPlan make_barrier_plan(RankAndSize own);
 
 // Lets the plan be done at no rank of `members` (who are all that it connects, in an order they share) before all hold
 // their results. What a failure then finds done anywhere is complete everywhere, and what it finds done nowhere can be
-// repeated, because nobody has got his buffers back: see Engine::suspend. Costs one message each way between two, else a
-// barrier.
+// repeated, because nobody has got his buffers back: see Engine::suspend. Costs a barrier; between
+// two, one message each way.
 void add_confirmation(RankPlan& plan, std::span<const uint32_t> members);
 
 }  // namespace banyan::run
