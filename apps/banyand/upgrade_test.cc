@@ -140,6 +140,13 @@ class Upgrades : public ::testing::Test {
     return daemons;
   }
   // Of the host that is asked.
+  // What a rank does while an upgrade is asked for that changes nothing.
+  std::string call_and_open_another(CallingRank& rank) const {
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.call_until(another, [] { return true; });
+    return "right";
+  }
   json upgrade(uint32_t host, const json& body) const {
     const HttpResponse answer =
         http_ask("unix:" + socket_of(host) + ".op", "POST", "/v1/upgrade", body.dump(), seconds(30));
@@ -243,60 +250,50 @@ TEST_F(Upgrades, FollowEachOther) {
 }
 
 TEST_F(Upgrades, ToWhatIsNoDaemonChangeNothing) {
-  const auto body = [&](CallingRank& rank) -> std::string {
-    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
-    Communicator another = rank.another();
-    rank.call_until(another, [] { return true; });
-    return "right";
-  };
-  run(body, [&](Daemons& daemons) -> std::string {
-    const std::vector<std::pair<std::string, std::string>> wrong = {
-        {folder_ + "/none", "No such file"},
-        {"banyand", "no absolute path"},
-        {program("quits", "#!/bin/sh\nexit 7\n"), "has ended with exit code 7"},
-        {program("hangs", "#!/bin/sh\nexec sleep 100\n"), "has not said within 5 s"},
-        {program("fails", std::string("#!/bin/sh\nexec ") + BANYAND_BINARY + " --rules /none \"$@\"\n"), "/none"}};
-    for (const auto& [binary, words] : wrong) {
-      const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
-      const std::string why = said.value("error", "");
-      if (why.find(words) == std::string::npos || why.find('\n') != std::string::npos)
-        return binary + ": " + said.dump();
-    }
-    const std::string open_to_all = program("open", "#!/bin/sh\n");
-    std::filesystem::permissions(open_to_all, std::filesystem::perms(0777));
-    const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", open_to_all}});
-    if (said.dump().find("can be written by others") == std::string::npos) return said.dump();
-    board_->is_upgraded = true;
-    wait_until([&] { return board_->ranks_over == kRanks; });
-    return daemons[0]->has_ended() ? "the daemon has ended" : "right";
-  });
+  run([this](CallingRank& rank) { return call_and_open_another(rank); },
+      [&](Daemons& daemons) -> std::string {
+        const std::vector<std::pair<std::string, std::string>> wrong = {
+            {folder_ + "/none", "No such file"},
+            {"banyand", "no absolute path"},
+            {program("quits", "#!/bin/sh\nexit 7\n"), "has ended with exit code 7"},
+            {program("hangs", "#!/bin/sh\nexec sleep 100\n"), "has not said within 5 s"},
+            {program("fails", std::string("#!/bin/sh\nexec ") + BANYAND_BINARY + " --rules /none \"$@\"\n"), "/none"}};
+        for (const auto& [binary, words] : wrong) {
+          const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
+          const std::string why = said.value("error", "");
+          if (why.find(words) == std::string::npos || why.find('\n') != std::string::npos)
+            return binary + ": " + said.dump();
+        }
+        const std::string open_to_all = program("open", "#!/bin/sh\n");
+        std::filesystem::permissions(open_to_all, std::filesystem::perms(0777));
+        const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", open_to_all}});
+        if (said.dump().find("can be written by others") == std::string::npos) return said.dump();
+        board_->is_upgraded = true;
+        wait_until([&] { return board_->ranks_over == kRanks; });
+        return daemons[0]->has_ended() ? "the daemon has ended" : "right";
+      });
 }
 
 // It takes the sockets, and dies.
 TEST_F(Upgrades, ThatFailAfterTheSocketsWereHandedOverAreTakenBack) {
-  const auto body = [&](CallingRank& rank) -> std::string {
-    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
-    Communicator another = rank.another();
-    rank.call_until(another, [] { return true; });
-    return "right";
-  };
-  run(body, [&](Daemons& daemons) -> std::string {
-    const std::string binary = program("dies", R"(#!/usr/bin/python3
+  run([this](CallingRank& rank) { return call_and_open_another(rank); },
+      [&](Daemons& daemons) -> std::string {
+        const std::string binary = program("dies", R"(#!/usr/bin/python3
 import os, socket, struct, sys
 older = socket.socket(fileno=int(sys.argv[sys.argv.index("--upgrade-from") + 1]))
+older.setblocking(True)
 older.send(struct.pack("<I", 5) + b"ready" + struct.pack("<I", 1))
 while b"take" not in older.recv(100000):
     pass
 os._exit(9)
 )");
-    const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
-    // In words that depend on how far the daemon was when it died: it has ended, or takes nothing over.
-    const bool is_told = said.dump().find(binary + "' ") != std::string::npos && said.contains("error");
-    board_->is_upgraded = true;
-    wait_until([&] { return board_->ranks_over == kRanks; });
-    if (!is_told) return said.dump();
-    return daemons[0]->has_ended() ? "the daemon has ended" : "right";
-  });
+        const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
+        const bool is_told = said.value("error", "").find("has ended with exit code 9") != std::string::npos;
+        board_->is_upgraded = true;
+        wait_until([&] { return board_->ranks_over == kRanks; });
+        if (!is_told) return said.dump();
+        return daemons[0]->has_ended() ? "the daemon has ended" : "right";
+      });
 }
 
 }  // namespace

@@ -213,7 +213,7 @@ void Successor::hand_over(const Inheritance& given) {
     send(socket_.get(), writer.take());
     wait_at_most(kServingTime, "has not served within 3 s");
   } catch (const Error& error) {
-    fail("takes nothing over: " + std::string(error.what()));
+    fail_with(error, "takes nothing over: ");
   }
 }
 
@@ -243,7 +243,7 @@ void Successor::hear() {
       BANYAN_LOG(warning) << "the daemon that took over (process " << process_ << ") has ended: " << how_it_ended();
       return;
     }
-    fail(error.code() == ErrorCode::peer_lost ? how_it_ended() : "says what is not understood: " + error.message());
+    fail_with(error, "says what is not understood: ");
   }
 }
 
@@ -260,6 +260,11 @@ std::string Successor::how_it_ended() {
     usleep(kPause);
   }
   return "has hung up";
+}
+
+// The end of the connection is the end of the program, which says more.
+void Successor::fail_with(const Error& error, const std::string& otherwise) {
+  fail(error.code() == ErrorCode::peer_lost ? how_it_ended() : otherwise + error.message());
 }
 
 void Successor::fail(const std::string& why) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/daemon/handed_sockets.h"
@@ -75,6 +76,7 @@ class Successor {
   void hear();
   void wait_at_most(std::chrono::milliseconds time, const std::string& what);
   void fail(const std::string& why);
+  void fail_with(const Error& error, const std::string& otherwise);
   std::string how_it_ended();
 
   run::Reactor& reactor_;
