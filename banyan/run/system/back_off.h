@@ -70,8 +70,8 @@ class BackOff {
   // most is longer than the kernel takes to wake up a process on an idle core.
   static constexpr uint32_t kLeast = 8, kMost = 3000;
   static constexpr uint32_t kYields = 300;  // then it is time to sleep
-  // A dear look takes some microseconds, so that these amount to no more time. Where cores are short, others are let run
-  // after each of as many looks.
+  // A dear look takes some microseconds, so that these amount to no more time. Where cores are short, others are let
+  // run after each of as many looks.
   static constexpr uint32_t kLeastDear = 1, kMostDear = 30, kYieldsDear = 2;
   // Where others kept the core for longer than this, they compute: so many of the next waits end by sleep instead. Who
   // lets others run may lose a whole slice of some milliseconds, a sleeper who is woken comes soon.
