@@ -28,6 +28,7 @@ class WaitSet {
 
  private:
   friend class Waiter;
+  friend class Poller;
   std::vector<pollfd> polled_;
   Clock::time_point deadline_ = Clock::time_point::max();
 };

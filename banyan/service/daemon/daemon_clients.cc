@@ -256,7 +256,9 @@ void Daemon::Impl::tell_terms() {
       worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant),
                     calls = rules_.grants_of_calls(session.subject, session.tenant)] {
         Session* const found = memory->find(number);
-        if (found != nullptr) found->set_terms(grant, calls);
+        if (found == nullptr) return;
+        found->set_terms(grant, calls);
+        memory->rouse(number);
       });
     }
   }

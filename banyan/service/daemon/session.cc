@@ -78,7 +78,11 @@ void Session::fail(const Error& error) {
   failed_(error);
 }
 
-bool Session::step(size_t most) { return may_move_ = step_on(most); }
+bool Session::step(size_t most) {
+  may_move_ = step_on(most);
+  vain_steps_ = may_move_ ? 0 : vain_steps_ + 1;
+  return may_move_;
+}
 
 bool Session::step_on(size_t most) {
   if (has_failed_) return false;

@@ -67,6 +67,8 @@ class Session : public run::EventSource {
   void expect_step() { may_move_ = true; }
   // Whether a step may find something: one was expected, and none has been since, or that one moved something.
   bool may_move() const { return may_move_; }
+  // How many of the last steps, one after the other, found nothing.
+  uint32_t vain_steps() const { return vain_steps_; }
   const std::string& tenant() const { return about_.tenant; }
   double weight() const { return about_.weight; }
   // Its step has taken so long.
@@ -144,6 +146,7 @@ class Session : public run::EventSource {
   Time moved_{0};           // when anything did, last
   Time idle_since_{0};      // while no call is under way
   std::chrono::nanoseconds billed_{0};
+  uint32_t vain_steps_ = 0;
   bool has_failed_ = false, may_move_ = false;
   bool is_suspect_ = false;    // its last step took long: it may have slept
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not

@@ -13,6 +13,8 @@ namespace banyan::service {
 namespace {
 
 constexpr size_t kSubmissionsAStep = 16;
+// What comes soon is found sooner by another step than by the kernel's word.
+constexpr uint32_t kMostVainSteps = 3;
 constexpr std::chrono::milliseconds kLongestSleep{100};
 
 }  // namespace
@@ -31,12 +33,27 @@ void WorkerClient::add(uint32_t number, std::unique_ptr<Session> session) {
 
 void WorkerClient::remove(uint32_t number) {
   busy_.erase(number);
+  stop_waiting(number);
   sessions_.erase(number);
 }
 
 void WorkerClient::remove_all() {
   busy_.clear();
+  while (!waiting_.empty()) stop_waiting(waiting_.begin()->first);
   sessions_.clear();
+}
+
+void WorkerClient::rouse(uint32_t number) {
+  if (!sessions_.contains(number)) return;
+  stop_waiting(number);
+  busy_.insert(number);
+}
+
+void WorkerClient::stop_waiting(uint32_t number) {
+  const auto found = waiting_.find(number);
+  if (found == waiting_.end()) return;
+  found->second->forget(*sessions_.at(number));
+  waiting_.erase(found);
 }
 
 Session* WorkerClient::find(uint32_t number) {
@@ -45,9 +62,7 @@ Session* WorkerClient::find(uint32_t number) {
 }
 
 bool WorkerClient::offer(Turns<Session>& turns) {
-  const bool has_rung = answer(*page_, [&](uint32_t session) {
-    if (sessions_.contains(session)) busy_.insert(session);
-  });
+  const bool has_rung = answer(*page_, [&](uint32_t session) { rouse(session); });
   for (const uint32_t number : busy_) {
     Session& session = *sessions_.at(number);
     session.expect_step();
@@ -56,11 +71,27 @@ bool WorkerClient::offer(Turns<Session>& turns) {
   return has_rung;
 }
 
-void WorkerClient::look() {
+bool WorkerClient::look(run::Poller& poller, uint32_t most_vain_steps) {
   std::erase_if(busy_, [&](uint32_t number) {
     const Session& session = *sessions_.at(number);
-    return !session.may_move() && !session.is_busy();
+    if (session.may_move()) return false;
+    if (!session.is_busy()) return true;
+    return session.vain_steps() >= most_vain_steps && wait_for(number, poller);
   });
+  return busy_.empty();
+}
+
+// Whether the poller watches it: nothing has happened yet.
+bool WorkerClient::wait_for(uint32_t number, run::Poller& poller) {
+  Session& session = *sessions_.at(number);
+  try {
+    if (!poller.watch(session, [this, number] { rouse(number); })) return false;
+    waiting_.emplace(number, &poller);
+    return true;
+  } catch (const Error& error) {
+    session.fail(error);
+    return false;
+  }
 }
 
 void WorkerClient::prepare(run::WaitSet& set) { set.watch(event_.fd(), POLLIN); }
@@ -118,10 +149,11 @@ void Worker::run() {
       if (stops_) break;
     }
     bool moved = do_tasks();
+    poller_.look();
     for (const auto& [number, client] : clients_) moved |= client->offer(turns_);
     moved |= turns_.run([](Session& session) { return session.step(kSubmissionsAStep); },
                         [](Session& session, std::chrono::nanoseconds time) { session.bill(time); });
-    for (const auto& [number, client] : clients_) client->look();
+    for (const auto& [number, client] : clients_) client->look(poller_, kMostVainSteps);
     if (moved) {
       back_off.end();
     } else if (!back_off.pause()) {
@@ -148,14 +180,14 @@ bool Worker::do_tasks() {
 
 void Worker::sleep() {
   run::Waiter waiter(*this);
-  bool has_rung = false;
+  bool has_work = false;
   for (const auto& [number, client] : clients_) {
     client->doorbell().daemon_sleeps.store(1);
-    has_rung |= client->has_rung();
+    has_work |= client->has_rung() || !client->look(poller_, 0);
     waiter.add(*client);
-    for (const uint32_t session : client->busy()) waiter.add(*client->find(session));
   }
-  if (!has_rung) waiter.wait(kLongestSleep);
+  waiter.add(poller_);
+  if (!has_work) waiter.wait(kLongestSleep);
   for (const auto& [number, client] : clients_) client->doorbell().daemon_sleeps.store(0);
 }
 

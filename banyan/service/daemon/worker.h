@@ -1,8 +1,9 @@
 // Worker: the thread that carries out the calls of the clients of a daemon.
 //
 // One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and
-// sleeps when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing; a client has
-// one doorbell and one descriptor, whatever the number of its sessions.
+// sleeps when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing, nor do those
+// whose last steps found nothing, until what they wait for happens. A client has one doorbell and one descriptor,
+// whatever the number of its sessions.
 //
 // Other threads leave it tasks by post(). Everything else is for such tasks, on its thread.
 #pragma once
@@ -20,6 +21,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/event.h"
 #include "banyan/run/system/event_source.h"
+#include "banyan/run/system/poller.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/daemon/turns.h"
@@ -45,18 +47,20 @@ class WorkerClient : public run::EventSource {
   void remove_all();
   Session* find(uint32_t number);
   // Gives it a step, though its client has not rung.
-  void rouse(uint32_t number) { busy_.insert(number); }
+  void rouse(uint32_t number);
   // Answers the doorbell, and offers those that may have work. Whether it has rung.
   bool offer(Turns<Session>& turns);
-  // After their steps: those that have no work cease to be busy.
-  void look();
+  // After their steps: those that have no work cease to be busy, and so do those of which this many steps found
+  // nothing, until the poller rouses them. Whether none is busy any more.
+  bool look(run::Poller& poller, uint32_t most_vain_steps);
   bool has_rung() const { return page_->groups.load() != 0; }
-  const std::set<uint32_t>& busy() const { return busy_; }
   const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
 
  private:
   void prepare(run::WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
+  bool wait_for(uint32_t number, run::Poller& poller);
+  void stop_waiting(uint32_t number);
 
   run::Event event_;
   const Region memory_;  // of the page
@@ -64,6 +68,7 @@ class WorkerClient : public run::EventSource {
   RegionTable regions_;
   std::map<uint32_t, std::unique_ptr<Session>> sessions_;
   std::set<uint32_t> busy_;
+  std::map<uint32_t, run::Poller*> waiting_;  // and who watches them
 };
 
 class Worker : private run::EventSource {
@@ -97,6 +102,7 @@ class Worker : private run::EventSource {
   std::mutex mutex_;  // protects tasks_ and stops_
   std::vector<Task> tasks_;
   bool stops_ = false;
+  run::Poller poller_;  // of sessions that wait
   std::map<uint64_t, std::shared_ptr<WorkerClient>> clients_;  // shared with their connections
   Turns<Session> turns_;
   std::thread thread_;

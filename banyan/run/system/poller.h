@@ -1,0 +1,63 @@
+// Poller: waits for any number of event sources at a cost that does not grow with those to which nothing happens
+// (epoll(7)). For a thread that serves very many, of which most wait.
+//
+// A source is watched from watch() until it may have work, and not used meanwhile but to be forgotten. The thread finds
+// those by look(). It sleeps until there are any by a Waiter (waiter.h): the poller is an event source itself.
+//
+// One thread; a descriptor belongs to one source. Watching and finding cost a system call for each descriptor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/system/event_source.h"
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::run {
+
+class Poller : public EventSource {
+ public:
+  // Throws Error{io}.
+  Poller();
+  ~Poller() = default;
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  // Until the source may have work, or is forgotten; then, from look(), `ready` is called once. False: it has work
+  // already, and is not watched. It must not be watched before. Throws what the source throws, and Error{io}.
+  bool watch(EventSource& source, std::function<void()> ready);
+  // Before the source is used otherwise, or ends. Nothing where it is not watched.
+  void forget(EventSource& source);
+  // Tells those that may have work. Never waits. Throws Error{io}.
+  void look();
+  bool is_idle() const { return watched_.empty(); }
+
+  // Whether look() may find any.
+  void prepare(WaitSet& set) override;
+  bool react(std::span<const pollfd> polled) override;
+
+ private:
+  struct Watched {
+    uint64_t number = 0;
+    std::function<void()> ready;
+    std::vector<pollfd> polled;  // as the source has asked
+    WaitSet::Clock::time_point deadline;
+  };
+
+  void arm(const pollfd& wanted, uint64_t what);
+  void tell(EventSource& source);
+  bool try_watching(EventSource& source, const std::function<void()>& ready);
+
+  FileDescriptor epoll_;
+  uint64_t next_number_ = 0;
+  std::unordered_map<EventSource*, Watched> watched_;
+  std::unordered_map<uint64_t, EventSource*> by_number_;
+  std::set<std::pair<WaitSet::Clock::time_point, EventSource*>> deadlines_;  // of those that have one
+};
+
+}  // namespace banyan::run

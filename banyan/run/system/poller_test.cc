@@ -1,0 +1,242 @@
+#include "banyan/run/system/poller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/waiter.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Clock = WaitSet::Clock;
+
+class FakeSource : public EventSource {
+ public:
+  explicit FakeSource(size_t descriptors = 1) {
+    for (size_t i = 0; i < descriptors; ++i) events.emplace_back(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  }
+  void prepare(WaitSet& set) override {
+    ++prepared;
+    for (const FileDescriptor& event : events) set.watch(event.get(), POLLIN);
+    if (deadline) set.wake_at(*deadline);
+    if (has_work) set.work_now();
+  }
+  bool react(std::span<const pollfd> polled) override {
+    EXPECT_EQ(polled.size(), events.size());
+    for (size_t i = 0; i < polled.size(); ++i) {
+      EXPECT_EQ(polled[i].fd, events[i].get());
+      if (polled[i].revents == 0) continue;
+      rung.push_back(i);
+      eventfd_t count = 0;
+      eventfd_read(events[i].get(), &count);
+    }
+    return !ignores;
+  }
+  void ring(size_t descriptor = 0) const { eventfd_write(events.at(descriptor).get(), 1); }
+
+  std::vector<FileDescriptor> events;
+  std::optional<Clock::time_point> deadline;
+  bool has_work = false, ignores = false;
+  size_t prepared = 0;
+  std::vector<size_t> rung;
+};
+
+TEST(Poller, TellsOfEachSourceToWhichAnythingHappensOnceAndOfNoOther) {
+  FakeSource quiet(2), first(3), second(1);
+  Poller poller;
+  std::vector<std::string> told;
+  EXPECT_TRUE(poller.watch(quiet, [&] { told.emplace_back("quiet"); }));
+  EXPECT_TRUE(poller.watch(first, [&] { told.emplace_back("first"); }));
+  EXPECT_TRUE(poller.watch(second, [&] { told.emplace_back("second"); }));
+  poller.look();
+  EXPECT_THAT(told, IsEmpty());
+  first.ring(2);
+  poller.look();
+  EXPECT_THAT(told, ElementsAre("first"));
+  EXPECT_THAT(first.rung, ElementsAre(2));
+  first.ring(1);  // nobody watches it now
+  second.ring();
+  poller.look();
+  EXPECT_THAT(told, ElementsAre("first", "second"));
+  poller.look();
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_TRUE(poller.watch(first, [&] { told.emplace_back("again"); }));
+  poller.look();
+  EXPECT_THAT(told, ElementsAre("first", "second", "again"));
+  EXPECT_THAT(first.rung, ElementsAre(2, 1));
+}
+
+TEST(Poller, DoesNotWatchASourceThatHasWork) {
+  FakeSource busy;
+  busy.has_work = true;
+  Poller poller;
+  EXPECT_FALSE(poller.watch(busy, [] { FAIL(); }));
+  EXPECT_TRUE(poller.is_idle());
+  busy.ring();
+  poller.look();
+  EXPECT_THAT(busy.rung, IsEmpty());
+}
+
+TEST(Poller, GoesOnWatchingASourceWhoseNewsAreNone) {
+  FakeSource source;
+  source.ignores = true;
+  Poller poller;
+  size_t told = 0;
+  EXPECT_TRUE(poller.watch(source, [&] { ++told; }));
+  for (size_t i = 1; i <= 3; ++i) {
+    source.ring();
+    poller.look();
+    EXPECT_EQ(source.prepared, i + 1);
+  }
+  EXPECT_EQ(told, 0u);
+  source.ignores = false;
+  source.ring();
+  poller.look();
+  EXPECT_EQ(told, 1u);
+}
+
+TEST(Poller, SaysNothingOfAForgottenSource) {
+  Poller poller;
+  auto gone = std::make_unique<FakeSource>();
+  FakeSource stays;
+  const int number = gone->events[0].get();
+  EXPECT_TRUE(poller.watch(*gone, [] { FAIL(); }));
+  gone->ring();
+  poller.forget(*gone);
+  poller.forget(*gone);
+  gone.reset();
+  poller.look();
+  // The number of its descriptor is used anew, by another source.
+  FakeSource next;
+  ASSERT_EQ(next.events[0].get(), number);
+  size_t told = 0;
+  EXPECT_TRUE(poller.watch(next, [&] { ++told; }));
+  poller.look();
+  EXPECT_EQ(told, 0u);
+  next.ring();
+  poller.look();
+  EXPECT_EQ(told, 1u);
+}
+
+TEST(Poller, WakesForDeadlinesToTheirMicroseconds) {
+  FakeSource late, soon;
+  late.deadline = Clock::now() + seconds(100);
+  const auto due = Clock::now() + std::chrono::microseconds(2'500);
+  soon.deadline = due;
+  Poller poller;
+  std::vector<std::string> told;
+  EXPECT_TRUE(poller.watch(late, [&] { told.emplace_back("late"); }));
+  EXPECT_TRUE(poller.watch(soon, [&] { told.emplace_back("soon"); }));
+  EXPECT_TRUE(wait_for(poller, seconds(20)));
+  EXPECT_GE(Clock::now(), due);
+  poller.look();
+  EXPECT_THAT(told, ElementsAre("soon"));
+}
+
+TEST(Poller, EndsTheSleepOfAWaiterWhenAnythingHappens) {
+  std::vector<FakeSource> sources(100);
+  Poller poller;
+  size_t told = 0;
+  for (FakeSource& source : sources) EXPECT_TRUE(poller.watch(source, [&] { ++told; }));
+  EXPECT_FALSE(wait_for(poller, milliseconds(1)));
+  sources[77].ring();
+  EXPECT_TRUE(wait_for(poller, seconds(20)));
+  poller.look();
+  EXPECT_EQ(told, 1u);
+  EXPECT_THAT(sources[77].rung, ElementsAre(0));
+  EXPECT_FALSE(wait_for(poller, milliseconds(0)));
+}
+
+TEST(Poller, FindsMoreThanTheKernelTellsAtOnce) {
+  std::vector<FakeSource> sources(500);
+  Poller poller;
+  size_t told = 0;
+  for (FakeSource& source : sources) {
+    EXPECT_TRUE(poller.watch(source, [&] { ++told; }));
+    source.ring();
+  }
+  poller.look();
+  EXPECT_EQ(told, 500u);
+  EXPECT_TRUE(poller.is_idle());
+}
+
+TEST(Poller, ThrowsWhereADescriptorCannotBeWaitedFor) {
+  struct Broken : EventSource {
+    void prepare(WaitSet& set) override { set.watch(-1, POLLIN); }
+    bool react(std::span<const pollfd> /*polled*/) override { return true; }
+  } broken;
+  Poller poller;
+  EXPECT_THROW(poller.watch(broken, [] {}), Error);
+  EXPECT_TRUE(poller.is_idle());
+}
+
+// A pair of sockets, whose reader is watched or not, as chance has it. What it should find is kept beside it.
+TEST(Poller, MissesNothingWhateverTheOrder) {
+  struct Reader : EventSource {
+    Reader() {
+      std::array<int, 2> both{};
+      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both.data()), 0);
+      own = FileDescriptor(both[0]);
+      other = FileDescriptor(both[1]);
+    }
+    void prepare(WaitSet& set) override { set.watch(own.get(), POLLIN); }
+    bool react(std::span<const pollfd> polled) override { return polled.front().revents != 0; }
+    FileDescriptor own, other;
+    size_t sent = 0, received = 0;
+    bool is_watched = false;
+  };
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  Poller poller;
+  std::vector<std::unique_ptr<Reader>> readers(20);
+  for (auto& reader : readers) reader = std::make_unique<Reader>();
+  for (int step = 0; step < 20'000; ++step) {
+    Reader& reader = *readers[random() % readers.size()];
+    switch (random() % 5) {
+      case 0:
+        ASSERT_EQ(write(reader.other.get(), "x", 1), 1);
+        ++reader.sent;
+        break;
+      case 1:
+        if (reader.is_watched) break;
+        reader.is_watched = poller.watch(reader, [&reader] { reader.is_watched = false; });
+        break;
+      case 2:
+        poller.forget(reader);
+        reader.is_watched = false;
+        break;
+      case 3: {
+        if (reader.is_watched) break;
+        std::array<char, 4> bytes{};
+        reader.received += static_cast<size_t>(std::max<ssize_t>(0, read(reader.own.get(), bytes.data(), 4)));
+        break;
+      }
+      default:
+        poller.look();
+        for (const auto& each : readers) ASSERT_FALSE(each->is_watched && each->sent > each->received) << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan::run
