@@ -1,0 +1,3 @@
+#include "banyan/service/client/moving_executor.h"
+
+#include <gtest/gtest.h>
