@@ -13,7 +13,7 @@ namespace {
 
 using Phase = run::PlanSwitch::Phase;
 
-// "move 3 1": the daemon of a session of generation 3 has been succeeded; said for the first time.
+// "move 7 3 1": the daemon of rank 7's session of generation 3 has been succeeded; said for the first time.
 constexpr const char* kMove = "move ";
 // There is something to do here.
 constexpr const char* kLook = "look";
@@ -42,6 +42,7 @@ MovingExecutor::MovingExecutor(Options options, const run::Deadline& deadline)
       stays_(options_.stays),
       switch_(options_.rank, options_.size),
       mover_(std::make_unique<SessionMover>(SessionMover::Options{
+          .find = options_.find,
           .open = options_.open,
           .opened =
               [this] {
@@ -76,7 +77,11 @@ SessionMover::Opening MovingExecutor::opening_of(uint32_t generation) {
           .tell_peers = [this, generation](const Error& error) { tell_failure(generation, error); },
           .succeeded =
               [this, generation] {
-                if (!stays_ && generation >= in_force_) mover_->wish_from(generation);
+                if (stays_ || generation < in_force_) return;
+                succeeded_ = generation;
+                has_news_.store(true, std::memory_order_release);
+                wake();
+                mover_->wish_from(generation);
               }};
 }
 
@@ -178,7 +183,7 @@ void MovingExecutor::propose(const run::FabricUpdate& /*wish*/) {
 // By the mover's thread.
 bool MovingExecutor::says_wish(uint32_t generation, uint32_t tries) {
   if (stays_ || generation < in_force_) return false;
-  options_.tell(kMove + std::to_string(generation) + " " + std::to_string(tries));
+  options_.tell(kMove + std::to_string(options_.rank) + " " + std::to_string(generation) + " " + std::to_string(tries));
   return true;
 }
 
@@ -195,76 +200,108 @@ bool MovingExecutor::pump() {
     hear_now(text);
     follow_change();
   }
-  if (is_wanted_ && !switch_.change()) begin_change();
+  if (!wishes_.empty() && !switch_.change()) begin_change();
   follow_change();
   bool moved = !heard.empty() || begin_waiting();
   follow_change();  // calls that were due may have been the last that had to wait
   begin_held_messages();
   moved |= switch_.has_texts() || begun_ != begun;
   say();
-  is_changing_ = switch_.change() || next_ || before_ || !waiting_.empty() || !held_messages_.empty() || is_wanted_;
+  is_changing_ = switch_.change() || next_ || before_ || !waiting_.empty() || !held_messages_.empty();
   return moved;
 }
 
 void MovingExecutor::hear_now(const std::string& text) {
-  if (text.starts_with(run::PlanSwitch::kPrefix)) return switch_.hear(text);
+  if (text.starts_with(run::PlanSwitch::kPrefix)) {
+    switch_.hear(text);
+    return give_up_if_refused(text);
+  }
   if (!text.starts_with(kMove) || options_.rank != 0) return;
   std::istringstream words(text.substr(std::string_view(kMove).size()));
-  uint32_t generation = 0, tries = 0;
-  if (words >> generation >> tries) hear_wish(generation, tries);
+  uint32_t rank = 0, generation = 0, tries = 0;
+  if (words >> rank >> generation >> tries && rank < options_.size) hear_wish(rank, generation, tries);
 }
 
-// On rank 0: a rank has to leave its session of this generation, and those before.
-void MovingExecutor::hear_wish(uint32_t generation, uint32_t tries) {
+// Nobody needs to wait for a barrier to which a rank will not come.
+void MovingExecutor::give_up_if_refused(const std::string& text) {
   const auto& change = switch_.change();
-  const uint32_t coming = change ? change->update.generation : in_force_.load();
-  if (!change || generation >= coming) {
-    is_wanted_ |= generation >= coming;
-  } else if (tries > 1 && (change->phase == Phase::preparing || change->phase == Phase::waiting)) {
-    options_.tell(prepare_text_);  // a rank that was not there yet may have missed it
-  }
+  if (!change || change->phase != Phase::preparing) return;
+  std::istringstream words(text.substr(std::string_view(run::PlanSwitch::kPrefix).size()));
+  std::string kind, why;
+  uint32_t generation = 0, rank = 0;
+  if (!(words >> kind >> generation >> rank >> why)) return;
+  if (kind == "ready" && generation == change->update.generation) mover_->give_up();
+}
+
+// On rank 0: a rank has to leave its session of this generation.
+void MovingExecutor::hear_wish(uint32_t rank, uint32_t generation, uint32_t tries) {
+  wishes_[rank] = generation;
+  const auto& change = switch_.change();
+  const bool may_be_missed = change && (change->phase == Phase::preparing || change->phase == Phase::waiting);
+  if (may_be_missed && tries > 1) options_.tell(prepare_text_);  // by a rank that was not there yet
 }
 
 void MovingExecutor::begin_change() {
-  is_wanted_ = false;
-  say();
-  switch_.want({});
-  for (const std::string& text : switch_.take_texts()) switch_.hear(text);
-  CHECK(switch_.can_begin());
+  std::erase_if(wishes_, [&](const auto& wish) { return wish.second < in_force_; });  // it has left
   const run::FabricUpdate same;
-  switch_.begin({.adopted = same, .shapes = {}});
+  for (const auto& [rank, generation] : std::exchange(wishes_, {})) {
+    std::ostringstream want;
+    want << run::PlanSwitch::kPrefix << "want 0 " << rank << ' ' << ++wants_ << ' ' << same;
+    switch_.hear(want.str());
+  }
+  if (switch_.can_begin()) switch_.begin({.adopted = same, .shapes = {}});
 }
 
 void MovingExecutor::follow_change() {
   drop_what_is_over();
   const auto& change = switch_.change();
+  if (change && change->phase == Phase::preparing) {
+    prepare();
+  } else if (std::optional<SessionMover::Opened> late = mover_->take(); late && late->carrier) {
+    mover_->end(std::move(late->carrier));
+  }
   if (!change) return;
-  if (change->phase == Phase::preparing) prepare(change->update.generation);
   if (change->phase == Phase::asked) switch_.hold(limit());
   // Also when no other call is made: it could begin at once then.
   if (waiting_.empty() && switch_.must_go_over(begun_ + 1)) go_over();
   if (change->phase == Phase::draining && before_calls_ == 0) switch_.drained();
 }
 
-void MovingExecutor::prepare(uint32_t generation) {
-  const std::string reason = has_messages_    ? "it has exchanged messages between two ranks"
-                             : options_.stays ? "nobody drives it between its calls"
-                                              : "";
-  if (opening_ != generation) {
-    opening_ = generation;
-    if (!reason.empty()) return switch_.ready(kStays + reason);
-    mover_->open(opening_of(generation));
-  }
+void MovingExecutor::prepare() {
+  const auto& change = *switch_.change();
+  const uint32_t generation = change.update.generation;
   std::optional<SessionMover::Opened> opened = mover_->take();
-  if (!opened) return;
-  if (opened->generation != generation || !reason.empty()) {
-    if (opened->carrier) mover_->end(std::move(opened->carrier));
-    if (opened->generation == generation) switch_.ready(kStays + reason);
-    return;
+  std::string refusal = refusal_of(change);
+  if (refusal.empty()) {
+    if (opening_ != generation) mover_->open(opening_of(generation));
+    opening_ = generation;
+    if (!opened || opened->generation != generation) {
+      if (opened && opened->carrier) mover_->end(std::move(opened->carrier));
+      return;
+    }
+    next_ = std::move(opened->carrier);
+    refusal = std::move(opened->refusal);
+  } else {
+    mover_->give_up();
+    if (opened && opened->carrier) mover_->end(std::move(opened->carrier));
   }
-  next_ = std::move(opened->carrier);
-  switch_.ready(next_ ? "" : opened->refusal.empty() ? "its next session has failed" : opened->refusal);
+  opening_ = generation;
+  switch_.ready(refusal);
   begun_when_ready_ = begun_;
+}
+
+// Why this rank does not take part; empty: it does.
+std::string MovingExecutor::refusal_of(const run::PlanSwitch::Change& change) const {
+  if (has_messages_) return std::string(kStays) + "it has exchanged messages between two ranks";
+  if (options_.stays) return std::string(kStays) + "nobody drives it between its calls";
+  if (succeeded_ < in_force_) return {};
+  const auto host_of = [&](uint32_t rank) {
+    return options_.host_of_rank.empty() ? rank : options_.host_of_rank[rank];
+  };
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    if (change.wishes[rank] > 0 && host_of(rank) == host_of(options_.rank)) return {};
+  }
+  return "its daemon has just been succeeded";
 }
 
 // As many calls more as were begun while the last answer was on its way; so this rank need not wait for the next one.
@@ -296,7 +333,8 @@ void MovingExecutor::drop_what_is_over() {
   const auto& change = switch_.change();
   if (next_ && (!change || change->update.generation != next_->generation)) mover_->end(std::move(next_));
   if (!next_ && opening_ && (!change || change->update.generation != *opening_)) {
-    if (std::exchange(opening_, std::nullopt) > in_force_) note_settled();
+    const uint32_t settled = *std::exchange(opening_, std::nullopt);
+    if (settled > in_force_) note_settled();
   }
   if (!before_ || switch_.closed_before() <= before_->generation) return;
   steps_before_ += before_->executor->steps();

@@ -3,8 +3,8 @@
 //
 // It holds the executor that has the calls at present; during a change, also the next one, and then the one before. The
 // ranks agree by run::PlanSwitch on the call from which on the next sessions have them:
-//   - a rank whose daemon has been succeeded says so ("move"), again and again until it has moved; rank 0 begins a
-//     change, unless there is one that will do (want);
+//   - a rank whose daemon has been succeeded, and which has found the newer one, says so ("move"), now and then until it
+//     has moved; rank 0 begins a change for all who have said so (want);
 //   - in a change every rank opens a session for the same communicator at the daemon that its link has now, which for
 //     hosts that are not upgraded is the daemon they have. It bears the number of the change, the generation, so that
 //     sessions of both can be open at one daemon. A thread of this object opens it, and has it carry out a barrier: so
@@ -13,7 +13,8 @@
 //   - calls up to the agreed one end in the old sessions, later ones begin in the new. The old session is closed when
 //     all ranks have said that theirs are over.
 // A session that cannot be opened refuses the change: the calls stay where they are, and the next "move" tries again,
-// each time after a longer pause. Where the next session fails once this rank was ready, it fails the communicator as
+// each time after a longer pause. So does a rank whose daemon is succeeded while it prepares for a change that nobody
+// of its host has asked for: others may have called the older daemon for its next session. Where the next session fails once this rank was ready, it fails the communicator as
 // a daemon does that is killed; so does the old one while calls are in it.
 //
 // Messages between two ranks have no numbers that all ranks share: a communicator in which a rank has ever begun one
@@ -31,6 +32,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -56,6 +58,8 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
     std::function<void(const std::string& text)> tell;                   // to hear() of all ranks, this one too
     std::function<void(const Error& error)> tell_peers;                  // of a failure that they cannot know of
     std::function<bool(uint32_t rank)> is_gone = {};                     // dead, or has left
+    std::vector<uint32_t> host_of_rank = {};                             // numbers; empty: each has its own
+    SessionMover::Find find = {};                                        // see there
     SessionMover::Open open;                                             // see there; generation 0 at first
     std::chrono::milliseconds opening_time{30'000};                      // of a next session, and its barrier
     std::chrono::milliseconds first_pause{1000}, longest_pause{60'000};  // between two tries
@@ -115,10 +119,12 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   bool is_quiet() const { return !is_changing_ && !has_news_.load(std::memory_order_acquire); }
   bool pump();
   void hear_now(const std::string& text);
-  void hear_wish(uint32_t generation, uint32_t tries);
+  void give_up_if_refused(const std::string& text);
+  void hear_wish(uint32_t rank, uint32_t generation, uint32_t tries);
   void begin_change();
   void follow_change();
-  void prepare(uint32_t generation);
+  void prepare();
+  std::string refusal_of(const run::PlanSwitch::Change& change) const;
   void go_over();
   void drop_what_is_over();
   bool begin_waiting();
@@ -134,18 +140,22 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
 
   const Options options_;
   const run::ForkGuard fork_guard_;
-  std::atomic<bool> has_news_{false};  // for pump(), from other threads
-  std::atomic<uint32_t> in_force_{0};  // the generation of present_; changed under the mutex
-  std::atomic<bool> stays_;            // for ever
+  std::atomic<bool> has_news_{false};   // for pump(), from other threads
+  std::atomic<uint32_t> in_force_{0};   // the generation of present_; changed under the mutex
+  std::atomic<bool> stays_;             // for ever
+  std::atomic<int64_t> succeeded_{-1};  // the last generation whose daemon has been
 
   // Of the thread that drives, which alone changes the pointers; others read them under the mutex.
   std::shared_ptr<Carrier> present_, next_, before_;  // shared with who asks them something at the moment
   size_t present_calls_ = 0, before_calls_ = 0;       // in flight
   uint64_t begun_ = 0;                                // calls
   uint64_t begun_when_ready_ = 0;
-  bool is_changing_ = false, has_messages_ = false, is_wanted_ = false;
+  bool is_changing_ = false, has_messages_ = false;
   run::PlanSwitch switch_;
-  std::string prepare_text_;  // of rank 0: that of the change under way
+  // Of rank 0: the text of the change under way; the ranks that want to leave a session, and of which generation.
+  std::string prepare_text_;
+  std::map<uint32_t, uint32_t> wishes_;
+  uint64_t wants_ = 0;
   std::optional<uint32_t> opening_;
   std::deque<WaitingCall> waiting_;                      // for the agreement
   std::vector<HeldMessage> held_messages_;               // the same

@@ -113,16 +113,18 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
     if (opening.generation == 0) *means = executor->means();
     return executor;
   };
-  auto executor =
-      std::make_unique<MovingExecutor>(MovingExecutor::Options{.rank = site.rank,
-                                                               .size = size,
-                                                               .name = site.name,
-                                                               .stays = options_.progress == run::Progress::by_nobody,
-                                                               .tell = std::move(site.tell_text),
-                                                               .tell_peers = std::move(site.tell_failure),
-                                                               .is_gone = options.is_gone,
-                                                               .open = open_next},
-                                       deadline);
+  auto executor = std::make_unique<MovingExecutor>(
+      MovingExecutor::Options{.rank = site.rank,
+                              .size = size,
+                              .name = site.name,
+                              .stays = options_.progress == run::Progress::by_nobody,
+                              .tell = std::move(site.tell_text),
+                              .tell_peers = std::move(site.tell_failure),
+                              .is_gone = options.is_gone,
+                              .host_of_rank = wish.host_of_rank,
+                              .find = [link = link_](const run::Deadline& until) { link->attachment(until); },
+                              .open = open_next},
+      deadline);
   return {.executor = std::move(executor), .means = "service, " + *means};
 }
 

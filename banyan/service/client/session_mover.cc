@@ -33,6 +33,7 @@ void SessionMover::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_.request_stop();
+    opening_.request_stop();
     wakes_.notify_all();
     thread = std::move(thread_);
   }
@@ -50,12 +51,19 @@ void SessionMover::stop() {
 void SessionMover::open(Opening opening) {
   const std::lock_guard lock(mutex_);
   to_open_ = std::move(opening);
+  opening_ = std::stop_source();
+  if (stop_.stop_requested()) opening_.request_stop();
   expect_thread();
 }
 
 std::optional<SessionMover::Opened> SessionMover::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(opened_, std::nullopt);
+}
+
+void SessionMover::give_up() {
+  const std::lock_guard lock(mutex_);
+  opening_.request_stop();
 }
 
 void SessionMover::end(std::shared_ptr<Carrier> carrier) {
@@ -113,9 +121,9 @@ bool SessionMover::work(Lock& lock) {
 }
 
 void SessionMover::open_now(Opening opening, Lock& lock) {
+  const run::Deadline deadline = run::Deadline::after(options_.opening_time).unless(opening_.get_token());
   lock.unlock();
   Opened opened{.generation = opening.generation, .carrier = nullptr, .refusal = {}};
-  const run::Deadline deadline = run::Deadline::after(options_.opening_time).unless(stop_.get_token());
   try {
     auto carrier = std::make_shared<Carrier>();
     carrier->generation = opening.generation;
@@ -126,7 +134,8 @@ void SessionMover::open_now(Opening opening, Lock& lock) {
     carrier->executor->finish(watch);
     opened.carrier = std::move(carrier);
   } catch (...) {
-    opened.refusal = current_error().message();
+    opened.refusal = deadline.is_stopped() ? "another rank does not come" : current_error().message();
+    if (opened.refusal.empty()) opened.refusal = "its next session cannot be opened";
     std::replace(opened.refusal.begin(), opened.refusal.end(), '\n', ' ');
   }
   std::optional<Opened> stale(std::move(opened));
@@ -147,10 +156,21 @@ bool SessionMover::wish_now(Lock& lock) {
   wish_at_ = Clock::now() + pause_;
   pause_ = std::min(pause_ * 2, options_.longest_pause);
   lock.unlock();
-  const bool goes_on = options_.wish(generation, tries);
+  const run::Deadline deadline = run::Deadline::after(options_.opening_time).unless(stop_.get_token());
+  const bool goes_on = !is_found(deadline) || options_.wish(generation, tries);
   lock.lock();
   if (!goes_on && wish_ == generation) wish_.reset();
   return true;
+}
+
+bool SessionMover::is_found(const run::Deadline& deadline) const noexcept {
+  try {
+    if (options_.find) options_.find(deadline);
+    return true;
+  } catch (...) {
+    BANYAN_LOG(info) << "the newer daemon is not there: " << current_error().what();
+    return false;
+  }
 }
 
 }  // namespace banyan::service

@@ -38,7 +38,11 @@ class SessionMover {
   // Throws Error when there is no way to open it, or at the deadline.
   using Open = std::function<std::unique_ptr<run::Executor>(const Opening& opening, const run::Deadline& deadline)>;
 
+  // Waits until the newer daemon is there, at which next sessions open. Throws Error, at the deadline at last.
+  using Find = std::function<void(const run::Deadline& deadline)>;
+
   struct Options {
+    Find find = {};
     Open open;
     std::function<void()> opened;  // take() has something
     // Says for the `tries`-th time that the daemon of this generation has been succeeded. False when nobody needs to
@@ -59,9 +63,11 @@ class SessionMover {
     std::string refusal;
   };
   std::optional<Opened> take();
+  // What is being opened is not wanted any more: it is refused soon.
+  void give_up();
   // Ends it as soon as nobody else has it.
   void end(std::shared_ptr<Carrier> carrier);
-  // Wishes for a move away from this generation, now and then. Throws nothing.
+  // Wishes for a move away from this generation, once the newer daemon is there, and now and then again.
   void wish_from(uint32_t generation) noexcept;
   // Ends what it does, soon. It holds nothing any more, and begins nothing.
   void stop();
@@ -73,11 +79,13 @@ class SessionMover {
   bool work(Lock& lock);
   void open_now(Opening opening, Lock& lock);
   bool wish_now(Lock& lock);
+  bool is_found(const run::Deadline& deadline) const noexcept;
 
   const Options options_;
   std::stop_source stop_;
   std::mutex mutex_;  // protects what follows
   std::condition_variable wakes_;
+  std::stop_source opening_;
   std::optional<Opening> to_open_;
   std::optional<Opened> opened_;
   std::vector<std::shared_ptr<Carrier>> to_end_;
