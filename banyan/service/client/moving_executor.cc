@@ -1,7 +1,7 @@
 #include "banyan/service/client/moving_executor.h"
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -42,6 +42,8 @@ MovingExecutor::MovingExecutor(Options options, const run::Deadline& deadline)
       stays_(options_.stays),
       switch_(options_.rank, options_.size),
       mover_(std::make_unique<SessionMover>(SessionMover::Options{
+          .rank = options_.rank,
+          .size = options_.size,
           .find = options_.find,
           .open = options_.open,
           .opened =
@@ -95,7 +97,7 @@ void MovingExecutor::start(const run::Call& call, const run::CallNumbers& number
 
 void MovingExecutor::begin(const run::Call& call, const run::CallNumbers& numbers) {
   present_->executor->start(call, numbers);
-  ++begun_;
+  recent_[++begun_ % recent_.size()] = {.kind = call.kind, .root = call.other, .type = call.type, .count = call.count};
   ++present_calls_;
 }
 
@@ -249,7 +251,9 @@ void MovingExecutor::begin_change() {
     want << run::PlanSwitch::kPrefix << "want 0 " << rank << ' ' << ++wants_ << ' ' << same;
     switch_.hear(want.str());
   }
-  if (switch_.can_begin()) switch_.begin({.adopted = same, .shapes = {}});
+  if (!switch_.can_begin()) return;
+  const std::set<run::CallShape> shapes(recent_.begin(), recent_.end());
+  switch_.begin({.adopted = same, .shapes = {shapes.begin(), shapes.end()}});
 }
 
 void MovingExecutor::follow_change() {
@@ -273,7 +277,7 @@ void MovingExecutor::prepare() {
   std::optional<SessionMover::Opened> opened = mover_->take();
   std::string refusal = refusal_of(change);
   if (refusal.empty()) {
-    if (opening_ != generation) mover_->open(opening_of(generation));
+    if (opening_ != generation) mover_->open(opening_of(generation), change.shapes);
     opening_ = generation;
     if (!opened || opened->generation != generation) {
       if (opened && opened->carrier) mover_->end(std::move(opened->carrier));

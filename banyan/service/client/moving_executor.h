@@ -27,6 +27,7 @@
 // One thread at a time, but for what run::Executor says of any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -149,6 +150,7 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   std::shared_ptr<Carrier> present_, next_, before_;  // shared with who asks them something at the moment
   size_t present_calls_ = 0, before_calls_ = 0;       // in flight
   uint64_t begun_ = 0;                                // calls
+  std::array<run::CallShape, 4> recent_;              // of the last calls
   uint64_t begun_when_ready_ = 0;
   bool is_changing_ = false, has_messages_ = false;
   run::PlanSwitch switch_;

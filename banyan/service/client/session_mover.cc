@@ -48,9 +48,9 @@ void SessionMover::stop() {
 
 // ---- What is to be done ----
 
-void SessionMover::open(Opening opening) {
+void SessionMover::open(Opening opening, std::vector<run::CallShape> shapes) {
   const std::lock_guard lock(mutex_);
-  to_open_ = std::move(opening);
+  to_open_ = {std::move(opening), std::move(shapes)};
   opening_ = std::stop_source();
   if (stop_.stop_requested()) opening_.request_stop();
   expect_thread();
@@ -114,13 +114,14 @@ bool SessionMover::work(Lock& lock) {
     return true;
   }
   if (to_open_) {
-    open_now(*std::exchange(to_open_, std::nullopt), lock);
+    const auto [opening, shapes] = *std::exchange(to_open_, std::nullopt);
+    open_now(opening, shapes, lock);
     return true;
   }
   return wish_ && wish_now(lock);
 }
 
-void SessionMover::open_now(Opening opening, Lock& lock) {
+void SessionMover::open_now(const Opening& opening, const std::vector<run::CallShape>& shapes, Lock& lock) {
   const run::Deadline deadline = run::Deadline::after(options_.opening_time).unless(opening_.get_token());
   lock.unlock();
   Opened opened{.generation = opening.generation, .carrier = nullptr, .refusal = {}};
@@ -128,10 +129,7 @@ void SessionMover::open_now(Opening opening, Lock& lock) {
     auto carrier = std::make_shared<Carrier>();
     carrier->generation = opening.generation;
     carrier->executor = options_.open(opening, deadline);
-    const run::Call barrier{.kind = run::OperationKind::barrier};
-    OpeningWatch watch(deadline);
-    carrier->executor->start(barrier, numbers_of(barrier));
-    carrier->executor->finish(watch);
+    warm_up(*carrier->executor, shapes, deadline);
     opened.carrier = std::move(carrier);
   } catch (...) {
     opened.refusal = deadline.is_stopped() ? "another rank does not come" : current_error().message();
@@ -145,6 +143,29 @@ void SessionMover::open_now(Opening opening, Lock& lock) {
   stale.reset();
   options_.opened();
   lock.lock();
+}
+
+// All ranks the same calls.
+void SessionMover::warm_up(run::Executor& executor, const std::vector<run::CallShape>& shapes,
+                           const run::Deadline& deadline) const {
+  OpeningWatch watch(deadline);
+  const auto make = [&](const run::Call& call) {
+    executor.start(call, numbers_of(call));
+    executor.finish(watch);
+  };
+  for (const run::CallShape& shape : shapes) {
+    run::Call call{.kind = shape.kind, .type = shape.type, .other = shape.root, .count = shape.count};
+    if (has_counts(call.kind) || is_message(call.kind) || call.count > kMostWarmBytes) continue;
+    const uint64_t sent = call.send_elements(options_.rank, options_.size) * size_of(call.type);
+    const uint64_t received = call.recv_elements(options_.rank, options_.size) * size_of(call.type);
+    // What a rank alone sends or gets, others do not see.
+    if (call.count * options_.size * size_of(call.type) > kMostWarmBytes) continue;
+    std::vector<std::byte> send(sent), recv(received);
+    call.send = send.data();
+    call.recv = recv.data();
+    make(call);
+  }
+  make({.kind = run::OperationKind::barrier});
 }
 
 bool SessionMover::wish_now(Lock& lock) {

@@ -14,10 +14,12 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/execute/executor.h"
+#include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/join/deadline.h"
 
 namespace banyan::service {
@@ -41,7 +43,10 @@ class SessionMover {
   // Waits until the newer daemon is there, at which next sessions open. Throws Error, at the deadline at last.
   using Find = std::function<void(const run::Deadline& deadline)>;
 
+  static constexpr uint64_t kMostWarmBytes = 8 << 20;  // of a buffer; calls of more are not made before they come
+
   struct Options {
+    uint32_t rank = 0, size = 1;
     Find find = {};
     Open open;
     std::function<void()> opened;  // take() has something
@@ -55,8 +60,9 @@ class SessionMover {
   SessionMover(const SessionMover&) = delete;
   SessionMover& operator=(const SessionMover&) = delete;
 
-  // Opens it, and has it carry out a barrier with those of the other ranks.
-  void open(Opening opening);
+  // Opens it, and has it carry out calls of these shapes on memory of its own, and a barrier, with those of the other
+  // ranks: then its plans, lanes and staging are there, and all ranks have come.
+  void open(Opening opening, std::vector<run::CallShape> shapes);
   struct Opened {
     uint32_t generation = 0;
     std::shared_ptr<Carrier> carrier;  // null: refusal says why
@@ -77,7 +83,8 @@ class SessionMover {
   void expect_thread();
   void run() noexcept;
   bool work(Lock& lock);
-  void open_now(Opening opening, Lock& lock);
+  void open_now(const Opening& opening, const std::vector<run::CallShape>& shapes, Lock& lock);
+  void warm_up(run::Executor& executor, const std::vector<run::CallShape>& shapes, const run::Deadline& deadline) const;
   bool wish_now(Lock& lock);
   bool is_found(const run::Deadline& deadline) const noexcept;
 
@@ -86,7 +93,7 @@ class SessionMover {
   std::mutex mutex_;  // protects what follows
   std::condition_variable wakes_;
   std::stop_source opening_;
-  std::optional<Opening> to_open_;
+  std::optional<std::pair<Opening, std::vector<run::CallShape>>> to_open_;
   std::optional<Opened> opened_;
   std::vector<std::shared_ptr<Carrier>> to_end_;
   std::optional<uint32_t> wish_;
