@@ -369,25 +369,30 @@ TEST_F(Upgrades, DuringWhichARankIsKilledEndItsCommunicatorByName) {
   EXPECT_THAT(reports, Each("right"));
 }
 
-// Prints the longest call of each upgrade, of 16 bytes and of 1 MiB in turn.
+// Prints the longest call of each upgrade beside that of a second without one, of 16 bytes and of 1 MiB in turn.
 TEST_F(Upgrades, ManyInARowFailNoCall) {
   constexpr uint32_t kUpgrades = 12;
   const auto body = [&](CallingRank& rank) -> std::string {
-    std::map<size_t, std::vector<double>> longest;
+    std::map<std::pair<size_t, std::string>, std::vector<double>> longest;
     for (uint32_t done = 0; done < kUpgrades; ++done) {
       const size_t count = done % 2 == 0 ? 2 : (1 << 20) / sizeof(int64_t);
       rank.set_count(count);
+      const auto measure = [&](const std::string& when, const std::function<bool()>& is_over) {
+        rank.forget_longest();
+        rank.call_until(rank.comm(), is_over);
+        longest[{count * sizeof(int64_t), when}].push_back(rank.longest_gap());
+      };
       rank.call_until(rank.comm(), [] { return true; });
-      rank.forget_longest();
+      const auto end = std::chrono::steady_clock::now() + seconds(1);
+      measure("of a second without an upgrade", [&] { return std::chrono::steady_clock::now() > end; });
       ++board_->ranks_over;
-      rank.call_until(rank.comm(), [&] { return board_->upgrades > done; });
-      longest[count * sizeof(int64_t)].push_back(rank.longest_gap());
+      measure("of an upgrade", [&] { return board_->upgrades > done; });
     }
-    for (auto& [bytes, times] : longest) {
+    for (auto& [what, times] : longest) {
       std::sort(times.begin(), times.end());
       std::ostringstream line;
-      line << bytes << " B: the longest calls of " << times.size() << " upgrades: median " << times[times.size() / 2]
-           << " ms, worst " << times.back() << " ms\n";
+      line << what.first << " B: the longest call " << what.second << ", " << times.size() << " times: median "
+           << times[times.size() / 2] << " ms, worst " << times.back() << " ms\n";
       std::cout << line.str() << std::flush;
     }
     return "right";
