@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,8 +15,12 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,6 +48,8 @@ struct Board {
   std::atomic<bool> has_daemons;
   std::atomic<uint32_t> ranks_calling, ranks_with_new, ranks_over;
   std::atomic<bool> is_upgraded, has_old_ended;
+  std::atomic<uint32_t> upgrades;  // that have been asked for, and whose old daemon has ended
+  std::atomic<uint32_t> ranks_failed;
 };
 
 template <typename Condition>
@@ -56,6 +64,7 @@ class EndOf {
   ~EndOf() { kill(process_, SIGKILL); }
   EndOf(const EndOf&) = delete;
   EndOf& operator=(const EndOf&) = delete;
+  pid_t process() const { return process_; }
 
  private:
   const pid_t process_;
@@ -85,20 +94,34 @@ class CallingRank {
     comm_->finalize();
     comm_.reset();
   }
-  double longest_gap() const { return longest_ / 1e6; }  // milliseconds from the end of a call to that of the next
+  double longest_gap() const { return longest_ / 1e6; }  // milliseconds that a call took at most
+  void forget_longest() { longest_ = 0; }
+  void set_count(size_t count) { count_ = count; }
+  // A message from rank 0 to rank 1.
+  void exchange_message() {
+    const int64_t sent = 4711;
+    int64_t got = 0;
+    run::Call message{.kind = run::OperationKind::send, .type = element::DataType::int64, .count = 1};
+    message.other = 1 - rank_;
+    message.send = reinterpret_cast<const std::byte*>(&sent);
+    message.recv = reinterpret_cast<std::byte*>(&got);
+    if (rank_ == 1) message.kind = run::OperationKind::recv;
+    if (rank_ < 2) comm_->run(message);
+    CHECK(rank_ != 1 || got == sent) << got;
+  }
   uint64_t calls() const { return step_; }
 
  private:
   // Whether all ranks say so.
   bool call(Communicator& comm, bool is_over) {
-    constexpr size_t kCount = 5000;
-    std::vector<int64_t> input(kCount, static_cast<int64_t>(step_ + rank_)), output(kCount);
+    std::vector<int64_t> input(count_), output(count_);
+    for (size_t i = 0; i < count_; ++i) input[i] = static_cast<int64_t>(step_ + rank_ + i * (rank_ + 1));
     input.back() = is_over ? 1 : 0;
     const auto began = std::chrono::steady_clock::now();
     comm.all_reduce<int64_t>(input, output);
     longest_ = std::max<double>(longest_, static_cast<double>((std::chrono::steady_clock::now() - began).count()));
-    for (size_t i = 0; i + 1 < kCount; ++i) {
-      CHECK(output[i] == static_cast<int64_t>(kRanks * step_ + 0 + 1 + 2)) << "element " << i << " is " << output[i];
+    for (size_t i = 0; i + 1 < count_; ++i) {
+      CHECK(output[i] == static_cast<int64_t>(kRanks * step_ + 0 + 1 + 2 + i * 6)) << "element " << i;
     }
     ++step_;
     return output.back() == kRanks;
@@ -109,6 +132,7 @@ class CallingRank {
   const std::shared_ptr<ServiceLink> link_;
   std::optional<Communicator> comm_;
   uint64_t step_ = 0;
+  size_t count_ = 5000;
   double longest_ = 0;
 };
 
@@ -193,14 +217,21 @@ class Upgrades : public ::testing::Test {
   Board* board_ = nullptr;
 };
 
-TEST_F(Upgrades, FailNoCallAndNewCommunicatorsOpenAtTheNewDaemon) {
+// A process that is nobody's child: that it has ended may be all that is known of it.
+bool has_ended(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  return !(file >> number >> name >> state) || state == "Z";
+}
+
+TEST_F(Upgrades, FailNoCallAndTheOldDaemonEndsWhileItsCommunicatorsAreOpenAndCall) {
   const auto body = [&](CallingRank& rank) -> std::string {
     rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
     Communicator another = rank.another();
     rank.call_until(another, [] { return true; });
-    rank.call_until(rank.comm(), [] { return true; });
+    rank.call_until(rank.comm(), [&] { return board_->has_old_ended.load(); });
     rank.drop_first();
-    rank.call_until(another, [&] { return board_->has_old_ended.load(); });
+    rank.call_until(another, [] { return true; });
     another.finalize();
     return "right";
   };
@@ -210,7 +241,6 @@ TEST_F(Upgrades, FailNoCallAndNewCommunicatorsOpenAtTheNewDaemon) {
     const EndOf end(said["process"].get<pid_t>());
     if (said["process"] == daemons[0]->id()) return "it is the same process";
     if (said["sessions"] != 2) return "sessions: " + said.dump();
-    if (daemons[0]->has_ended()) return "the old daemon has ended before its communicator";
     board_->is_upgraded = true;
     wait_until([&] { return daemons[0]->has_ended(); });
     board_->has_old_ended = true;
@@ -219,34 +249,186 @@ TEST_F(Upgrades, FailNoCallAndNewCommunicatorsOpenAtTheNewDaemon) {
   });
 }
 
-// Both hosts, the second one while the first one has two daemons; then the first one once more.
-TEST_F(Upgrades, FollowEachOther) {
+// Both hosts, the second one while the first one may have two daemons; then the first one once more.
+TEST_F(Upgrades, FollowEachOtherWhileTheSameCommunicatorCalls) {
   const auto body = [&](CallingRank& rank) -> std::string {
-    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
-    Communicator another = rank.another();
-    rank.drop_first();
-    rank.call_until(another, [&] { return board_->has_old_ended.load(); });
+    rank.call_until(rank.comm(), [&] { return board_->has_old_ended.load(); });
     return "right";
   };
   run(body, [&](Daemons& daemons) -> std::string {
     std::vector<std::unique_ptr<EndOf>> ends;
+    std::vector<pid_t> newer;
     for (const uint32_t host : {0, 1}) {
       const json said = upgrade(host, {{"hosts", {"host" + std::to_string(host)}}});
       if (said.contains("error")) return said.dump();
-      ends.push_back(std::make_unique<EndOf>(said["process"].get<pid_t>()));
+      newer.push_back(said["process"].get<pid_t>());
+      ends.push_back(std::make_unique<EndOf>(newer.back()));
     }
-    const json early = upgrade(0, {{"hosts", {"host0"}}});
-    if (early.dump().find("still has communicators") == std::string::npos) return early.dump();
-    board_->is_upgraded = true;
     wait_until([&] { return daemons[0]->has_ended() && daemons[1]->has_ended(); });
     json said;
     // The new daemon hears of the end of the old one soon.
     wait_until([&] { return !(said = upgrade(0, {{"hosts", {"host0"}}})).contains("error"); });
     ends.push_back(std::make_unique<EndOf>(said["process"].get<pid_t>()));
+    wait_until([&] { return has_ended(newer[0]); });
+    board_->has_old_ended = true;
+    wait_until([&] { return board_->ranks_over == kRanks; });
+    return has_ended(newer[1]) ? "the other host's daemon has ended" : "right";
+  });
+}
+
+TEST_F(Upgrades, AreFollowedByIdleCommunicators) {
+  const auto body = [&](CallingRank& rank) -> std::string {
+    wait_until([&] { return board_->has_old_ended.load(); });
+    rank.call_until(rank.comm(), [] { return true; });
+    return "right";
+  };
+  run(body, [&](Daemons& daemons) -> std::string {
+    const json said = upgrade(0, {{"hosts", {"host0"}}});
+    if (said.contains("error")) return said.dump();
+    const EndOf end(said["process"].get<pid_t>());
+    wait_until([&] { return daemons[0]->has_ended(); });
     board_->has_old_ended = true;
     wait_until([&] { return board_->ranks_over == kRanks; });
     return "right";
   });
+}
+
+TEST_F(Upgrades, LeaveCommunicatorsThatHaveSentMessagesWithTheOldDaemon) {
+  const auto body = [&](CallingRank& rank) -> std::string {
+    rank.exchange_message();
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.call_until(another, [] { return true; });
+    rank.exchange_message();
+    rank.call_until(rank.comm(), [] { return true; });
+    ++board_->upgrades;
+    wait_until([&] { return board_->has_old_ended.load(); });
+    rank.drop_first();
+    rank.call_until(another, [] { return true; });
+    return "right";
+  };
+  run(body, [&](Daemons& daemons) -> std::string {
+    const json said = upgrade(0, {{"hosts", {"host0"}}});
+    if (said.contains("error")) return said.dump();
+    const EndOf end(said["process"].get<pid_t>());
+    board_->is_upgraded = true;
+    wait_until([&] { return board_->upgrades == kRanks; });
+    // It looks once a second whether it is idle.
+    std::this_thread::sleep_for(milliseconds(1500));
+    if (daemons[0]->has_ended()) return "the old daemon has ended before its communicator";
+    const json early = upgrade(0, {{"hosts", {"host0"}}});
+    if (early.dump().find("still has communicators") == std::string::npos) return early.dump();
+    board_->has_old_ended = true;
+    wait_until([&] { return daemons[0]->has_ended(); });
+    wait_until([&] { return board_->ranks_over == kRanks; });
+    return "right";
+  });
+}
+
+// Rank 2 is killed soon after the upgrade was asked for, whatever has happened by then.
+TEST_F(Upgrades, DuringWhichARankIsKilledEndItsCommunicatorByName) {
+  const auto call = [&](uint32_t number) -> std::string {
+    wait_until([&] { return board_->has_daemons.load(); });
+    const uint32_t host = number % kHosts;
+    setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
+    CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+    rank.call_until(rank.comm(), [] { return true; });
+    ++board_->ranks_calling;
+    try {
+      rank.call_until(rank.comm(), [&] {
+        if (number == 2 && board_->is_upgraded) raise(SIGKILL);
+        return false;
+      });
+    } catch (const Error& error) {
+      ++board_->ranks_failed;
+      wait_until([&] { return board_->ranks_failed == kRanks - 1; });
+      const std::string words = error.what();
+      return words.find("rank 2") == std::string::npos ? words : "right";
+    }
+    return "it went on without rank 2";
+  };
+  const std::vector<std::string> reports = run::run_processes(1 + kRanks, seconds(100), [&](uint32_t number) {
+    if (number < 2) return call(number);
+    if (number == 2) {
+      const pid_t child = fork();
+      if (child == 0) call(2), _exit(1);
+      int status = 0;
+      waitpid(child, &status, 0);
+      return std::string(WIFSIGNALED(status) ? "right" : "it was not killed");
+    }
+    return keep_daemons([&](Daemons& daemons) -> std::string {
+      std::thread soon([&] { board_->is_upgraded = true; });
+      const json said = upgrade(0, {{"hosts", {"host0"}}});
+      soon.join();
+      if (said.contains("error")) return said.dump();
+      const EndOf end(said["process"].get<pid_t>());
+      wait_until([&] { return daemons[0]->has_ended(); });
+      return "right";
+    });
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+// Prints the longest call of each upgrade beside that of a second without one, of 16 bytes and of 1 MiB in turn.
+TEST_F(Upgrades, ManyInARowFailNoCall) {
+  constexpr uint32_t kUpgrades = 12;
+  const auto body = [&](CallingRank& rank) -> std::string {
+    std::map<std::pair<size_t, std::string>, std::vector<double>> longest;
+    for (uint32_t done = 0; done < kUpgrades; ++done) {
+      const size_t count = done % 2 == 0 ? 2 : (1 << 20) / sizeof(int64_t);
+      rank.set_count(count);
+      const auto measure = [&](const std::string& when, const std::function<bool()>& is_over) {
+        rank.forget_longest();
+        rank.call_until(rank.comm(), is_over);
+        longest[{count * sizeof(int64_t), when}].push_back(rank.longest_gap());
+      };
+      rank.call_until(rank.comm(), [] { return true; });
+      const auto end = std::chrono::steady_clock::now() + seconds(1);
+      measure("of a second without an upgrade", [&] { return std::chrono::steady_clock::now() > end; });
+      ++board_->ranks_over;
+      measure("of an upgrade", [&] { return board_->upgrades > done; });
+    }
+    for (auto& [what, times] : longest) {
+      std::sort(times.begin(), times.end());
+      std::ostringstream line;
+      line << what.first << " B: the longest call " << what.second << ", " << times.size() << " times: median "
+           << times[times.size() / 2] << " ms, worst " << times.back() << " ms\n";
+      std::cout << line.str() << std::flush;
+    }
+    return "right";
+  };
+  const std::vector<std::string> reports = run::run_processes(1 + kRanks, seconds(100), [&](uint32_t number) {
+    if (number == kRanks) {
+      return keep_daemons([&](Daemons& daemons) -> std::string {
+        std::unique_ptr<EndOf> end;
+        for (uint32_t done = 0; done < kUpgrades; ++done) {
+          wait_until([&] { return board_->ranks_over == kRanks * (done + 1); });
+          const pid_t old = end ? end->process() : daemons[0]->id();
+          json said;
+          wait_until([&] { return !(said = upgrade(0, {{"hosts", {"host0"}}})).contains("error"); });
+          auto next = std::make_unique<EndOf>(said["process"].get<pid_t>());
+          if (end) {
+            wait_until([&] { return has_ended(old); });
+          } else {
+            wait_until([&] { return daemons[0]->has_ended(); });
+          }
+          end = std::move(next);
+          ++board_->upgrades;
+        }
+        wait_until([&] { return board_->ranks_failed == kRanks; });
+        return "right";
+      });
+    }
+    wait_until([&] { return board_->has_daemons.load(); });
+    const uint32_t host = number % kHosts;
+    setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
+    CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+    ++board_->ranks_calling;
+    std::string report = body(rank);
+    ++board_->ranks_failed;
+    return report;
+  });
+  EXPECT_THAT(reports, Each("right"));
 }
 
 TEST_F(Upgrades, ToWhatIsNoDaemonChangeNothing) {

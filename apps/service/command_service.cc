@@ -150,8 +150,10 @@ class ServiceCommand : public Command {
     upgrade_->examples(
         {"banyan service upgrade node3", "banyan service upgrade node3 --binary /opt/banyan/bin/banyand"});
     upgrade_->notes(
-        {"No call fails. Communicators that are open stay with the daemon of before, which ends with the last of "
-         "them; new ones open at the new one. A program that cannot take the place changes nothing. It has to belong "
+        {"No call fails. New communicators open at the new daemon; those that are open go over to it, but for some "
+         "that "
+         "stay until they end, such as those that have exchanged messages. The daemon of before ends when the last has "
+         "left it. A program that cannot take the place changes nothing. It has to belong "
          "to root or to the user of the daemon, who alone may write it."});
     wish_codes(*upgrade_);
   }

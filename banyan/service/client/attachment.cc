@@ -58,6 +58,10 @@ class HookHolder {
       BANYAN_LOG(warning) << "the other ranks could not be told: " << error.what();
     }
   }
+  void succeed() {
+    const std::lock_guard lock(mutex_);
+    if (hooks_.succeeded) hooks_.succeeded();
+  }
   // Waits for the one that runs.
   void end() {
     const std::lock_guard lock(mutex_);
@@ -82,6 +86,7 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
         slots_([this](size_t size) { return allocate(size); }),
         connection_(std::move(greeting_.socket), url,
                     {.session_failed = [this](const SessionFailed& failed) { session_failed(failed); },
+                     .succeeded = [this] { all_succeeded(); },
                      .gone = [this](const Error& error) { all_failed(error); }}) {}
 
   const std::string& url() const { return url_; }
@@ -107,6 +112,8 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
   void forget_freed();
   void session_failed(const SessionFailed& failed);
   void all_failed(const Error& error);
+  void all_succeeded();
+  std::vector<std::shared_ptr<HookHolder>> all_hooks();
 
   const std::string url_;
   run::RegionPool& pool_;
@@ -318,13 +325,20 @@ void Attachment::Impl::session_failed(const SessionFailed& failed) {
 
 // The other ranks see no more of it than broken connections.
 void Attachment::Impl::all_failed(const Error& error) {
-  std::vector<std::shared_ptr<HookHolder>> failed;
-  {
-    const std::lock_guard lock(hooks_mutex_);
-    for (const auto& [session, hooks] : hooks_) failed.push_back(hooks);
-  }
+  std::vector<std::shared_ptr<HookHolder>> failed = all_hooks();
   std::erase_if(failed, [&](const auto& hooks) { return !hooks->fail(error); });
   for (const auto& hooks : failed) hooks->tell_peers(error);
+}
+
+void Attachment::Impl::all_succeeded() {
+  for (const auto& hooks : all_hooks()) hooks->succeed();
+}
+
+std::vector<std::shared_ptr<HookHolder>> Attachment::Impl::all_hooks() {
+  std::vector<std::shared_ptr<HookHolder>> all;
+  const std::lock_guard lock(hooks_mutex_);
+  for (const auto& [session, hooks] : hooks_) all.push_back(hooks);
+  return all;
 }
 
 // ---- The interface ----

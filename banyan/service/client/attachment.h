@@ -73,6 +73,8 @@ class Attachment {
     // The same error, where the other ranks cannot know of it. After all sessions have heard that they failed; later
     // news wait for it.
     std::function<void(const Error& error)> tell_peers;
+    // is_succeeded() says so from now on. Must not block.
+    std::function<void()> succeeded = {};
   };
   // Open until its object is gone; then no hook is called any more.
   class Session;

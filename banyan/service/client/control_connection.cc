@@ -235,7 +235,10 @@ void ControlConnection::send_on() {
 
 void ControlConnection::hear(const DaemonMessage& message) {
   if (const auto* const failed = std::get_if<SessionFailed>(&message)) return events_.session_failed(*failed);
-  if (std::holds_alternative<Succeeded>(message)) return is_succeeded_.store(true, std::memory_order_release);
+  if (std::holds_alternative<Succeeded>(message)) {
+    is_succeeded_.store(true, std::memory_order_release);
+    return events_.succeeded();
+  }
   const auto wish = std::visit(
       [](const auto& said) -> std::optional<uint64_t> {
         if constexpr (requires { said.wish; }) return said.wish;

@@ -42,6 +42,7 @@ class ControlConnection {
   // By the thread. What they throw ends the connection.
   struct Events {
     std::function<void(const SessionFailed&)> session_failed;
+    std::function<void()> succeeded;         // is_succeeded() says so
     std::function<void(const Error&)> gone;  // once, the last
   };
   ControlConnection(run::FileDescriptor socket, const std::string& url, Events events);

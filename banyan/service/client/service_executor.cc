@@ -23,7 +23,8 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
       is_told_gone_(options_.size),
       session_(attachment_->open(std::move(wish),
                                  {.failed = [this](const Error& error) { fail_here(error); },
-                                  .tell_peers = [this](const Error& error) { tell_peers(error); }},
+                                  .tell_peers = [this](const Error& error) { tell_peers(error); },
+                                  .succeeded = options_.succeeded},
                                  deadline)),
       rings_(session_->page()) {
   can_sleep_ = true;

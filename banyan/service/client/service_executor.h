@@ -39,6 +39,7 @@ class ServiceExecutor : public run::Executor {
     bool is_oversubscribed = false;
     std::string own_name = "a rank";                      // of this rank, in errors of others
     std::function<void(const Error&)> tell_peers = {};    // of a failure that they cannot know of
+    std::function<void()> succeeded = {};                 // Attachment::Hooks
     std::function<bool(uint32_t rank)> is_gone = {};      // dead, or has left
     const std::atomic<uint32_t>* gone_changes = nullptr;  // grows when is_gone() may say something else
   };

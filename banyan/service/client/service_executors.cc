@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/base/hash.h"
 
 namespace banyan::service {
 namespace {
@@ -89,29 +90,52 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
   const run::Deadline deadline = options_.joins_by.value_or(run::Deadline::after(options_.join_timeout));
   const OpenSession wish = wish_for(site, deadline);
   const run::Liveness& liveness = job_->agent().liveness();
+  const auto size = static_cast<uint32_t>(site.members.size());
   ServiceExecutor::Options options{
       .rank = site.rank,
-      .size = static_cast<uint32_t>(site.members.size()),
+      .size = size,
       .is_oversubscribed = job_->is_oversubscribed(),
       .own_name = job_->name_of(site.members, site.rank),
-      .tell_peers = std::move(site.tell_failure),
       // Holds the job, and so what the next one points to.
       .is_gone = [job = job_, members = std::move(site.members)](
                      uint32_t rank) { return job->agent().liveness().is_gone(members[rank]); },
       .gone_changes = &liveness.changes()};
-  std::unique_ptr<ServiceExecutor> executor = open(wish, options, deadline);
-  std::string means = "service, " + executor->means();
-  return {.executor = std::move(executor), .means = std::move(means)};
+  const auto means = std::make_shared<std::string>();
+  const auto open_next = [link = link_, wish, options, means](const SessionMover::Opening& opening,
+                                                              const run::Deadline& until) {
+    OpenSession own = wish;
+    ServiceExecutor::Options with_hooks = options;
+    if (opening.generation > 0) own.communicator = mix(wish.communicator, opening.generation);
+    own.join_timeout = milliseconds_for(until.left());
+    with_hooks.tell_peers = opening.tell_peers;
+    with_hooks.succeeded = opening.succeeded;
+    std::unique_ptr<ServiceExecutor> executor = open(*link, own, with_hooks, until);
+    if (opening.generation == 0) *means = executor->means();
+    return executor;
+  };
+  auto executor = std::make_unique<MovingExecutor>(
+      MovingExecutor::Options{.rank = site.rank,
+                              .size = size,
+                              .name = site.name,
+                              .stays = options_.progress == run::Progress::by_nobody,
+                              .tell = std::move(site.tell_text),
+                              .tell_peers = std::move(site.tell_failure),
+                              .is_gone = options.is_gone,
+                              .host_of_rank = wish.host_of_rank,
+                              .find = [link = link_](const run::Deadline& until) { link->attachment(until); },
+                              .open = open_next},
+      deadline);
+  return {.executor = std::move(executor), .means = "service, " + *means};
 }
 
 // Again where the daemon is killed in the middle: the other ranks know nothing of it, since this rank has called
 // nothing yet.
-std::unique_ptr<ServiceExecutor> ServiceExecutors::open(const OpenSession& wish,
+std::unique_ptr<ServiceExecutor> ServiceExecutors::open(ServiceLink& link, const OpenSession& wish,
                                                         const ServiceExecutor::Options& options,
-                                                        const run::Deadline& deadline) const {
+                                                        const run::Deadline& deadline) {
   constexpr std::chrono::milliseconds kPause{20};
   for (;;) {
-    const std::shared_ptr<Attachment> attachment = link_->attachment(deadline);
+    const std::shared_ptr<Attachment> attachment = link.attachment(deadline);
     try {
       return std::make_unique<ServiceExecutor>(attachment, wish, options, deadline);
     } catch (const Error& error) {

@@ -1,5 +1,6 @@
 // ServiceExecutors: communicators whose calls the daemon of this host carries out. Where all ranks are on one host,
-// they exchange directly, since nothing is quicker than shared memory; else each rank's daemon does it.
+// they exchange directly, since nothing is quicker than shared memory; else each rank's daemon does it. Where that is
+// followed by a newer one, they go over to it (moving_executor.h).
 //
 // Where the daemon has gone, a communicator that begins waits for the next one (service_link.h), as long as it may take
 // to join; so does one whose peers' daemons are missing, if they had come before.
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "banyan/run/communicator/default_executors.h"
+#include "banyan/service/client/moving_executor.h"
 #include "banyan/service/client/service_executor.h"
 #include "banyan/service/client/service_link.h"
 
@@ -31,8 +33,8 @@ class ServiceExecutors : public run::ExecutorFactory {
   static std::string extra_of(ServiceLink& link);
 
  private:
-  std::unique_ptr<ServiceExecutor> open(const OpenSession& wish, const ServiceExecutor::Options& options,
-                                        const run::Deadline& deadline) const;
+  static std::unique_ptr<ServiceExecutor> open(ServiceLink& link, const OpenSession& wish,
+                                               const ServiceExecutor::Options& options, const run::Deadline& deadline);
   OpenSession wish_for(const run::ExecutorSite& site, const run::Deadline& deadline) const;
 
   const std::shared_ptr<ServiceLink> link_;  // shared with the other communicators of the process

@@ -66,7 +66,8 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Returns after stop(), and after an upgrade (operator_desk.h) once the last session that was open then has ended.
+  // Returns after stop(), and after an upgrade (operator_desk.h) once the last session that was open then has ended
+  // or has gone over to the newer daemon.
   void run();
   // Any thread, and signal handlers' threads.
   void stop();
