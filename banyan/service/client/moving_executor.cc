@@ -359,8 +359,8 @@ void MovingExecutor::drop_what_is_over() {
 void MovingExecutor::note_settled() {
   const std::string& why = switch_.refusal();
   if (why.find(kStays) != std::string::npos) stays_ = true;
-  BANYAN_LOG(info) << "communicator '" << options_.name << "' stays with its daemon" << (stays_ ? "" : " for now")
-                   << ": " << why;
+  BANYAN_LOG(info) << "communicator '" << options_.name << "' does not go over to a newer daemon"
+                   << (stays_ ? "" : " yet") << ": " << why;
 }
 
 bool MovingExecutor::begin_waiting() {

@@ -3,19 +3,20 @@
 //
 // It holds the executor that has the calls at present; during a change, also the next one, and then the one before. The
 // ranks agree by run::PlanSwitch on the call from which on the next sessions have them:
-//   - a rank whose daemon has been succeeded, and which has found the newer one, says so ("move"), now and then until it
-//     has moved; rank 0 begins a change for all who have said so (want);
+//   - a rank whose daemon has been succeeded, and which has found the newer one, says so ("move"), now and then until
+//     it has moved; rank 0 begins a change for all who have said so (want);
 //   - in a change every rank opens a session for the same communicator at the daemon that its link has now, which for
 //     hosts that are not upgraded is the daemon they have. It bears the number of the change, the generation, so that
-//     sessions of both can be open at one daemon. A thread of this object opens it, and has it carry out a barrier: so
-//     the lanes are there, and all ranks have seen that the next sessions work, before any call needs them. Calls go on
-//     meanwhile;
+//     sessions of both can be open at one daemon. The thread of a SessionMover opens it, and has it carry out calls of
+//     the last shapes and a barrier: so plans, lanes and staging are there, and all ranks have seen that the next
+//     sessions work, before any call needs them. Calls go on meanwhile;
 //   - calls up to the agreed one end in the old sessions, later ones begin in the new. The old session is closed when
 //     all ranks have said that theirs are over.
 // A session that cannot be opened refuses the change: the calls stay where they are, and the next "move" tries again,
 // each time after a longer pause. So does a rank whose daemon is succeeded while it prepares for a change that nobody
-// of its host has asked for: others may have called the older daemon for its next session. Where the next session fails once this rank was ready, it fails the communicator as
-// a daemon does that is killed; so does the old one while calls are in it.
+// of its host has asked for: others may have called the older daemon for its next session. Where the next session fails
+// once this rank was ready, it fails the communicator as a daemon does that is killed; so does the old one while calls
+// are in it, and until all ranks have said that theirs are over.
 //
 // Messages between two ranks have no numbers that all ranks share: a communicator in which a rank has ever begun one
 // stays with its daemon until it ends. One that is begun between a rank's consent and its change waits for the change.
