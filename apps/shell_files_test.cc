@@ -152,7 +152,8 @@ TEST_F(ManualPages, ShowExamplesThatCanBeCopied) {
   EXPECT_THAT(page.out, HasSubstr("-o, --output FILE"));
 }
 
-// A completion of one shell: what it offers at the end of a line.
+// A completion of one shell: what it offers at the end of a line. One shell is asked for many lines, since zsh takes
+// half a second to start.
 class Completer {
  public:
   explicit Completer(const std::string& shell) : shell_(shell) {
@@ -164,44 +165,66 @@ class Completer {
     folder_.write("drive", shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
   }
 
-  Words offers(const std::string& line) const {
-    const std::string quoted = std::regex_replace(line, std::regex("'"), "'\\''");
-    return lines_of(run_shell("cd '" + folder_.path("") + "' && timeout 30 " + shell_ + flags() + " ./drive '" + file_ +
-                              "' '" + quoted + "' | tr -d '\\r' | sort -u")
-                        .out);
+  // For each line, in order and once each.
+  std::vector<Words> offers(const Words& lines) const {
+    std::string command =
+        "cd '" + folder_.path("") + "' && timeout 100 " + shell_ + flags() + " ./drive '" + file_ + "'";
+    for (const std::string& line : lines) command += " '" + std::regex_replace(line, std::regex("'"), "'\\''") + "'";
+    std::vector<Words> all;
+    std::set<std::string> offered;
+    for (const std::string& word : lines_of(run_shell(command + " | tr -d '\\r'").out)) {
+      if (word != kEnd) {
+        offered.insert(word);
+        continue;
+      }
+      all.emplace_back(offered.begin(), offered.end());
+      offered.clear();
+    }
+    EXPECT_THAT(offered, IsEmpty()) << shell_ << " ended early";
+    EXPECT_EQ(all.size(), lines.size()) << shell_ << " ended early";
+    all.resize(lines.size());
+    return all;
   }
+  Words offers(const std::string& line) const { return offers(Words{line}).front(); }
 
  private:
   const char* flags() const { return shell_ == "zsh" ? " -f" : shell_ == "fish" ? " --no-config" : " --norc"; }
+
+  // Every driver prints it behind what is offered for a line.
+  static constexpr std::string_view kEnd = "end of offers";
 
   // As readline calls it, for the breaks of words that are its default.
   static constexpr const char* kBash = R"(
 COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 source "$1"
-COMP_LINE=$2 COMP_POINT=${#2}
-rest=$2 COMP_WORDS=()
-while [[ $rest ]]; do
-  if [[ $rest =~ ^[[:blank:]]+ ]]; then
-    rest=${rest:${#BASH_REMATCH}}
-    [[ $rest ]] || COMP_WORDS+=('')
-  elif [[ $rest =~ ^[:=]+ || $rest =~ ^[^[:blank:]:=]+ ]]; then
-    COMP_WORDS+=("$BASH_REMATCH")
-    rest=${rest:${#BASH_REMATCH}}
-  fi
+for line in "${@:2}"; do
+  COMP_LINE=$line COMP_POINT=${#line} COMPREPLY=()
+  rest=$line COMP_WORDS=()
+  while [[ $rest ]]; do
+    if [[ $rest =~ ^[[:blank:]]+ ]]; then
+      rest=${rest:${#BASH_REMATCH}}
+      [[ $rest ]] || COMP_WORDS+=('')
+    elif [[ $rest =~ ^[:=]+ || $rest =~ ^[^[:blank:]:=]+ ]]; then
+      COMP_WORDS+=("$BASH_REMATCH")
+      rest=${rest:${#BASH_REMATCH}}
+    fi
+  done
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _banyan
+  for word in "${COMPREPLY[@]}"; do printf '%s\n' "$word"; done
+  echo end of offers
 done
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-_banyan
-for word in "${COMPREPLY[@]}"; do printf '%s\n' "$word"; done
 )";
-  // In a shell of its own on a terminal, where every match that would be added goes to a file.
+  // In a shell of its own on a terminal, where every match that would be added goes to a file. ^U clears the line for
+  // the next one.
   static constexpr const char* kZsh = R"(
-rm -f offers
 zmodload zsh/zpty
 zpty shell zsh -f -i
 cat > inside <<'END'
 PROMPT= PS2=
 autoload -Uz compinit; compinit -u -D
 bindkey '^I' complete-word
+bindkey '^U' kill-whole-line
 setopt no_beep
 compadd() {
   if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
@@ -209,22 +232,31 @@ compadd() {
   builtin compadd -A hits "$@"
   for hit in $hits; do print -r -- "offer:$hit" >> offers; done
 }
-finish() { print end >> offers; print done: }
+finish() { print end >> offers; print done:; comppostfuncs=(finish) }
 comppostfuncs=(finish)
 print ready:
 END
 zpty -w shell "fpath=(${1:h} \$fpath); source $PWD/inside"
 while zpty -r shell line; do [[ $line == *ready:* ]] && break; done
-zpty -n -w shell "$2"$'\t'
-while zpty -r shell line; do
-  [[ $line == *done:* ]] && break
+shift
+for asked; do
+  rm -f offers
+  zpty -n -w shell "$asked"$'\t'
+  while zpty -r shell line; do
+    [[ $line == *done:* ]] && break
+  done
+  zpty -n -w shell $'\C-u'
+  sed -n 's/^offer://p' offers
+  print end of offers
 done
 zpty -d shell
-sed -n 's/^offer://p' offers
 )";
   static constexpr const char* kFish = R"(
 source $argv[1]
-complete -C "$argv[2]" | string replace -r '\t.*' ''
+for line in $argv[2..]
+  complete -C "$line" | string replace -r '\t.*' ''
+  echo end of offers
+end
 )";
 
   std::string shell_, file_;
@@ -254,14 +286,21 @@ TEST_P(Completion, OffersCommands) {
 }
 
 TEST_P(Completion, OffersEveryOptionOfTheHelp) {
-  const Completer completer(GetParam());
+  Words lines;
   for (const auto& [command, options] : helped().options) {
     const std::string line = "banyan " + command + (command.empty() ? "-" : " -");
-    Words offered = completer.offers(line);
+    lines.insert(lines.end(), {line, line + "-"});
+  }
+  const std::vector<Words> all = Completer(GetParam()).offers(lines);
+  size_t asked = 0;
+  for (const auto& [command, options] : helped().options) {
+    const std::string& line = lines[asked];
+    Words offered = all[asked];
     // Where a single dash asks for short names only.
     const bool has_long =
         std::any_of(offered.begin(), offered.end(), [](const auto& each) { return each.starts_with("--"); });
-    for (const std::string& each : has_long ? Words() : completer.offers(line + "-")) offered.push_back(each);
+    if (!has_long) offered.insert(offered.end(), all[asked + 1].begin(), all[asked + 1].end());
+    asked += 2;
     // zsh offers options with a "=" that belongs to them.
     for (std::string& each : offered) each = each.substr(0, each.find('='));
     for (const std::string& option : options) EXPECT_THAT(offered, Contains(option)) << line;
@@ -295,7 +334,12 @@ TEST_P(Completion, OffersTheValuesOfWordsAndOptions) {
       {"banyan completion ", {"bash", "zsh", "fish"}},
       {"banyan help pre", {"predict"}},
   };
-  for (const auto& [line, values] : lines) EXPECT_THAT(completer.offers(line), ::testing::IsSupersetOf(values)) << line;
+  Words asked;
+  for (const auto& [line, values] : lines) asked.push_back(line);
+  const std::vector<Words> offered = completer.offers(asked);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    EXPECT_THAT(offered[i], ::testing::IsSupersetOf(lines[i].second)) << asked[i];
+  }
   EXPECT_THAT(completer.offers("banyan plan --bytes "), Not(Contains("allreduce"))) << "a size is not known";
   EXPECT_THAT(completer.offers("banyan plan allreduce "), Not(Contains("allgather"))) << "one collective is enough";
 }

@@ -16,6 +16,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/compose/planner.h"
+#include "banyan/run/join/secret.h"
 
 namespace banyan::testing::machines {
 namespace {
@@ -312,8 +313,13 @@ std::string World::since() const {
   return " (" + std::to_string(duration_cast<milliseconds>(machines_.now()).count()) + " ms)";
 }
 
-void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed)>& body) {
+void set_secret(Stretching stretching) {
   setenv("BANYAN_SECRET", "secret of the simulated world", 1);
+  if (stretching == Stretching::once) run::Secret::from_environment().password();
+}
+
+void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed)>& body, Stretching stretching) {
+  set_secret(stretching);
   const uint64_t only = number_of("BANYAN_TEST_SEED", 0);
   const uint64_t first = only == 0 ? 1 : only, end = only == 0 ? number_of("BANYAN_TEST_SEEDS", seeds) : only;
   uint64_t failures = 0;
