@@ -38,13 +38,13 @@ demo:
 test:
 	@tools/deps test python tidy $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all)
-	tools/run-tests $(BUILD) -j 3 -LE slow
+	tools/run-tests $(BUILD) -j 4 -LE slow
 
 # With a browser, for the tests of the page of predictions.
 test-all:
 	@tools/deps test python tidy page $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all benches)
-	tools/run-tests $(BUILD) -j 3
+	tools/run-tests $(BUILD) -j 4
 
 # The reference of the interfaces: $(BUILD)/docs/html/index.html.
 docs:

@@ -364,7 +364,7 @@ std::string work_until_lost(banyan_comm_t comm, uint64_t seed, banyan_result_t e
 
 uint64_t kill_rounds() {
   const char* const rounds = std::getenv("BANYAN_TEST_KILLS");
-  return rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 200;
+  return rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 60;
 }
 
 TEST(Lost, WhoeverIsKilledWheneverTheOthersGoOn) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -98,10 +99,12 @@ TEST(Survivors, LeaveTheStoppedOutAfterTheirPatience) {
 
 // Processes are killed while they agree. All who come back say the same, and it holds all who live.
 TEST(Survivors, AgreeWhoeverDiesWhenever) {
+  const char* const seeds = std::getenv("BANYAN_TEST_SEEDS");
+  const uint64_t count = seeds != nullptr ? std::strtoull(seeds, nullptr, 10) : 20;
   const uint64_t first = std::random_device()();
   std::printf("seeds from %lu on\n", first);
   milliseconds longest{0};
-  for (uint64_t seed = first; seed < first + 60; ++seed) {
+  for (uint64_t seed = first; seed < first + count; ++seed) {
     std::mt19937_64 random(seed);
     const uint32_t size = 3 + static_cast<uint32_t>(random() % 4);
     std::vector<std::string> hosts;

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST(Runtime, GoesOnWithoutTheDeadWheneverTheyDie) {
-  for_each_seed(250, [](uint64_t seed) -> std::string {
+  for_each_seed(100, [](uint64_t seed) -> std::string {
     World world(seed, {.least_ranks = 3});
     Machines& machines = world.machines();
     for (uint64_t deaths = 1 + machines.draw(world.size() - 1); deaths > 0; --deaths) {
@@ -90,7 +90,7 @@ TEST(Runtime, EndsCallsWhenARankClosesItsCommunicator) {
 
 // A pause of some processes, or of all, that is shorter than the timeout, is nobody's death.
 TEST(Runtime, GoesOnWhenProcessesWereStoppedForAWhile) {
-  for_each_seed(150, [](uint64_t seed) -> std::string {
+  for_each_seed(60, [](uint64_t seed) -> std::string {
     World world(seed, {.least_ranks = 3});
     Machines& machines = world.machines();
     for (int stops = 0; stops < 5; ++stops) {
