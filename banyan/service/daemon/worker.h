@@ -102,7 +102,7 @@ class Worker : private run::EventSource {
   std::mutex mutex_;  // protects tasks_ and stops_
   std::vector<Task> tasks_;
   bool stops_ = false;
-  run::Poller poller_;  // of sessions that wait
+  run::Poller poller_;                                         // of sessions that wait
   std::map<uint64_t, std::shared_ptr<WorkerClient>> clients_;  // shared with their connections
   Turns<Session> turns_;
   std::thread thread_;
