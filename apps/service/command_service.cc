@@ -150,11 +150,10 @@ class ServiceCommand : public Command {
     upgrade_->examples(
         {"banyan service upgrade node3", "banyan service upgrade node3 --binary /opt/banyan/bin/banyand"});
     upgrade_->notes(
-        {"No call fails. New communicators open at the new daemon; those that are open go over to it, but for some "
-         "that "
-         "stay until they end, such as those that have exchanged messages. The daemon of before ends when the last has "
-         "left it. A program that cannot take the place changes nothing. It has to belong "
-         "to root or to the user of the daemon, who alone may write it."});
+        {"New communicators open at the new daemon; those that are open go over to it, but for some that stay until "
+         "they end, such as those that have exchanged messages. The daemon of before ends when the last has left it. A "
+         "program that cannot take the place changes nothing. It has to belong to root or to the user of the daemon, "
+         "who alone may write it."});
     wish_codes(*upgrade_);
   }
 
@@ -309,8 +308,8 @@ class ServiceCommand : public Command {
         return found != said.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
       };
       return "process " + std::to_string(number("process")) + " has taken over; " +
-             plural(number("sessions"), "session") + " stay" + (number("sessions") == 1 ? "s" : "") +
-             " with the daemon of before";
+             plural(number("sessions"), "session") + (number("sessions") == 1 ? " is" : " are") +
+             " still with the daemon of before";
     });
     return report(terminal, answers, text, "");
   }

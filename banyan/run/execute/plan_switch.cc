@@ -77,6 +77,15 @@ void PlanSwitch::want(const FabricUpdate& wish) {
   say("want", 0, rest.str());
 }
 
+bool PlanSwitch::is_refusal(const std::string& text) const {
+  if (!text.starts_with(kPrefix)) return false;
+  std::istringstream stream(text.substr(std::string_view(kPrefix).size()));
+  std::string kind;
+  uint32_t generation = 0, rank = 0;
+  stream >> kind >> generation >> rank;
+  return stream && kind == "ready" && is_under_way(generation) && !rest_of(stream).empty();
+}
+
 void PlanSwitch::hear_prepare(Change change) {
   const uint32_t generation = change.update.generation;
   if (generation <= latest()) return;  // it has heard this already, or of a later one

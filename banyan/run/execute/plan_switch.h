@@ -64,6 +64,10 @@ class PlanSwitch {
   void hear(const std::string& text);
   // All that this rank's operator wishes for and has not got.
   void want(const FabricUpdate& wish);
+  // On rank 0: the same of another rank, which has told of it by other means. `number` grows from wish to wish.
+  void want_of(uint32_t rank, uint64_t number, const FabricUpdate& wish) {
+    hear_want(rank, {.number = number, .wish = wish});
+  }
   // What calls are planned for at present, and the calls that rank 0 would have others prepare for.
   struct Plans {
     const FabricUpdate& adopted;
@@ -72,6 +76,8 @@ class PlanSwitch {
   // On rank 0, when can_begin(): begins a change.
   bool can_begin() const { return rank_ == 0 && !change_ && !wants_.empty(); }
   void begin(const Plans& plans);
+  // Whether a rank says by this text that it cannot go over to the change().
+  bool is_refusal(const std::string& text) const;
   // It could go over to the change(), or why not.
   void ready(const std::string& refusal);
   // When asks_to_hold(): this rank will begin calls up to this number, and then wait.

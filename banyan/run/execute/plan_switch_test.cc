@@ -354,6 +354,28 @@ void explore(const Limits& limits) {
   std::cout << seen.size() << " states\n";
 }
 
+TEST(PlanSwitch, KnowsWhichTextsRefuseTheChangeUnderWay) {
+  PlanSwitch leader(0, 2), other(1, 2);
+  leader.want_of(1, 1, {});
+  ASSERT_TRUE(leader.can_begin());
+  const FabricUpdate adopted;
+  leader.begin({.adopted = adopted, .shapes = {}});
+  for (const std::string& text : leader.take_texts()) {
+    EXPECT_FALSE(leader.is_refusal(text)) << text;
+    leader.hear(text);
+    other.hear(text);
+  }
+  leader.ready("");
+  other.ready("no room");
+  const std::vector<std::string> consent = leader.take_texts(), refusal = other.take_texts();
+  ASSERT_EQ(consent.size(), 1u);
+  ASSERT_EQ(refusal.size(), 1u);
+  EXPECT_FALSE(other.is_refusal(consent.front()));
+  EXPECT_TRUE(leader.is_refusal(refusal.front()));
+  EXPECT_FALSE(leader.is_refusal("look"));
+  EXPECT_FALSE(PlanSwitch(0, 2).is_refusal(refusal.front())) << "no change is under way";
+}
+
 TEST(PlanSwitch, GoesOverInAnyOrderOfTwoWishes) { explore({.calls = 1, .wishes = 2, .ahead = 0}); }
 
 TEST(PlanSwitch, GoesOverAmidCalls) { explore({.calls = 3, .wishes = 1}); }

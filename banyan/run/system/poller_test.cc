@@ -18,6 +18,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/test_event_source.h"
 #include "banyan/run/system/waiter.h"
 
 namespace banyan::run {
@@ -28,37 +29,6 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Clock = WaitSet::Clock;
-
-class FakeSource : public EventSource {
- public:
-  explicit FakeSource(size_t descriptors = 1) {
-    for (size_t i = 0; i < descriptors; ++i) events.emplace_back(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  }
-  void prepare(WaitSet& set) override {
-    ++prepared;
-    for (const FileDescriptor& event : events) set.watch(event.get(), POLLIN);
-    if (deadline) set.wake_at(*deadline);
-    if (has_work) set.work_now();
-  }
-  bool react(std::span<const pollfd> polled) override {
-    EXPECT_EQ(polled.size(), events.size());
-    for (size_t i = 0; i < polled.size(); ++i) {
-      EXPECT_EQ(polled[i].fd, events[i].get());
-      if (polled[i].revents == 0) continue;
-      rung.push_back(i);
-      eventfd_t count = 0;
-      eventfd_read(events[i].get(), &count);
-    }
-    return !ignores;
-  }
-  void ring(size_t descriptor = 0) const { eventfd_write(events.at(descriptor).get(), 1); }
-
-  std::vector<FileDescriptor> events;
-  std::optional<Clock::time_point> deadline;
-  bool has_work = false, ignores = false;
-  size_t prepared = 0;
-  std::vector<size_t> rung;
-};
 
 TEST(Poller, TellsOfEachSourceToWhichAnythingHappensOnceAndOfNoOther) {
   FakeSource quiet(2), first(3), second(1);
@@ -98,7 +68,7 @@ TEST(Poller, DoesNotWatchASourceThatHasWork) {
 
 TEST(Poller, GoesOnWatchingASourceWhoseNewsAreNone) {
   FakeSource source;
-  source.ignores = true;
+  source.ignores_rings = true;
   Poller poller;
   size_t told = 0;
   EXPECT_TRUE(poller.watch(source, [&] { ++told; }));
@@ -108,7 +78,7 @@ TEST(Poller, GoesOnWatchingASourceWhoseNewsAreNone) {
     EXPECT_EQ(source.prepared, i + 1);
   }
   EXPECT_EQ(told, 0u);
-  source.ignores = false;
+  source.ignores_rings = false;
   source.ring();
   poller.look();
   EXPECT_EQ(told, 1u);

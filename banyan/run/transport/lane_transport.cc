@@ -346,8 +346,12 @@ void LaneTransport::prepare(WaitSet& set) {
     // Only for what was tried in vain: bytes may have arrived that nobody is ready to read.
     Stream& stream = streams_[channel];
     short events = 0;
+    const bool had_failed = stream.failure.has_value();
     attempt(stream, [&] { events = stream.connection->before_sleep(); });
-    if (stream.failure) continue;
+    if (stream.failure) {
+      if (!had_failed) set.work_now();  // to find it
+      continue;
+    }
     if (events == Connection::kNoSleep) {
       set.work_now();
     } else if ((stream.unanswered |= events) != 0) {

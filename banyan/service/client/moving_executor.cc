@@ -202,7 +202,7 @@ bool MovingExecutor::pump() {
     hear_now(text);
     follow_change();
   }
-  if (!wishes_.empty() && !switch_.change()) begin_change();
+  if (is_asked_ && !switch_.change()) begin_change();
   follow_change();
   bool moved = !heard.empty() || begin_waiting();
   follow_change();  // calls that were due may have been the last that had to wait
@@ -216,7 +216,9 @@ bool MovingExecutor::pump() {
 void MovingExecutor::hear_now(const std::string& text) {
   if (text.starts_with(run::PlanSwitch::kPrefix)) {
     switch_.hear(text);
-    return give_up_if_refused(text);
+    // Nobody needs to wait for a barrier to which a rank will not come.
+    if (switch_.is_refusal(text) && switch_.change()->phase == Phase::preparing) mover_->give_up();
+    return;
   }
   if (!text.starts_with(kMove) || options_.rank != 0) return;
   std::istringstream words(text.substr(std::string_view(kMove).size()));
@@ -224,33 +226,22 @@ void MovingExecutor::hear_now(const std::string& text) {
   if (words >> rank >> generation >> tries && rank < options_.size) hear_wish(rank, generation, tries);
 }
 
-// Nobody needs to wait for a barrier to which a rank will not come.
-void MovingExecutor::give_up_if_refused(const std::string& text) {
-  const auto& change = switch_.change();
-  if (!change || change->phase != Phase::preparing) return;
-  std::istringstream words(text.substr(std::string_view(run::PlanSwitch::kPrefix).size()));
-  std::string kind, why;
-  uint32_t generation = 0, rank = 0;
-  if (!(words >> kind >> generation >> rank >> why)) return;
-  if (kind == "ready" && generation == change->update.generation) mover_->give_up();
-}
-
 // On rank 0: a rank has to leave its session of this generation.
 void MovingExecutor::hear_wish(uint32_t rank, uint32_t generation, uint32_t tries) {
   wishes_[rank] = generation;
+  is_asked_ = true;
   const auto& change = switch_.change();
   const bool may_be_missed = change && (change->phase == Phase::preparing || change->phase == Phase::waiting);
   if (may_be_missed && tries > 1) options_.tell(prepare_text_);  // by a rank that was not there yet
 }
 
+// For all that have still to leave, also those whose last change was refused: their daemons stay succeeded. Else two
+// ranks that say so by turns would each refuse the change of the other.
 void MovingExecutor::begin_change() {
+  is_asked_ = false;
   std::erase_if(wishes_, [&](const auto& wish) { return wish.second < in_force_; });  // it has left
   const run::FabricUpdate same;
-  for (const auto& [rank, generation] : std::exchange(wishes_, {})) {
-    std::ostringstream want;
-    want << run::PlanSwitch::kPrefix << "want 0 " << rank << ' ' << ++wants_ << ' ' << same;
-    switch_.hear(want.str());
-  }
+  for (const auto& [rank, generation] : wishes_) switch_.want_of(rank, ++wants_, same);
   if (!switch_.can_begin()) return;
   const std::set<run::CallShape> shapes(recent_.begin(), recent_.end());
   switch_.begin({.adopted = same, .shapes = {shapes.begin(), shapes.end()}});

@@ -121,7 +121,6 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   bool is_quiet() const { return !is_changing_ && !has_news_.load(std::memory_order_acquire); }
   bool pump();
   void hear_now(const std::string& text);
-  void give_up_if_refused(const std::string& text);
   void hear_wish(uint32_t rank, uint32_t generation, uint32_t tries);
   void begin_change();
   void follow_change();
@@ -158,6 +157,7 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   // Of rank 0: the text of the change under way; the ranks that want to leave a session, and of which generation.
   std::string prepare_text_;
   std::map<uint32_t, uint32_t> wishes_;
+  bool is_asked_ = false;  // for a change, since the last began
   uint64_t wants_ = 0;
   std::optional<uint32_t> opening_;
   std::deque<WaitingCall> waiting_;                      // for the agreement

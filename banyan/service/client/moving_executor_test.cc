@@ -322,6 +322,23 @@ TEST_F(Moves, AreTriedAgainWhereASessionCouldNotBeOpened) {
   EXPECT_EQ(refusals, 2);
 }
 
+// Each refuses what only the other has asked for, and they never ask at the same time.
+TEST_F(Moves, ComeWhereTwoDaemonsAreSucceededAndTheirRanksSayItByTurns) {
+  std::mt19937 random(13);
+  constexpr milliseconds kPause{60};
+  std::atomic<bool> is_first{true};
+  make_ranks([&](uint32_t rank, MovingExecutor::Options& options) {
+    options.first_pause = options.longest_pause = kPause;
+    if (rank != 1) return;
+    options.find = [&](const run::Deadline&) {
+      if (is_first.exchange(false)) std::this_thread::sleep_for(kPause / 2);
+    };
+  });
+  succeed(1);
+  succeed(0);
+  turn_until([&] { return all_at(1) && open() == kRanks; }, random);
+}
+
 TEST_F(Moves, DoNotComeOnceARankHasBegunAMessage) {
   std::mt19937 random(9);
   make_ranks();

@@ -305,6 +305,8 @@ void Session::set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls) {
 void Session::prepare(run::WaitSet& set) {
   try {
     executor_->events()->prepare(set);
+    waits_until_ = now() + kLongestWait;
+    set.wake_at(run::WaitSet::Clock::time_point(waits_until_));
     if (const auto next = share_ ? share_->next() : std::nullopt) set.wake_at(run::WaitSet::Clock::time_point(*next));
   } catch (const Error& error) {
     fail(error);
@@ -315,7 +317,7 @@ void Session::prepare(run::WaitSet& set) {
 bool Session::react(std::span<const pollfd> polled) {
   if (has_failed_) return true;
   try {
-    return executor_->events()->react(polled) || (share_ && share_->is_due());
+    return executor_->events()->react(polled) || (share_ && share_->is_due()) || now() >= waits_until_;
   } catch (const Error& error) {
     fail(error);
     return true;

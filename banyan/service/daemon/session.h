@@ -37,6 +37,8 @@ class Session : public run::EventSource {
   static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
   // A step that takes longer may have slept, since the client takes its memory away at the same time.
   static constexpr std::chrono::milliseconds kLongStep{1};
+  // As an event source it has work after this time at most: not all that plans are revised by is an event.
+  static constexpr std::chrono::milliseconds kLongestWait{100};
 
   struct Options {
     SessionRules rules;
@@ -145,6 +147,7 @@ class Session : public run::EventSource {
   CommunicatorView about_;  // counters and times are brought up to date as they change
   Time moved_{0};           // when anything did, last
   Time idle_since_{0};      // while no call is under way
+  Time waits_until_{0};     // as an event source
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;
   bool has_failed_ = false, may_move_ = false;
