@@ -2,8 +2,8 @@
 //
 // One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and
 // sleeps when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing, nor do those
-// whose last steps found nothing, until what they wait for happens. A client has one doorbell and one descriptor,
-// whatever the number of its sessions.
+// whose last steps found nothing, until what they wait for happens, or Session::kLongestWait is over. A client has one
+// doorbell and one descriptor, whatever the number of its sessions.
 //
 // Other threads leave it tasks by post(). Everything else is for such tasks, on its thread.
 #pragma once
