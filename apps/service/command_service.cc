@@ -85,8 +85,9 @@ class ServiceCommand : public Command {
     add_interval(*tenants_, "how long to watch");
     tenants_->examples({"banyan service tenants", "banyan service tenants --interval 10s --json"});
     tenants_->notes(
-        {"Share is a tenant's part of all that was sent between hosts. 'By weight' is its part of the weights of "
-         "those that have sent something. The two differ where tenants share no link, ask for less, or have "
+        {"Share is a tenant's part of all that was sent between hosts. 'By weight' is its part by the weights of "
+         "those that have sent something: all tenants of one user have one weight together, but for those that a rule "
+         "or 'set' names. The two differ where tenants share no link, ask for less, or have "
          "caps or classes."});
     links_ = &add_with_json(command, "links", "Show how full links are, and by whom.");
     add_interval(*links_, "how long to watch");
@@ -121,7 +122,8 @@ class ServiceCommand : public Command {
     reset.excludes = {"--weight", "--class", "--cap"};
     set_->examples({"banyan service set 1000/vgg --weight 4", "banyan service set 1000/gpt --class low --cap 500MB/s",
                     "banyan service set 1000/vgg --reset"});
-    set_->notes({"It holds on all hosts until their daemons end. For longer, write a rule."});
+    set_->notes({"It holds on all hosts until their daemons end. For longer, write a rule. What is set makes the tenant's share its "
+                 "own: its user's other tenants no longer divide one weight with it."});
     wish_codes(*set_);
     replan_ = &add_with_json(command, "replan", "Let a running communicator go over to other plans.");
     replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required =

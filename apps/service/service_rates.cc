@@ -1,7 +1,9 @@
 #include "apps/service/service_rates.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 namespace banyan::app {
 namespace {
@@ -68,6 +70,7 @@ class Comparison {
     rates_.communicators[communicator.id] = rates;
     if (tenant.communicators++ == 0) {
       tenant.name = communicator.tenant;
+      tenant.sharer = communicator.sharer;
       tenant.weight = communicator.weight;
       tenant.share_class = communicator.share_class;
     }
@@ -80,15 +83,25 @@ class Comparison {
   }
 
   void share_out() {
-    double sent = 0, weight = 0;
+    struct Sharer {
+      double weight = 0, tenants = 0;  // of those that have sent anything
+    };
+    std::map<std::string_view, Sharer> sharers;
+    double sent = 0;
     for (const ServiceRates::Tenant& each : rates_.tenants) {
+      if (!(each.sent_per_second > 0)) continue;
       sent += each.sent_per_second;
-      if (each.sent_per_second > 0) weight += each.weight;
+      Sharer& sharer = sharers[each.sharer];
+      sharer.weight = std::max(sharer.weight, each.weight);
+      ++sharer.tenants;
     }
+    double weight = 0;
+    for (const auto& [name, sharer] : sharers) weight += sharer.weight;
     for (ServiceRates::Tenant& each : rates_.tenants) {
       if (!(each.sent_per_second > 0)) continue;
       each.share = each.sent_per_second / sent;
-      each.due = weight > 0 ? each.weight / weight : 0;
+      const Sharer& sharer = sharers[each.sharer];
+      each.due = weight > 0 ? sharer.weight / weight / sharer.tenants : 0;
     }
   }
 

@@ -14,13 +14,14 @@ namespace banyan::app {
 struct ServiceRates {
   struct Tenant {
     std::string name;
+    std::string sharer;  // whom the weight belongs to
     double weight = 1;
     service::ShareClass share_class = service::ShareClass::normal;
     size_t communicators = 0, ranks = 0;
     double calls_per_second = 0;
     double payload_per_second = 0, sent_per_second = 0;  // bytes, of all its ranks; sent: to other hosts
     double share = 0;                                    // of what all tenants have sent, 0 to 1
-    double due = 0;                                      // its part of the weights of those that have sent anything
+    double due = 0;                                      // by the weights of those that have sent anything; a sharer's evenly among its tenants
   };
   struct Communicator {
     double calls_per_second = 0, sent_per_second = 0;

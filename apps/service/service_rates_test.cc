@@ -51,6 +51,21 @@ TEST(ServiceRates, LeaveOutTenantsThatSentNothingFromTheWeights) {
   EXPECT_EQ(rates.tenants[1].due, 1);
 }
 
+TEST(ServiceRates, DivideTheWeightOfASharerAmongItsTenants) {
+  ClusterView first = service_view(10), second = service_view(11);
+  for (ClusterView* view : {&first, &second}) {
+    service::CommunicatorView more = view->communicators[0];
+    more.id = "again";
+    more.tenant = "vgg's twin";
+    view->communicators.push_back(more);
+  }
+  const ServiceRates rates = rates_between(first, second);
+  ASSERT_EQ(rates.tenants.size(), 3u);
+  EXPECT_DOUBLE_EQ(rates.tenants[0].due, 0.2);
+  EXPECT_DOUBLE_EQ(rates.tenants[1].due, 0.4);
+  EXPECT_DOUBLE_EQ(rates.tenants[2].due, 0.4);
+}
+
 TEST(ServiceRates, CountACommunicatorThatWasOpenedBetweenThem) {
   ClusterView first = service_view(10);
   first.communicators.pop_back();

@@ -196,6 +196,7 @@ Json tenants_json(const ServiceRates& rates) {
   Json tenants = Json::array();
   for (const ServiceRates::Tenant& each : rates.tenants) {
     tenants.push_back({{"tenant", each.name},
+                       {"sharer", each.sharer},
                        {"weight", each.weight},
                        {"class", to_string(each.share_class)},
                        {"communicators", each.communicators},

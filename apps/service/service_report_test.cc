@@ -104,6 +104,7 @@ TEST(ServiceReport, SaysTheSameAsJson) {
   const Json tenants = tenants_json(rates), links = links_json(rates);
   EXPECT_EQ(tenants["seconds"], 2);
   EXPECT_EQ(tenants["tenants"][1]["tenant"], "vgg");
+  EXPECT_EQ(tenants["tenants"][1]["sharer"], "vgg");
   EXPECT_EQ(tenants["tenants"][1]["class"], "normal");
   EXPECT_EQ(tenants["tenants"][1]["share"], 0.75);
   EXPECT_EQ(links["links"][0]["link"], "sw->a");

@@ -26,7 +26,7 @@ void take(WireReader& reader, SessionText& said) {
 }
 
 void put(WireWriter& writer, const CallReport& report) {
-  writer.text(report.communicator).number(report.number).text(report.tenant);
+  writer.text(report.communicator).number(report.number).text(report.sharer);
   put(writer, report.weight);
   writer.number(static_cast<uint8_t>(report.share_class));
   put(writer, report.cap);
@@ -41,7 +41,7 @@ void put(WireWriter& writer, const CallReport& report) {
 void take(WireReader& reader, CallReport& report) {
   report.communicator = reader.text();
   report.number = reader.number<uint64_t>();
-  report.tenant = reader.text();
+  report.sharer = reader.text();
   report.weight = take_double(reader);
   report.share_class = static_cast<ShareClass>(reader.number<uint8_t>());
   report.cap = take_double(reader);

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 std::vector<std::string> every_message() {
   Activity activity{.report = {.communicator = "job.1",
                                .number = 7,
-                               .tenant = "1000/train",
+                               .sharer = "1000/train",
                                .weight = 2.5,
                                .share_class = ShareClass::low,
                                .cap = 1e9,
@@ -36,7 +36,7 @@ TEST(MeshMessages, SayTheSameAtTheOtherEnd) {
   const auto activity = std::get<Activity>(decode_mesh_message(messages[1]));
   EXPECT_EQ(activity.report.communicator, "job.1");
   EXPECT_EQ(activity.report.number, 7u);
-  EXPECT_EQ(activity.report.tenant, "1000/train");
+  EXPECT_EQ(activity.report.sharer, "1000/train");
   EXPECT_EQ(activity.report.weight, 2.5);
   EXPECT_EQ(activity.report.share_class, ShareClass::low);
   EXPECT_EQ(activity.report.cap, 1e9);

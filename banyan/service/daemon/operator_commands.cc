@@ -28,6 +28,7 @@ void GrantChange::apply(Grant& grant) const {
   if (weight) grant.weight = *weight;
   if (share_class) grant.share_class = *share_class;
   if (cap) grant.cap = *cap;
+  grant.has_own_share = true;
 }
 
 SetCommand read_set_command(std::string_view json) {

@@ -7,6 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/record/operation.h"
+#include "banyan/service/share/sharer.h"
 
 namespace banyan::service {
 namespace {
@@ -296,6 +297,7 @@ void Session::set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls) {
   grants_ = std::move(calls);
   follow(grant.plan);
   about_.rule = grant.rule;
+  about_.sharer = sharer_of(about_.tenant, grant.has_own_share);
   about_.weight = grant.weight;
   about_.share_class = grant.share_class;
   about_.cap = grant.cap;

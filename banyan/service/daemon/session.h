@@ -72,7 +72,8 @@ class Session : public run::EventSource {
   // How many of the last steps, one after the other, found nothing.
   uint32_t vain_steps() const { return vain_steps_; }
   const std::string& tenant() const { return about_.tenant; }
-  double weight() const { return about_.weight; }
+  const std::string& sharer() const { return about_.sharer; }
+  double weight() const { return about_.weight; }  // of the sharer
   // Its step has taken so long.
   void bill(std::chrono::nanoseconds time) {
     billed_ += time;

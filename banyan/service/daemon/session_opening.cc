@@ -8,6 +8,7 @@
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/service/daemon/rate_gate.h"
 #include "banyan/service/daemon/session_share.h"
+#include "banyan/service/share/sharer.h"
 
 namespace banyan::service {
 namespace {
@@ -32,8 +33,9 @@ std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::sha
   SessionShare::Options options{.gate = std::move(gate),
                                 .capacities = std::move(capacities),
                                 .now = steady_time,
+                                .tenant = opening.tenant,
                                 .about = {.communicator = OpenSessions::key_of(wish).first,
-                                          .tenant = opening.tenant,
+                                          .sharer = sharer_of(opening.tenant, opening.grant.has_own_share),
                                           .weight = static_cast<double>(opening.grant.weight),
                                           .share_class = opening.grant.share_class,
                                           .cap = cap_of(opening.grant)},
@@ -79,6 +81,7 @@ CommunicatorView view_of(const SessionOpening& opening) {
                         .tenant = opening.tenant,
                         .size = static_cast<uint32_t>(wish.members.size()),
                         .rule = opening.grant.rule,
+                        .sharer = sharer_of(opening.tenant, opening.grant.has_own_share),
                         .weight = static_cast<double>(opening.grant.weight),
                         .share_class = opening.grant.share_class,
                         .cap = opening.grant.cap,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "banyan/compose/call_traffic.h"
+#include "banyan/service/share/sharer.h"
 
 namespace banyan::service {
 namespace {
@@ -72,9 +73,17 @@ void SessionShare::begin(uint64_t number, const run::Call& call, const std::shar
   limit(begun);
 }
 
+SessionShare::Terms SessionShare::terms_by(const Grant& grant) const {
+  return {.sharer = sharer_of(options_.tenant, grant.has_own_share),
+          .weight = static_cast<double>(grant.weight),
+          .share_class = grant.share_class,
+          .cap = cap_of(grant)};
+}
+
 SessionShare::Terms SessionShare::terms_of(const UnderWay& call) const {
   const CallReport& about = options_.about;
-  return call.terms.value_or(Terms{.weight = about.weight, .share_class = about.share_class, .cap = about.cap});
+  return call.terms.value_or(
+      Terms{.sharer = about.sharer, .weight = about.weight, .share_class = about.share_class, .cap = about.cap});
 }
 
 // Caps are kept where nobody else wants the links, too, and before the steward knows of the call.
@@ -83,9 +92,11 @@ void SessionShare::limit(const UnderWay& call) {
 }
 
 void SessionShare::set_terms(const Grant& grant) {
-  options_.about.weight = grant.weight;
-  options_.about.share_class = grant.share_class;
-  options_.about.cap = cap_of(grant);
+  CallReport& about = options_.about;
+  about.sharer = sharer_of(options_.tenant, grant.has_own_share);
+  about.weight = grant.weight;
+  about.share_class = grant.share_class;
+  about.cap = cap_of(grant);
   for (const UnderWay& call : calls_) limit(call);
 }
 
@@ -94,7 +105,7 @@ void SessionShare::end(uint64_t number) {
   std::erase_if(calls_, [&](const UnderWay& call) {
     if (call.number != number) return false;
     if (options_.send && options_.carried) {
-      for (const LinkUse& use : call.load->links) options_.carried->add(options_.about.tenant, use.link, use.bytes);
+      for (const LinkUse& use : call.load->links) options_.carried->add(options_.tenant, use.link, use.bytes);
     }
     return true;
   });
@@ -136,6 +147,7 @@ void SessionShare::report_calls() {
   told_ = calls_.empty() ? nullptr : calls_.front().load;
   if (told_) {
     told_terms_ = terms_of(calls_.front());
+    report.sharer = told_terms_.sharer;
     report.weight = told_terms_.weight;
     report.share_class = told_terms_.share_class;
     report.cap = told_terms_.cap;

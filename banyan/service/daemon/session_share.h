@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "banyan/run/call/call.h"
@@ -42,6 +43,7 @@ class SessionShare {
     // By link of the fabric, bytes per second; shared with all sessions.
     std::shared_ptr<const std::vector<double>> capacities;
     std::function<Time()> now;                         // as that of the gate
+    std::string tenant = {};
     CallReport about = {};                             // of each report, but for what calls say
     std::function<void(const CallReport&)> send = {};  // empty: this session does not report
     std::shared_ptr<CarriedBytes> carried = {};        // of the daemon: where a session that reports adds what it did
@@ -55,7 +57,7 @@ class SessionShare {
   // begin again, by another plan.
   void begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source);
   // The call of this number, which has still to begin, gets this and not what the communicator gets.
-  void expect(uint64_t number, const Grant& grant) { expected_.insert_or_assign(number, Terms::of(grant)); }
+  void expect(uint64_t number, const Grant& grant) { expected_.insert_or_assign(number, terms_by(grant)); }
   void end(uint64_t number);
   void set_rate(uint64_t rate) { options_.gate->set_rate(rate); }
   // From now on, but for calls that were to get something else.
@@ -86,14 +88,12 @@ class SessionShare {
     double busiest = 0;                        // bytes on the link that has most
     uint64_t most = VirtualQueue::kUnlimited;  // the rate that the links allow, as RateGate has it
   };
-  struct Terms {
+  struct Terms {  // of a call
+    std::string sharer = {};
     double weight = 1;
     ShareClass share_class = ShareClass::normal;
     double cap = Steward::kNoLimit;
 
-    static Terms of(const Grant& grant) {
-      return {.weight = static_cast<double>(grant.weight), .share_class = grant.share_class, .cap = cap_of(grant)};
-    }
     friend bool operator==(const Terms&, const Terms&) = default;
   };
   struct UnderWay {
@@ -104,6 +104,7 @@ class SessionShare {
   using LoadKey = std::tuple<run::OperationKind, element::DataType, uint64_t, uint32_t>;
 
   std::shared_ptr<const Load> load_of(const run::Call& call, const std::shared_ptr<run::PlanSource>& source);
+  Terms terms_by(const Grant& grant) const;
   Terms terms_of(const UnderWay& call) const;
   void limit(const UnderWay& call);
   std::optional<Time> report_due() const;

@@ -39,7 +39,8 @@ class SessionShareTest : public ::testing::Test {
     SessionShare::Options options{.gate = gate_,
                                   .capacities = std::make_shared<const std::vector<double>>(5, 1e9),
                                   .now = [this] { return now_; },
-                                  .about = {.communicator = "job.1", .tenant = "t", .weight = 3}};
+                                  .tenant = "7/t",
+                                  .about = {.communicator = "job.1", .sharer = "7/t", .weight = 3}};
     if (reports) {
       options.send = [this](const CallReport& report) { reports_.push_back(report); };
       options.carried = carried_;
@@ -127,7 +128,7 @@ TEST_F(SessionShareTest, AsksAnewWhenPlansAreRevisedAndCountsARepeatedCallOnce) 
   EXPECT_EQ(other->asked, 1);
   session.end(2);
   EXPECT_FALSE(session.is_due());
-  EXPECT_EQ(carried_->by_tenant().at("t").at(4), 200);
+  EXPECT_EQ(carried_->by_tenant().at("7/t").at(4), 200);
 }
 
 TEST_F(SessionShareTest, ReportsWhatIsGrantedToACallAndNotToItsCommunicator) {

@@ -1,14 +1,15 @@
-// Turns: whose sessions a worker steps next, so that tenants share its thread by their weights, in seconds.
+// Turns: whose sessions a worker steps next, so that sharers (share/sharer.h) get its thread by their weights, in
+// seconds.
 //
 // In each round the sessions that may have work are offered. They are stepped one at a time: next comes a session of
-// the tenant whose turn it is by start-time fair queueing (share/fair_queue.h), among those of one tenant in turn. A
-// step costs its tenant the time that it takes. A session whose step moved nothing has to wait for the next round: it
+// the sharer whose turn it is by start-time fair queueing (share/fair_queue.h), among those of one sharer in turn. A
+// step costs its sharer the time that it takes. A session whose step moved nothing has to wait for the next round: it
 // waits for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and
-// connections are looked at again. A tenant that moves data all the time takes no more than its part, however many
+// connections are looked at again. A sharer that moves data all the time takes no more than its part, however many
 // sessions it has; and one that takes less than its part, with a small call now and then, waits for no more than a step
-// of each other tenant.
+// of each other sharer.
 //
-// One thread. A step costs O(log tenants) beside itself, and two looks at the clock.
+// One thread. A step costs O(log sharers) beside itself, and two looks at the clock.
 #pragma once
 
 #include <algorithm>
@@ -33,12 +34,12 @@ class Turns {
 
   explicit Turns(std::function<Time()> now) : now_(std::move(now)) {}
 
-  // For this round, once each. `weight` > 0, of the tenant.
-  void offer(const std::string& tenant, double weight, Item& item) {
-    const auto [found, is_new] = numbers_.try_emplace(tenant, next_number_);
+  // For this round, once each. `weight` > 0, of the sharer.
+  void offer(const std::string& sharer, double weight, Item& item) {
+    const auto [found, is_new] = numbers_.try_emplace(sharer, next_number_);
     if (is_new) ++next_number_;
-    Tenant& entry = tenants_[found->second];
-    if (is_new) entry.name = tenant;
+    Sharer& entry = sharers_[found->second];
+    if (is_new) entry.name = sharer;
     if (entry.weight != weight) queue_.set_weight(found->second, entry.weight = weight);
     entry.items.push_back(&item);
     queue_.set_waiting(found->second, true);
@@ -49,58 +50,58 @@ class Turns {
   template <typename Step, typename Took>
   bool run(const Step& step, const Took& took) {
     forget_absent();
-    for (auto& [number, tenant] : tenants_) {
-      const auto first = std::find(tenant.items.begin(), tenant.items.end(), tenant.first);
-      if (first != tenant.items.end()) std::rotate(tenant.items.begin(), first, tenant.items.end());
+    for (auto& [number, sharer] : sharers_) {
+      const auto first = std::find(sharer.items.begin(), sharer.items.end(), sharer.first);
+      if (first != sharer.items.end()) std::rotate(sharer.items.begin(), first, sharer.items.end());
     }
     const Time begin = now_();
     Time time = begin;
     bool moved = false;
     while (const std::optional<FairQueue::Client> next = queue_.next()) {
-      Tenant& tenant = tenants_.at(*next);
-      Item* const item = tenant.items.front();
-      tenant.items.pop_front();
+      Sharer& sharer = sharers_.at(*next);
+      Item* const item = sharer.items.front();
+      sharer.items.pop_front();
       const bool has_moved = step(*item);
       const Time end = now_();
       took(*item, end - time);
       queue_.serve(*next, std::chrono::duration<double>(end - time).count());
       time = end;
       moved |= has_moved;
-      if (has_moved) tenant.items.push_back(item);
-      if (tenant.items.empty()) queue_.set_waiting(*next, false);
+      if (has_moved) sharer.items.push_back(item);
+      if (sharer.items.empty()) queue_.set_waiting(*next, false);
       if (time - begin >= kRound) break;
     }
-    for (auto& [number, tenant] : tenants_) {
-      tenant.first = tenant.items.empty() ? nullptr : tenant.items.front();
-      tenant.items.clear();
+    for (auto& [number, sharer] : sharers_) {
+      sharer.first = sharer.items.empty() ? nullptr : sharer.items.front();
+      sharer.items.clear();
     }
     return moved;
   }
 
  private:
-  struct Tenant {
+  struct Sharer {
     std::string name;
     double weight = 0;
     std::deque<Item*> items;
     const Item* first = nullptr;  // of the next round, where it is still offered: the last one was cut short
   };
 
-  // Of tenants that are offered nothing, those that still wait (their last round was cut short) cease to, and those
+  // Of sharers that are offered nothing, those that still wait (their last round was cut short) cease to, and those
   // beyond kMostIdle are forgotten.
   void forget_absent() {
-    for (auto each = tenants_.begin(); each != tenants_.end();) {
+    for (auto each = sharers_.begin(); each != sharers_.end();) {
       if (!each->second.items.empty()) {
         ++each;
         continue;
       }
       queue_.set_waiting(each->first, false);
-      if (tenants_.size() <= kMostIdle) {
+      if (sharers_.size() <= kMostIdle) {
         ++each;
         continue;
       }
       queue_.remove(each->first);
       numbers_.erase(each->second.name);
-      each = tenants_.erase(each);
+      each = sharers_.erase(each);
     }
   }
 
@@ -108,7 +109,7 @@ class Turns {
   const std::function<Time()> now_;
   FairQueue queue_;
   std::map<std::string, FairQueue::Client> numbers_;
-  std::map<FairQueue::Client, Tenant> tenants_;
+  std::map<FairQueue::Client, Sharer> sharers_;
   FairQueue::Client next_number_ = 0;
 };
 

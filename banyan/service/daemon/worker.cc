@@ -66,7 +66,7 @@ bool WorkerClient::offer(Turns<Session>& turns) {
   for (const uint32_t number : busy_) {
     Session& session = *sessions_.at(number);
     session.expect_step();
-    turns.offer(session.tenant(), session.weight(), session);
+    turns.offer(session.sharer(), session.weight(), session);
   }
   return has_rung;
 }

@@ -265,6 +265,17 @@ class DashboardTest(unittest.TestCase):
         self.assertEqual(self.row("tenants", "1000/train")[1], "50 % (75 % by weight)")
         self.assertIn("of what ranks send", self.text("#tenants header"))
 
+    def test_tenants_of_one_sharer_divide_its_weight(self):
+        def view(number):
+            made = busy(number)
+            for each in made["communicators"]:
+                each["sharer"] = "1000"
+            return made
+        self.open(view)
+        self.wait(8)
+        self.assertEqual(self.row("tenants", "1000/train")[1], "63 % (50 % by weight)")
+        self.assertEqual(self.row("tenants", "1001/eval")[1], "37 % (50 % by weight)")
+
     def test_traffic_of_a_tenant_that_has_just_gone_counts(self):
         def view(number):
             made = busy(number)

@@ -16,7 +16,7 @@ def rank(number, host, **more):
 
 def communicator(id, name, tenant, ranks, **more):
     return {"id": id, "name": name, "tenant": tenant, "size": len(ranks), "hosts": sorted({r["host"] for r in ranks}),
-            "rule": "default", "weight": 1, "share_class": "normal", "cap": None, "rate": None, "progress": 0,
+            "rule": "default", "sharer": tenant, "weight": 1, "share_class": "normal", "cap": None, "rate": None, "progress": 0,
             "ranks": ranks, **more}
 
 

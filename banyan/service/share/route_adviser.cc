@@ -16,7 +16,7 @@ size_t place_of(ShareClass share_class) { return static_cast<size_t>(share_class
 void RouteAdviser::note(const CallReport& report, Time now) {
   if (report.footprint.empty()) return;
   Known& known = known_[report.communicator];
-  known.tenant = report.tenant;
+  known.sharer = report.sharer;
   known.weight = report.weight;
   known.share_class = report.share_class;
   known.seen = now;
@@ -33,11 +33,11 @@ void RouteAdviser::note(const CallReport& report, Time now) {
 void RouteAdviser::forget_old(Time now) {
   std::erase_if(known_, [&](const auto& each) { return now - each.second.seen > options_.memory; });
   counts_.clear();
-  for (const auto& [name, known] : known_) ++counts_[{known.tenant, known.share_class}];
+  for (const auto& [name, known] : known_) ++counts_[{known.sharer, known.share_class}];
 }
 
 double RouteAdviser::own_weight(const Known& known) const {
-  return known.weight / counts_.at({known.tenant, known.share_class});
+  return known.weight / counts_.at({known.sharer, known.share_class});
 }
 
 RouteAdviser::Demands RouteAdviser::demands() const {

@@ -9,7 +9,7 @@
 //   - Who is of a higher class takes what it uses; what is left, and at least `least` of the link, is the class's own.
 //     So a tenant of a high class has reserved the ways that it uses, and others plan around them (PFA there).
 //   - Who is of a lower class counts with `least` for its class.
-//   - Within a class, a communicator has its weight over the weights of all that use the link; a tenant's weight is
+//   - Within a class, a communicator has its weight over the weights of all that use the link; a sharer's weight is
 //     divided among its communicators. Others count as far as they use the link: one that needs it for a tenth of the
 //     time of its calls, with a tenth.
 //
@@ -73,7 +73,7 @@ class RouteAdviser {
  private:
   static constexpr size_t kClasses = 3;
   struct Known {
-    std::string tenant;
+    std::string sharer;
     double weight = 1;
     ShareClass share_class = ShareClass::normal;
     std::map<uint32_t, double> uses = {};  // by link: the part of the time of a call alone that it is busy
@@ -96,7 +96,7 @@ class RouteAdviser {
 
   const Options options_;
   std::map<std::string, Known> known_;
-  // By tenant and class: how many communicators there are.
+  // By sharer and class: how many communicators there are.
   std::map<std::pair<std::string, ShareClass>, uint32_t> counts_;
   std::string last_;  // who was advised
 };

@@ -30,7 +30,7 @@ struct AdviserOnTwoSpines : ::testing::Test {
   void note(const std::string& name, std::vector<LinkUse> footprint, Time now = Time(0),
             const Terms& terms = {"", 1, ShareClass::normal}) {
     adviser.note({.communicator = name,
-                  .tenant = terms.tenant.empty() ? name : terms.tenant,
+                  .sharer = terms.tenant.empty() ? name : terms.tenant,
                   .weight = terms.weight,
                   .share_class = terms.share_class,
                   .footprint = std::move(footprint)},
@@ -174,7 +174,7 @@ TEST(RouteAdviser, TheySettle) {
     for (; quiet < 40 && now < std::chrono::seconds(200); now += std::chrono::milliseconds(500)) {
       for (size_t i = 0; i < crowd.members.size(); ++i) {
         const RouteTakers::Member& member = crowd.members[i];
-        CallReport report{.communicator = std::to_string(i), .tenant = std::to_string(i), .weight = member.weight};
+        CallReport report{.communicator = std::to_string(i), .sharer = std::to_string(i), .weight = member.weight};
         for (const uint32_t link : member.routes[member.taken]) report.footprint.push_back({link, member.bytes});
         adviser.note(report, now);
       }

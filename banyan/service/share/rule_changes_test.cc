@@ -29,7 +29,7 @@ TEST(RuleChanges, NameWhoGetsSomethingElse) {
   const Rules to = rules_of(R"({"name": "x", "match": {"tenant": "b"}, "then": {"deny": "no"}})");
   const std::vector<RuleChange> found = changes(Rules(), to, kBoth);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0], (RuleChange{.subject = 1, .to = {.denial = "no", .rule = "x"}}));
+  EXPECT_EQ(found[0], (RuleChange{.subject = 1, .to = {.denial = "no", .has_own_share = true, .rule = "x"}}));
 }
 
 TEST(RuleChanges, NameTheCallsThatAreTreatedOtherwise) {
@@ -41,7 +41,7 @@ TEST(RuleChanges, NameTheCallsThatAreTreatedOtherwise) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0], (RuleChange{.subject = 0,
                                   .calls = CallRange{.kind = OperationKind::all_reduce, .least = 1025, .most = 4096},
-                                  .to = {.weight = 2, .rule = "x"}}));
+                                  .to = {.weight = 2, .has_own_share = true, .rule = "x"}}));
 }
 
 // A table of rules that overlap, for one tenant, both, or some calls.

@@ -19,7 +19,8 @@
 // match; an empty match takes everything. A rule that names a kind or bytes is asked for each call; all others when a
 // communicator is opened.
 //
-// What is granted: "deny" (why, and nothing else beside it), "weight" (1 to 1000), "class" ("high", "normal", "low"),
+// What is granted: "deny" (why, and nothing else beside it), "weight" (1 to 1000, of the tenant where the rule names it
+// without * and ?, else of its user with all that it does: sharer.h), "class" ("high", "normal", "low"),
 // "cap" (bytes per second on any link), "plan" (planner's name), "transport" ("tcp", "auto"), "compression" (true,
 // false), "log" (true, false). What is left out is as in Grant below.
 //
@@ -54,6 +55,7 @@ struct Grant {
   std::string transport = {};        // the same
   bool may_compress = true;
   bool logs = false;
+  bool has_own_share = false;    // of the weight: as in sharer.h; the rule names exactly this tenant
   std::string rule = "default";  // that granted it; no rule has this name
 
   friend bool operator==(const Grant&, const Grant&) = default;

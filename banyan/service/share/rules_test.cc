@@ -51,6 +51,16 @@ bool takes_call(const std::string& match, OperationKind kind, uint64_t bytes) {
 }
 Grant granted(const std::string& then) { return rules_of({{"", then}}).grant(kAlice); }
 
+TEST(Rules, ThatNameATenantGiveItAShareOfItsOwn) {
+  EXPECT_FALSE(Grant().has_own_share);
+  EXPECT_FALSE(rules_of({{"", ""}}).grant(kAlice).has_own_share);
+  EXPECT_TRUE(rules_of({{R"("tenant": "search")", ""}}).grant(kAlice).has_own_share);
+  // Who chooses its names would have as many shares as names.
+  EXPECT_FALSE(rules_of({{R"("tenant": "sear*")", ""}}).grant(kAlice).has_own_share);
+  EXPECT_FALSE(rules_of({{R"("tenant": "searc?")", ""}}).grant(kAlice).has_own_share);
+  EXPECT_FALSE(rules_of({{R"("user": "alice")", ""}}).grant(kAlice).has_own_share);
+}
+
 // ---- What is matched ----
 
 TEST(Rules, WithoutAFileEverythingIsGranted) {

@@ -25,7 +25,7 @@ double most_bytes(const std::vector<LinkUse>& footprint) {
 
 // All that other communicators can feel of this one, but for its progress.
 bool asks_the_same(const CallReport& a, const CallReport& b) {
-  return a.tenant == b.tenant && a.weight == b.weight && a.share_class == b.share_class && a.cap == b.cap &&
+  return a.sharer == b.sharer && a.weight == b.weight && a.share_class == b.share_class && a.cap == b.cap &&
          a.footprint == b.footprint;
 }
 
@@ -59,7 +59,7 @@ Steward::Steward(Options options)
 
 void Steward::check(const CallReport& report) const {
   try {
-    expect_sound(report.weight, "the weight of tenant " + in_quotes(report.tenant));
+    expect_sound(report.weight, "the weight of " + in_quotes(report.sharer));
     expect_sound(SharedCall{.share_class = report.share_class, .footprint = report.footprint, .cap = report.cap},
                  options_.capacities.size());
     if (!(report.done >= 0 && report.done <= 1)) {
@@ -163,19 +163,19 @@ std::vector<Steward::Known*> Steward::find_sharing() {
   return sharing;
 }
 
-// Calls per second. The weight of a tenant is the largest that its communicators have.
+// Calls per second. The weight of a sharer is the largest that its communicators have.
 std::vector<double> Steward::allocated(const std::vector<Known*>& sharing) const {
   SharedNetwork network{.capacities = options_.capacities, .weights = {}, .least = options_.least};
-  std::map<std::string_view, uint32_t> tenants;
+  std::map<std::string_view, uint32_t> sharers;
   std::vector<SharedCall> calls;
   calls.reserve(sharing.size());
   for (const Known* const known : sharing) {
     const CallReport& report = known->last;
-    const auto [tenant, is_new] = tenants.try_emplace(report.tenant, static_cast<uint32_t>(tenants.size()));
+    const auto [sharer, is_new] = sharers.try_emplace(report.sharer, static_cast<uint32_t>(sharers.size()));
     if (is_new) network.weights.push_back(report.weight);
-    double& weight = network.weights[tenant->second];
+    double& weight = network.weights[sharer->second];
     weight = std::max(weight, report.weight);
-    calls.push_back({.tenant = tenant->second,
+    calls.push_back({.tenant = sharer->second,
                      .share_class = report.share_class,
                      .footprint = report.footprint,
                      .cap = report.cap});
@@ -189,11 +189,11 @@ std::vector<double> Steward::allocated(const std::vector<Known*>& sharing) const
 }
 
 // By progress and name, and so that the mean over calls of one class and weight is 1, where each counts as much as
-// it has of its tenant's weight.
+// it has of its sharer's weight.
 std::vector<double> Steward::factors_among_equals(const std::vector<Known*>& sharing,
                                                   std::span<const SharedCall> calls) const {
-  std::map<std::pair<uint32_t, ShareClass>, uint32_t> calls_of_tenant;
-  for (const SharedCall& call : calls) ++calls_of_tenant[{call.tenant, call.share_class}];
+  std::map<std::pair<uint32_t, ShareClass>, uint32_t> calls_of_sharer;
+  for (const SharedCall& call : calls) ++calls_of_sharer[{call.tenant, call.share_class}];
   struct Sums {
     double parts = 0, factors = 0;
   };
@@ -203,7 +203,7 @@ std::vector<double> Steward::factors_among_equals(const std::vector<Known*>& sha
   std::vector<double> factors(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     factors[i] = factor_of(*sharing[i]) * (1 - fall * static_cast<double>(i) / static_cast<double>(calls.size()));
-    const double part = 1.0 / calls_of_tenant[{calls[i].tenant, calls[i].share_class}];
+    const double part = 1.0 / calls_of_sharer[{calls[i].tenant, calls[i].share_class}];
     Sums& sums = equals[group(i)];
     sums.parts += part;
     sums.factors += part * factors[i];

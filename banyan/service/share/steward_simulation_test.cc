@@ -118,7 +118,7 @@ class Simulation {
     State& state = states_[i];
     CallReport report{.communicator = std::to_string(i),
                       .number = ++state.number,
-                      .tenant = state.job.tenant,
+                      .sharer = state.job.tenant,
                       .weight = state.job.weight,
                       .is_under_way = state.is_calling};
     if (state.is_calling) {

@@ -43,7 +43,7 @@ struct Office {
     steward.report(report, now);
   }
   void end(const std::string& communicator, const std::string& tenant) {
-    report({.communicator = communicator, .tenant = tenant, .done = 1});
+    report({.communicator = communicator, .sharer = tenant, .done = 1});
   }
   // The rates that are told now, by communicator.
   std::map<std::string, double> told() {
@@ -59,14 +59,14 @@ struct Office {
 
 // A call of one second, were it alone, over link 0.
 CallReport call_of(const std::string& communicator, const std::string& tenant) {
-  return {.communicator = communicator, .tenant = tenant, .is_under_way = true, .footprint = {{0, 100}}};
+  return {.communicator = communicator, .sharer = tenant, .is_under_way = true, .footprint = {{0, 100}}};
 }
 
 TEST(Steward, WhatSharesNoLinkIsNotLimited) {
   Office office(3);
-  office.report({.communicator = "a", .tenant = "x", .is_under_way = true, .footprint = {{0, 7}, {1, 9}}});
-  office.report({.communicator = "b", .tenant = "x", .is_under_way = true, .footprint = {{2, 7}}});
-  office.report({.communicator = "on one host", .tenant = "y", .is_under_way = true});
+  office.report({.communicator = "a", .sharer = "x", .is_under_way = true, .footprint = {{0, 7}, {1, 9}}});
+  office.report({.communicator = "b", .sharer = "x", .is_under_way = true, .footprint = {{2, 7}}});
+  office.report({.communicator = "on one host", .sharer = "y", .is_under_way = true});
   EXPECT_THAT(office.told(),
               ElementsAre(Pair("a", kUnlimited), Pair("b", kUnlimited), Pair("on one host", kUnlimited)));
   EXPECT_THAT(office.told(), IsEmpty());
@@ -113,7 +113,7 @@ TEST(Steward, WhatIsAloneOnItsLinksTakesNothingFromItsTenantsOtherCalls) {
   Office office(2);
   office.report(call_of("a", "x"));
   office.report(call_of("b", "y"));
-  office.report({.communicator = "c", .tenant = "x", .is_under_way = true, .footprint = {{1, 100}}});
+  office.report({.communicator = "c", .sharer = "x", .is_under_way = true, .footprint = {{1, 100}}});
   EXPECT_THAT(office.told(), ElementsAre(Pair("a", 50), Pair("b", 50), Pair("c", kUnlimited)));
 }
 
@@ -319,7 +319,7 @@ TEST(Steward, ComputesOnlyWhenASpeedMayHaveChanged) {
   office.report(report);
   EXPECT_TRUE(computes());
   office.end("alone", "x");
-  office.report({.communicator = "idle", .tenant = "x"});
+  office.report({.communicator = "idle", .sharer = "x"});
   office.now += 500ms;
   EXPECT_FALSE(computes());  // nobody gains by its end
   office.report(call_of("a", "x"));
@@ -403,7 +403,7 @@ TEST(Steward, ShowsWhatItKnows) {
   Office office(1);
   office.report(call_of("a", "x"));
   office.report(call_of("b", "y"));
-  office.report({.communicator = "idle", .tenant = "z"});
+  office.report({.communicator = "idle", .sharer = "z"});
   office.told();
   office.end("a", "x");
   office.now += 2ms;
@@ -431,7 +431,7 @@ TEST(Steward, RefusesReportsThatMakeNoSenseAndKeepsWhatItHad) {
     return error_of([&] { office.report(report); }, ErrorCode::invalid_input);
   };
   EXPECT_EQ(refusal([](auto& report) { report.weight = 0; }),
-            "communicator 'a': the weight of tenant 'x' is 0, not from 1e-09 to 1e+18");
+            "communicator 'a': the weight of 'x' is 0, not from 1e-09 to 1e+18");
   EXPECT_THAT(refusal([](auto& report) { report.weight = NAN; }), HasSubstr("is nan"));
   EXPECT_EQ(refusal([](auto& report) {
               report.footprint = {{1, 5}};
@@ -581,14 +581,14 @@ struct Naive {
         row = {.calls_per_second = entry.last.cap / most_bytes(entry), .rate = entry.last.cap};
       }
       if (!row.is_shared) continue;
-      const auto tenant = std::find(tenants.begin(), tenants.end(), entry.last.tenant);
+      const auto tenant = std::find(tenants.begin(), tenants.end(), entry.last.sharer);
       calls.push_back({.tenant = static_cast<uint32_t>(tenant - tenants.begin()),
                        .share_class = entry.last.share_class,
                        .footprint = entry.last.footprint,
                        .cap = entry.last.cap,
                        .factor = factor(entry)});
       weights.push_back(entry.last.weight);
-      if (tenant == tenants.end()) tenants.push_back(entry.last.tenant);
+      if (tenant == tenants.end()) tenants.push_back(entry.last.sharer);
     }
     network.weights.assign(tenants.size(), 1);
     const double count = static_cast<double>(calls.size());
@@ -657,7 +657,7 @@ CallReport random_report(std::mt19937& random, const Steward::Options& options) 
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   const uint32_t communicator = below(7);
   CallReport report{.communicator = std::to_string(communicator),
-                    .tenant = std::string(1, static_cast<char>('a' + (below(20) == 0 ? 0 : communicator % 3))),
+                    .sharer = std::string(1, static_cast<char>('a' + (below(20) == 0 ? 0 : communicator % 3))),
                     .is_under_way = below(4) > 0};
   report.weight = below(10) == 0 ? 1 + below(3) : 2;
   if (below(3) == 0) report.share_class = static_cast<ShareClass>(below(3));

@@ -50,7 +50,8 @@ struct CommunicatorView {
   uint32_t size = 0;
   std::vector<std::string> hosts = {};  // by name, where its ranks are
   std::string rule = {};                // that granted it
-  double weight = 1;                    // of its tenant
+  std::string sharer = {};              // whom the weight belongs to (share/sharer.h)
+  double weight = 1;
   ShareClass share_class = ShareClass::normal;
   std::optional<uint64_t> cap = {};  // bytes per second on any link
   // As the steward says: bytes per second on the link that its calls use most; nothing: not limited.

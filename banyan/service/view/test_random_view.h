@@ -84,6 +84,7 @@ class RandomViews {
     CommunicatorView view{.id = text(), .name = text(), .tenant = text(), .size = small()};
     for (size_t i = below(3); i > 0; --i) view.hosts.push_back(text());
     view.rule = text();
+    view.sharer = text();
     view.weight = number();
     view.share_class = static_cast<ShareClass>(below(3));
     if (below(2) == 0) view.cap = random_();

@@ -54,6 +54,7 @@ void each_field(View& view, Visit visit) {
   visit("size", view.size);
   visit("hosts", view.hosts);
   visit("rule", view.rule);
+  visit("sharer", view.sharer);
   visit("weight", view.weight);
   visit("share_class", view.share_class);
   visit("cap", view.cap);

@@ -140,12 +140,14 @@ export interface TenantRow {
   tenant: string;
   communicators: number;
   shareClass: string; // the highest of its communicators
+  sharer: string; // whom the weight belongs to; empty where there is none
   weight: number | null; // null: it has no communicator any more
   cap: number | null;
   calls: number; // per second
   traffic: number; // bytes per second
   share: number; // of all traffic
-  fairShare: number | null; // of the weights of those that have traffic; null: it has none
+  // By the weights of those that have traffic, a sharer's evenly among its tenants; null: it has no traffic or weight.
+  fairShare: number | null;
 }
 
 const kClasses = ["high", "normal", "low"];
@@ -158,6 +160,7 @@ export function tenantRows(view: ClusterView, rates: Rates | null): TenantRow[] 
       tenant,
       communicators: 0,
       shareClass: "low",
+      sharer: "",
       weight: null,
       cap: null,
       calls: 0,
@@ -171,6 +174,7 @@ export function tenantRows(view: ClusterView, rates: Rates | null): TenantRow[] 
   for (const each of view.communicators) {
     const row = rowOf(each.tenant);
     row.communicators += 1;
+    row.sharer = each.sharer;
     row.weight = Math.max(row.weight ?? 0, each.weight);
     if (kClasses.indexOf(each.share_class) < kClasses.indexOf(row.shareClass)) row.shareClass = each.share_class;
     if (each.cap !== null) row.cap = row.cap === null ? each.cap : Math.min(row.cap, each.cap);
@@ -179,10 +183,17 @@ export function tenantRows(view: ClusterView, rates: Rates | null): TenantRow[] 
   rates?.tenants.forEach((_, tenant) => rowOf(tenant)); // also of communicators that have just ended
   const all = [...rows.values()];
   const traffic = sum(all.map((row) => row.traffic));
-  const weights = sum(all.filter((row) => row.traffic > 0).map((row) => row.weight ?? 0));
+  const sharers = new Map<string, { weight: number; tenants: number }>(); // that have traffic
+  for (const row of all) {
+    if (row.traffic <= 0 || row.weight === null) continue;
+    const known = sharers.get(row.sharer) ?? { weight: 0, tenants: 0 };
+    sharers.set(row.sharer, { weight: Math.max(known.weight, row.weight), tenants: known.tenants + 1 });
+  }
+  const weights = sum([...sharers.values()].map((sharer) => sharer.weight));
   for (const row of all) {
     if (traffic > 0) row.share = row.traffic / traffic;
-    if (row.traffic > 0 && row.weight !== null && weights > 0) row.fairShare = row.weight / weights;
+    const sharer = row.traffic > 0 && row.weight !== null ? sharers.get(row.sharer) : undefined;
+    if (sharer !== undefined && weights > 0) row.fairShare = sharer.weight / weights / sharer.tenants;
   }
   return all.sort((a, b) => b.traffic - a.traffic || (a.tenant < b.tenant ? -1 : 1));
 }

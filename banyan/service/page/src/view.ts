@@ -26,6 +26,7 @@ export interface CommunicatorView {
   size: number;
   hosts: string[];
   rule: string;
+  sharer: string; // whom the weight belongs to
   weight: number;
   share_class: "high" | "normal" | "low";
   cap: number | null;
