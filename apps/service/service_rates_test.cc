@@ -56,14 +56,14 @@ TEST(ServiceRates, DivideTheWeightOfASharerAmongItsTenants) {
   for (ClusterView* view : {&first, &second}) {
     service::CommunicatorView more = view->communicators[0];
     more.id = "again";
-    more.tenant = "vgg's twin";
+    more.tenant = "gpt's twin";
     view->communicators.push_back(more);
   }
   const ServiceRates rates = rates_between(first, second);
   ASSERT_EQ(rates.tenants.size(), 3u);
-  EXPECT_DOUBLE_EQ(rates.tenants[0].due, 0.2);
-  EXPECT_DOUBLE_EQ(rates.tenants[1].due, 0.4);
-  EXPECT_DOUBLE_EQ(rates.tenants[2].due, 0.4);
+  EXPECT_DOUBLE_EQ(rates.tenants[0].due, 0.1);
+  EXPECT_DOUBLE_EQ(rates.tenants[1].due, 0.1);
+  EXPECT_DOUBLE_EQ(rates.tenants[2].due, 0.8);
 }
 
 TEST(ServiceRates, CountACommunicatorThatWasOpenedBetweenThem) {

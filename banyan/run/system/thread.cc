@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <system_error>
 #include <utility>
@@ -40,6 +42,21 @@ std::thread start_thread(const char* name, std::function<void()> body) {
                            "' (the limit is that of 'ulimit -u', or of the container or control group)",
                        error.code().value());
   }
+}
+
+bool ask_for_time_slice(std::chrono::microseconds slice) {
+  // struct sched_attr of the kernel, in the size of Linux 5.3.
+  struct Attributes {
+    uint32_t size = sizeof(Attributes), policy = 0;
+    uint64_t flags = 0;
+    int32_t nice = 0;
+    uint32_t priority = 0;
+    uint64_t runtime = 0, deadline = 0, period = 0;
+    uint32_t least_use = 0, most_use = 0;
+  } attributes;
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return false;
+  attributes.runtime = static_cast<uint64_t>(std::chrono::nanoseconds(slice).count());
+  return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0;
 }
 
 }  // namespace banyan::run

@@ -102,7 +102,7 @@ TEST_F(RuleBookTest, GrantsCallsWhereRulesLookAtThemAlone) {
   EXPECT_EQ(before->of(sent).grant.weight, 2u);
   book.set("1/train", GrantChange{.weight = 8});
   const auto after = book.grants_of_calls({.tenant = "train"}, "1/train");
-  EXPECT_EQ(after->of(sent).grant, (Grant{.weight = 8, .cap = 1'000'000'000, .rule = "a"}));
+  EXPECT_EQ(after->of(sent).grant, (Grant{.weight = 8, .cap = 1'000'000'000, .has_own_share = true, .rule = "a"}));
   EXPECT_EQ(book.grants_of_calls({.tenant = "other"}, "1/other")->of(sent).grant.weight, 2u);
   book.replace(weight_of_train(1, 4));
   EXPECT_EQ(before->of(sent).grant.weight, 2u) << "who has them keeps them";

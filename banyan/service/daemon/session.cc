@@ -242,7 +242,7 @@ void Session::complete(const Flight& flight, uint32_t peer) {
 bool Session::say() {
   bool moved = false;
   for (; !unsaid_.empty() && rings_.has_room(); unsaid_.pop_front()) {
-    rings_.complete(unsaid_.front());
+    has_woken_ |= rings_.complete(unsaid_.front());
     moved = true;
   }
   return moved;

@@ -74,6 +74,8 @@ class Session : public run::EventSource {
   const std::string& tenant() const { return about_.tenant; }
   const std::string& sharer() const { return about_.sharer; }
   double weight() const { return about_.weight; }  // of the sharer
+  // Whether its client was woken since this was asked last.
+  bool take_woken() { return std::exchange(has_woken_, false); }
   // Its step has taken so long.
   void bill(std::chrono::nanoseconds time) {
     billed_ += time;
@@ -152,6 +154,7 @@ class Session : public run::EventSource {
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;
   bool has_failed_ = false, may_move_ = false;
+  bool has_woken_ = false;     // its client
   bool is_suspect_ = false;    // its last step took long: it may have slept
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
 };

@@ -30,7 +30,7 @@ template <typename Item>
 class Turns {
  public:
   using Time = std::chrono::nanoseconds;  // since any fixed moment; never goes back
-  static constexpr Time kRound = std::chrono::microseconds(50);
+  static constexpr Time kRound = std::chrono::microseconds(10);
 
   explicit Turns(std::function<Time()> now) : now_(std::move(now)) {}
 
@@ -45,8 +45,8 @@ class Turns {
     queue_.set_waiting(found->second, true);
   }
 
-  // `step` says whether anything moved, and is told of the time that each step took. Forgets all that was offered.
-  // Whether anything moved.
+  // `step` says whether anything moved. `took` is told of the time that each step took, and says whether the round is to
+  // end. Forgets all that was offered. Whether anything moved.
   template <typename Step, typename Took>
   bool run(const Step& step, const Took& took) {
     forget_absent();
@@ -63,13 +63,13 @@ class Turns {
       sharer.items.pop_front();
       const bool has_moved = step(*item);
       const Time end = now_();
-      took(*item, end - time);
+      const bool is_over = took(*item, end - time);
       queue_.serve(*next, std::chrono::duration<double>(end - time).count());
       time = end;
       moved |= has_moved;
       if (has_moved) sharer.items.push_back(item);
       if (sharer.items.empty()) queue_.set_waiting(*next, false);
-      if (time - begin >= kRound) break;
+      if (is_over || time - begin >= kRound) break;
     }
     for (auto& [number, sharer] : sharers_) {
       sharer.first = sharer.items.empty() ? nullptr : sharer.items.front();
@@ -106,8 +106,10 @@ class Turns {
   }
 
   static constexpr size_t kMostIdle = 64;
+  // Some steps: a call of a few bytes wants several, with a peer's between.
+  static constexpr Time kCredit = std::chrono::microseconds(50);
   const std::function<Time()> now_;
-  FairQueue queue_;
+  FairQueue queue_{std::chrono::duration<double>(kCredit).count()};
   std::map<std::string, FairQueue::Client> numbers_;
   std::map<FairQueue::Client, Sharer> sharers_;
   FairQueue::Client next_number_ = 0;

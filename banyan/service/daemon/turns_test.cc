@@ -37,7 +37,10 @@ class TurnsTest : public ::testing::Test {
           --job.left;
           return true;
         },
-        [](Job& job, Time time) { job.got += time; });
+        [](Job& job, Time time) {
+          job.got += time;
+          return false;
+        });
   }
   Time got_by(const std::string& tenant) const {
     Time sum{0};
@@ -51,16 +54,16 @@ class TurnsTest : public ::testing::Test {
 };
 
 TEST_F(TurnsTest, StepsWhatHasWorkUntilNothingMoves) {
-  jobs_ = {{.tenant = "a", .step = microseconds(5), .left = 3},
-           {.tenant = "a", .step = microseconds(5), .left = 0},
-           {.tenant = "b", .step = microseconds(5), .left = 1}};
+  jobs_ = {{.tenant = "a", .step = microseconds(1), .left = 3},
+           {.tenant = "a", .step = microseconds(1), .left = 0},
+           {.tenant = "b", .step = microseconds(1), .left = 1}};
   EXPECT_TRUE(round());
   EXPECT_EQ(jobs_[0].left, 0u);
   EXPECT_EQ(jobs_[0].steps, 4u);  // the last one in vain
   EXPECT_EQ(jobs_[1].steps, 1u);
   EXPECT_EQ(jobs_[2].steps, 2u);
   EXPECT_FALSE(round());
-  EXPECT_FALSE(Turns<Job>([this] { return now_; }).run([](Job&) { return true; }, [](Job&, Time) {}));
+  EXPECT_FALSE(Turns<Job>([this] { return now_; }).run([](Job&) { return true; }, [](Job&, Time) { return false; }));
 }
 
 TEST_F(TurnsTest, EndsARoundInTimeWhateverThereIsToDo) {
@@ -107,7 +110,7 @@ TEST_F(TurnsTest, WhoComesSeldomWaitsForOneStepOfEachOtherTenant) {
             if (std::exchange(seldom.left, 0) > 0) served = now_;
             return false;
           },
-          [](Job&, Time) {});
+          [](Job&, Time) { return false; });
     }
     ASSERT_GT(served, Time(0)) << "not served, seed " << seed;
     ASSERT_LE(served - asked, microseconds(40 + 60 + 1 + 40)) << "seed " << seed;

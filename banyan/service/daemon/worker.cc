@@ -16,6 +16,8 @@ constexpr size_t kSubmissionsAStep = 16;
 // What comes soon is found sooner by another step than by the kernel's word.
 constexpr uint32_t kMostVainSteps = 3;
 constexpr std::chrono::milliseconds kLongestSleep{100};
+// Programs have longer ones: so the worker has the core as soon as something comes for it.
+constexpr std::chrono::microseconds kTimeSlice{100};
 
 }  // namespace
 
@@ -142,6 +144,7 @@ void Worker::add(uint64_t client, std::shared_ptr<WorkerClient> memory) {
 void Worker::remove(uint64_t client) { clients_.erase(client); }
 
 void Worker::run() {
+  run::ask_for_time_slice(kTimeSlice);
   run::BackOff back_off(is_oversubscribed_, run::BackOff::Look::dear);
   for (;;) {
     {
@@ -151,8 +154,7 @@ void Worker::run() {
     bool moved = do_tasks();
     poller_.look();
     for (const auto& [number, client] : clients_) moved |= client->offer(turns_);
-    moved |= turns_.run([](Session& session) { return session.step(kSubmissionsAStep); },
-                        [](Session& session, std::chrono::nanoseconds time) { session.bill(time); });
+    moved |= take_turns();
     for (const auto& [number, client] : clients_) client->look(poller_, kMostVainSteps);
     if (moved) {
       back_off.end();
@@ -163,6 +165,17 @@ void Worker::run() {
   }
   do_tasks();
   clients_.clear();
+}
+
+bool Worker::take_turns() {
+  bool has_woken = false;
+  const bool moved = turns_.run([](Session& session) { return session.step(kSubmissionsAStep); },
+                                [&](Session& session, std::chrono::nanoseconds time) {
+                                  session.bill(time);
+                                  return has_woken = is_oversubscribed_ && session.take_woken();
+                                });
+  if (has_woken) std::this_thread::yield();
+  return moved;
 }
 
 bool Worker::do_tasks() {

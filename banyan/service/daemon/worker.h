@@ -92,6 +92,7 @@ class Worker : private run::EventSource {
 
  private:
   void run();
+  bool take_turns();
   bool do_tasks();
   void sleep();
   void prepare(run::WaitSet& set) override { set.watch(event_.fd(), POLLIN); }

@@ -22,10 +22,11 @@ Entry copied_once(const Entry& entry) {
   return copy;
 }
 
-void wake_client(SessionPage& page) {
+bool wake_client(SessionPage& page) {
   // Zero, so that a client which is about to sleep on the word does not. Most clients do not: they are only looked at.
-  if (page.client_sleeps.load() == 0 || page.client_sleeps.exchange(0) == 0) return;
+  if (page.client_sleeps.load() == 0 || page.client_sleeps.exchange(0) == 0) return false;
   run::futex_wake_all(page.client_sleeps);
+  return true;
 }
 
 }  // namespace
@@ -100,12 +101,12 @@ void DaemonRings::look_for_room() {
   taken_ = taken;
 }
 
-void DaemonRings::complete(const Completion& completion) {
+bool DaemonRings::complete(const Completion& completion) {
   CHECK(completed_ < consumed_ && completed_ - taken_ < SessionPage::kCompletions)
       << completed_ << " after " << consumed_ << " and " << taken_;
   page_->completions[completed_ % SessionPage::kCompletions] = completion;
   page_->completed.store(++completed_);
-  wake_client(*page_);
+  return wake_client(*page_);
 }
 
 // ---- The doorbell ----

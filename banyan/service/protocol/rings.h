@@ -105,8 +105,8 @@ class DaemonRings {
   // when its position is impossible. The client rings when there is room again.
   bool has_room();
   // There is room, as has_room() has said and CHECK demands, whatever the client writes meanwhile. Wakes the client if
-  // it sleeps.
-  void complete(const Completion& completion);
+  // it sleeps, and says whether.
+  bool complete(const Completion& completion);
   SessionStatus& status() { return page_->status; }
 
  private:

@@ -11,6 +11,10 @@ namespace {
 constexpr uint32_t kServedBetween = 1 << 20;
 }  // namespace
 
+FairQueue::FairQueue(double credit) : credit_(credit) {
+  CHECK(credit >= 0 && std::isfinite(credit)) << "a credit of " << credit;
+}
+
 FairQueue::State& FairQueue::known(Client client) {
   const auto at = clients_.find(client);
   CHECK(at != clients_.end()) << "client " << client << " was never given a weight";
@@ -44,7 +48,7 @@ void FairQueue::set_waiting(Client client, bool is_waiting) {
     stop_waiting(client, state);
     return;
   }
-  state.finish = std::max(state.finish, virtual_time_);
+  state.finish = std::max(state.finish, virtual_time_ - credit_);
   waiting_.emplace(state.finish, client);
 }
 
@@ -62,7 +66,7 @@ void FairQueue::serve(Client client, double cost) {
   State& state = known(client);
   CHECK(state.is_waiting) << "client " << client << " has no work";
   CHECK(cost >= 0 && std::isfinite(cost)) << "client " << client << " got " << cost;
-  if (waiting_.begin()->second == client) virtual_time_ = state.finish;
+  if (waiting_.begin()->second == client) virtual_time_ = std::max(virtual_time_, state.finish);
   auto tag = waiting_.extract({state.finish, client});
   state.finish += cost / state.weight;
   last_finish_ = std::max(last_finish_, state.finish);

@@ -8,7 +8,9 @@
 // differs by no more than max_a / weight_a + max_b / weight_b, where max is the largest cost. And on a link of constant
 // rate, while weights stay, a piece has to wait for no more than one largest piece of each other client after it would
 // begin on a private fluid link of its client's part of the rate. Who was idle neither saves up nor pays for it, since
-// V went on. Weights may change at any time and count from the next piece on; then the first bound has the largest
+// V went on; but for a `credit`, where the queue is made with one: who begins to wait then has max(V - credit, F_k), so
+// that a client which takes less than its part is served at once, in bursts of as much. The first bound then grows by
+// the credit, and a piece waits for so much more of each other client. Weights may change at any time and count from the next piece on; then the first bound has the largest
 // cost / weight of any piece of each.
 //
 // The bound is of those who are served in their turn. While the next one is passed over, V stands still: it keeps its
@@ -31,12 +33,15 @@ class FairQueue {
  public:
   using Client = uint32_t;
 
+  // In cost per weight; 0 or above.
+  explicit FairQueue(double credit = 0);
+
   // From now on; a new client begins at the virtual time. `weight` > 0.
   void set_weight(Client client, double weight);
   // It leaves; what it got counts no more. Nothing happens where there is none.
   void remove(Client client);
-  // Whether it has work; new clients have none. One that was idle begins at the virtual time, or at its own finish tag
-  // where that is later. A client is made known by set_weight.
+  // Whether it has work; new clients have none. One that was idle begins at the virtual time less the credit, or at its own
+  // finish tag where that is later. A client is made known by set_weight.
   void set_waiting(Client client, bool is_waiting);
   bool is_waiting(Client client) const;
 
@@ -46,7 +51,7 @@ class FairQueue {
   // somebody else (since the next one could not use it now) moves that client's own tags only.
   void serve(Client client, double cost);
 
-  // Since the queue was made, in cost per weight.
+  // Since the queue was made, in cost per weight. Never goes back.
   double virtual_time() const { return passed_ + virtual_time_; }
   // How far this client is ahead of the virtual time, in cost per weight; negative: so far did that go on while the
   // client was idle.
@@ -62,8 +67,9 @@ class FairQueue {
   void stop_waiting(Client client, const State& state);
   void bring_tags_near_zero();
 
+  const double credit_;
   std::map<Client, State> clients_;
-  std::set<std::pair<double, Client>> waiting_;  // by start tag; none is below the virtual time
+  std::set<std::pair<double, Client>> waiting_;  // by start tag; none is below the virtual time less the credit
   double virtual_time_ = 0;                      // as tags are
   double last_finish_ = 0;                       // the largest of all finish tags
   double passed_ = 0;                            // that tags have been brought nearer to zero

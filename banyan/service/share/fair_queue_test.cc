@@ -115,6 +115,34 @@ TEST(FairQueue, WhoStopsWaitingAfterEveryPieceGetsNoMoreThanItsPart) {
   EXPECT_NEAR(got[2], 2000, 4);
 }
 
+// Small calls whose pieces come one after the other, each when the one before has been answered by somebody else.
+TEST(FairQueue, ACreditServesWhoTakesLessThanItsPartAtOnceAndGivesItNoMore) {
+  for (const double credit : {0.0, 3.0}) {
+    FairQueue queue(credit);
+    enter(queue, 0, 1);
+    enter(queue, 1, 1);
+    queue.set_waiting(1, false);
+    int waits = 0;
+    for (int bursts = 0; bursts < 100; ++bursts) {
+      serve_in_turn(queue, 10);
+      for (int pieces = 0; pieces < 3; ++pieces) {
+        queue.set_waiting(1, true);
+        while (queue.next() != Client{1}) {
+          ++waits;
+          queue.serve(0, 1);
+        }
+        queue.serve(1, 1);
+        queue.set_waiting(1, false);
+      }
+    }
+    EXPECT_EQ(waits, credit > 0 ? 0 : 200) << credit;
+    // Who wants all that it can get, with what it has saved up at first.
+    queue.set_waiting(1, true);
+    const auto got = serve_in_turn(queue, 1000);
+    EXPECT_NEAR(got.at(1), 500 + credit / 2, 2) << credit;
+  }
+}
+
 TEST(FairQueue, WhoIsPassedOverKeepsItsClaim) {
   FairQueue queue;
   enter(queue, 0, 1);
@@ -183,7 +211,7 @@ struct Pair {
 class Crowd {
  public:
   static constexpr Client kMost = 6;
-  explicit Crowd(uint32_t seed) : random_(seed) {}
+  explicit Crowd(uint32_t seed, double credit) : random_(seed), credit_(credit), queue_(credit) {}
 
   void step() {
     change();
@@ -254,10 +282,11 @@ class Crowd {
     if (!std::exchange(pair.is_open, true)) pair.least = pair.most = apart;
     pair.least = std::min(pair.least, apart);
     pair.most = std::max(pair.most, apart);
-    ASSERT_LE(pair.most - pair.least, (a.largest + b.largest) * (1 + 1e-9));
+    ASSERT_LE(pair.most - pair.least, (a.largest + b.largest + credit_) * (1 + 1e-9));
   }
 
   std::mt19937 random_;
+  const double credit_;
   FairQueue queue_;
   std::map<Client, Member> members_;
   std::map<std::pair<Client, Client>, Pair> pairs_;
@@ -266,7 +295,7 @@ class Crowd {
 TEST(FairQueue, IsNeverFartherFromAFluidServerThanItsBound) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Crowd crowd(seed);
+    Crowd crowd(seed, seed % 2 == 0 ? 0 : 30);
     for (int i = 0; i < 5000; ++i) crowd.step();
     if (::testing::Test::HasFatalFailure()) return;
   }

@@ -75,7 +75,7 @@ TEST(ViewJson, NamesEachFieldThatIsMissing) {
   const Json good = Json::parse(to_json(sample()));
   std::vector<std::pair<Json::json_pointer, std::string>> fields;
   collect(good, "", fields);
-  ASSERT_EQ(fields.size(), 7u + 19 + 2 + 12 + 20 + 3 + 3 + 3);
+  ASSERT_EQ(fields.size(), 7u + 19 + 2 + 13 + 20 + 3 + 3 + 3);
   for (const auto& [pointer, name] : fields) {
     if (name.ends_with(".ways")) continue;
     Json broken = good;
