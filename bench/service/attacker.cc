@@ -2,7 +2,7 @@
 //
 //   attacker --attack 3 --first a.sock --second b.sock --seconds 5
 //
-// At the end it writes what it has done: "acts 12345 refused 67". A daemon that has gone is status 1.
+// It writes "begun" when it has what it needs, and at the end what it has done: "acts 12345 refused 67". A daemon that has gone is status 1.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -74,26 +74,26 @@ void hog_memory(Attack& attack) {
 }
 
 const std::vector<NamedAttack>& attacks() {
-  static const std::vector<NamedAttack> all = {{"256 MiB calls on 8 communicators", flood_links},
-                                               {"4 B calls, 8 at once on 64 communicators", storm_of_small_calls},
-                                               {"completions never read", never_read},
+  static const std::vector<NamedAttack> all = {{"256 MiB calls on 8 communicators", flood_links, true},
+                                               {"4 B calls, 8 at once on 64 communicators", storm_of_small_calls, true},
+                                               {"completions never read", never_read, true},
                                                {"impossible positions in rings", jump_in_rings},
                                                {"random submissions, changed while read", submit_nonsense},
                                                {"memory punched out during calls", take_memory_away},
-                                               {"one rank never calls", leave_peers_waiting},
-                                               {"messages that nobody receives", read_slowly},
+                                               {"one rank never calls", leave_peers_waiting, true},
+                                               {"messages that nobody receives", read_slowly, true},
                                                {"communicators come and go", come_and_go},
                                                {"plans for 64 ranks, all different", ask_for_many_plans},
                                                {"thousands of connections", take_all_connections},
                                                {"thousands of regions, huge ones, churn", churn_regions},
                                                {"killed and stopped at any step", die_anywhere},
-                                               {"16 names of tenants", have_many_names},
+                                               {"16 names of tenants", have_many_names, true},
                                                {"doorbells and events in vain", wake_in_vain},
                                                {"own TCP connections beside", flood_beside},
                                                {"copies of 64 MiB beside", hog_memory},
                                                {"capabilities guessed", guess_capabilities},
-                                               {"calls in the victim's rhythm", beat_in_time},
-                                               {"sums of denormal numbers", poison_sums}};
+                                               {"calls in the victim's rhythm", beat_in_time, true},
+                                               {"sums of denormal numbers", poison_sums, true}};
   return all;
 }
 
@@ -140,7 +140,9 @@ int main(int count, char** arguments) {
     bench::burn(attack, cores);
     return 0;
   }
-  bench::attacks()[static_cast<size_t>(number) - 1].run(attack);
+  const bench::NamedAttack& chosen = bench::attacks()[static_cast<size_t>(number) - 1];
+  if (!chosen.prepares) attack.say_begun();
+  chosen.run(attack);
   std::printf("acts %llu refused %llu\n", static_cast<unsigned long long>(attack.acts),
               static_cast<unsigned long long>(attack.refused));
   return 0;

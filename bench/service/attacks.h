@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/service/raw_client.h"
@@ -20,10 +21,17 @@ struct Attack {
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   std::mt19937_64 random{1};
   uint64_t refused = 0, acts = 0;
+  bool has_begun = false;
 
   bool is_over() const { return std::chrono::steady_clock::now() - begun >= std::chrono::duration<double>(seconds); }
   RawTeam::Options team(size_t buffer = 4096, uint32_t most_sessions = 64) const {
     return {.first = first, .second = second, .buffer = buffer, .most_sessions = most_sessions};
+  }
+  // Once what it needs is there, for who waits for it: writes "begun".
+  void say_begun() {
+    if (std::exchange(has_begun, true)) return;
+    std::puts("begun");
+    std::fflush(stdout);
   }
   // Runs `body` until the time is over; what is thrown counts as a refusal, and `body` begins anew.
   void repeat(const std::function<void()>& body);
@@ -32,6 +40,7 @@ struct Attack {
 struct NamedAttack {
   const char* name;
   void (*run)(Attack& attack);
+  bool prepares = false;  // and says itself when it has begun
 };
 // Number n is attack n + 1.
 const std::vector<NamedAttack>& attacks();

@@ -24,6 +24,7 @@ Communicators open_some(Attack& attack, RawTeam& team, size_t count, const std::
     some.push_back(std::move(communicator));
   }
   attack.refused += team.refused();
+  attack.say_begun();
   return some;
 }
 

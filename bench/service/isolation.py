@@ -184,9 +184,17 @@ def wait_until(moment):
     time.sleep(max(0.0, moment - time.time()))
 
 
+def wait_for_begin(attacker, at_most):
+    """What it prepares, such as memory, is no attack. Returns what is left of the time."""
+    end = time.time() + at_most
+    while time.time() < end and attacker.is_alive() and not attacker.out.read_text().startswith("begun"):
+        time.sleep(0.01)
+    return max(0.0, end - time.time())
+
+
 def run_windows(start_attacker, number, rounds, length, begin, cpu_of_daemons=lambda: 0.0):
     """What was beside the victim, by time: (round, what, window). And cores that the attack took."""
-    windows, cores = [], []
+    windows, cores, spare = [], [], time_to_prepare(number, rounds)
     now = begin + 0.1
     for each in range(rounds):
         wait_until(now)
@@ -195,7 +203,8 @@ def run_windows(start_attacker, number, rounds, length, begin, cpu_of_daemons=la
         wait_until(now + length)
         alone = cpu_of_daemons() - alone
         attacker = start_attacker(["--attack", number, "--seed", each + 1])
-        wait_until(now + length + SETTLE)
+        spare = wait_for_begin(attacker, spare)
+        time.sleep(SETTLE)
         used, daemons, began = attacker.cpu(), cpu_of_daemons(), time.time()
         wait_until(began + length)
         windows.append((each, "attacked", (began, began + length)))
@@ -225,14 +234,19 @@ def kept(victim, steps, windows, rounds):
     return result
 
 
-def duration_of(rounds, length):
-    return 0.1 + rounds * (3 * length + SETTLE + 0.9)
+def time_to_prepare(number, rounds):
+    """Of all rounds: attack 1 fills gigabytes of memory first."""
+    return rounds * (4.0 if number == 1 else 0.3)
+
+
+def duration_of(number, rounds, length):
+    return 0.1 + rounds * (3 * length + SETTLE + 0.9) + time_to_prepare(number, rounds)
 
 
 def run_cell(bench, victim, number, rounds, length):
     before = bench.state()
     begin = time.time() + START
-    processes = bench.start_victim(victim, begin, duration_of(rounds, length))
+    processes = bench.start_victim(victim, begin, duration_of(number, rounds, length))
     time.sleep(0.2)
     windows, cores = run_windows(bench.start_attacker, number, rounds, length, begin,
                                  lambda: sum(cpu_of(each.process.pid) for each in bench.daemons))
@@ -310,7 +324,7 @@ def run_lab_cell(build, victim, number, rounds, length):
                        stdout=subprocess.DEVNULL)
         try:
             begin = time.time() + 4
-            daemon = lab_scripts(folder, build, begin, duration_of(rounds, length), 0.06 if victim == 3 else 0)
+            daemon = lab_scripts(folder, build, begin, duration_of(number, rounds, length), 0.06 if victim == 3 else 0)
             run = Process([build / "banyan", "lab", "run", "--name", name, "--no-prefix", "--per-host", daemon, "--",
                            "sh", folder / "rank.sh"], folder, "lab")
             hosts = sorted(folder.glob("*.sock"))
