@@ -122,8 +122,9 @@ class ServiceCommand : public Command {
     reset.excludes = {"--weight", "--class", "--cap"};
     set_->examples({"banyan service set 1000/vgg --weight 4", "banyan service set 1000/gpt --class low --cap 500MB/s",
                     "banyan service set 1000/vgg --reset"});
-    set_->notes({"It holds on all hosts until their daemons end. For longer, write a rule. What is set makes the tenant's share its "
-                 "own: its user's other tenants no longer divide one weight with it."});
+    set_->notes(
+        {"It holds on all hosts until their daemons end. For longer, write a rule. What is set makes the tenant's "
+         "share its own: its user's other tenants no longer divide one weight with it."});
     wish_codes(*set_);
     replan_ = &add_with_json(command, "replan", "Let a running communicator go over to other plans.");
     replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required =

@@ -24,8 +24,14 @@ inline service::ClusterView service_view(double seconds) {
                           .clients = 2,
                           .memory_bytes = 64 << 20});
   }
-  service::CommunicatorView job{
-      .id = "7f3a", .name = "job17", .tenant = "vgg", .size = 2, .hosts = {"a", "b"}, .rule = "default", .sharer = "vgg", .weight = 4};
+  service::CommunicatorView job{.id = "7f3a",
+                                .name = "job17",
+                                .tenant = "vgg",
+                                .size = 2,
+                                .hosts = {"a", "b"},
+                                .rule = "default",
+                                .sharer = "vgg",
+                                .weight = 4};
   for (uint32_t rank = 0; rank < 2; ++rank) {
     job.ranks.push_back({.rank = rank,
                          .host = rank == 0 ? "a" : "b",
@@ -36,8 +42,14 @@ inline service::ClusterView service_view(double seconds) {
                          .sent_tcp_bytes = times(150e6),
                          .idle_seconds = 0.01});
   }
-  service::CommunicatorView serve{
-      .id = "9e01", .name = "serve", .tenant = "gpt", .size = 1, .hosts = {"a"}, .rule = "default", .sharer = "gpt", .weight = 1};
+  service::CommunicatorView serve{.id = "9e01",
+                                  .name = "serve",
+                                  .tenant = "gpt",
+                                  .size = 1,
+                                  .hosts = {"a"},
+                                  .rule = "default",
+                                  .sharer = "gpt",
+                                  .weight = 1};
   serve.share_class = service::ShareClass::high;
   serve.cap = 1'000'000'000;
   serve.progress = 0.25;

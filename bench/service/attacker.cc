@@ -2,7 +2,8 @@
 //
 //   attacker --attack 3 --first a.sock --second b.sock --seconds 5
 //
-// It writes "begun" when it has what it needs, and at the end what it has done: "acts 12345 refused 67". A daemon that has gone is status 1.
+// It writes "begun" when it has what it needs, and at the end what it has done: "acts 12345 refused 67". A daemon that
+// has gone is status 1.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -42,8 +42,7 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                              .channel = [this](uint32_t peer) { return transport_->channel(peer, message_lane()); },
                              .control = can_make_lanes_again() ? lanes_ : nullptr,
                              .is_gone = options_.is_gone}),
-      messages_(streams_,
-                {.rank = rank_, .ranks = ranks_, .keeper = options_.keeper, .step_bytes = options_.step_bytes}),
+      messages_(streams_, {.rank = rank_, .ranks = ranks_, .keeper = options_.keeper, .budget = options_.budget}),
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       gates_(options_.gate.get(), can_choose_ways() ? &pacer_ : nullptr),  // others have no rates
       engine_(*transport_, {.slice_bytes = kSliceBytes,
@@ -177,7 +176,7 @@ bool NetExecutor::advance() {
   };
   while (!is_over()) {
     if (!move()) return false;
-    if (options_.step_bytes != Engine::kNoBudget && !is_over()) return false;
+    if (options_.budget && !is_over()) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
   // may have to wait for receives that the caller has still to post.
@@ -219,7 +218,7 @@ bool NetExecutor::move() {
   const bool moved =
       streams_.advance() || have_begun;  // who waits for messages may not come to this call before it has them
   try {
-    return engine_.progress(options_.step_bytes) || moved;
+    return engine_.progress(options_.budget ? options_.budget->bytes : Engine::kNoBudget) || moved;
   } catch (const MismatchError& error) {
     throw Error(ErrorCode::mismatch,
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),

@@ -25,6 +25,7 @@
 #include "banyan/run/execute/revision_talk.h"
 #include "banyan/run/net/message_streams.h"
 #include "banyan/run/net/messenger.h"
+#include "banyan/run/net/step_budget.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/channel_transport.h"
 
@@ -44,8 +45,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     // Told of each call, by its number as above, when it begins to follow a plan of this source; again when it is
     // repeated by another one.
     std::function<void(uint64_t number, const Call& call, const std::shared_ptr<PlanSource>& source)> begins = {};
-    // Most bytes that one advance() or advance_messages() moves, for who serves several executors by turns.
-    size_t step_bytes = Engine::kNoBudget;
+    // Of one advance() or advance_messages(), for who serves several executors by turns; none: they move what they can.
+    std::shared_ptr<const StepBudget> budget = {};
     bool abandons = false;       // what is under way at its end (LaneControl::abandon)
     MemoryKeeper keeper = {};    // of messages that come before their receives
     Background background = {};  // for plans; empty: they are made on this executor's thread

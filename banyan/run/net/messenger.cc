@@ -16,7 +16,7 @@ constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
 Messenger::Messenger(MessageStreams& streams, const Options& options)
     : streams_(streams),
       rank_(options.rank),
-      step_bytes_(options.step_bytes),
+      budget_(options.budget),
       out_(options.ranks),
       in_(options.ranks),
       matcher_({.rank = options.rank, .ranks = options.ranks, .keeper = options.keeper}) {}
@@ -47,7 +47,7 @@ bool Messenger::advance(std::vector<MessageEnd>& ended) {
   const auto ranks = static_cast<uint32_t>(out_.size());
   // Not always from the same one, which might give to a receive from any before all others each time.
   first_ = first_ + 1 < ranks ? first_ + 1 : 0;
-  left_ = step_bytes_;
+  left_ = budget_ ? budget_->bytes : SIZE_MAX;
   for (uint32_t i = 0; i < ranks; ++i) {
     const uint32_t peer = (first_ + i) % ranks;
     for (uint64_t step = 0; step < kStepsAtATime && left_ > 0 && write(peer, ended); ++step) moved = true;

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "banyan/run/message/queue.h"
 #include "banyan/run/message/tag_matcher.h"
 #include "banyan/run/net/message_streams.h"
+#include "banyan/run/net/step_budget.h"
 
 namespace banyan::run {
 
@@ -26,8 +28,8 @@ class Messenger {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
-    MemoryKeeper keeper = {};      // of messages that come before their receives
-    size_t step_bytes = SIZE_MAX;  // most that one advance() moves
+    MemoryKeeper keeper = {};                       // of messages that come before their receives
+    std::shared_ptr<const StepBudget> budget = {};  // of one advance(); none: it moves what it can
   };
   Messenger(MessageStreams& streams, const Options& options);
   Messenger(const Messenger&) = delete;
@@ -76,7 +78,7 @@ class Messenger {
 
   MessageStreams& streams_;
   const uint32_t rank_;
-  const size_t step_bytes_;
+  const std::shared_ptr<const StepBudget> budget_;
   size_t left_ = 0;                  // of them, in this advance()
   std::vector<Queue<Sending>> out_;  // by peer; the first is on its way
   std::vector<Coming> in_;           // by peer

@@ -101,7 +101,10 @@ class MessengerWorld {
       message_streams_.push_back(std::make_unique<MessageStreams>(
           streams_.transport(rank), MessageStreams::Options{.rank = rank, .ranks = ranks_}));
       messengers_.push_back(std::make_unique<Messenger>(
-          *message_streams_[rank], Messenger::Options{.rank = rank, .ranks = ranks_, .step_bytes = step_bytes}));
+          *message_streams_[rank],
+          Messenger::Options{.rank = rank,
+                             .ranks = ranks_,
+                             .budget = std::make_shared<const StepBudget>(StepBudget{.bytes = step_bytes})}));
     }
   }
   Messenger& operator[](uint32_t rank) { return *messengers_[rank]; }

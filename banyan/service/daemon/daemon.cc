@@ -61,7 +61,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
       unlinks_operators_(!options_.operators.empty()),
       predecessor_(std::move(predecessor)),
       began_(reactor_.now()),
-      worker_(options_.is_oversubscribed) {
+      worker_(options_.is_oversubscribed, maker_.budget) {
   if (!predecessor_ && !sockets.tenants.is_open()) {
     sockets.tenants = listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users);
   }

@@ -37,8 +37,12 @@ TEST(OperatorCommands, SetSaysWhatChangesAndLeavesTheRestToTheRules) {
   EXPECT_EQ(command.tenant, "0/t");
   Grant grant{.weight = 7, .logs = true, .rule = "r"};
   command.change.apply(grant);
-  EXPECT_EQ(grant,
-            (Grant{.weight = 4, .share_class = ShareClass::high, .cap = 2'000'000'000, .logs = true, .rule = "r"}));
+  EXPECT_EQ(grant, (Grant{.weight = 4,
+                          .share_class = ShareClass::high,
+                          .cap = 2'000'000'000,
+                          .logs = true,
+                          .has_own_share = true,
+                          .rule = "r"}));
   read_set_command(R"({"tenant": "0/t", "cap": "none"})").change.apply(grant);
   EXPECT_EQ(grant.cap, std::nullopt);
   EXPECT_EQ(grant.weight, 4u);

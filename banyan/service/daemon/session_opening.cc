@@ -15,8 +15,6 @@ namespace {
 
 constexpr uint32_t kMostRanks = 65'536;
 constexpr size_t kMostName = 1000;  // bytes, of a communicator and of a tenant; each view has a copy
-// A tenant waits for a step of another one: some 15 us, more where memory is new.
-constexpr size_t kStepBytes = size_t{64} << 10;
 
 // On a monotonic clock.
 RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -172,7 +170,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
               [share](uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& followed) {
                 if (share) share->begin(number, call, followed);
               },
-          .step_bytes = kStepBytes,
+          .budget = budget,
           .abandons = true,
           .keeper = keeper_of(opening.account),
           .background = std::move(opening.background),

@@ -13,6 +13,7 @@
 #include "banyan/run/execute/plan_ahead.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/join/outgoing_connects.h"
+#include "banyan/run/net/step_budget.h"
 #include "banyan/run/transport/connector.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
@@ -57,6 +58,8 @@ struct SessionMaker {
   std::shared_ptr<CarriedBytes> carried = std::make_shared<CarriedBytes>();  // shared with all sessions
 
   std::shared_ptr<WayMeter> ways = std::make_shared<WayMeter>();  // the same
+  // Of each step of a session; shared with all sessions and the worker, which sets it.
+  std::shared_ptr<run::StepBudget> budget = std::make_shared<run::StepBudget>();
 
   // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
   // planner_from throws.

@@ -42,7 +42,7 @@ class SessionShare {
     std::shared_ptr<RateGate> gate;  // shared with the executor, which has the same thread
     // By link of the fabric, bytes per second; shared with all sessions.
     std::shared_ptr<const std::vector<double>> capacities;
-    std::function<Time()> now;                         // as that of the gate
+    std::function<Time()> now;  // as that of the gate
     std::string tenant = {};
     CallReport about = {};                             // of each report, but for what calls say
     std::function<void(const CallReport&)> send = {};  // empty: this session does not report

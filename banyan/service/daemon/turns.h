@@ -41,15 +41,20 @@ class Turns {
     Sharer& entry = sharers_[found->second];
     if (is_new) entry.name = sharer;
     if (entry.weight != weight) queue_.set_weight(found->second, entry.weight = weight);
+    if (entry.items.empty()) ++offering_;
     entry.items.push_back(&item);
     queue_.set_waiting(found->second, true);
   }
 
-  // `step` says whether anything moved. `took` is told of the time that each step took, and says whether the round is to
-  // end. Forgets all that was offered. Whether anything moved.
+  // How many have been offered something for this round.
+  size_t sharers() const { return offering_; }
+
+  // `step` says whether anything moved. `took` is told of the time that each step took, and says whether the round is
+  // to end. Forgets all that was offered. Whether anything moved.
   template <typename Step, typename Took>
   bool run(const Step& step, const Took& took) {
     forget_absent();
+    offering_ = 0;
     for (auto& [number, sharer] : sharers_) {
       const auto first = std::find(sharer.items.begin(), sharer.items.end(), sharer.first);
       if (first != sharer.items.end()) std::rotate(sharer.items.begin(), first, sharer.items.end());
@@ -113,6 +118,7 @@ class Turns {
   std::map<std::string, FairQueue::Client> numbers_;
   std::map<FairQueue::Client, Sharer> sharers_;
   FairQueue::Client next_number_ = 0;
+  size_t offering_ = 0;
 };
 
 }  // namespace banyan::service

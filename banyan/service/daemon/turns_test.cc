@@ -117,6 +117,15 @@ TEST_F(TurnsTest, WhoComesSeldomWaitsForOneStepOfEachOtherTenant) {
   }
 }
 
+TEST_F(TurnsTest, CountTheSharersOfARound) {
+  EXPECT_EQ(turns_.sharers(), 0u);
+  jobs_ = {{.tenant = "a", .left = 1}, {.tenant = "b", .left = 1}, {.tenant = "a", .left = 1}};
+  for (Job& job : jobs_) turns_.offer(job.tenant, job.weight, job);
+  EXPECT_EQ(turns_.sharers(), 2u);
+  round();
+  EXPECT_EQ(turns_.sharers(), 0u);
+}
+
 TEST_F(TurnsTest, ForgetTenantsThatAreGone) {
   for (int tenants = 0; tenants < 10'000; ++tenants) {
     jobs_ = {{.tenant = "t" + std::to_string(tenants), .left = 1}};

@@ -16,6 +16,10 @@ constexpr size_t kSubmissionsAStep = 16;
 // What comes soon is found sooner by another step than by the kernel's word.
 constexpr uint32_t kMostVainSteps = 3;
 constexpr std::chrono::milliseconds kLongestSleep{100};
+// Some 8 us and 50 us, more where memory is new.
+constexpr size_t kShortStepBytes = size_t{32} << 10, kLongStepBytes = size_t{256} << 10;
+// After two sharers have had work at once: small calls come with pauses.
+constexpr std::chrono::milliseconds kContended{2};
 // Programs have longer ones: so the worker has the core as soon as something comes for it.
 constexpr std::chrono::microseconds kTimeSlice{100};
 
@@ -106,8 +110,9 @@ bool WorkerClient::react(std::span<const pollfd> polled) {
 
 // ---- The thread ----
 
-Worker::Worker(bool is_oversubscribed)
+Worker::Worker(bool is_oversubscribed, std::shared_ptr<run::StepBudget> budget)
     : is_oversubscribed_(is_oversubscribed),
+      budget_(std::move(budget)),
       turns_([] { return std::chrono::steady_clock::now().time_since_epoch(); }) {
   thread_ = run::start_thread("banyan-worker", [this] { run(); });
 }
@@ -154,6 +159,7 @@ void Worker::run() {
     bool moved = do_tasks();
     poller_.look();
     for (const auto& [number, client] : clients_) moved |= client->offer(turns_);
+    set_budget();
     moved |= take_turns();
     for (const auto& [number, client] : clients_) client->look(poller_, kMostVainSteps);
     if (moved) {
@@ -165,6 +171,13 @@ void Worker::run() {
   }
   do_tasks();
   clients_.clear();
+}
+
+// Who is served by turns waits for a step of another; where there is nobody else, long steps cost less for each byte.
+void Worker::set_budget() {
+  const auto now = std::chrono::steady_clock::now();
+  if (turns_.sharers() > 1) contended_until_ = now + kContended;
+  budget_->bytes = now < contended_until_ ? kShortStepBytes : kLongStepBytes;
 }
 
 bool Worker::take_turns() {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/net/step_budget.h"
 #include "banyan/run/system/event.h"
 #include "banyan/run/system/event_source.h"
 #include "banyan/run/system/poller.h"
@@ -73,7 +74,8 @@ class WorkerClient : public run::EventSource {
 
 class Worker : private run::EventSource {
  public:
-  explicit Worker(bool is_oversubscribed);
+  // `budget`: of each step, which it sets; shared with those who take steps.
+  Worker(bool is_oversubscribed, std::shared_ptr<run::StepBudget> budget);
   // Ends the thread, and all sessions.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -93,12 +95,15 @@ class Worker : private run::EventSource {
  private:
   void run();
   bool take_turns();
+  void set_budget();
   bool do_tasks();
   void sleep();
   void prepare(run::WaitSet& set) override { set.watch(event_.fd(), POLLIN); }
   bool react(std::span<const pollfd> polled) override;
 
   const bool is_oversubscribed_;
+  const std::shared_ptr<run::StepBudget> budget_;
+  std::chrono::steady_clock::time_point contended_until_{};
   run::Event event_;
   std::mutex mutex_;  // protects tasks_ and stops_
   std::vector<Task> tasks_;

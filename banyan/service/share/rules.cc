@@ -125,8 +125,7 @@ class Rules::Reader {
       node.with_keys({"name", "match", "then"});
       Rule rule{.match = match(node.at("match")), .grant = grant(node.at("then"))};
       rule.grant.rule = name;
-      rule.grant.has_own_share =
-          rule.match.tenant && rule.match.tenant->find_first_of("*?") == std::string::npos;
+      rule.grant.has_own_share = rule.match.tenant && rule.match.tenant->find_first_of("*?") == std::string::npos;
       return rule;
     } catch (const Error& error) {
       throw Error(error.code(), "rule " + in_quotes(name) + ": " + error.message(), error.where());

@@ -12,8 +12,8 @@
 
 namespace banyan::service {
 
-// `tenant`: the user, or "user/name". Sharers have the name of the tenant or of the user; where a user has a share of its
-// own beside that of its other tenants, it is called "user/".
+// `tenant`: the user, or "user/name". Sharers have the name of the tenant or of the user; where a user has a share of
+// its own beside that of its other tenants, it is called "user/".
 inline std::string sharer_of(const std::string& tenant, bool has_own_share) {
   const size_t slash = tenant.find('/');
   if (!has_own_share) return tenant.substr(0, slash);
