@@ -24,6 +24,7 @@
 namespace {
 
 using banyan::Error;
+using banyan::service::ClassMarks;
 using banyan::service::Daemon;
 using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
@@ -65,6 +66,14 @@ banyan::run::Secret secret_from(const std::string& file) {
   unsetenv("BANYAN_SECRET");  // that of some job
   setenv("BANYAN_SECRET_FILE", file.c_str(), 1);
   return banyan::run::Secret::from_environment();
+}
+
+ClassMarks marks_from(const std::string& text) {
+  try {
+    return ClassMarks::parse(text);
+  } catch (const Error& error) {
+    throw error.within("--ds-field");
+  }
 }
 
 void make_folder_of(const std::string& socket) {
@@ -150,6 +159,11 @@ int run(int count, char** arguments) {
                      "x-operator.sock beside x.sock; empty: nowhere");
   const CLI::Option* const http = app.add_option(
       "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
+  std::string marks;
+  const CLI::Option* const ds_field =
+      app.add_option("--ds-field", marks,
+                     "high=DSCP,normal=DSCP,low=DSCP: how switches tell classes of tenants apart, such as\n"
+                     "high=CS4,low=LE; a class that is left out has CS0. Without: packets are not marked");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
   int upgrade_from = -1;
@@ -171,6 +185,7 @@ int run(int count, char** arguments) {
     expect_one(*http, sockets.http);
     if (sockets.operators.is_open()) options.operators.clear();
     options.secret = secret_from(secret_file);
+    if (ds_field->count() > 0) options.marks = marks_from(marks);
     const bool is_door_handed = sockets.tenants.is_open();
     if (!is_door_handed && !predecessor) make_folder_of(options.socket);
     if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {

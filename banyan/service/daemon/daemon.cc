@@ -10,6 +10,7 @@
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
 #include "banyan/service/daemon/door.h"
@@ -31,11 +32,18 @@ uint64_t new_incarnation() {
 }
 
 SessionMaker maker_for(const Daemon::Options& options) {
-  SessionMaker maker{.files = compose::read_files(options.planner), .is_oversubscribed = options.is_oversubscribed};
+  SessionMaker maker{.files = compose::read_files(options.planner),
+                     .is_oversubscribed = options.is_oversubscribed,
+                     .marks = options.marks};
   std::vector<double> capacities = compose::link_bandwidths(*maker.files);
   for (double& capacity : capacities) capacity *= options.payload;
   if (!capacities.empty()) maker.capacities = std::make_shared<const std::vector<double>>(std::move(capacities));
   return maker;
+}
+
+// Of what daemons tell each other: by it they agree who may send how much.
+std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
+  return marks ? std::optional(marks->of(ShareClass::high)) : std::nullopt;
 }
 
 }  // namespace
@@ -49,7 +57,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
-      connects_(reactor_, options_.secret, kHandshakeTime),
+      connects_(reactor_, options_.secret, kHandshakeTime, own_mark(options_.marks)),
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
@@ -72,6 +80,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
   // Connections along routes come to the addresses of these.
   const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
   run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
+  if (const auto dscp = own_mark(options_.marks)) run::mark_packets(listener.fd(), *dscp);
   own_ = {.host = host_,
           .incarnation = new_incarnation(),
           .name = name_of_host(),

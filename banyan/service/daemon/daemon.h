@@ -21,6 +21,7 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/service/daemon/handed_sockets.h"
 #include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/share/class_marks.h"
 
 namespace banyan::service {
 
@@ -40,6 +41,9 @@ class Daemon {
     std::string operators = {};
     // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
     std::string http = {};
+    // The code points of packets to other hosts, by class; what daemons tell each other has that of the high one. None:
+    // packets bear none.
+    std::optional<ClassMarks> marks = {};
     std::string rules = {};   // a file (share/rules.h); empty: everything is granted
     run::Secret secret = {};  // of the daemons; tenants never see it
     // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.
