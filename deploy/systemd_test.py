@@ -2,6 +2,8 @@
 
 Usage: systemd_test.py BANYAND ALLREDUCE [unittest's arguments]: the program, and the example allreduce.
 """
+import ctypes
+import errno
 import fcntl
 import http.client
 import json
@@ -90,6 +92,39 @@ class Systemd:
             each.close()
 
 
+class Held:
+    """One thread of a child does nothing while a `with` lasts, as if it hung; the others go on."""
+
+    SEIZE, INTERRUPT, DETACH, ALL = 0x4206, 0x4207, 17, 0x40000000
+
+    def __init__(self, process, name):
+        until = time.monotonic() + PATIENCE
+        threads = []
+        while not threads:  # a thread that has just begun names itself
+            if time.monotonic() > until:
+                raise AssertionError(f"no thread is called {name}")
+            threads = [task.name for task in pathlib.Path(f"/proc/{process}/task").iterdir()
+                       if (task / "comm").read_text().strip() == name]
+        self.thread = int(threads[0])
+
+    def trace(self, request):
+        library = ctypes.CDLL(None, use_errno=True)
+        library.ptrace.restype = ctypes.c_long
+        if library.ptrace(ctypes.c_long(request), ctypes.c_long(self.thread), None, None) != 0:
+            error = ctypes.get_errno()
+            if request == self.SEIZE and error == errno.EPERM:
+                raise unittest.SkipTest("this process may not trace its children")
+            raise OSError(error, os.strerror(error))
+
+    def __enter__(self):
+        self.trace(self.SEIZE)
+        self.trace(self.INTERRUPT)
+        os.waitpid(self.thread, self.ALL)
+
+    def __exit__(self, *_):
+        self.trace(self.DETACH)
+
+
 class UnderSystemd(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="banyan-systemd-")
@@ -156,10 +191,14 @@ class UnderSystemd(unittest.TestCase):
 
     @staticmethod
     def ask(listening, *request):
+        return UnderSystemd.ask_at(listening.family, listening.getsockname(), *request)
+
+    @staticmethod
+    def ask_at(family, address, *request):
         connection = http.client.HTTPConnection("banyand", timeout=PATIENCE)
-        connection.sock = socket.socket(listening.family, socket.SOCK_STREAM)
+        connection.sock = socket.socket(family, socket.SOCK_STREAM)
         connection.sock.settimeout(PATIENCE)
-        connection.sock.connect(listening.getsockname())
+        connection.sock.connect(address)
         connection.request(*request)
         answer = connection.getresponse()
         said = answer.status, answer.read()
@@ -202,6 +241,27 @@ class UnderSystemd(unittest.TestCase):
         systemd.heard.settimeout(PATIENCE)
         systemd.daemon.send_signal(signal.SIGCONT)
         systemd.hear_until("WATCHDOG")
+
+    def test_says_no_more_that_it_lives_while_its_worker_hangs(self):
+        systemd = self.systemd()
+        systemd.start("--socket", systemd.path(), "--operators", systemd.path("operators"), patience=0.6)
+        systemd.hear_until("WATCHDOG")
+        with Held(systemd.daemon.pid, "banyan-worker"):
+            # All other threads go on, and one that answers operators says twice at most what it was about to say.
+            systemd.heard.settimeout(1.5)
+            with self.assertRaises(TimeoutError):
+                for _ in range(4):
+                    systemd.hear()
+            status, _ = self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/")
+            self.assertEqual(status, 200)
+        systemd.heard.settimeout(PATIENCE)
+        for _ in range(3):
+            systemd.hear_until("WATCHDOG")
+        code, words = systemd.end()
+        self.assertEqual(code, 0, words)
+        self.assertRegex(words, r"has not come round for [\d.]+ ms\n")
+        self.assertRegex(words, r"has not come round for [\d.]+ m?s; nobody is told any more that this daemon lives")
+        self.assertIn("goes on, after up to", words)
 
     def test_says_nothing_of_its_life_unless_it_is_asked(self):
         systemd = self.systemd()

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -30,6 +31,8 @@ using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
 
 constexpr int kBadInput = 2;
+// With a worker that hangs, until the log says so, where nobody says how much.
+constexpr std::chrono::seconds kPatience{30};
 
 void describe(CLI::App& app) {
   app.description(
@@ -105,8 +108,9 @@ void serve(Daemon& daemon, const ServiceManager& manager) {
     manager.stopping();
     daemon.stop();
   }).detach();
-  // Twice in the time that is allowed, from the thread that answers everybody.
-  if (const auto patience = manager.patience()) daemon.every(*patience / 2, [&manager] { manager.alive(); });
+  daemon.watch_worker(manager.patience().value_or(kPatience), [&manager] {
+    if (manager.patience()) manager.alive();
+  });
   daemon.run();
 }
 

@@ -284,6 +284,8 @@ Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
 void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
-void Daemon::every(std::chrono::microseconds pause, std::function<void()> task) { impl_->every(pause, task); }
+void Daemon::watch_worker(std::chrono::microseconds patience, std::function<void()> alive) {
+  impl_->watch_worker(patience, std::move(alive));
+}
 
 }  // namespace banyan::service

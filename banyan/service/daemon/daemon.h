@@ -80,8 +80,9 @@ class Daemon {
   // or with nothing. Any thread.
   using Reloaded = std::function<void(const std::string& refusal)>;
   void reload_rules(Reloaded done = {});
-  // Has `task` done on the thread of run(), at once and after every `pause`. Before run().
-  void every(std::chrono::microseconds pause, std::function<void()> task);
+  // Calls `alive` on the thread of run(), at once and twice in `patience`, while the worker comes round in that time
+  // (worker_watch.h). Before run().
+  void watch_worker(std::chrono::microseconds patience, std::function<void()> alive);
 
  private:
   class Impl;

@@ -35,6 +35,7 @@
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/worker.h"
+#include "banyan/service/daemon/worker_watch.h"
 
 namespace banyan::service {
 
@@ -54,8 +55,9 @@ class Daemon::Impl {
       if (done) done(refusal);
     });
   }
-  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
-    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
+  void watch_worker(std::chrono::microseconds patience, std::function<void()> alive) {
+    worker_watch_.emplace([this](std::function<void()> task) { worker_.post(std::move(task)); }, std::move(alive));
+    every(patience / 2, [this] { worker_watch_->look(reactor_.now()); });
   }
 
  private:
@@ -97,6 +99,10 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const DaemonName& from, const std::string& message);
+  // Has `task` done at once and after every `pause`.
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
+  }
   void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
     reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
     task();
@@ -168,6 +174,7 @@ class Daemon::Impl {
   HostOperations::Host::Upgraded upgraded_;  // who waits for it
   bool is_handing_over_ = false;             // what is to be opened is the successor's
   const run::Reactor::TimePoint began_;
+  std::optional<WorkerWatch> worker_watch_;
   Worker worker_;  // the last, so that it ends first
 };
 

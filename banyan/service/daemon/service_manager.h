@@ -2,7 +2,7 @@
 //
 // Sockets come by the name that their unit gives them (FileDescriptorName=): tenants, operators, http. Messages go to
 // the socket that NOTIFY_SOCKET names; where nobody has set that, they go nowhere, and cost nothing. With WatchdogSec=
-// in the unit, systemd ends a daemon of which it has not heard alive() for that long.
+// in the unit, systemd ends a daemon of which it has not heard alive() for that long (worker_watch.h).
 //
 // By libsystemd, known to service_manager.cc alone. A build without it takes service_manager_missing.cc: it refuses
 // sockets that are handed over rather than to ignore them, and warns that nobody is told anything.
