@@ -176,7 +176,7 @@ class UnderSystemd(unittest.TestCase):
         systemd.listen("tenants")
         systemd.listen("operators", kind=socket.SOCK_STREAM)
         systemd.listen("http", family=socket.AF_INET, kind=socket.SOCK_STREAM)
-        systemd.start()
+        systemd.start("--http-host", "login,.cluster")
         self.assertEqual(systemd.hear()["READY"], "1")
         drain = json.dumps({"drain": False})
         for name, listening in systemd.sockets[1:]:
@@ -186,6 +186,11 @@ class UnderSystemd(unittest.TestCase):
                 # Only operators may change anything.
                 answer = self.ask(listening, "POST", "/v1/drain", drain)
                 self.assertEqual(answer[0], 200 if name == "operators" else 403)
+                # A browser that was told that a stranger's name stands for this host says that name.
+                own = socket.gethostname()
+                for host, is_known in (("evil.example", False), ("node3.cluster:9420", True), (own, True)):
+                    answer = self.ask(listening, "GET", "/v1/host", None, {"Host": host})
+                    self.assertEqual(answer[0], 200 if is_known or name == "operators" else 421, answer)
         self.assertEqual(systemd.end()[0], 0)
         self.assertTrue(systemd.path("operators").exists(), "the socket is systemd's")
 
@@ -195,7 +200,7 @@ class UnderSystemd(unittest.TestCase):
 
     @staticmethod
     def ask_at(family, address, *request):
-        connection = http.client.HTTPConnection("banyand", timeout=PATIENCE)
+        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE)
         connection.sock = socket.socket(family, socket.SOCK_STREAM)
         connection.sock.settimeout(PATIENCE)
         connection.sock.connect(address)

@@ -27,6 +27,7 @@ namespace {
 using banyan::Error;
 using banyan::service::ClassMarks;
 using banyan::service::Daemon;
+using banyan::service::HostNames;
 using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
 
@@ -69,6 +70,14 @@ banyan::run::Secret secret_from(const std::string& file) {
   unsetenv("BANYAN_SECRET");  // that of some job
   setenv("BANYAN_SECRET_FILE", file.c_str(), 1);
   return banyan::run::Secret::from_environment();
+}
+
+void add_to(HostNames& names, const std::vector<std::string>& more) {
+  try {
+    for (const std::string& name : more) names.add(name);
+  } catch (const Error& error) {
+    throw error.within("--http-host");
+  }
 }
 
 ClassMarks marks_from(const std::string& text) {
@@ -163,6 +172,12 @@ int run(int count, char** arguments) {
                      "x-operator.sock beside x.sock; empty: nowhere");
   const CLI::Option* const http = app.add_option(
       "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
+  std::vector<std::string> http_hosts;
+  app.add_option("--http-host", http_hosts,
+                 "what else this host may be called there, beside localhost, its own name and any address:\n"
+                 "node3.cluster, or .cluster for all names that end so")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   std::string marks;
   const CLI::Option* const ds_field =
       app.add_option("--ds-field", marks,
@@ -189,6 +204,7 @@ int run(int count, char** arguments) {
     expect_one(*http, sockets.http);
     if (sockets.operators.is_open()) options.operators.clear();
     options.secret = secret_from(secret_file);
+    add_to(options.http_hosts, http_hosts);
     if (ds_field->count() > 0) options.marks = marks_from(marks);
     const bool is_door_handed = sockets.tenants.is_open();
     if (!is_door_handed && !predecessor) make_folder_of(options.socket);

@@ -46,6 +46,16 @@ std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
   return marks ? std::optional(marks->of(ShareClass::high)) : std::nullopt;
 }
 
+HostNames own_names(HostNames names) {
+  for (const std::string& name : {run::host_name(), name_of_host()}) {
+    try {
+      names.add(name);
+    } catch (const Error&) {  // such as an identity with a colon: no browser says it
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string name_of_host() {
@@ -212,7 +222,9 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
   http_.emplace(reactor_);
   if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
-  if (sockets.http.is_open()) http_->serve(std::move(sockets.http), operators_->handler(false));
+  if (sockets.http.is_open()) {
+    http_->serve(std::move(sockets.http), only_for(own_names(options_.http_hosts), operators_->handler(false)));
+  }
 }
 
 HostView Daemon::Impl::describe(const std::string& node) {

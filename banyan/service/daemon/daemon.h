@@ -21,6 +21,7 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/service/daemon/handed_sockets.h"
 #include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/http/host_names.h"
 #include "banyan/service/share/class_marks.h"
 
 namespace banyan::service {
@@ -41,6 +42,7 @@ class Daemon {
     std::string operators = {};
     // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
     std::string http = {};
+    HostNames http_hosts = {};  // what this host may be called there, beside its own names
     // The code points of packets to other hosts, by class; what daemons tell each other has that of the high one. None:
     // packets bear none.
     std::optional<ClassMarks> marks = {};
