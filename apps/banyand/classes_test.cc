@@ -152,6 +152,18 @@ class ClassesInSwitches : public lab::RealLab {
   void set(const std::string& tenant, const std::string& share_class) const {
     tell("/v1/set", R"({"tenant": ")" + tenant + R"(", "class": ")" + share_class + R"("})");
   }
+  static void reset_connections(const lab::Lab& lab, const std::string& host) {
+    lab::run_tool({"ip", "netns", "exec", lab.namespace_of(lab.plan().fabric().at(host)), "ss", "-K", "-t"});
+  }
+  // How often calls of any rank were begun again.
+  uint32_t reroutes() const {
+    const HttpResponse said = http_ask("unix:" + folder_ + "/a0.operators", "GET", "/v1/cluster", "", seconds(20));
+    uint32_t sum = 0;
+    for (const CommunicatorView& communicator : cluster_view_from(said.body).communicators) {
+      for (const RankView& rank : communicator.ranks) sum += rank.reroutes;
+    }
+    return sum;
+  }
   void let_ranks_end() const { board_->round = UINT32_MAX; }
 
   std::string folder_;
@@ -182,6 +194,13 @@ TEST_F(ClassesInSwitches, CarryWhatEachTenantSendsInTheQueueOfItsClassAlsoWhenTh
     expect_calls(calls[ShareClass::low], 1);
     expect_calls(calls[ShareClass::normal], 0);
     EXPECT_GT(board_->milliseconds_of[0], board_->milliseconds_of[1]);
+
+    reset_connections(lab, "a0");
+    calls = round(lab);
+    EXPECT_GE(calls[ShareClass::low], kCalls);
+    expect_calls(calls[ShareClass::high], 1);
+    expect_calls(calls[ShareClass::normal], 0);
+    EXPECT_GT(reroutes(), 0u) << "lanes were to be made anew";
 
     for (const char* tenant : {"/a", "/b"}) tell("/v1/set", R"({"tenant": ")" + user + tenant + R"(", "reset": true})");
     tell("/v1/rules", R"({"text": "{\"version\": 2, \"rules\": []}"})");
