@@ -26,7 +26,7 @@ EXPOSURE = 16  # tenths, as `systemd-analyze security` counts it: the most that 
 
 
 class Systemd:
-    """What systemd does for a service: it hands over sockets and listens to what it is told."""
+    """What systemd does for a service: it hands over sockets, listens to what it is told, and keeps sockets for it."""
 
     def __init__(self, folder, name):
         self.folder, self.name = pathlib.Path(folder), name
@@ -34,6 +34,7 @@ class Systemd:
         self.heard.bind(str(self.folder / f"{name}.notify"))
         self.heard.settimeout(PATIENCE)
         self.sockets, self.daemon = [], None
+        self.store = {}  # descriptors by name
 
     def path(self, name="tenants"):
         return self.folder / f"{self.name}.{name}"
@@ -46,12 +47,13 @@ class Systemd:
 
     def start(self, *options, within=(), patience=None):
         # The shell's process becomes the daemon, and so it knows the number that the variables have to name.
-        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 100) for _, each in self.sockets]
+        given = self.sockets + list(self.store.items())
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 100) for _, each in given]
         places = " ".join(f"{3 + place}<&{number}" for place, number in enumerate(high))
         words = []
         if high:
             words += ["LISTEN_PID=$$", f"LISTEN_FDS={len(high)}",
-                      "LISTEN_FDNAMES=" + ":".join(name for name, _ in self.sockets)]
+                      "LISTEN_FDNAMES=" + ":".join(name for name, _ in given)]
         if patience:
             words += ["WATCHDOG_PID=$$", f"WATCHDOG_USEC={int(patience * 1e6)}"]
         self.daemon = subprocess.Popen(
@@ -64,7 +66,16 @@ class Systemd:
             os.close(number)
 
     def hear(self):
-        return dict(line.split("=", 1) for line in self.heard.recv(4096).decode().splitlines())
+        """What is said next, but for what the store is told."""
+        while True:
+            bytes_said, descriptors, _, _ = socket.recv_fds(self.heard, 4096, 8)
+            said = dict(line.split("=", 1) for line in bytes_said.decode().splitlines())
+            if "FDSTORE" not in said and "FDSTOREREMOVE" not in said:
+                return said
+            if said["FDNAME"] in self.store:
+                os.close(self.store.pop(said["FDNAME"]))
+            if "FDSTORE" in said:
+                (self.store[said["FDNAME"]],) = descriptors
 
     def hear_until(self, key):
         """The first message that says this."""
@@ -82,6 +93,10 @@ class Systemd:
         out, err = self.daemon.communicate(timeout=PATIENCE)
         return self.daemon.returncode, out + err
 
+    def end_by_a_crash(self):
+        self.daemon.kill()
+        self.daemon.communicate(timeout=PATIENCE)
+
     def close(self):
         if self.daemon:
             if self.daemon.poll() is None:
@@ -90,6 +105,8 @@ class Systemd:
         self.heard.close()
         for _, each in self.sockets:
             each.close()
+        for descriptor in self.store.values():
+            os.close(descriptor)
 
 
 class Held:
@@ -302,6 +319,49 @@ class UnderSystemd(unittest.TestCase):
         self.assertEqual(systemd.hear()["STOPPING"], "1")
         self.assertEqual(systemd.end()[0], 0)
         self.assertFalse(systemd.path().exists())
+
+    def test_refuses_no_program_while_it_starts_again_after_a_crash(self):
+        systemd = self.systemd()
+        options = ["--socket", systemd.path(), "--operators", systemd.path("operators")]
+        systemd.start(*options)
+        self.assertEqual(systemd.hear()["READY"], "1")
+        self.assertEqual(len(systemd.store), 2)
+        for _ in range(2):
+            systemd.end_by_a_crash()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as program:
+                program.settimeout(PATIENCE)
+                program.connect(str(systemd.path()))
+                systemd.start(*options)
+                self.assertEqual(systemd.hear()["READY"], "1")
+                program.send(b"no hello")
+                self.assertEqual(program.recv(100), b"", "the next process has heard it")
+            self.assertEqual(self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/v1/host")[0], 200)
+            self.assertEqual(len(systemd.store), 2)
+        systemd.daemon.terminate()
+        self.assertEqual(systemd.hear()["STOPPING"], "1")
+        self.assertEqual(systemd.store, {})
+        self.assertEqual(systemd.end()[0], 0)
+        self.assertFalse(systemd.path().exists())
+
+    def test_has_no_socket_kept_that_systemd_handed_over(self):
+        systemd = self.systemd()
+        systemd.listen("tenants")
+        systemd.start()
+        self.assertEqual(systemd.hear()["READY"], "1")
+        self.assertEqual(systemd.store, {})
+
+    def test_takes_up_no_socket_whose_path_is_that_of_another_one(self):
+        systemd = self.systemd()
+        systemd.start("--socket", systemd.path(), "--operators", "")
+        self.assertEqual(systemd.hear()["READY"], "1")
+        before = set(systemd.store)
+        systemd.end_by_a_crash()
+        systemd.path().unlink()
+        systemd.start("--socket", systemd.path(), "--operators", "")
+        self.assertEqual(systemd.hear()["READY"], "1")
+        self.assertEqual((len(systemd.store), before & set(systemd.store)), (1, set()))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as program:
+            program.connect(str(systemd.path()))
 
     def test_refuses_sockets_that_it_would_not_use_and_says_what_the_unit_needs(self):
         for name, kind, mend in (("banyand.socket", socket.SOCK_SEQPACKET, "FileDescriptorName="),

@@ -47,7 +47,8 @@ std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
 }
 
 HostNames own_names(HostNames names) {
-  for (const std::string& name : {run::host_name(), name_of_host()}) {
+  const std::string whole = run::host_name();
+  for (const std::string& name : {whole, whole.substr(0, whole.find('.')), name_of_host()}) {
     try {
       names.add(name);
     } catch (const Error&) {  // such as an identity with a colon: no browser says it
@@ -81,7 +82,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
       began_(reactor_.now()),
       worker_(options_.is_oversubscribed) {
   if (!predecessor_ && !sockets.tenants.is_open()) {
-    sockets.tenants = listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users);
+    sockets.tenants = own_socket(options_.socket, DoorKind::tenants, options_.is_for_all_users);
   }
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {
@@ -125,11 +126,17 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
     sessions_.sweep();
     end_if_idle();
   });
+  if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
   listening_.tenants = copy_of(sockets.tenants);
   door_.emplace(reactor_, std::move(sockets.tenants), accounts_,
                 [this](ClientDoor::Guest guest) { welcome(std::move(guest)); });
   door_->open();
   if (predecessor_) predecessor_->serve(own_);
+}
+
+run::FileDescriptor Daemon::Impl::own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const {
+  run::FileDescriptor kept = options_.keeper.take(path);
+  return kept.is_open() ? std::move(kept) : listen_at(path, kind, is_for_all_users);
 }
 
 Daemon::Impl::~Impl() {
@@ -214,9 +221,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                  .files = maker_.files,
                                  .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
   if (!sockets.operators.is_open() && !options_.operators.empty()) {
-    sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
+    sockets.operators = own_socket(options_.operators, DoorKind::operators, false);
   }
   if (!sockets.http.is_open() && !options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (unlinks_operators_) options_.keeper.keep(options_.operators, sockets.operators);
   listening_.operators = copy_of(sockets.operators);
   listening_.http = copy_of(sockets.http);
   if (!sockets.operators.is_open() && !sockets.http.is_open()) return;

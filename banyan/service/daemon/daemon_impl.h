@@ -18,6 +18,7 @@
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/client_door.h"
 #include "banyan/service/daemon/daemon.h"
+#include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/hint_desk.h"
 #include "banyan/service/daemon/host_directory.h"
@@ -109,6 +110,7 @@ class Daemon::Impl {
   }
   std::string apply_rules();
   void tell_terms();
+  run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
   void inherit(HandedSockets& sockets);
   void forget_predecessor();
   void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
