@@ -2,6 +2,8 @@
 
 Usage: systemd_test.py BANYAND ALLREDUCE [unittest's arguments]: the program, and the example allreduce.
 """
+import ctypes
+import errno
 import fcntl
 import http.client
 import json
@@ -24,7 +26,7 @@ EXPOSURE = 16  # tenths, as `systemd-analyze security` counts it: the most that 
 
 
 class Systemd:
-    """What systemd does for a service: it hands over sockets and listens to what it is told."""
+    """What systemd does for a service: it hands over sockets, listens to what it is told, and keeps sockets for it."""
 
     def __init__(self, folder, name):
         self.folder, self.name = pathlib.Path(folder), name
@@ -32,6 +34,7 @@ class Systemd:
         self.heard.bind(str(self.folder / f"{name}.notify"))
         self.heard.settimeout(PATIENCE)
         self.sockets, self.daemon = [], None
+        self.store = {}  # descriptors by name
 
     def path(self, name="tenants"):
         return self.folder / f"{self.name}.{name}"
@@ -44,12 +47,13 @@ class Systemd:
 
     def start(self, *options, within=(), patience=None):
         # The shell's process becomes the daemon, and so it knows the number that the variables have to name.
-        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 100) for _, each in self.sockets]
+        given = self.sockets + list(self.store.items())
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 100) for _, each in given]
         places = " ".join(f"{3 + place}<&{number}" for place, number in enumerate(high))
         words = []
         if high:
             words += ["LISTEN_PID=$$", f"LISTEN_FDS={len(high)}",
-                      "LISTEN_FDNAMES=" + ":".join(name for name, _ in self.sockets)]
+                      "LISTEN_FDNAMES=" + ":".join(name for name, _ in given)]
         if patience:
             words += ["WATCHDOG_PID=$$", f"WATCHDOG_USEC={int(patience * 1e6)}"]
         self.daemon = subprocess.Popen(
@@ -62,7 +66,16 @@ class Systemd:
             os.close(number)
 
     def hear(self):
-        return dict(line.split("=", 1) for line in self.heard.recv(4096).decode().splitlines())
+        """What is said next, but for what the store is told."""
+        while True:
+            bytes_said, descriptors, _, _ = socket.recv_fds(self.heard, 4096, 8)
+            said = dict(line.split("=", 1) for line in bytes_said.decode().splitlines())
+            if "FDSTORE" not in said and "FDSTOREREMOVE" not in said:
+                return said
+            if said["FDNAME"] in self.store:
+                os.close(self.store.pop(said["FDNAME"]))
+            if "FDSTORE" in said:
+                (self.store[said["FDNAME"]],) = descriptors
 
     def hear_until(self, key):
         """The first message that says this."""
@@ -80,6 +93,10 @@ class Systemd:
         out, err = self.daemon.communicate(timeout=PATIENCE)
         return self.daemon.returncode, out + err
 
+    def end_by_a_crash(self):
+        self.daemon.kill()
+        self.daemon.communicate(timeout=PATIENCE)
+
     def close(self):
         if self.daemon:
             if self.daemon.poll() is None:
@@ -88,6 +105,41 @@ class Systemd:
         self.heard.close()
         for _, each in self.sockets:
             each.close()
+        for descriptor in self.store.values():
+            os.close(descriptor)
+
+
+class Held:
+    """One thread of a child does nothing while a `with` lasts, as if it hung; the others go on."""
+
+    SEIZE, INTERRUPT, DETACH, ALL = 0x4206, 0x4207, 17, 0x40000000
+
+    def __init__(self, process, name):
+        until = time.monotonic() + PATIENCE
+        threads = []
+        while not threads:  # a thread that has just begun names itself
+            if time.monotonic() > until:
+                raise AssertionError(f"no thread is called {name}")
+            threads = [task.name for task in pathlib.Path(f"/proc/{process}/task").iterdir()
+                       if (task / "comm").read_text().strip() == name]
+        self.thread = int(threads[0])
+
+    def trace(self, request):
+        library = ctypes.CDLL(None, use_errno=True)
+        library.ptrace.restype = ctypes.c_long
+        if library.ptrace(ctypes.c_long(request), ctypes.c_long(self.thread), None, None) != 0:
+            error = ctypes.get_errno()
+            if request == self.SEIZE and error == errno.EPERM:
+                raise unittest.SkipTest("this process may not trace its children")
+            raise OSError(error, os.strerror(error))
+
+    def __enter__(self):
+        self.trace(self.SEIZE)
+        self.trace(self.INTERRUPT)
+        os.waitpid(self.thread, self.ALL)
+
+    def __exit__(self, *_):
+        self.trace(self.DETACH)
 
 
 class UnderSystemd(unittest.TestCase):
@@ -141,7 +193,7 @@ class UnderSystemd(unittest.TestCase):
         systemd.listen("tenants")
         systemd.listen("operators", kind=socket.SOCK_STREAM)
         systemd.listen("http", family=socket.AF_INET, kind=socket.SOCK_STREAM)
-        systemd.start()
+        systemd.start("--http-host", "login,.cluster")
         self.assertEqual(systemd.hear()["READY"], "1")
         drain = json.dumps({"drain": False})
         for name, listening in systemd.sockets[1:]:
@@ -151,15 +203,24 @@ class UnderSystemd(unittest.TestCase):
                 # Only operators may change anything.
                 answer = self.ask(listening, "POST", "/v1/drain", drain)
                 self.assertEqual(answer[0], 200 if name == "operators" else 403)
+                # A browser that was told that a stranger's name stands for this host says that name.
+                own = socket.gethostname()
+                for host, is_known in (("evil.example", False), ("node3.cluster:9420", True), (own, True)):
+                    answer = self.ask(listening, "GET", "/v1/host", None, {"Host": host})
+                    self.assertEqual(answer[0], 200 if is_known or name == "operators" else 421, answer)
         self.assertEqual(systemd.end()[0], 0)
         self.assertTrue(systemd.path("operators").exists(), "the socket is systemd's")
 
     @staticmethod
     def ask(listening, *request):
-        connection = http.client.HTTPConnection("banyand", timeout=PATIENCE)
-        connection.sock = socket.socket(listening.family, socket.SOCK_STREAM)
+        return UnderSystemd.ask_at(listening.family, listening.getsockname(), *request)
+
+    @staticmethod
+    def ask_at(family, address, *request):
+        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE)
+        connection.sock = socket.socket(family, socket.SOCK_STREAM)
         connection.sock.settimeout(PATIENCE)
-        connection.sock.connect(listening.getsockname())
+        connection.sock.connect(address)
         connection.request(*request)
         answer = connection.getresponse()
         said = answer.status, answer.read()
@@ -203,6 +264,27 @@ class UnderSystemd(unittest.TestCase):
         systemd.daemon.send_signal(signal.SIGCONT)
         systemd.hear_until("WATCHDOG")
 
+    def test_says_no_more_that_it_lives_while_its_worker_hangs(self):
+        systemd = self.systemd()
+        systemd.start("--socket", systemd.path(), "--operators", systemd.path("operators"), patience=0.6)
+        systemd.hear_until("WATCHDOG")
+        with Held(systemd.daemon.pid, "banyan-worker"):
+            # All other threads go on, and one that answers operators says twice at most what it was about to say.
+            systemd.heard.settimeout(1.5)
+            with self.assertRaises(TimeoutError):
+                for _ in range(4):
+                    systemd.hear()
+            status, _ = self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/")
+            self.assertEqual(status, 200)
+        systemd.heard.settimeout(PATIENCE)
+        for _ in range(3):
+            systemd.hear_until("WATCHDOG")
+        code, words = systemd.end()
+        self.assertEqual(code, 0, words)
+        self.assertRegex(words, r"has not come round for [\d.]+ ms\n")
+        self.assertRegex(words, r"has not come round for [\d.]+ m?s; nobody is told any more that this daemon lives")
+        self.assertIn("goes on, after up to", words)
+
     def test_says_nothing_of_its_life_unless_it_is_asked(self):
         systemd = self.systemd()
         systemd.start("--socket", systemd.path())
@@ -237,6 +319,49 @@ class UnderSystemd(unittest.TestCase):
         self.assertEqual(systemd.hear()["STOPPING"], "1")
         self.assertEqual(systemd.end()[0], 0)
         self.assertFalse(systemd.path().exists())
+
+    def test_refuses_no_program_while_it_starts_again_after_a_crash(self):
+        systemd = self.systemd()
+        options = ["--socket", systemd.path(), "--operators", systemd.path("operators")]
+        systemd.start(*options)
+        self.assertEqual(systemd.hear()["READY"], "1")
+        self.assertEqual(len(systemd.store), 2)
+        for _ in range(2):
+            systemd.end_by_a_crash()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as program:
+                program.settimeout(PATIENCE)
+                program.connect(str(systemd.path()))
+                systemd.start(*options)
+                self.assertEqual(systemd.hear()["READY"], "1")
+                program.send(b"no hello")
+                self.assertEqual(program.recv(100), b"", "the next process has heard it")
+            self.assertEqual(self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/v1/host")[0], 200)
+            self.assertEqual(len(systemd.store), 2)
+        systemd.daemon.terminate()
+        self.assertEqual(systemd.hear()["STOPPING"], "1")
+        self.assertEqual(systemd.store, {})
+        self.assertEqual(systemd.end()[0], 0)
+        self.assertFalse(systemd.path().exists())
+
+    def test_has_no_socket_kept_that_systemd_handed_over(self):
+        systemd = self.systemd()
+        systemd.listen("tenants")
+        systemd.start()
+        self.assertEqual(systemd.hear()["READY"], "1")
+        self.assertEqual(systemd.store, {})
+
+    def test_takes_up_no_socket_whose_path_is_that_of_another_one(self):
+        systemd = self.systemd()
+        systemd.start("--socket", systemd.path(), "--operators", "")
+        self.assertEqual(systemd.hear()["READY"], "1")
+        before = set(systemd.store)
+        systemd.end_by_a_crash()
+        systemd.path().unlink()
+        systemd.start("--socket", systemd.path(), "--operators", "")
+        self.assertEqual(systemd.hear()["READY"], "1")
+        self.assertEqual((len(systemd.store), before & set(systemd.store)), (1, set()))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as program:
+            program.connect(str(systemd.path()))
 
     def test_refuses_sockets_that_it_would_not_use_and_says_what_the_unit_needs(self):
         for name, kind, mend in (("banyand.socket", socket.SOCK_SEQPACKET, "FileDescriptorName="),

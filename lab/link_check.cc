@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 #include "lab/network_namespace.h"
@@ -59,10 +60,7 @@ class Flow {
       throw run::system_error("cannot listen at " + stream.to_address.to_string());
     }
     sender_ = make_socket(lab.namespace_of(stream.from), stream.from_address);
-    const int field = stream.dscp << 2;
-    if (field != 0 && setsockopt(sender_.get(), IPPROTO_IP, IP_TOS, &field, sizeof field) != 0) {
-      throw run::system_error("cannot mark packets with DSCP " + std::to_string(stream.dscp));
-    }
+    run::mark_packets(sender_.get(), stream.dscp);
     is_broken_ =
         connect(sender_.get(), reinterpret_cast<const sockaddr*>(&bound), sizeof bound) != 0 && errno != EINPROGRESS;
   }

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,11 +26,16 @@
 namespace {
 
 using banyan::Error;
+using banyan::run::FileDescriptor;
+using banyan::service::ClassMarks;
 using banyan::service::Daemon;
+using banyan::service::HostNames;
 using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
 
 constexpr int kBadInput = 2;
+// With a worker that hangs, until the log says so, where nobody says how much.
+constexpr std::chrono::seconds kPatience{30};
 
 void describe(CLI::App& app) {
   app.description(
@@ -67,6 +74,22 @@ banyan::run::Secret secret_from(const std::string& file) {
   return banyan::run::Secret::from_environment();
 }
 
+void add_to(HostNames& names, const std::vector<std::string>& more) {
+  try {
+    for (const std::string& name : more) names.add(name);
+  } catch (const Error& error) {
+    throw error.within("--http-host");
+  }
+}
+
+ClassMarks marks_from(const std::string& text) {
+  try {
+    return ClassMarks::parse(text);
+  } catch (const Error& error) {
+    throw error.within("--ds-field");
+  }
+}
+
 void make_folder_of(const std::string& socket) {
   const std::filesystem::path folder = std::filesystem::path(socket).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
@@ -96,13 +119,19 @@ void serve(Daemon& daemon, const ServiceManager& manager) {
     manager.stopping();
     daemon.stop();
   }).detach();
-  // Twice in the time that is allowed, from the thread that answers everybody.
-  if (const auto patience = manager.patience()) daemon.every(*patience / 2, [&manager] { manager.alive(); });
+  daemon.watch_worker(manager.patience().value_or(kPatience), [&manager] {
+    if (manager.patience()) manager.alive();
+  });
   daemon.run();
 }
 
+banyan::service::SocketKeeper keeper_of(ServiceManager& manager) {
+  return {.take = [&manager](const std::string& path) { return manager.take_kept(path); },
+          .keep = [&manager](const std::string& path, const FileDescriptor& socket) { manager.keep(path, socket); }};
+}
+
 // A socket that is handed over takes the place of one that the daemon opens by itself.
-void expect_one(const CLI::Option& option, const banyan::run::FileDescriptor& handed) {
+void expect_one(const CLI::Option& option, const FileDescriptor& handed) {
   if (!handed.is_open() || option.count() == 0) return;
   throw Error(banyan::ErrorCode::invalid_usage,
               option.get_name() + " is not taken where systemd hands over that socket; leave one out");
@@ -125,18 +154,22 @@ std::vector<std::string> arguments_of(int count, char** arguments) {
   return kept;
 }
 
-int run(int count, char** arguments) {
+// What the command line says.
+struct Asked {
   Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
   std::string secret_file;
-  CLI::App app;
-  describe(app);
-  const CLI::Option* const socket =
-      app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
+  std::optional<std::string> ds_field;
+  std::vector<std::string> http_hosts;
+  int upgrade_from = -1;
+};
+
+void add_network(CLI::App& app, Asked& asked) {
+  Daemon::Options& options = asked.options;
   app.add_option("--world", options.world,
                  "where the daemons of all hosts meet: file:///FOLDER, or etcd://HOST:PORT/PREFIX\n"
                  "(etcds:// with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
   app.add_option("--address", options.address, "where the other daemons reach this one");
-  app.add_option("--secret-file", secret_file, "a file with what only the daemons know; programs never see it");
+  app.add_option("--secret-file", asked.secret_file, "a file with what only the daemons know; programs never see it");
   app.add_option("--fabric", options.planner.fabric,
                  "the network of the cluster, whose ranks are hosts: a file or a spec");
   app.add_option("--routes", options.planner.routes, "which addresses take which path through it: a file");
@@ -144,16 +177,33 @@ int run(int count, char** arguments) {
   app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
       ->check(CLI::Range(0.1, 1.0))
       ->capture_default_str();
+  app.add_option("--ds-field", asked.ds_field,
+                 "high=DSCP,normal=DSCP,low=DSCP: how switches tell classes of tenants apart, such as\n"
+                 "high=CS4,low=LE; a class that is left out has CS0. Without: packets are not marked");
+}
+
+int run(int count, char** arguments) {
+  Asked asked;
+  Daemon::Options& options = asked.options;
+  CLI::App app;
+  describe(app);
+  const CLI::Option* const socket =
+      app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
+  add_network(app, asked);
   const CLI::Option* const operators =
       app.add_option("--operators", options.operators,
                      "where operators ask (banyan service); without: operator.sock beside banyand.sock,\n"
                      "x-operator.sock beside x.sock; empty: nowhere");
   const CLI::Option* const http = app.add_option(
       "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
+  app.add_option("--http-host", asked.http_hosts,
+                 "what else this host may be called there, beside localhost, its own name and any address:\n"
+                 "node3.cluster, or .cluster for all names that end so")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
-  int upgrade_from = -1;
-  app.add_option("--upgrade-from", upgrade_from,
+  app.add_option("--upgrade-from", asked.upgrade_from,
                  "the descriptor by which a daemon has this one take its place; given by daemons");
   try {
     app.parse(count, arguments);
@@ -162,7 +212,7 @@ int run(int count, char** arguments) {
   }
   std::shared_ptr<Predecessor> predecessor;  // shared with the daemon
   try {
-    if (upgrade_from >= 0) predecessor = std::make_shared<Predecessor>(upgrade_from);
+    if (asked.upgrade_from >= 0) predecessor = std::make_shared<Predecessor>(asked.upgrade_from);
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     ServiceManager manager;  // while nobody else looks at the environment
     banyan::service::HandedSockets sockets = manager.take_sockets();
@@ -170,7 +220,9 @@ int run(int count, char** arguments) {
     expect_one(*operators, sockets.operators);
     expect_one(*http, sockets.http);
     if (sockets.operators.is_open()) options.operators.clear();
-    options.secret = secret_from(secret_file);
+    options.secret = secret_from(asked.secret_file);
+    add_to(options.http_hosts, asked.http_hosts);
+    if (asked.ds_field) options.marks = marks_from(*asked.ds_field);
     const bool is_door_handed = sockets.tenants.is_open();
     if (!is_door_handed && !predecessor) make_folder_of(options.socket);
     if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {
@@ -180,10 +232,12 @@ int run(int count, char** arguments) {
     return_large_memory();
     options.program = own_program();
     options.arguments = arguments_of(count, arguments);
+    options.keeper = keeper_of(manager);
     options.is_followed_by = [&manager](int process) { manager.is_now(process); };
     const auto daemon = predecessor ? std::make_unique<Daemon>(options, predecessor)
                                     : std::make_unique<Daemon>(options, std::move(sockets));
     predecessor.reset();
+    manager.forget_rest();
     std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
               << std::endl;
     serve(*daemon, manager);

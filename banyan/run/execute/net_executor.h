@@ -85,6 +85,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::vector<uint32_t> cables;
   };
   std::vector<LaneOnCables> loads() const;
+  // Packets of its lanes bear this code point from now on (LaneControl::mark), where the transport has any.
+  void mark(uint8_t dscp) {
+    if (lanes_ != nullptr) lanes_->mark(dscp);
+  }
   // How often calls were stopped to be repeated by other plans. Any thread.
   uint32_t suspensions() const { return suspensions_.load(std::memory_order_relaxed); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }

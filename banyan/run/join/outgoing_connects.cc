@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "banyan/run/join/socket_address.h"
+#include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -78,6 +79,7 @@ void OutgoingConnects::try_next(uint64_t number) {
   try {
     const SocketAddress parsed = SocketAddress::parse(address, call.target.port);
     call.connecting = make_tcp_socket(parsed.family());
+    if (dscp_) mark_packets(call.connecting.get(), *dscp_);
     const int error = start_to_connect(call.connecting.get(), call.target, parsed);
     if (error != 0 && error != EINPROGRESS) {
       if (error == ECONNREFUSED) ++call.refused;

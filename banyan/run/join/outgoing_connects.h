@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,9 +38,11 @@ class OutgoingConnects {
   // A host that is there takes a call within milliseconds, and where packets are lost a new call is sooner than the
   // kernel's third try.
   static constexpr std::chrono::milliseconds kConnectTime{1500};
-  // Each address is given `time_each` to shake hands, and not more than kConnectTime to connect.
-  OutgoingConnects(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each)
-      : reactor_(reactor), secret_(std::move(secret)), time_each_(time_each) {}
+  // Each address is given `time_each` to shake hands, and not more than kConnectTime to connect. `dscp`: the code point
+  // of all packets (system/ds_field.h); none: they are as they come.
+  OutgoingConnects(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each,
+                   std::optional<uint8_t> dscp = {})
+      : reactor_(reactor), secret_(std::move(secret)), time_each_(time_each), dscp_(dscp) {}
   ~OutgoingConnects();
   OutgoingConnects(const OutgoingConnects&) = delete;
   OutgoingConnects& operator=(const OutgoingConnects&) = delete;
@@ -74,6 +77,7 @@ class OutgoingConnects {
   Reactor& reactor_;
   Secret secret_;
   std::chrono::milliseconds time_each_;
+  std::optional<uint8_t> dscp_;
   std::unordered_map<uint64_t, Attempt> attempts_;
   uint64_t next_number_ = 0;
 };

@@ -43,6 +43,9 @@ class LaneControl {
  public:
   // Sends on this channel no faster than so many bytes per second from now on; 0: as fast as it goes.
   virtual void pace(uint32_t channel, uint64_t bytes_per_second) = 0;
+  // Packets of all lanes that links carry bear this code point (system/ds_field.h) from now on, also of lanes that come
+  // later.
+  virtual void mark(uint8_t dscp) = 0;
   // Of the lanes in use.
   virtual std::vector<LaneHealth> health() = 0;
   // Of the lanes in use that links carry; none where the transport does not tell.

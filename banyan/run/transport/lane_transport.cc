@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/run/system/tcp_state.h"
 #include "banyan/run/transport/checked_connection.h"
@@ -74,6 +75,15 @@ void LaneTransport::pace(uint32_t channel, uint64_t bytes_per_second) {
   if (stream.connection && stream.connection->uses_links()) set_rate(stream.connection->fd(), stream.rate);
 }
 
+void LaneTransport::mark(uint8_t dscp) {
+  if (dscp_ == dscp) return;
+  dscp_ = dscp;
+  for (const uint32_t channel : used_) {
+    const Connection& connection = *streams_[channel].connection;
+    if (connection.uses_links()) mark_packets(connection.fd(), dscp);
+  }
+}
+
 Connection* LaneTransport::connected(uint32_t channel) {
   Stream& stream = this->stream(channel);
   if (stream.failure) throw Error(*stream.failure);
@@ -126,7 +136,10 @@ void LaneTransport::take_answers() {
     }
     tune(answer.socket);
     stream.connection = connection_of(std::move(answer));
-    if (stream.rate > 0 && stream.connection->uses_links()) set_rate(stream.connection->fd(), stream.rate);
+    if (stream.connection->uses_links()) {
+      if (stream.rate > 0) set_rate(stream.connection->fd(), stream.rate);
+      if (dscp_) mark_packets(stream.connection->fd(), *dscp_);
+    }
     stream.counter = new_counter(channel);
     used_.push_back(channel);
   }

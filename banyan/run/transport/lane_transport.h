@@ -55,6 +55,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   std::vector<LaneBytes> lane_bytes() const override;
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
+  void mark(uint8_t dscp) override;
   // Lost: what was sent more than once has not been acknowledged for kPatience; or the peer could not be called so
   // long.
   static constexpr std::chrono::milliseconds kPatience{2000};
@@ -110,6 +111,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   const std::unique_ptr<Connector> connector_;
   const Options options_;
   std::vector<Stream> streams_;      // by channel
+  std::optional<uint8_t> dscp_;      // none: packets are as they come
   size_t pending_ = 0;               // requested and not answered
   std::map<uint32_t, Path> trials_;  // of those, by lane
   std::vector<Tried> tried_;

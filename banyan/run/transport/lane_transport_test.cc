@@ -2,14 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/transport/test_sockets.h"
 
 namespace banyan::run {
 namespace {
@@ -35,9 +40,12 @@ class HandConnector : public Connector {
   FileDescriptor connect(uint32_t peer, uint32_t lane) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    answers_.push_back({.peer = peer, .lane = lane, .socket = FileDescriptor(ends[0]), .failure = {}});
-    eventfd_write(event_.get(), 1);
+    give(peer, lane, FileDescriptor(ends[0]));
     return FileDescriptor(ends[1]);
+  }
+  void give(uint32_t peer, uint32_t lane, FileDescriptor socket) {
+    answers_.push_back({.peer = peer, .lane = lane, .socket = std::move(socket), .failure = {}});
+    eventfd_write(event_.get(), 1);
   }
   void refuse(uint32_t peer, uint32_t lane, Error error) {
     answers_.push_back({.peer = peer, .lane = lane, .socket = {}, .failure = std::move(error)});
@@ -169,6 +177,62 @@ TEST(LaneTransport, IsWokenByAnotherThread) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(30));
   other.join();
 }
+
+// Of the packets that this socket sends.
+int ds_field(const FileDescriptor& socket, int family) {
+  int field = -1;
+  socklen_t size = sizeof field;
+  const bool is_four = family == AF_INET;
+  getsockopt(socket.get(), is_four ? IPPROTO_IP : IPPROTO_IPV6, is_four ? IP_TOS : IPV6_TCLASS, &field, &size);
+  return field;
+}
+
+// Lanes of one family to all peers, whose sockets the test sees.
+class MarkedLanes : public ::testing::TestWithParam<int> {
+ protected:
+  void connect(uint32_t peer, uint32_t lane) {
+    std::array<FileDescriptor, 2> ends = make_tcp_pair(GetParam());
+    lanes_.emplace_back(dup(ends[0].get()));
+    peers_.push_back(std::move(ends[1]));
+    fixture_.transport->listen(fixture_.transport->channel(peer, lane));
+    fixture_.connector->give(peer, lane, std::move(ends[0]));
+    EXPECT_TRUE(fixture_.transport->listen(fixture_.transport->channel(peer, lane)));
+  }
+  std::vector<int> fields() const {
+    std::vector<int> all;
+    for (const FileDescriptor& lane : lanes_) all.push_back(ds_field(lane, GetParam()));
+    return all;
+  }
+
+  Fixture fixture_;
+  std::vector<FileDescriptor> lanes_, peers_;
+};
+
+TEST_P(MarkedLanes, BearTheCodePointThatWasSaidLastAlsoThoseThatComeLater) {
+  try {
+    connect(1, 0);
+  } catch (const Error& error) {
+    if (GetParam() == AF_INET6) GTEST_SKIP() << error.what();
+    throw;
+  }
+  EXPECT_EQ(fields(), (std::vector{0}));
+  fixture_.transport->mark(34);
+  EXPECT_EQ(fields(), (std::vector{34 << 2}));
+  connect(2, 0);
+  connect(1, 1);
+  EXPECT_EQ(fields(), (std::vector{34 << 2, 34 << 2, 34 << 2}));
+  fixture_.transport->mark(8);
+  connect(3, 0);
+  EXPECT_EQ(fields(), (std::vector{8 << 2, 8 << 2, 8 << 2, 8 << 2}));
+  fixture_.transport->mark(0);
+  EXPECT_EQ(fields(), (std::vector{0, 0, 0, 0}));
+  fixture_.transport->drop_if([](uint32_t lane) { return lane == 1; });
+  fixture_.transport->mark(63);
+  EXPECT_EQ(fields(), (std::vector{63 << 2, 63 << 2, 0, 63 << 2})) << "one that is dropped is not ours any more";
+}
+
+INSTANTIATE_TEST_SUITE_P(ByFamily, MarkedLanes, ::testing::Values(AF_INET, AF_INET6),
+                         [](const auto& family) { return family.param == AF_INET ? "IPv4" : "IPv6"; });
 
 }  // namespace
 }  // namespace banyan::run

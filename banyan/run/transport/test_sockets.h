@@ -53,18 +53,21 @@ class ReadyConnector : public Connector {
   FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 };
 
-// Two connected sockets, by TCP on this machine.
-inline std::array<FileDescriptor, 2> make_tcp_pair() {
-  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Two connected sockets, by TCP on this machine: of AF_INET or AF_INET6.
+inline std::array<FileDescriptor, 2> make_tcp_pair(int family = AF_INET) {
+  const FileDescriptor listener(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   std::array<FileDescriptor, 2> ends;
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof here;
-  ends[0] = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0 ||
-      listen(listener.get(), 1) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here), &size) != 0 ||
-      connect(ends[0].get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0) {
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = in6addr_loopback;
+  auto* const here = family == AF_INET ? reinterpret_cast<sockaddr*>(&four) : reinterpret_cast<sockaddr*>(&six);
+  socklen_t size = family == AF_INET ? sizeof four : sizeof six;
+  ends[0] = FileDescriptor(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (bind(listener.get(), here, size) != 0 || listen(listener.get(), 1) != 0 ||
+      getsockname(listener.get(), here, &size) != 0 || connect(ends[0].get(), here, size) != 0) {
     throw system_error("cannot connect the ranks of a test");
   }
   ends[1] = FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

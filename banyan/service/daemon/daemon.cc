@@ -10,6 +10,7 @@
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
 #include "banyan/service/daemon/door.h"
@@ -31,11 +32,29 @@ uint64_t new_incarnation() {
 }
 
 SessionMaker maker_for(const Daemon::Options& options) {
-  SessionMaker maker{.files = compose::read_files(options.planner), .is_oversubscribed = options.is_oversubscribed};
+  SessionMaker maker{.files = compose::read_files(options.planner),
+                     .is_oversubscribed = options.is_oversubscribed,
+                     .marks = options.marks};
   std::vector<double> capacities = compose::link_bandwidths(*maker.files);
   for (double& capacity : capacities) capacity *= options.payload;
   if (!capacities.empty()) maker.capacities = std::make_shared<const std::vector<double>>(std::move(capacities));
   return maker;
+}
+
+// Of what daemons tell each other: by it they agree who may send how much.
+std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
+  return marks ? std::optional(marks->of(ShareClass::high)) : std::nullopt;
+}
+
+HostNames own_names(HostNames names) {
+  const std::string whole = run::host_name();
+  for (const std::string& name : {whole, whole.substr(0, whole.find('.')), name_of_host()}) {
+    try {
+      names.add(name);
+    } catch (const Error&) {  // such as an identity with a colon: no browser says it
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -49,7 +68,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
-      connects_(reactor_, options_.secret, kHandshakeTime),
+      connects_(reactor_, options_.secret, kHandshakeTime, own_mark(options_.marks)),
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
@@ -63,7 +82,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
       began_(reactor_.now()),
       worker_(options_.is_oversubscribed, maker_.budget) {
   if (!predecessor_ && !sockets.tenants.is_open()) {
-    sockets.tenants = listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users);
+    sockets.tenants = own_socket(options_.socket, DoorKind::tenants, options_.is_for_all_users);
   }
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {
@@ -72,6 +91,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
   // Connections along routes come to the addresses of these.
   const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
   run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
+  if (const auto dscp = own_mark(options_.marks)) run::mark_packets(listener.fd(), *dscp);
   own_ = {.host = host_,
           .incarnation = new_incarnation(),
           .name = name_of_host(),
@@ -106,11 +126,17 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
     sessions_.sweep();
     end_if_idle();
   });
+  if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
   listening_.tenants = copy_of(sockets.tenants);
   door_.emplace(reactor_, std::move(sockets.tenants), accounts_,
                 [this](ClientDoor::Guest guest) { welcome(std::move(guest)); });
   door_->open();
   if (predecessor_) predecessor_->serve(own_);
+}
+
+run::FileDescriptor Daemon::Impl::own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const {
+  run::FileDescriptor kept = options_.keeper.take(path);
+  return kept.is_open() ? std::move(kept) : listen_at(path, kind, is_for_all_users);
 }
 
 Daemon::Impl::~Impl() {
@@ -195,15 +221,18 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                  .files = maker_.files,
                                  .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
   if (!sockets.operators.is_open() && !options_.operators.empty()) {
-    sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
+    sockets.operators = own_socket(options_.operators, DoorKind::operators, false);
   }
   if (!sockets.http.is_open() && !options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (unlinks_operators_) options_.keeper.keep(options_.operators, sockets.operators);
   listening_.operators = copy_of(sockets.operators);
   listening_.http = copy_of(sockets.http);
   if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
   http_.emplace(reactor_);
   if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
-  if (sockets.http.is_open()) http_->serve(std::move(sockets.http), operators_->handler(false));
+  if (sockets.http.is_open()) {
+    http_->serve(std::move(sockets.http), only_for(own_names(options_.http_hosts), operators_->handler(false)));
+  }
 }
 
 HostView Daemon::Impl::describe(const std::string& node) {
@@ -275,6 +304,8 @@ Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
 void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
-void Daemon::every(std::chrono::microseconds pause, std::function<void()> task) { impl_->every(pause, task); }
+void Daemon::watch_worker(std::chrono::microseconds patience, std::function<void()> alive) {
+  impl_->watch_worker(patience, std::move(alive));
+}
 
 }  // namespace banyan::service

@@ -21,6 +21,8 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/service/daemon/handed_sockets.h"
 #include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/http/host_names.h"
+#include "banyan/service/share/class_marks.h"
 
 namespace banyan::service {
 
@@ -40,6 +42,10 @@ class Daemon {
     std::string operators = {};
     // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
     std::string http = {};
+    HostNames http_hosts = {};  // what this host may be called there, beside its own names
+    // The code points of packets to other hosts, by class; what daemons tell each other has that of the high one. None:
+    // packets bear none.
+    std::optional<ClassMarks> marks = {};
     std::string rules = {};   // a file (share/rules.h); empty: everything is granted
     run::Secret secret = {};  // of the daemons; tenants never see it
     // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.
@@ -50,6 +56,7 @@ class Daemon {
     bool is_for_all_users = false;                 // of this host; else for its own user, and root
     std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
     std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
+    SocketKeeper keeper = {};                      // of the sockets that this daemon opens at paths
     // For an upgrade: the path of the program, and its arguments but for --upgrade-from. Empty: there is none.
     std::string program = {};
     std::vector<std::string> arguments = {};
@@ -76,8 +83,9 @@ class Daemon {
   // or with nothing. Any thread.
   using Reloaded = std::function<void(const std::string& refusal)>;
   void reload_rules(Reloaded done = {});
-  // Has `task` done on the thread of run(), at once and after every `pause`. Before run().
-  void every(std::chrono::microseconds pause, std::function<void()> task);
+  // Calls `alive` on the thread of run(), at once and twice in `patience`, while the worker comes round in that time
+  // (worker_watch.h). Before run().
+  void watch_worker(std::chrono::microseconds patience, std::function<void()> alive);
 
  private:
   class Impl;

@@ -18,6 +18,7 @@
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/client_door.h"
 #include "banyan/service/daemon/daemon.h"
+#include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/hint_desk.h"
 #include "banyan/service/daemon/host_directory.h"
@@ -35,6 +36,7 @@
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/worker.h"
+#include "banyan/service/daemon/worker_watch.h"
 
 namespace banyan::service {
 
@@ -54,8 +56,9 @@ class Daemon::Impl {
       if (done) done(refusal);
     });
   }
-  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
-    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
+  void watch_worker(std::chrono::microseconds patience, std::function<void()> alive) {
+    worker_watch_.emplace([this](std::function<void()> task) { worker_.post(std::move(task)); }, std::move(alive));
+    every(patience / 2, [this] { worker_watch_->look(reactor_.now()); });
   }
 
  private:
@@ -97,12 +100,17 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const DaemonName& from, const std::string& message);
+  // Has `task` done at once and after every `pause`.
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
+  }
   void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
     reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
     task();
   }
   std::string apply_rules();
   void tell_terms();
+  run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
   void inherit(HandedSockets& sockets);
   void forget_predecessor();
   void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
@@ -168,6 +176,7 @@ class Daemon::Impl {
   HostOperations::Host::Upgraded upgraded_;  // who waits for it
   bool is_handing_over_ = false;             // what is to be opened is the successor's
   const run::Reactor::TimePoint began_;
+  std::optional<WorkerWatch> worker_watch_;
   Worker worker_;  // the last, so that it ends first
 };
 

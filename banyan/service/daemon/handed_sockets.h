@@ -4,6 +4,9 @@
 
 #include <fcntl.h>
 
+#include <functional>
+#include <string>
+
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
@@ -13,6 +16,16 @@ struct HandedSockets {
   run::FileDescriptor tenants;    // unix, SOCK_SEQPACKET: where programs attach
   run::FileDescriptor operators;  // unix, SOCK_STREAM: HTTP, also what changes something
   run::FileDescriptor http;       // TCP: HTTP, for looking only
+};
+
+// Who keeps sockets at paths of the daemon's own beyond its end (service_manager.h).
+struct SocketKeeper {
+  // One that listens at this path already; none: the daemon opens it.
+  std::function<run::FileDescriptor(const std::string& path)> take = [](const std::string&) {
+    return run::FileDescriptor();
+  };
+  std::function<void(const std::string& path, const run::FileDescriptor& socket)> keep =
+      [](const std::string&, const run::FileDescriptor&) {};
 };
 
 // None of none. Throws Error{io}.

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string_view>
 
@@ -65,7 +67,17 @@ struct Freed {
   }
 };
 
-HandedSockets handed_sockets() {
+constexpr std::string_view kKeptPrefix = "banyan-kept-";
+
+// Of the file at this path, which no later one has; nothing where there is none. A name of the store has no colon.
+std::string kept_name(const std::string& path) {
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0 || !S_ISSOCK(file.st_mode)) return {};
+  return std::string(kKeptPrefix) + std::to_string(file.st_dev) + "-" + std::to_string(file.st_ino) + "-" +
+         std::to_string(file.st_ctim.tv_sec) + "." + std::to_string(file.st_ctim.tv_nsec);
+}
+
+HandedSockets handed_sockets(std::map<std::string, run::FileDescriptor>& stored) {
   char** listed = nullptr;
   const int count = sd_listen_fds_with_names(1, &listed);
   const std::unique_ptr<char*, Freed> names(listed);
@@ -75,7 +87,13 @@ HandedSockets handed_sockets() {
   }
   HandedSockets sockets;
   for (int i = 0; i < count; ++i) {
-    place(run::FileDescriptor(SD_LISTEN_FDS_START + i), names.get()[i], sockets);
+    run::FileDescriptor socket(SD_LISTEN_FDS_START + i);
+    const std::string name = names.get()[i];
+    if (name.starts_with(kKeptPrefix)) {
+      stored.insert_or_assign(name, std::move(socket));
+    } else {
+      place(std::move(socket), name, sockets);
+    }
   }
   return sockets;
 }
@@ -100,7 +118,30 @@ void tell(const std::string& state) {
 
 }  // namespace
 
-ServiceManager::ServiceManager() : sockets_(handed_sockets()), patience_(asked_patience()) {}
+ServiceManager::ServiceManager() : sockets_(handed_sockets(stored_)), patience_(asked_patience()) {}
+
+run::FileDescriptor ServiceManager::take_kept(const std::string& path) {
+  const auto found = stored_.extract(kept_name(path));
+  return found.empty() ? run::FileDescriptor() : std::move(found.mapped());
+}
+
+void ServiceManager::keep(const std::string& path, const run::FileDescriptor& socket) {
+  const std::string name = kept_name(path);
+  if (name.empty()) return;
+  const int descriptor = socket.get();
+  const std::string state = "FDSTORE=1\nFDNAME=" + name;
+  const int answer = sd_pid_notify_with_fds(0, 0, state.c_str(), &descriptor, 1);
+  if (answer < 0) {
+    BANYAN_LOG(warning) << "systemd cannot be given the socket at " << path
+                        << ", so a crash refuses programs for a moment: " << std::strerror(-answer);
+  }
+  if (answer > 0) kept_.push_back(name);
+}
+
+void ServiceManager::forget_rest() {
+  for (const auto& [name, socket] : stored_) tell("FDSTOREREMOVE=1\nFDNAME=" + name);
+  stored_.clear();
+}
 
 void ServiceManager::ready(const std::string& status) const { tell("READY=1\nSTATUS=" + status); }
 
@@ -112,7 +153,10 @@ void ServiceManager::reloading(const std::string& status) const {
   tell("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds) + "\nSTATUS=" + status);
 }
 
-void ServiceManager::stopping() const { tell("STOPPING=1\nSTATUS=stopping"); }
+void ServiceManager::stopping() const {
+  for (const std::string& name : kept_) tell("FDSTOREREMOVE=1\nFDNAME=" + name);
+  tell("STOPPING=1\nSTATUS=stopping");
+}
 
 void ServiceManager::is_now(int process) const { tell("MAINPID=" + std::to_string(process)); }
 

@@ -2,7 +2,12 @@
 //
 // Sockets come by the name that their unit gives them (FileDescriptorName=): tenants, operators, http. Messages go to
 // the socket that NOTIFY_SOCKET names; where nobody has set that, they go nowhere, and cost nothing. With WatchdogSec=
-// in the unit, systemd ends a daemon of which it has not heard alive() for that long.
+// in the unit, systemd ends a daemon of which it has not heard alive() for that long (worker_watch.h).
+//
+// Sockets at paths of the daemon's own, which systemd did not hand over, are given to its store (FDSTORE=1): when the
+// daemon crashes, systemd hands them to the next process, and whoever connects meanwhile waits and is not refused. They
+// are stored by a name that is made of the file at the path, so a socket whose path is now another one's is not taken
+// up again.
 //
 // By libsystemd, known to service_manager.cc alone. A build without it takes service_manager_missing.cc: it refuses
 // sockets that are handed over rather than to ignore them, and warns that nobody is told anything.
@@ -11,8 +16,10 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "banyan/service/daemon/handed_sockets.h"
 
@@ -28,11 +35,18 @@ class ServiceManager {
   // Not blocking, and closed in programs that this one executes.
   HandedSockets take_sockets() { return std::move(sockets_); }
 
+  // What an earlier process stored that listened at this path; none where there is nothing, or another file is there.
+  run::FileDescriptor take_kept(const std::string& path);
+  // It listens at this path: it is kept until stopping(). Does nothing when the file is gone.
+  void keep(const std::string& path, const run::FileDescriptor& socket);
+  // What was stored and not taken up again is of no use any more.
+  void forget_rest();
+
   // `status`: one line of `systemctl status`.
   void ready(const std::string& status) const;
   // Until the next ready().
   void reloading(const std::string& status) const;
-  void stopping() const;
+  void stopping() const;  // and what was kept is not stored any more
   // From now on that process is the daemon.
   void is_now(int process) const;
 
@@ -41,7 +55,9 @@ class ServiceManager {
   void alive() const;
 
  private:
+  std::map<std::string, run::FileDescriptor> stored_;  // by name, of an earlier process
   HandedSockets sockets_;
+  std::vector<std::string> kept_;  // names of what this one keeps
   std::optional<std::chrono::microseconds> patience_;
 };
 

@@ -37,6 +37,9 @@ ServiceManager::ServiceManager() {
   }
 }
 
+run::FileDescriptor ServiceManager::take_kept(const std::string&) { return {}; }
+void ServiceManager::keep(const std::string&, const run::FileDescriptor&) {}
+void ServiceManager::forget_rest() {}
 void ServiceManager::ready(const std::string&) const {}
 void ServiceManager::reloading(const std::string&) const {}
 void ServiceManager::stopping() const {}

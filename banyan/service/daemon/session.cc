@@ -60,6 +60,7 @@ Session::Session(Options options)
       executor_(std::move(options.executor)),
       share_(std::move(options.share)),
       adopted_(std::move(options.adopted)),
+      mark_(std::move(options.mark)),
       failed_(std::move(options.failed)),
       grants_(std::move(options.calls)),
       account_(std::move(options.account)),
@@ -68,6 +69,7 @@ Session::Session(Options options)
       idle_since_(moved_) {
   about_.ranks.resize(1);
   about_.ranks.front().rank = rules_.rank;
+  mark_lanes();
   follow(options.grant.plan);
   show();
 }
@@ -165,6 +167,16 @@ void Session::follow(const std::string& plan) {
   if (rules_.rank != 0 || plan == plan_ || reviser == nullptr || has_failed_) return;
   plan_ = plan;
   propose({.planner = plan.empty() ? run::FabricUpdate::kBestPlanner : plan});
+}
+
+// By the class of the communicator: its calls share lanes, whatever rules grant to one of them.
+void Session::mark_lanes() {
+  if (!mark_ || has_failed_) return;
+  try {
+    mark_(about_.share_class);
+  } catch (const Error& error) {
+    fail(error);
+  }
 }
 
 void Session::begin(ValidCall call, uint64_t sequence) {
@@ -301,6 +313,7 @@ void Session::set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls) {
   about_.weight = grant.weight;
   about_.share_class = grant.share_class;
   about_.cap = grant.cap;
+  mark_lanes();
   if (share_) share_->set_terms(grant);
 }
 

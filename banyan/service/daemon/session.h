@@ -53,7 +53,9 @@ class Session : public run::EventSource {
     std::shared_ptr<CallGrants> calls = {};
     std::shared_ptr<TenantAccount> account = {};      // of its user, shared with all that the user has; none: no quotas
     std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
-    std::function<void(const Error& error)> failed;   // once
+    // Has the packets of its lanes bear the code point of a class; none: they bear none.
+    std::function<void(ShareClass)> mark = {};
+    std::function<void(const Error& error)> failed;  // once
   };
   explicit Session(Options options);
   virtual ~Session() = default;
@@ -125,6 +127,7 @@ class Session : public run::EventSource {
   void begin(ValidCall call, uint64_t sequence);
   const Grant* permit(const run::Call& call);
   void follow(const std::string& plan);
+  void mark_lanes();
   bool move();
   void attend();
   void complete(const Flight& flight, uint32_t peer);
@@ -138,6 +141,7 @@ class Session : public run::EventSource {
   const std::unique_ptr<run::Executor> executor_;
   const std::shared_ptr<SessionShare> share_;
   const std::function<run::FabricUpdate()> adopted_;
+  const std::function<void(ShareClass)> mark_;
   const std::function<void(const Error& error)> failed_;
   std::shared_ptr<CallGrants> grants_;
   const std::shared_ptr<TenantAccount> account_;

@@ -175,8 +175,10 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
           .keeper = keeper_of(opening.account),
           .background = std::move(opening.background),
           .transport = make_transport});
-  const run::NetExecutor* const net = executor.get();  // which lives as long as the session
+  run::NetExecutor* const net = executor.get();  // which lives as long as the session
   if (share) share->watch(make_watch(opening, ways, files, net));
+  std::function<void(ShareClass)> mark;
+  if (marks) mark = [net, marks = *marks](ShareClass share_class) { net->mark(marks.of(share_class)); };
   return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
                                                     .memory = std::move(region),
                                                     .page = page,
@@ -188,6 +190,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
                                                     .calls = opening.calls,
                                                     .account = opening.account,
                                                     .adopted = [net] { return net->adopted(); },
+                                                    .mark = std::move(mark),
                                                     .failed = std::move(hooks.failed)});
 }
 

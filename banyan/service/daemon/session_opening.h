@@ -24,6 +24,7 @@
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/share/call_grants.h"
+#include "banyan/service/share/class_marks.h"
 #include "banyan/service/share/rules.h"
 
 namespace banyan::service {
@@ -56,10 +57,12 @@ struct SessionMaker {
   // By link of the fabric, bytes per second of payload; shared with all sessions. None: links are not shared out.
   std::shared_ptr<const std::vector<double>> capacities = {};
   std::shared_ptr<CarriedBytes> carried = std::make_shared<CarriedBytes>();  // shared with all sessions
+  std::shared_ptr<WayMeter> ways = std::make_shared<WayMeter>();             // the same
 
-  std::shared_ptr<WayMeter> ways = std::make_shared<WayMeter>();  // the same
   // Of each step of a session; shared with all sessions and the worker, which sets it.
   std::shared_ptr<run::StepBudget> budget = std::make_shared<run::StepBudget>();
+  // Of the packets of lanes; none: they bear none.
+  std::optional<ClassMarks> marks = {};
 
   // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
   // planner_from throws.

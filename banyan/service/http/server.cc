@@ -121,6 +121,12 @@ std::map<std::string, std::string> query_of(MHD_Connection* connection) {
   return query;
 }
 
+// Empty without.
+std::string header_of(MHD_Connection* connection, const char* name) {
+  const char* const text = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+  return text == nullptr ? "" : text;
+}
+
 // Of the body, as its header announces it; 0 without.
 size_t announced_size(MHD_Connection* connection) {
   const char* const text = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -290,6 +296,7 @@ MHD_Result HttpServer::Door::begin(MHD_Connection* connection, Caller& caller, c
   exchange->request.method = method == std::string_view(MHD_HTTP_METHOD_HEAD) ? MHD_HTTP_METHOD_GET : method;
   exchange->request.path = path;
   exchange->request.query = query_of(connection);
+  exchange->request.host = header_of(connection, MHD_HTTP_HEADER_HOST);
   caller.exchange = exchange;
   if (announced_size(connection) <= options_.most_body) return MHD_YES;
   exchange->response = too_long();

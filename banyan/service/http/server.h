@@ -29,6 +29,7 @@ struct HttpRequest {
   std::string method;                        // "GET", "POST", any other that a caller makes up; HEAD arrives as GET
   std::string path;                          // decoded, without the query: "/v1/cluster". Any bytes
   std::map<std::string, std::string> query;  // decoded; of a name that comes twice, the last
+  std::string host;  // what the caller calls this host, maybe with a port; empty: it does not say
   std::string body;
 };
 

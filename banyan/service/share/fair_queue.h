@@ -10,8 +10,8 @@
 // begin on a private fluid link of its client's part of the rate. Who was idle neither saves up nor pays for it, since
 // V went on; but for a `credit`, where the queue is made with one: who begins to wait then has max(V - credit, F_k), so
 // that a client which takes less than its part is served at once, in bursts of as much. The first bound then grows by
-// the credit, and a piece waits for so much more of each other client. Weights may change at any time and count from the
-// next piece on; then the first bound has the largest cost / weight of any piece of each.
+// the credit, and a piece waits for so much more of each other client. Weights may change at any time and count from
+// the next piece on; then the first bound has the largest cost / weight of any piece of each.
 //
 // The bound is of those who are served in their turn. While the next one is passed over, V stands still: it keeps its
 // claim, newcomers begin where it stands, and all of them come before those who were served instead. Who cannot use its

@@ -1,0 +1,36 @@
+// WorkerWatch: whether the worker's thread still comes round, for whoever ends a daemon that hangs. The thread that
+// answers clients and operators may be well while the one that carries out their calls is not.
+//
+// To be looked at twice in the time that the worker is given (WatchdogSec=). Each look asks the worker, by a task,
+// unless a question is still open. A worker that has answered none since the look before is named in the log, with for
+// how long, and after one more look nobody is told any more that the daemon lives. Once it answers, all goes on. Looks
+// are counted, and time is not: a process that was stopped as a whole finds its worker as it was.
+//
+// One thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace banyan::service {
+
+class WorkerWatch {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  // `post` has the worker's thread do a task. `alive` tells whoever waits for it.
+  WorkerWatch(std::function<void(std::function<void()> task)> post, std::function<void()> alive);
+
+  void look(TimePoint now);
+
+ private:
+  const std::function<void(std::function<void()>)> post_;
+  const std::function<void()> alive_;
+  const std::shared_ptr<std::atomic<bool>> has_answered_;  // shared with the task that is its question
+  TimePoint asked_;
+  uint32_t looks_in_vain_ = 0;
+};
+
+}  // namespace banyan::service
