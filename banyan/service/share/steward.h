@@ -3,7 +3,7 @@
 // A communicator whose calls go between hosts has one reporter, the daemon of its rank 0. It reports when a call begins
 // and ends, every few milliseconds how far the call has come, and now and then that it is still there. Calls that have
 // no link in common with calls of others are not limited but by their caps, since nobody gains by it. All others get
-// speeds by allocation.h, whose tenants are sharers here (sharer.h): classes, weights, caps; and among calls of one class
+// speeds by allocation.h, whose tenants are sharers here (sharer.h): classes, weights, caps; among calls of one class
 // and weight, the farther one has come, the more it gets (progress_weight.h), so that training jobs that are alike come
 // to communicate in turn. What one gets more, the others get less: calls of other weights and classes feel nothing.
 //
