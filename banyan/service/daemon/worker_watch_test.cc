@@ -77,7 +77,7 @@ TEST_F(WorkerWatchTest, GivesNobodyUpWhenTheWholeProcessWasStopped) {
 // One that sleeps since it has nothing to do is asked, too; one that a task holds up does not answer.
 TEST(WorkerWatchOfAWorker, TellsOneThatSleepsFromOneThatHangs) {
   int told = 0;
-  Worker worker(true);
+  Worker worker(true, std::make_shared<run::StepBudget>());
   WorkerWatch watch([&](std::function<void()> task) { worker.post(std::move(task)); }, [&] { ++told; });
   const auto come_round = [&] {
     std::promise<void> done;
