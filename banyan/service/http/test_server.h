@@ -211,6 +211,9 @@ class TestServer {
     });
     done.get_future().get();
   }
+  void let_in(bool shall_let_in) {
+    on_thread([&] { server_->let_in(shall_let_in); });
+  }
   // Ends the server; its thread goes on.
   void end() {
     on_thread([this] { server_.reset(); });
