@@ -198,8 +198,8 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                       .ask = [this](const DaemonName& daemon,
                                     const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
                       .note = [this](const std::string& words) { events_.note(words); }});
-  operators_.emplace(OperatorDesk::Parts{
-      .reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
+  operators_.emplace(
+      OperatorDesk::Parts{.reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
   hints_.emplace(HintDesk::Parts{.reactor = reactor_,
                                  .operators = *operators_,
                                  .files = maker_.files,

@@ -156,8 +156,8 @@ class Daemon::Impl {
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
   bool unlinks_tenants_, unlinks_operators_;      // at its end
   HostCard own_;
-  OlderDaemons older_;        // none once a newer one serves, whose they are then
-  HandedSockets listening_;   // for a successor: copies
+  OlderDaemons older_;       // none once a newer one serves, whose they are then
+  HandedSockets listening_;  // for a successor: copies
   std::optional<ClientDoor> door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;

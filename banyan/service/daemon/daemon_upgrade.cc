@@ -49,12 +49,12 @@ void Daemon::Impl::upgrade(const std::string& binary, HostOperations::Host::Upgr
                                               "be no more of them; upgrade again when one has ended");
   }
   if (options_.program.empty()) throw Error(ErrorCode::unsupported, "this daemon is a part of another program");
-  successor_ = std::make_unique<Successor>(
-      reactor_, binary.empty() ? options_.program : binary, options_.arguments,
-      Successor::Events{.ready = [this] { hand_over(); },
-                        .serving = [this](const HostCard& card) { succeed(card); },
-                        .failed = [this](const std::string& why) { fail_to_upgrade(why); },
-                        .newest = [this](const HostCard& card) { mesh_->meet(card); }});
+  successor_ =
+      std::make_unique<Successor>(reactor_, binary.empty() ? options_.program : binary, options_.arguments,
+                                  Successor::Events{.ready = [this] { hand_over(); },
+                                                    .serving = [this](const HostCard& card) { succeed(card); },
+                                                    .failed = [this](const std::string& why) { fail_to_upgrade(why); },
+                                                    .newest = [this](const HostCard& card) { mesh_->meet(card); }});
   upgraded_ = std::move(done);
 }
 
@@ -64,10 +64,8 @@ void Daemon::Impl::hand_over() {
   is_handing_over_ = true;
   door_->close();
   if (http_) http_->let_in(false);
-  Inheritance given{.sockets = {},
-                    .unlinks_tenants = unlinks_tenants_,
-                    .unlinks_operators = unlinks_operators_,
-                    .older = {}};
+  Inheritance given{
+      .sockets = {}, .unlinks_tenants = unlinks_tenants_, .unlinks_operators = unlinks_operators_, .older = {}};
   ElderDaemon& self = given.older.emplace_back();
   self.daemon = {.incarnation = own_.incarnation, .addresses = own_.addresses, .port = own_.port};
   for (const auto& [number, client] : clients_) {

@@ -64,7 +64,8 @@ struct HostDesk::Asked {
   uint64_t number = 0;
   std::string command, body;
   Reply reply;
-  std::set<uint64_t> missing;  // daemons that have not answered
+  std::set<uint64_t> older;    // daemons whose answers belong to it
+  std::set<uint64_t> missing;  // of those, that have not answered
   std::map<uint64_t, Answer> answers;
   std::string trouble;  // of one from which no answer comes; empty: all have answered, or will
   bool has_asked_own = false;
@@ -101,7 +102,10 @@ void HostDesk::answer(const std::string& command, const std::string& body, const
     asked->until.reset();
     give_up(asked);
   });
-  for (const DaemonName& daemon : older) ask(*asked, daemon);
+  for (const DaemonName& daemon : older) {
+    asked->older.insert(daemon.incarnation);
+    ask(*asked, daemon);
+  }
   if (command != kView) ask_own(asked);
   go_on(asked);
 }
@@ -153,9 +157,12 @@ void HostDesk::hear(uint64_t daemon, const OperatorAnswer& answer) {
 void HostDesk::forget(uint64_t daemon) {
   overdue_.erase(daemon);
   if (auto remains = remains_.extract(daemon)) {
-    ended_ = kept(ended_ ? as_one_host({*std::move(ended_), std::move(remains.mapped())}) : std::move(remains.mapped()));
+    ended_ =
+        kept(ended_ ? as_one_host({*std::move(ended_), std::move(remains.mapped())}) : std::move(remains.mapped()));
   }
   for (const auto& [number, asked] : std::map(asked_)) {
+    asked->older.erase(daemon);
+    asked->answers.erase(daemon);
     if (asked->missing.erase(daemon) > 0) go_on(asked);
   }
 }
@@ -193,7 +200,7 @@ HostDesk::Answer HostDesk::joined_view(Asked& asked) {
     remains_.insert_or_assign(daemon, kept(remains_of(daemons.back())));
   }
   for (const auto& [daemon, remains] : remains_) {
-    if (!seen.contains(daemon)) daemons.push_back(remains);
+    if (asked.older.contains(daemon) && !seen.contains(daemon)) daemons.push_back(remains);
   }
   if (ended_) daemons.push_back(*ended_);
   return {.is_refusal = false, .body = to_json(as_one_host(std::move(daemons)))};

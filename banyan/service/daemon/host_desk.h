@@ -1,6 +1,6 @@
-// HostDesk: answers operators for this host as a whole: for this daemon, and for the older ones whose place it has taken
-// and which carry their sessions to the end (succession.h). They are asked over the mesh, and what all say becomes one
-// answer: to everybody else a host is one.
+// HostDesk: answers operators for this host as a whole: for this daemon, and for the older ones whose place it has
+// taken and which carry their sessions to the end (succession.h). They are asked over the mesh, and what all say
+// becomes one answer: to everybody else a host is one.
 //
 // An older daemon that does not answer holds up nobody for long. After kViewTime or kCommandTime the answer goes
 // without it, an event says so, and it is not asked again until it has answered: questions would pile up. Until then a

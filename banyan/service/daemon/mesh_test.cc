@@ -234,6 +234,22 @@ TEST_F(MeshTest, DaemonsOfOneHostLiveSideBySide) {
   EXPECT_EQ(old.notes(3).back(), "b: and itself");
 }
 
+// Such as that of a directory that nobody else sees.
+TEST_F(MeshTest, ADaemonThatWasSucceededIsNotTheNewestByACardOfItsOwn) {
+  Node old(folder_, "b", 2);
+  const HostCard own = old.card();
+  const Node young(folder_, "b", 3, {Node::older(old)});
+  const auto is_own_after = [&](const HostCard& card) {
+    return old.run([&](Mesh& mesh) {
+      mesh.meet(card);
+      return mesh.is_own("b");
+    });
+  };
+  EXPECT_TRUE(is_own_after(own));
+  EXPECT_FALSE(is_own_after(young.card()));
+  EXPECT_FALSE(is_own_after(own));
+}
+
 TEST_F(MeshTest, AnAnswerGoesToTheDaemonThatAsked) {
   Node a(folder_, "a", 1), old(folder_, "b", 2);
   old.send("a", "question");

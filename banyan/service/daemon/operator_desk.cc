@@ -90,8 +90,7 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
       reply({.body = to_json(merge(std::move(views), std::move(unreachable), seconds_now()))});
     });
   } else if (path == "/v1/host") {
-    parts_.host.answer("view", "{}",
-                             answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
+    parts_.host.answer("view", "{}", answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else if (path == "/metrics") {
     parts_.host.answer("view", "{}", [this, lives = std::weak_ptr(lives_), reply](const auto& answer) {
       if (!lives.expired()) reply(metrics_from(answer));
@@ -99,8 +98,7 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
   } else if (path == "/") {
     reply({.type = "text/html; charset=utf-8", .body = std::string(dashboard_page())});
   } else if (path == "/v1/rules") {
-    parts_.host.answer("rules", "{}",
-                             answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
+    parts_.host.answer("rules", "{}", answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else {
     throw Error(ErrorCode::not_found, "there is nothing at " + in_quotes(path));
   }
@@ -189,9 +187,9 @@ void OperatorDesk::ask(const std::vector<std::string>& names, const std::string&
   for (const auto& [host, name] : std::map(asked->missing)) {
     if (host == parts_.own) {
       parts_.host.answer(command, body,
-                               [this, lives = std::weak_ptr(lives_), asked, own = host](HostOperations::Answer answer) {
-                                 if (!lives.expired()) note(asked, own, std::move(answer));
-                               });
+                         [this, lives = std::weak_ptr(lives_), asked, own = host](HostOperations::Answer answer) {
+                           if (!lives.expired()) note(asked, own, std::move(answer));
+                         });
       continue;
     }
     try {

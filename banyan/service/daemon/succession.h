@@ -47,7 +47,8 @@ class Predecessor {
  public:
   // `socket`: what --upgrade-from names. Throws Error{invalid_input} when it is no socket of that kind.
   explicit Predecessor(int socket);
-  // Says ready, and waits. The first of the older ones is the one that it asks. Throws Error{peer_lost} when the older one has ended or wants it no more, Error{timed_out}.
+  // Says ready, and waits. The first of the older ones is the one that it asks. Throws Error{peer_lost} when that has
+  // ended or wants it no more, Error{timed_out}.
   Inheritance take_over();
   void serve(const HostCard& own);
   void fail(const std::string& why) noexcept;
