@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -76,6 +77,12 @@ void BanyandProcess::kill_now() {
 bool BanyandProcess::has_ended() {
   if (id_ >= 0 && waitpid(id_, nullptr, WNOHANG) == id_) id_ = -1;
   return id_ < 0;
+}
+
+bool has_ended(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  return !(file >> number >> name >> state) || state == "Z";
 }
 
 }  // namespace banyan::service

@@ -54,19 +54,6 @@ void wait_until(const Condition& condition) {
   while (!condition()) std::this_thread::sleep_for(milliseconds(1));
 }
 
-// Ends a process that is nobody's child.
-class EndOf {
- public:
-  explicit EndOf(pid_t process) : process_(process) {}
-  ~EndOf() { kill(process_, SIGKILL); }
-  EndOf(const EndOf&) = delete;
-  EndOf& operator=(const EndOf&) = delete;
-  pid_t process() const { return process_; }
-
- private:
-  const pid_t process_;
-};
-
 class CallingRank {
  public:
   CallingRank(uint32_t rank, const std::string& url, const std::string& meeting)
@@ -216,12 +203,5 @@ class Upgrades : public ::testing::Test {
   std::string folder_;
   Board* board_ = nullptr;
 };
-
-// A process that is nobody's child: that it has ended may be all that is known of it.
-inline bool has_ended(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string number, name, state;
-  return !(file >> number >> name >> state) || state == "Z";
-}
 
 }  // namespace banyan::service

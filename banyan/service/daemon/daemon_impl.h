@@ -110,6 +110,7 @@ class Daemon::Impl {
   void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
   void hand_over();
   void succeed(const HostCard& card);
+  void be_left_alone();
   void fail_to_upgrade(const std::string& why);
   void end_if_idle();
   void open_to_operators(const std::string& node, HandedSockets& sockets);
@@ -159,7 +160,7 @@ class Daemon::Impl {
   OlderDaemons older_;       // none once a newer one serves, whose they are then
   HandedSockets listening_;  // for a successor: copies
   std::optional<ClientDoor> door_;
-  std::unique_ptr<run::Acceptor> acceptor_;
+  std::unique_ptr<run::Acceptor> acceptor_;  // null once a newer daemon has served and ended
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1, next_opening_ = 1;
   std::optional<HostOperations> operations_;

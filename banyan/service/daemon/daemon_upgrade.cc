@@ -54,7 +54,8 @@ void Daemon::Impl::upgrade(const std::string& binary, HostOperations::Host::Upgr
                                   Successor::Events{.ready = [this] { hand_over(); },
                                                     .serving = [this](const HostCard& card) { succeed(card); },
                                                     .failed = [this](const std::string& why) { fail_to_upgrade(why); },
-                                                    .newest = [this](const HostCard& card) { mesh_->meet(card); }});
+                                                    .newest = [this](const HostCard& card) { mesh_->meet(card); },
+                                                    .ended = [this] { be_left_alone(); }});
   upgraded_ = std::move(done);
 }
 
@@ -85,11 +86,22 @@ void Daemon::Impl::succeed(const HostCard& card) {
   events_.note("process " + std::to_string(successor_->process()) +
                " has taken the place of this daemon, which ends with its last communicator");
   unlinks_tenants_ = unlinks_operators_ = false;
+  // Were the newer daemon killed, whoever listened here still would keep the next one from coming.
   listening_ = {};
+  door_.reset();
+  if (http_) http_->close_doors();
   older_.clear();
   mesh_->meet(card);
   directory_->leave();
   std::exchange(upgraded_, {})(successor_->process(), "");
+}
+
+// The newer daemon has been killed, and who comes next knows nothing of this one. Sessions go on by the connections that
+// they have. Nobody is to call here instead of the next daemon: its caller would take a connection for made that this
+// one refuses.
+void Daemon::Impl::be_left_alone() {
+  acceptor_.reset();
+  events_.note("the daemon that took the place of this one has ended; what is open here goes on");
 }
 
 void Daemon::Impl::fail_to_upgrade(const std::string& why) {

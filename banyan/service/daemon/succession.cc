@@ -259,6 +259,7 @@ void Successor::hear() {
     if (serves_) {
       reactor_.forget(socket_.get());
       is_over_ = true;
+      events_.ended();
       BANYAN_LOG(warning) << "the daemon that took over (process " << process_ << ") has ended: " << how_it_ended();
       return;
     }

@@ -67,6 +67,7 @@ class Successor {
     std::function<void(const HostCard& card)> serving;   // once
     std::function<void(const std::string& why)> failed;  // once, instead; must not destroy this object at once
     std::function<void(const HostCard& card)> newest;    // of this host now; after serving
+    std::function<void()> ended;                         // the newest has ended; after serving
   };
   // Starts it with these arguments, and --upgrade-from. Throws Error{invalid_input} for what is no program that this
   // user, or root, alone can have written; Error{io}.

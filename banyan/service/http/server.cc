@@ -149,6 +149,10 @@ class HttpServer::Door {
     listen(lets_in_ && !is_full() && !pause_);
     pump_at(reactor_.now());  // other times hold for those that are there
   }
+  void close() {
+    let_in(false);
+    listener_.reset();
+  }
 
  private:
   enum class Stage { receiving, thinking, sending };
@@ -182,7 +186,7 @@ class HttpServer::Door {
 
   run::Reactor& reactor_;
   const Options options_;
-  const run::FileDescriptor listener_;
+  run::FileDescriptor listener_;
   const Handler handler_;
   std::unordered_map<MHD_Connection*, Caller> callers_;
   std::unique_ptr<MHD_Daemon, decltype(&MHD_stop_daemon)> daemon_{nullptr, &MHD_stop_daemon};
@@ -432,6 +436,10 @@ HttpServer::~HttpServer() = default;
 
 void HttpServer::let_in(bool shall_let_in) {
   for (const std::unique_ptr<Door>& door : doors_) door->let_in(shall_let_in);
+}
+
+void HttpServer::close_doors() {
+  for (const std::unique_ptr<Door>& door : doors_) door->close();
 }
 
 void HttpServer::serve(run::FileDescriptor listener, Handler handler) {

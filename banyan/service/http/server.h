@@ -69,6 +69,8 @@ class HttpServer {
   // there get the answers that they wait for and are hung up on, after Options::hurry at the latest where nothing was
   // asked: so they come to the others, too.
   void let_in(bool shall_let_in);
+  // The same for ever: the sockets that listen are closed here. Others may have them.
+  void close_doors();
 
  private:
   class Door;

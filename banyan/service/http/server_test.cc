@@ -349,6 +349,8 @@ TEST(HttpServer, SendsCallersToOthersOnceItLetsNobodyIn) {
   EXPECT_TRUE(waiting.is_hung_up_on());
   server.let_in(true);
   EXPECT_EQ(server.ask(kGet).status, 200);
+  server.close_doors();
+  EXPECT_FALSE(server.is_reachable()) << "whoever comes next can listen there";
 }
 
 TEST(HttpServer, ServesSeveralSocketsEachByItsHandler) {
