@@ -11,7 +11,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -80,9 +82,15 @@ bool BanyandProcess::has_ended() {
 }
 
 bool has_ended(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::ifstream file(folder + "/stat");
   std::string number, name, state;
-  return !(file >> number >> name >> state) || state == "Z";
+  if (!(file >> number >> name >> state)) return true;
+  if (state != "Z") return false;
+  // Its other threads may have its sockets still.
+  std::error_code gone;
+  const auto threads = std::filesystem::directory_iterator(folder + "/task", gone);
+  return gone || std::distance(begin(threads), end(threads)) <= 1;
 }
 
 }  // namespace banyan::service
