@@ -96,9 +96,9 @@ void Daemon::Impl::succeed(const HostCard& card) {
   std::exchange(upgraded_, {})(successor_->process(), "");
 }
 
-// The newer daemon has been killed, and who comes next knows nothing of this one. Sessions go on by the connections that
-// they have. Nobody is to call here instead of the next daemon: its caller would take a connection for made that this
-// one refuses.
+// The newer daemon has been killed, and who comes next knows nothing of this one. Sessions go on by the connections
+// that they have. Nobody is to call here instead of the next daemon: its caller would take a connection for made that
+// this one refuses.
 void Daemon::Impl::be_left_alone() {
   acceptor_.reset();
   events_.note("the daemon that took the place of this one has ended; what is open here goes on");
