@@ -1,5 +1,5 @@
-// CarriersInForce: the executors that have the calls of a communicator which goes over from one to the next: the present
-// one, the one before while its last calls are under way, and what those that are no more have done.
+// CarriersInForce: the executors that have the calls of a communicator which goes over from one to the next: the
+// present one, the one before while its last calls are under way, and what those that are no more have done.
 //
 // One thread drives: it alone changes who is who, begins and ends calls. Any thread may look where that is said.
 #pragma once

@@ -12,22 +12,30 @@ using Phase = run::PlanSwitch::Phase;
 
 constexpr const char* kMove = "move ";
 
+// "switch ready 3 1 it has no room": the generation to which a rank cannot go over; 0 for other texts (plan_switch.h).
+uint32_t refused_by(const std::string& text) {
+  std::istringstream stream(text);
+  std::string prefix, kind, why;
+  uint32_t generation = 0, rank = 0;
+  stream >> prefix >> kind >> generation >> rank >> why;
+  return kind == "ready" && !why.empty() ? generation : 0;
+}
+
 }  // namespace
 
 std::string MoveAgreement::wish(uint32_t rank, uint32_t generation, uint32_t tries) {
   return kMove + std::to_string(rank) + " " + std::to_string(generation) + " " + std::to_string(tries);
 }
 
-bool MoveAgreement::hear(const std::string& text) {
+void MoveAgreement::hear(const std::string& text) {
   if (text.starts_with(run::PlanSwitch::kPrefix)) {
-    switch_.hear(text);
-    return switch_.is_refusal(text) && switch_.change()->phase == Phase::preparing;
+    if (const uint32_t refused = refused_by(text)) refused_ = refused;
+    return switch_.hear(text);
   }
-  if (!text.starts_with(kMove) || rank_ != 0) return false;
+  if (!text.starts_with(kMove) || rank_ != 0) return;
   std::istringstream words(text.substr(std::string_view(kMove).size()));
   uint32_t rank = 0, generation = 0, tries = 0;
   if (words >> rank >> generation >> tries && rank < ranks_) hear_wish(rank, generation, tries);
-  return false;
 }
 
 void MoveAgreement::hear_wish(uint32_t rank, uint32_t generation, uint32_t tries) {

@@ -21,9 +21,11 @@ class MoveAgreement {
   MoveAgreement(uint32_t rank, uint32_t ranks) : rank_(rank), ranks_(ranks), switch_(rank, ranks) {}
 
   static std::string wish(uint32_t rank, uint32_t generation, uint32_t tries);
-  // A text of any rank; what is no text of these is ignored. True when a rank says that it cannot take part in the
-  // change that is being prepared: nobody needs to go on with that.
-  bool hear(const std::string& text);
+  // A text of any rank; what is no text of these is ignored.
+  void hear(const std::string& text);
+  // Whether a rank has said that it cannot take part in the change of this generation, maybe before this rank has heard
+  // of that change: nobody needs to prepare for it.
+  bool is_refused(uint32_t generation) const { return refused_ == generation; }
   // On rank 0, where somebody wishes for a change and none is under way: begins one, prepared for calls like these, for
   // all ranks that are still in sessions of this generation and wish to leave them.
   void begin_if_asked(uint32_t in_force, const std::vector<run::CallShape>& shapes);
@@ -40,6 +42,7 @@ class MoveAgreement {
 
   const uint32_t rank_, ranks_;
   run::PlanSwitch switch_;
+  uint32_t refused_ = 0;  // the last generation that was; 0: none
   // Of rank 0.
   std::string prepare_text_;             // of the change under way
   std::vector<std::string> again_;       // texts that are to be said once more

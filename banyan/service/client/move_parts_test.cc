@@ -180,7 +180,7 @@ TEST_F(MoveParts, FailuresAreToldOnceAndOnlyOfSessionsThatHaveCalls) {
 class Agreeing : public ::testing::Test {
  protected:
   std::vector<std::string> after(const std::string& text) {
-    is_refused_ = agreement_.hear(text);
+    agreement_.hear(text);
     agreement_.begin_if_asked(in_force_, {});
     std::vector<std::string> texts = agreement_.take_texts();
     for (const std::string& each : texts) agreement_.hear(each);
@@ -188,7 +188,6 @@ class Agreeing : public ::testing::Test {
   }
   MoveAgreement agreement_{0, 2};
   uint32_t in_force_ = 0;
-  bool is_refused_ = false;
 };
 
 TEST_F(Agreeing, BeginsWhenARankWishesAndSaysItAgainForOneThatWasNotThere) {
@@ -206,7 +205,7 @@ TEST_F(Agreeing, TriesAgainForAllThatHaveStillToLeave) {
   ASSERT_TRUE(agreement_.plan().change());
   EXPECT_EQ(agreement_.plan().change()->wishes[1], 0u);
   after("switch ready 1 1 it has no room");
-  EXPECT_TRUE(is_refused_);
+  EXPECT_TRUE(agreement_.is_refused(1));
   agreement_.plan().ready("");
   for (const std::string& text : agreement_.take_texts()) agreement_.hear(text);
   for (const std::string& text : agreement_.take_texts()) agreement_.hear(text);
@@ -216,6 +215,15 @@ TEST_F(Agreeing, TriesAgainForAllThatHaveStillToLeave) {
   ASSERT_TRUE(agreement_.plan().change());
   EXPECT_GT(agreement_.plan().change()->wishes[0], 0u) << "rank 0 wishes still";
   EXPECT_GT(agreement_.plan().change()->wishes[1], 0u);
+}
+
+TEST_F(Agreeing, HearsOfARefusalBeforeTheChange) {
+  after("switch ready 4 1");
+  EXPECT_FALSE(agreement_.is_refused(4)) << "it is ready";
+  after("switch ready 4 1 it has no room");
+  EXPECT_TRUE(agreement_.is_refused(4));
+  EXPECT_FALSE(agreement_.is_refused(3));
+  EXPECT_FALSE(agreement_.is_refused(5));
 }
 
 TEST_F(Agreeing, ForgetsWishesThatAreFulfilled) {

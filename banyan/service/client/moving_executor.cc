@@ -203,7 +203,7 @@ bool MovingExecutor::pump() {
   const std::vector<std::string> heard = heard_.take();
   const uint64_t begun = calls_.begun();
   for (const std::string& text : heard) {
-    if (agreement_.hear(text)) mover_->give_up();  // its barrier, to which a rank will not come
+    agreement_.hear(text);
     follow_change();
   }
   agreement_.begin_if_asked(carriers_.generation(), calls_.shapes());
@@ -240,6 +240,8 @@ void MovingExecutor::prepare() {
   const auto& change = *agreement_.plan().change();
   const uint32_t generation = change.update.generation;
   std::string refusal = refusal_of(change);
+  // It would wait in vain in the trial.
+  if (refusal.empty() && agreement_.is_refused(generation)) refusal = "another rank does not come";
   if (refusal.empty()) {
     std::optional<std::string> prepared = next_.prepare(opening_of(generation), change.shapes);
     if (!prepared) return;

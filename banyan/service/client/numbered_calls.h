@@ -29,8 +29,8 @@ class NumberedCalls {
   }
   // This rank has said that it is ready.
   void note_ready() { begun_when_ready_ = begun_; }
-  // How far it goes without hearing more: as many calls more as were begun since, while the answer was on its way; so it
-  // need not wait for the next one.
+  // How far it goes without hearing more: as many calls more as were begun since, while the answer was on its way; so
+  // it need not wait for the next one.
   uint64_t limit(bool is_idle) const {
     return begun_ + (begun_ - std::min(begun_, begun_when_ready_)) + (is_idle ? 0 : 1);
   }
