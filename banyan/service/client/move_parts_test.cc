@@ -285,7 +285,9 @@ TEST(NumberedCallsTest, GoAsFarAsTheyWentWhileTheAnswerWasOnItsWay) {
   NumberedCalls calls;
   const run::Call call{.kind = run::OperationKind::all_reduce, .count = 3};
   EXPECT_EQ(calls.next(), 1u);
+  EXPECT_THAT(calls.shapes(), IsEmpty());
   calls.note(call);
+  EXPECT_EQ(calls.shapes().size(), 1u);
   calls.note_ready();
   EXPECT_EQ(calls.limit(true), 1u);
   EXPECT_EQ(calls.limit(false), 2u);

@@ -10,8 +10,8 @@
 //   - in a change every rank opens a session for the same communicator at the daemon that its link has now, which for
 //     hosts that are not upgraded is the daemon they have. It bears the number of the change, the generation, so that
 //     sessions of both can be open at one daemon. The thread of a SessionMover opens it, and has it carry out calls of
-//     the last shapes and a barrier: so plans, lanes and staging are there, and all ranks have seen that the next
-//     sessions work, before any call needs them. Calls go on meanwhile;
+//     the last shapes, and a barrier where none of them is one in effect: so plans, lanes and staging are there, and
+//     all ranks have seen that the next sessions work, before any call needs them. Calls go on meanwhile;
 //   - calls up to the agreed one end in the old sessions, later ones begin in the new. The old session is closed when
 //     all ranks have said that theirs are over.
 // A session that cannot be opened refuses the change: the calls stay where they are, and the next "move" tries again,

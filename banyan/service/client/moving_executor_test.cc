@@ -39,6 +39,7 @@ struct Service {
   std::map<Place, SessionMover::Opening> openings;
   std::map<Place, std::string> broken;
   std::set<Place> alive;  // that are open
+  bool denies_barriers = false;
 };
 
 class FalseExecutor : public run::Executor {
@@ -58,6 +59,9 @@ class FalseExecutor : public run::Executor {
   size_t depth() const override { return 8; }
   void start(const run::Call& call, const run::CallNumbers&) override {
     const std::lock_guard lock(service_.mutex);
+    if (service_.denies_barriers && call.kind == run::OperationKind::barrier) {
+      throw Error(ErrorCode::invalid_usage, "the rules deny barriers");
+    }
     own().calls[rank_].push_back(call);
     service_.changed.notify_all();
   }
@@ -451,6 +455,16 @@ TEST_F(Moves, AreTriedAgainWhereASessionCouldNotBeOpened) {
   succeed(0);
   turn_until([&] { return all_at(3) && open() == kRanks; }, random);
   EXPECT_EQ(refusals, 2);
+}
+
+TEST_F(Moves, ComeWhereRulesDenyBarriersThatNobodyCalls) {
+  std::mt19937 random(15);
+  make_ranks();
+  service_.denies_barriers = true;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) begin(rank);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(advance(rank));
+  succeed(2);
+  turn_until([&] { return all_at(1) && open() == kRanks; }, random);
 }
 
 // Rank 1 hears of the refusal before it hears of the change; it would wait for the others until its opening time is over.

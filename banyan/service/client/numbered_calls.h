@@ -24,7 +24,9 @@ class NumberedCalls {
   uint64_t next() const { return begun_ + 1; }
   // What next sessions are tried with.
   std::vector<run::CallShape> shapes() const {
-    const std::set<run::CallShape> shapes(recent_.begin(), recent_.end());
+    const size_t known = std::min<uint64_t>(begun_, recent_.size());
+    std::set<run::CallShape> shapes;
+    for (size_t i = 0; i < known; ++i) shapes.insert(recent_[(begun_ - i) % recent_.size()]);
     return {shapes.begin(), shapes.end()};
   }
   // This rank has said that it is ready.
