@@ -11,6 +11,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -76,6 +79,18 @@ void BanyandProcess::kill_now() {
 bool BanyandProcess::has_ended() {
   if (id_ >= 0 && waitpid(id_, nullptr, WNOHANG) == id_) id_ = -1;
   return id_ < 0;
+}
+
+bool has_ended(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::ifstream file(folder + "/stat");
+  std::string number, name, state;
+  if (!(file >> number >> name >> state)) return true;
+  if (state != "Z") return false;
+  // Its other threads may have its sockets still.
+  std::error_code gone;
+  const auto threads = std::filesystem::directory_iterator(folder + "/task", gone);
+  return gone || std::distance(begin(threads), end(threads)) <= 1;
 }
 
 }  // namespace banyan::service

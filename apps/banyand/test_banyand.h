@@ -1,6 +1,7 @@
 // banyand as a process of its own, to be killed.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -33,5 +34,21 @@ class BanyandProcess {
   const Options options_;
   pid_t id_ = -1;
 };
+
+// Ends a process that is nobody's child.
+class EndOf {
+ public:
+  explicit EndOf(pid_t process) : process_(process) {}
+  ~EndOf() { kill(process_, SIGKILL); }
+  EndOf(const EndOf&) = delete;
+  EndOf& operator=(const EndOf&) = delete;
+  pid_t process() const { return process_; }
+
+ private:
+  const pid_t process_;
+};
+
+// A process that is nobody's child: that it has ended may be all that is known of it.
+bool has_ended(pid_t process);
 
 }  // namespace banyan::service

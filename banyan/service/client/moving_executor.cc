@@ -1,9 +1,7 @@
 #include "banyan/service/client/moving_executor.h"
 
 #include <algorithm>
-#include <set>
-#include <sstream>
-#include <string_view>
+#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/record/log.h"
@@ -13,8 +11,6 @@ namespace {
 
 using Phase = run::PlanSwitch::Phase;
 
-// "move 7 3 1": the daemon of rank 7's session of generation 3 has been succeeded; said for the first time.
-constexpr const char* kMove = "move ";
 // There is something to do here.
 constexpr const char* kLook = "look";
 // How the refusal of a rank begins that will never consent.
@@ -40,26 +36,13 @@ class MovingExecutor::PumpingWatch : public run::Watch {
 MovingExecutor::MovingExecutor(Options options, const run::Deadline& deadline)
     : options_(std::move(options)),
       stays_(options_.stays),
-      switch_(options_.rank, options_.size),
-      mover_(std::make_unique<SessionMover>(SessionMover::Options{
-          .rank = options_.rank,
-          .size = options_.size,
-          .find = options_.find,
-          .open = options_.open,
-          .opened =
-              [this] {
-                has_news_.store(true, std::memory_order_release);
-                wake();
-                options_.tell(kLook);
-              },
-          .wish = [this](uint32_t generation, uint32_t tries) { return says_wish(generation, tries); },
-          .opening_time = options_.opening_time,
-          .first_pause = options_.first_pause,
-          .longest_pause = options_.longest_pause})) {
-  auto first = std::make_shared<Carrier>();
+      failures_(options_.tell_peers),
+      agreement_(options_.rank, options_.size),
+      mover_(std::make_unique<SessionMover>(mover_options())),
+      next_(*mover_) {
+  auto first = std::make_shared<SessionMover::Carrier>();
   first->executor = options_.open(opening_of(0), deadline);
-  const std::lock_guard lock(mutex_);
-  present_ = std::move(first);
+  carriers_.begin_with(std::move(first));
 }
 
 // The executors' hooks use the rest. In a forked process the thread is missing, and locks may be held for ever.
@@ -69,22 +52,47 @@ MovingExecutor::~MovingExecutor() {
     return;
   }
   mover_->stop();
-  next_.reset();
-  before_.reset();
-  present_.reset();
+  next_.take().reset();
+  carriers_.drop_all();
+}
+
+SessionMover::Options MovingExecutor::mover_options() {
+  return {.rank = options_.rank,
+          .size = options_.size,
+          .find = options_.find,
+          .open = options_.open,
+          .opened =
+              [this] {
+                heard_.note();
+                wake();
+                options_.tell(kLook);
+              },
+          .wish = [this](uint32_t generation, uint32_t tries) { return says_wish(generation, tries); },
+          .opening_time = options_.opening_time,
+          .first_pause = options_.first_pause,
+          .longest_pause = options_.longest_pause};
 }
 
 SessionMover::Opening MovingExecutor::opening_of(uint32_t generation) {
   return {.generation = generation,
-          .tell_peers = [this, generation](const Error& error) { tell_failure(generation, error); },
-          .succeeded =
-              [this, generation] {
-                if (stays_ || generation < in_force_) return;
-                succeeded_ = generation;
-                has_news_.store(true, std::memory_order_release);
-                wake();
-                mover_->wish_from(generation);
-              }};
+          .tell_peers = [this, generation](const Error& error) { failures_.note(generation, error); },
+          .succeeded = [this, generation] { note_succeeded(generation); }};
+}
+
+// Any thread.
+void MovingExecutor::note_succeeded(uint32_t generation) {
+  if (stays_ || generation < carriers_.generation()) return;
+  succeeded_ = generation;
+  heard_.note();
+  wake();
+  mover_->wish_from(generation);
+}
+
+// By the mover's thread.
+bool MovingExecutor::says_wish(uint32_t generation, uint32_t tries) {
+  if (stays_ || generation < carriers_.generation()) return false;
+  options_.tell(MoveAgreement::wish(options_.rank, generation, tries));
+  return true;
 }
 
 // ---- Calls ----
@@ -96,30 +104,23 @@ void MovingExecutor::start(const run::Call& call, const run::CallNumbers& number
 }
 
 void MovingExecutor::begin(const run::Call& call, const run::CallNumbers& numbers) {
-  present_->executor->start(call, numbers);
-  recent_[++begun_ % recent_.size()] = {.kind = call.kind, .root = call.other, .type = call.type, .count = call.count};
-  ++present_calls_;
+  carriers_.begin(call, numbers);
+  calls_.note(call);
 }
 
 bool MovingExecutor::advance() {
   if (!is_quiet()) pump();
-  if (before_calls_ > 0) {
-    if (!before_->executor->advance()) return false;
-    if (--before_calls_ == 0) pump();
-    return true;
-  }
-  if (present_calls_ == 0 && !waiting_.empty()) return false;
-  if (!present_->executor->advance()) return false;
-  present_calls_ -= present_calls_ > 0 ? 1 : 0;
+  const bool has_old_calls = carriers_.calls_before() > 0;
+  if (carriers_.calls() == 0 && !waiting_.empty()) return false;
+  if (!carriers_.advance()) return false;
+  if (has_old_calls && carriers_.calls_before() == 0) pump();
   return true;
 }
 
 void MovingExecutor::finish(run::Watch& watch) {
   if (!waiting_.empty()) wait_to_begin(watch);
   PumpingWatch pumping(*this, watch);
-  oldest()->executor->finish(pumping);
-  // Meanwhile later calls may have been given to the next sessions.
-  (before_calls_ > 0 ? before_calls_ : present_calls_) = 0;
+  carriers_.finish(pumping);
   if (!is_quiet()) pump();
 }
 
@@ -138,41 +139,56 @@ void MovingExecutor::wait_to_begin(run::Watch& watch) {
   }
 }
 
-uint64_t MovingExecutor::start_message(const run::Call& call) {
-  constexpr uint64_t kHeld = uint64_t{1} << 63;  // more than any executor gives
-  if (!is_quiet()) pump();
-  if (holds_messages()) {
-    held_messages_.push_back({.call = call, .ticket = kHeld | ++held_});
-    return held_messages_.back().ticket;
+bool MovingExecutor::begin_waiting() {
+  bool has_begun = false;
+  while (!waiting_.empty() && agreement_.plan().may_begin(calls_.next())) {
+    if (agreement_.plan().must_go_over(calls_.next())) go_over();
+    const WaitingCall waiting = waiting_.front();
+    waiting_.pop_front();
+    begin(waiting.call, waiting.numbers);
+    has_begun = true;
   }
-  has_messages_ = true;
-  stays_ = true;
-  return present_->executor->start_message(call);
+  return has_begun;
+}
+
+// ---- Messages ----
+
+uint64_t MovingExecutor::start_message(const run::Call& call) {
+  if (!is_quiet()) pump();
+  if (holds_messages()) return messages_.hold(call);
+  note_message();
+  return carriers_.present().start_message(call);
 }
 
 bool MovingExecutor::advance_messages(std::vector<MessageDone>& done) {
   const bool has_changed = !is_quiet() && pump();
   const size_t known = done.size();
-  const bool moved = present_->executor->advance_messages(done);
-  if (!held_tickets_.empty()) {
-    for (size_t i = known; i < done.size(); ++i) {
-      const auto held = held_tickets_.find(done[i].ticket);
-      if (held == held_tickets_.end()) continue;
-      done[i].ticket = held->second;
-      held_tickets_.erase(held);
-    }
-  }
+  const bool moved = carriers_.present().advance_messages(done);
+  messages_.rename(done, known);
   return moved || has_changed;
+}
+
+// From this rank's consent until its calls go over, or nothing comes of it.
+bool MovingExecutor::holds_messages() const {
+  const auto& change = agreement_.plan().change();
+  return change && change->phase != Phase::preparing && change->phase < Phase::draining;
+}
+
+void MovingExecutor::begin_held_messages() {
+  if (messages_.is_empty() || holds_messages()) return;
+  note_message();
+  messages_.begin(carriers_.present());
+}
+
+void MovingExecutor::note_message() {
+  has_messages_ = true;
+  stays_ = true;
 }
 
 // ---- A change ----
 
 void MovingExecutor::hear(const std::string& text) {
-  {
-    const std::lock_guard lock(mutex_);
-    heard_.push_back(text);
-    has_news_.store(true, std::memory_order_release);
-  }
+  heard_.put(text);
   wake();
 }
 
@@ -182,114 +198,66 @@ void MovingExecutor::propose(const run::FabricUpdate& /*wish*/) {
                   "' cannot be revised here: the service has made them; ask who operates it (banyan service replan)");
 }
 
-// By the mover's thread.
-bool MovingExecutor::says_wish(uint32_t generation, uint32_t tries) {
-  if (stays_ || generation < in_force_) return false;
-  options_.tell(kMove + std::to_string(options_.rank) + " " + std::to_string(generation) + " " + std::to_string(tries));
-  return true;
-}
-
 // Goes on with a change as far as possible. Whether anything moved.
 bool MovingExecutor::pump() {
-  std::vector<std::string> heard;
-  {
-    const std::lock_guard lock(mutex_);
-    heard.swap(heard_);
-    has_news_.store(false, std::memory_order_release);
-  }
-  const uint64_t begun = begun_;
+  const std::vector<std::string> heard = heard_.take();
+  const uint64_t begun = calls_.begun();
   for (const std::string& text : heard) {
-    hear_now(text);
+    agreement_.hear(text);
     follow_change();
   }
-  if (is_asked_ && !switch_.change()) begin_change();
+  agreement_.begin_if_asked(carriers_.generation(), calls_.shapes());
   follow_change();
   bool moved = !heard.empty() || begin_waiting();
   follow_change();  // calls that were due may have been the last that had to wait
   begin_held_messages();
-  moved |= switch_.has_texts() || begun_ != begun;
-  say();
-  is_changing_ = switch_.change() || next_ || before_ || !waiting_.empty() || !held_messages_.empty();
+  moved |= agreement_.has_texts() || calls_.begun() != begun;
+  for (const std::string& text : agreement_.take_texts()) options_.tell(text);
+  is_changing_ = agreement_.plan().change() || next_.is_there() || carriers_.has_before() || !waiting_.empty() ||
+                 !messages_.is_empty();
   return moved;
 }
 
-void MovingExecutor::hear_now(const std::string& text) {
-  if (text.starts_with(run::PlanSwitch::kPrefix)) {
-    switch_.hear(text);
-    // Nobody needs to wait for a barrier to which a rank will not come.
-    if (switch_.is_refusal(text) && switch_.change()->phase == Phase::preparing) mover_->give_up();
-    return;
-  }
-  if (!text.starts_with(kMove) || options_.rank != 0) return;
-  std::istringstream words(text.substr(std::string_view(kMove).size()));
-  uint32_t rank = 0, generation = 0, tries = 0;
-  if (words >> rank >> generation >> tries && rank < options_.size) hear_wish(rank, generation, tries);
-}
-
-// On rank 0: a rank has to leave its session of this generation.
-void MovingExecutor::hear_wish(uint32_t rank, uint32_t generation, uint32_t tries) {
-  wishes_[rank] = generation;
-  is_asked_ = true;
-  const auto& change = switch_.change();
-  const bool may_be_missed = change && (change->phase == Phase::preparing || change->phase == Phase::waiting);
-  if (may_be_missed && tries > 1) options_.tell(prepare_text_);  // by a rank that was not there yet
-}
-
-// For all that have still to leave, also those whose last change was refused: their daemons stay succeeded. Else two
-// ranks that say so by turns would each refuse the change of the other.
-void MovingExecutor::begin_change() {
-  is_asked_ = false;
-  std::erase_if(wishes_, [&](const auto& wish) { return wish.second < in_force_; });  // it has left
-  const run::FabricUpdate same;
-  for (const auto& [rank, generation] : wishes_) switch_.want_of(rank, ++wants_, same);
-  if (!switch_.can_begin()) return;
-  const std::set<run::CallShape> shapes(recent_.begin(), recent_.end());
-  switch_.begin({.adopted = same, .shapes = {shapes.begin(), shapes.end()}});
-}
-
 void MovingExecutor::follow_change() {
+  run::PlanSwitch& plan = agreement_.plan();
   drop_what_is_over();
-  const auto& change = switch_.change();
+  const auto& change = plan.change();
   if (change && change->phase == Phase::preparing) {
     prepare();
-  } else if (std::optional<SessionMover::Opened> late = mover_->take(); late && late->carrier) {
-    mover_->end(std::move(late->carrier));
+  } else {
+    next_.end_late();
   }
   if (!change) return;
-  if (change->phase == Phase::asked) switch_.hold(limit());
+  if (change->phase == Phase::asked) {
+    plan.hold(calls_.limit(carriers_.present_calls() == 0 && waiting_.empty()));
+  }
   // Also when no other call is made: it could begin at once then.
-  if (waiting_.empty() && switch_.must_go_over(begun_ + 1)) go_over();
-  if (change->phase == Phase::draining && before_calls_ == 0) switch_.drained();
+  if (waiting_.empty() && plan.must_go_over(calls_.next())) go_over();
+  if (change->phase == Phase::draining && carriers_.calls_before() == 0) plan.drained();
 }
 
 void MovingExecutor::prepare() {
-  const auto& change = *switch_.change();
+  const auto& change = *agreement_.plan().change();
   const uint32_t generation = change.update.generation;
-  std::optional<SessionMover::Opened> opened = mover_->take();
   std::string refusal = refusal_of(change);
+  // It would wait in vain in the trial.
+  if (refusal.empty() && agreement_.is_refused(generation)) refusal = "another rank does not come";
   if (refusal.empty()) {
-    if (opening_ != generation) mover_->open(opening_of(generation), change.shapes);
-    opening_ = generation;
-    if (!opened || opened->generation != generation) {
-      if (opened && opened->carrier) mover_->end(std::move(opened->carrier));
-      return;
-    }
-    next_ = std::move(opened->carrier);
-    refusal = std::move(opened->refusal);
+    std::optional<std::string> prepared = next_.prepare(opening_of(generation), change.shapes);
+    if (!prepared) return;
+    refusal = *std::move(prepared);
   } else {
-    mover_->give_up();
-    if (opened && opened->carrier) mover_->end(std::move(opened->carrier));
+    next_.refuse(generation);
   }
-  opening_ = generation;
-  switch_.ready(refusal);
-  begun_when_ready_ = begun_;
+  agreement_.plan().ready(refusal);
+  calls_.note_ready();
 }
 
 // Why this rank does not take part; empty: it does.
 std::string MovingExecutor::refusal_of(const run::PlanSwitch::Change& change) const {
   if (has_messages_) return std::string(kStays) + "it has exchanged messages between two ranks";
   if (options_.stays) return std::string(kStays) + "nobody drives it between its calls";
-  if (succeeded_ < in_force_) return {};
+  if (succeeded_ < carriers_.generation()) return {};
   const auto host_of = [&](uint32_t rank) {
     return options_.host_of_rank.empty() ? rank : options_.host_of_rank[rank];
   };
@@ -299,185 +267,62 @@ std::string MovingExecutor::refusal_of(const run::PlanSwitch::Change& change) co
   return "its daemon has just been succeeded";
 }
 
-// As many calls more as were begun while the last answer was on its way; so this rank need not wait for the next one.
-uint64_t MovingExecutor::limit() const {
-  const bool is_idle = present_calls_ == 0 && waiting_.empty();
-  return begun_ + (begun_ - std::min(begun_, begun_when_ready_)) + (is_idle ? 0 : 1);
-}
-
 void MovingExecutor::go_over() {
-  CHECK(next_ && !before_) << "generation " << switch_.change()->update.generation;
-  std::optional<Error> failure;
-  {
-    const std::lock_guard lock(mutex_);
-    before_ = std::move(present_);
-    present_ = std::move(next_);
-    next_.reset();
-    in_force_ = present_->generation;
-    if (early_failure_ && early_failure_->first == in_force_) failure = std::move(early_failure_->second);
-    early_failure_.reset();
-  }
-  before_calls_ = std::exchange(present_calls_, 0);
-  switch_.gone_over();
-  BANYAN_LOG(info) << "communicator '" << options_.name << "': calls from " << begun_ + 1
-                   << " on are the newer daemon's (generation " << in_force_ << ")";
-  if (failure) tell_failure(in_force_, *failure);
+  carriers_.go_over(next_.take());
+  agreement_.plan().gone_over();
+  BANYAN_LOG(info) << "communicator '" << options_.name << "': calls from " << calls_.next()
+                   << " on are the newer daemon's (generation " << carriers_.generation() << ")";
+  failures_.go_over(carriers_.generation());
 }
 
 void MovingExecutor::drop_what_is_over() {
-  const auto& change = switch_.change();
-  if (next_ && (!change || change->update.generation != next_->generation)) mover_->end(std::move(next_));
-  if (!next_ && opening_ && (!change || change->update.generation != *opening_)) {
-    const uint32_t settled = *std::exchange(opening_, std::nullopt);
-    if (settled > in_force_) note_settled();
-  }
-  if (!before_ || switch_.closed_before() <= before_->generation) return;
-  steps_before_ += before_->executor->steps();
-  progress_before_ += before_->executor->progress();
-  std::shared_ptr<Carrier> over;
-  {
-    const std::lock_guard lock(mutex_);
-    const run::SentBytes sent = before_->executor->sent_bytes();
-    sent_before_.tcp += sent.tcp;
-    sent_before_.shared_memory += sent.shared_memory;
-    over = std::move(before_);
-    before_.reset();
-  }
-  mover_->end(std::move(over));
+  const run::PlanSwitch& plan = agreement_.plan();
+  const auto& change = plan.change();
+  const std::optional<uint32_t> over = next_.settle(change ? change->update.generation : 0);
+  if (over && *over > carriers_.generation()) note_refused();
+  if (!carriers_.has_before() || plan.closed_before() <= carriers_.generation_before()) return;
+  mover_->end(carriers_.drop_before());
 }
 
-// The change has been refused.
-void MovingExecutor::note_settled() {
-  const std::string& why = switch_.refusal();
+void MovingExecutor::note_refused() {
+  const std::string& why = agreement_.plan().refusal();
   if (why.find(kStays) != std::string::npos) stays_ = true;
   BANYAN_LOG(info) << "communicator '" << options_.name << "' does not go over to a newer daemon"
                    << (stays_ ? "" : " yet") << ": " << why;
 }
 
-bool MovingExecutor::begin_waiting() {
-  bool has_begun = false;
-  while (!waiting_.empty() && switch_.may_begin(begun_ + 1)) {
-    if (switch_.must_go_over(begun_ + 1)) go_over();
-    const WaitingCall waiting = waiting_.front();
-    waiting_.pop_front();
-    begin(waiting.call, waiting.numbers);
-    has_begun = true;
-  }
-  return has_begun;
-}
-
-// From this rank's consent until its calls go over, or nothing comes of it.
-bool MovingExecutor::holds_messages() const {
-  const auto& change = switch_.change();
-  return change && change->phase != Phase::preparing && change->phase < Phase::draining;
-}
-
-void MovingExecutor::begin_held_messages() {
-  if (held_messages_.empty() || holds_messages()) return;
-  has_messages_ = true;
-  stays_ = true;
-  for (const HeldMessage& held : std::exchange(held_messages_, {})) {
-    held_tickets_.emplace(present_->executor->start_message(held.call), held.ticket);
-  }
-}
-
-void MovingExecutor::say() {
-  for (const std::string& text : switch_.take_texts()) {
-    if (options_.rank == 0 && text.starts_with(std::string(run::PlanSwitch::kPrefix) + "prepare ")) {
-      prepare_text_ = text;
-    }
-    options_.tell(text);
-  }
-}
-
 // ---- What a watcher sees ----
-
-uint64_t MovingExecutor::steps() const {
-  return steps_before_ + present_->executor->steps() + (before_ ? before_->executor->steps() : 0);
-}
-
-uint64_t MovingExecutor::progress() const {
-  return progress_before_ + present_->executor->progress() + (before_ ? before_->executor->progress() : 0);
-}
 
 // Calls that wait for the agreement wait in vain for a rank that has gone.
 uint32_t MovingExecutor::waiting_for() const {
-  const bool waits = present_calls_ + before_calls_ == 0 && !waiting_.empty() && options_.is_gone != nullptr;
+  const bool waits = carriers_.calls() == 0 && !waiting_.empty() && options_.is_gone != nullptr;
   for (uint32_t rank = 0; waits && rank < options_.size; ++rank) {
     if (rank != options_.rank && options_.is_gone(rank)) return rank;
   }
-  return oldest()->executor->waiting_for();
+  return carriers_.oldest()->executor->waiting_for();
 }
 
 bool MovingExecutor::can_do_without(uint32_t rank) const {
-  return waiting_.empty() && held_messages_.empty() && present_->executor->can_do_without(rank) &&
-         (!before_ || before_->executor->can_do_without(rank));
-}
-
-bool MovingExecutor::notices_last_bytes() const { return oldest()->executor->notices_last_bytes(); }
-
-run::SentBytes MovingExecutor::sent_bytes() const {
-  const std::lock_guard lock(mutex_);
-  run::SentBytes sent = sent_before_;
-  for (const std::shared_ptr<Carrier>& carrier : {present_, before_}) {
-    if (!carrier) continue;
-    sent.tcp += carrier->executor->sent_bytes().tcp;
-    sent.shared_memory += carrier->executor->sent_bytes().shared_memory;
-  }
-  return sent;
+  return waiting_.empty() && messages_.is_empty() && carriers_.can_do_without(rank);
 }
 
 // ---- Sleeping and failing ----
 
 void MovingExecutor::sleep(const std::function<bool()>& try_again) {
-  const std::shared_ptr<Carrier> kept = oldest();  // which `try_again` may find to be over
+  const auto kept = carriers_.oldest();  // which `try_again` may find to be over
   kept->executor->sleep(try_again);
 }
 
 void MovingExecutor::wake() {
-  if (fork_guard_.is_in_child()) return;
-  const std::lock_guard lock(mutex_);
-  if (present_) present_->executor->wake();
-  if (before_) before_->executor->wake();
+  if (!fork_guard_.is_in_child()) carriers_.wake();
 }
 
 void MovingExecutor::break_with(const Error& error) {
-  if (fork_guard_.is_in_child()) return;
-  std::shared_ptr<Carrier> present, before;
-  {
-    const std::lock_guard lock(mutex_);
-    present = present_;
-    before = before_;
-  }
-  present->executor->break_with(error);
-  if (before) before->executor->break_with(error);
+  if (!fork_guard_.is_in_child()) carriers_.break_with(error);
 }
 
 std::optional<Error> MovingExecutor::broken() const {
-  if (fork_guard_.is_in_child()) return std::nullopt;
-  std::shared_ptr<Carrier> present, before;
-  {
-    const std::lock_guard lock(mutex_);
-    present = present_;
-    before = before_;
-  }
-  std::optional<Error> error = present->executor->broken();
-  if (!error && before) error = before->executor->broken();
-  return error;
-}
-
-// Of a session that no call is in yet, nobody needs to hear. And of two that fail for the same reason, of one.
-void MovingExecutor::tell_failure(uint32_t generation, const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (generation > in_force_) {
-      if (!early_failure_ || early_failure_->first <= generation) early_failure_.emplace(generation, error);
-      return;
-    }
-    if (told_ == error.message()) return;
-    told_ = error.message();
-  }
-  if (options_.tell_peers) options_.tell_peers(error);
+  return fork_guard_.is_in_child() ? std::nullopt : carriers_.broken();
 }
 
 }  // namespace banyan::service

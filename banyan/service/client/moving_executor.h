@@ -1,15 +1,17 @@
 // MovingExecutor: the calls of one communicator, which go over from one daemon's sessions to another's while calls go
 // on. So a communicator follows its service to a newer daemon (ServiceLink), and the older one can end.
 //
-// It holds the executor that has the calls at present; during a change, also the next one, and then the one before. The
-// ranks agree by run::PlanSwitch on the call from which on the next sessions have them:
+// Its parts: CarriersInForce are the executors that have the calls, NextSession is the one that may get them,
+// MoveAgreement what the ranks say, HeldMessages what waits meanwhile, FailureReports what peers are told.
+//
+// The ranks agree by run::PlanSwitch on the call from which on the next sessions have them:
 //   - a rank whose daemon has been succeeded, and which has found the newer one, says so ("move"), now and then until
 //     it has moved; rank 0 begins a change for all who have said so (want);
 //   - in a change every rank opens a session for the same communicator at the daemon that its link has now, which for
 //     hosts that are not upgraded is the daemon they have. It bears the number of the change, the generation, so that
 //     sessions of both can be open at one daemon. The thread of a SessionMover opens it, and has it carry out calls of
-//     the last shapes and a barrier: so plans, lanes and staging are there, and all ranks have seen that the next
-//     sessions work, before any call needs them. Calls go on meanwhile;
+//     the last shapes, and a barrier where none of them is one in effect: so plans, lanes and staging are there, and
+//     all ranks have seen that the next sessions work, before any call needs them. Calls go on meanwhile;
 //   - calls up to the agreed one end in the old sessions, later ones begin in the new. The old session is closed when
 //     all ranks have said that theirs are over.
 // A session that cannot be opened refuses the change: the calls stay where they are, and the next "move" tries again,
@@ -28,26 +30,28 @@
 // One thread at a time, but for what run::Executor says of any thread.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/system/fork_guard.h"
+#include "banyan/service/client/carriers_in_force.h"
+#include "banyan/service/client/failure_reports.h"
+#include "banyan/service/client/held_messages.h"
+#include "banyan/service/client/move_agreement.h"
+#include "banyan/service/client/next_session.h"
+#include "banyan/service/client/numbered_calls.h"
 #include "banyan/service/client/session_mover.h"
+#include "banyan/service/client/text_box.h"
 
 namespace banyan::service {
 
@@ -71,37 +75,32 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   ~MovingExecutor() override;
 
   // Any thread.
-  uint32_t generation_of_sessions() const { return in_force_.load(std::memory_order_acquire); }
+  uint32_t generation_of_sessions() const { return carriers_.generation(); }
 
-  size_t depth() const override { return present_->executor->depth(); }
+  size_t depth() const override { return carriers_.present().depth(); }
   void start(const run::Call& call, const run::CallNumbers& numbers) override;
   bool advance() override;
   void finish(run::Watch& watch) override;
   uint64_t start_message(const run::Call& call) override;
   bool advance_messages(std::vector<MessageDone>& done) override;
-  uint64_t steps() const override;
-  uint64_t progress() const override;
+  uint64_t steps() const override { return carriers_.steps(); }
+  uint64_t progress() const override { return carriers_.progress(); }
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override;
-  bool notices_last_bytes() const override;
+  bool notices_last_bytes() const override { return carriers_.oldest()->executor->notices_last_bytes(); }
   void sleep(const std::function<bool()>& try_again) override;
   void wake() override;
-  run::BackOff back_off() const override { return present_->executor->back_off(); }
+  run::BackOff back_off() const override { return carriers_.present().back_off(); }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override;
   run::PlanReviser* reviser() override { return this; }
   run::EventSource* events() override { return nullptr; }
-  run::SentBytes sent_bytes() const override;
+  run::SentBytes sent_bytes() const override { return carriers_.sent_bytes(); }
 
  private:
-  using Carrier = SessionMover::Carrier;
   struct WaitingCall {
     run::Call call;
     run::CallNumbers numbers;
-  };
-  struct HeldMessage {
-    run::Call call;
-    uint64_t ticket = 0;
   };
   class PumpingWatch;
 
@@ -113,65 +112,43 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   uint32_t generation() const override { return 0; }  // of its plans, the daemons know
   uint32_t reroutes() const override { return 0; }
 
+  SessionMover::Options mover_options();
   SessionMover::Opening opening_of(uint32_t generation);
+  void note_succeeded(uint32_t generation);
   bool says_wish(uint32_t generation, uint32_t tries);
-  void tell_failure(uint32_t generation, const Error& error);
 
   // Nothing of a change is under way.
-  bool is_quiet() const { return !is_changing_ && !has_news_.load(std::memory_order_acquire); }
+  bool is_quiet() const { return !is_changing_ && !heard_.has_news(); }
   bool pump();
-  void hear_now(const std::string& text);
-  void hear_wish(uint32_t rank, uint32_t generation, uint32_t tries);
-  void begin_change();
   void follow_change();
   void prepare();
   std::string refusal_of(const run::PlanSwitch::Change& change) const;
   void go_over();
   void drop_what_is_over();
+  void note_refused();
   bool begin_waiting();
   void begin(const run::Call& call, const run::CallNumbers& numbers);
   void begin_held_messages();
   bool holds_messages() const;
-  void note_settled();
-  uint64_t limit() const;
-  void say();
+  void note_message();
   void wait_to_begin(run::Watch& watch);
-  // That has the oldest call.
-  const std::shared_ptr<Carrier>& oldest() const { return before_calls_ > 0 ? before_ : present_; }
 
   const Options options_;
   const run::ForkGuard fork_guard_;
-  std::atomic<bool> has_news_{false};   // for pump(), from other threads
-  std::atomic<uint32_t> in_force_{0};   // the generation of present_; changed under the mutex
-  std::atomic<bool> stays_;             // for ever
-  std::atomic<int64_t> succeeded_{-1};  // the last generation whose daemon has been
-
-  // Of the thread that drives, which alone changes the pointers; others read them under the mutex.
-  std::shared_ptr<Carrier> present_, next_, before_;  // shared with who asks them something at the moment
-  size_t present_calls_ = 0, before_calls_ = 0;       // in flight
-  uint64_t begun_ = 0;                                // calls
-  std::array<run::CallShape, 4> recent_;              // of the last calls
-  uint64_t begun_when_ready_ = 0;
-  bool is_changing_ = false, has_messages_ = false;
-  run::PlanSwitch switch_;
-  // Of rank 0: the text of the change under way; the ranks that want to leave a session, and of which generation.
-  std::string prepare_text_;
-  std::map<uint32_t, uint32_t> wishes_;
-  bool is_asked_ = false;  // for a change, since the last began
-  uint64_t wants_ = 0;
-  std::optional<uint32_t> opening_;
-  std::deque<WaitingCall> waiting_;                      // for the agreement
-  std::vector<HeldMessage> held_messages_;               // the same
-  std::unordered_map<uint64_t, uint64_t> held_tickets_;  // of those, by the ticket of the executor
-  uint64_t held_ = 0;
-  uint64_t steps_before_ = 0, progress_before_ = 0;  // of executors that are no more
-
-  mutable std::mutex mutex_;  // protects what follows, and who reads the pointers above
-  std::vector<std::string> heard_;
-  std::optional<std::pair<uint32_t, Error>> early_failure_;  // of a next executor, by its generation
-  std::optional<std::string> told_;                          // to the peers, the last
-  run::SentBytes sent_before_;                               // by executors that are no more
-  std::unique_ptr<SessionMover> mover_;
+  TextBox heard_;                       // any thread
+  std::atomic<bool> stays_;             // for ever; any thread
+  std::atomic<int64_t> succeeded_{-1};  // the last generation whose daemon has been; any thread
+  FailureReports failures_;             // any thread
+  CarriersInForce carriers_;
+  // Of the thread that drives.
+  MoveAgreement agreement_;
+  NumberedCalls calls_;
+  std::deque<WaitingCall> waiting_;  // for the agreement
+  HeldMessages messages_;            // the same
+  bool has_messages_ = false;        // has begun one, ever
+  bool is_changing_ = false;
+  std::unique_ptr<SessionMover> mover_;  // whose hooks use all of this
+  NextSession next_;
 };
 
 }  // namespace banyan::service

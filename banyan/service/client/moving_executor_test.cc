@@ -10,7 +10,9 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <set>
 #include <thread>
+#include <tuple>
 
 namespace banyan::service {
 namespace {
@@ -33,8 +35,11 @@ struct Service {
   std::condition_variable changed;
   std::map<uint32_t, Sessions> sessions;  // by generation
   size_t open = 0;
-  std::map<std::pair<uint32_t, uint32_t>, SessionMover::Opening> openings;  // by generation and rank
-  std::map<std::pair<uint32_t, uint32_t>, std::string> broken;
+  using Place = std::pair<uint32_t, uint32_t>;  // generation and rank
+  std::map<Place, SessionMover::Opening> openings;
+  std::map<Place, std::string> broken;
+  std::set<Place> alive;  // that are open
+  bool denies_barriers = false;
 };
 
 class FalseExecutor : public run::Executor {
@@ -44,19 +49,27 @@ class FalseExecutor : public run::Executor {
     const std::lock_guard lock(service_.mutex);
     ++service_.open;
     service_.openings[{generation_, rank}] = opening;
+    service_.alive.insert({generation_, rank});
   }
   ~FalseExecutor() override {
     const std::lock_guard lock(service_.mutex);
     --service_.open;
+    service_.alive.erase({generation_, rank_});
   }
   size_t depth() const override { return 8; }
   void start(const run::Call& call, const run::CallNumbers&) override {
     const std::lock_guard lock(service_.mutex);
+    if (service_.denies_barriers && call.kind == run::OperationKind::barrier) {
+      throw Error(ErrorCode::invalid_usage, "the rules deny barriers");
+    }
     own().calls[rank_].push_back(call);
     service_.changed.notify_all();
   }
   bool advance() override {
     const std::lock_guard lock(service_.mutex);
+    if (const auto broken = service_.broken.find({generation_, rank_}); broken != service_.broken.end()) {
+      throw Error(ErrorCode::peer_lost, broken->second);
+    }
     Sessions& all = own();
     const size_t number = all.over[rank_];
     if (all.calls[rank_].size() == number) return true;
@@ -296,6 +309,128 @@ TEST_P(MovesInAnyOrder, GiveEachCallToOneGenerationOnAllRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MovesInAnyOrder, ::testing::Range(1u, 41u));
 
+// A rank's old or next session fails, as where its daemon is killed, after each number of texts that have been
+// delivered: the change is refused and tried again, or all ranks hear of it.
+class MovesWhereASessionFails : public Moves, public ::testing::WithParamInterface<std::tuple<uint32_t, uint32_t>> {
+ protected:
+  static constexpr size_t kSteps = 100;  // a change and its wishes have fewer texts
+
+  void go_through(size_t step, uint32_t seed) {
+    const auto [victim, generation] = GetParam();
+    std::mt19937 random(seed);
+    reset();
+    make_ranks([&](uint32_t rank, MovingExecutor::Options& options) {
+      options.tell_peers = [this](const Error& error) { tell_of(error); };
+      if (rank != victim) return;
+      options.open = [this, inner = options.open](const SessionMover::Opening& opening, const run::Deadline& deadline) {
+        if (opening.generation > 0 && is_dead_.exchange(false)) throw Error(ErrorCode::peer_lost, kGone);
+        return inner(opening, deadline);
+      };
+    });
+    succeed(1);
+    size_t delivered = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!is_over()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "it does not end";
+      break_told();
+      const auto rank = static_cast<uint32_t>(random() % kRanks);
+      const auto action = static_cast<uint32_t>(random() % 10);
+      if (action < 3) {
+        if (deliver_any(random) && ++delivered == step) fail({generation, victim});
+      } else if (is_broken(rank)) {
+        continue;
+      } else if (action < 6) {
+        if (ranks_[rank].flights.size() < 4) begin(rank);
+      } else if (action < 9) {
+        try_to_advance(rank);
+      } else {
+        ranks_[rank].executor->reviser()->attend();
+      }
+      if (HasFatalFailure()) return;
+      if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    ++(is_any_broken() ? broken_ : unharmed_);
+  }
+  size_t broken_ = 0, unharmed_ = 0;  // runs
+
+ private:
+  static constexpr const char* kGone = "the service has gone";
+
+  void reset() {
+    for (Rank& rank : ranks_) rank.executor.reset();
+    ASSERT_EQ(service_.open, 0) << "sessions are left";
+    ranks_ = std::vector<Rank>(kRanks);
+    service_.sessions.clear();
+    service_.openings.clear();
+    service_.broken.clear();
+    texts_.clear();
+    told_.reset();
+    is_dead_ = false;
+  }
+  // One that is not there yet cannot be opened; one that is over harms nobody.
+  void fail(const Service::Place& place) {
+    std::function<void(const Error&)> tell;
+    {
+      const std::lock_guard lock(service_.mutex);
+      if (!service_.openings.contains(place)) {
+        is_dead_ = true;
+        return;
+      }
+      if (!service_.alive.contains(place)) return;
+      service_.broken.emplace(place, kGone);
+      tell = service_.openings.at(place).tell_peers;
+    }
+    tell(Error(ErrorCode::peer_lost, kGone));
+  }
+  void tell_of(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    told_ = error;
+  }
+  void break_told() {
+    std::optional<Error> told;
+    {
+      const std::lock_guard lock(mutex_);
+      told = std::exchange(told_, std::nullopt);
+    }
+    for (const Rank& rank : ranks_) {
+      if (told) rank.executor->break_with(*told);
+    }
+  }
+  void try_to_advance(uint32_t rank) {
+    try {
+      advance(rank);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), kGone);
+      EXPECT_TRUE(is_broken(rank));
+    }
+  }
+  bool is_broken(uint32_t rank) const { return ranks_[rank].executor->broken().has_value(); }
+  bool is_any_broken() const { return is_broken(0) || is_broken(1) || is_broken(2); }
+  // All have failed, or all are in next sessions and those before are closed.
+  bool is_over() {
+    if (is_any_broken()) return is_broken(0) && is_broken(1) && is_broken(2);
+    return all_at(1) && open() == kRanks;
+  }
+
+  std::optional<Error> told_;  // under mutex_
+  std::atomic<bool> is_dead_{false};
+};
+
+TEST_P(MovesWhereASessionFails, AreRefusedOrEndTheCommunicatorOnAllRanks) {
+  for (size_t step = 1; step <= kSteps; ++step) {
+    const auto seed = static_cast<uint32_t>(step * 97 + std::get<0>(GetParam()) * 7 + std::get<1>(GetParam()));
+    SCOPED_TRACE("after " + std::to_string(step) + " texts, seed " + std::to_string(seed));
+    go_through(step, seed);
+    if (HasFailure()) return;
+  }
+  std::cout << broken_ << " communicators have ended, " << unharmed_ << " have gone over" << std::endl;
+  EXPECT_GT(broken_, 0u);
+  EXPECT_GT(unharmed_, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachRank, MovesWhereASessionFails,
+                         ::testing::Combine(::testing::Values(0u, 1u, 2u), ::testing::Values(0u, 1u)));
+
 TEST_F(Moves, ComeWithoutCalls) {
   std::mt19937 random(7);
   make_ranks();
@@ -320,6 +455,52 @@ TEST_F(Moves, AreTriedAgainWhereASessionCouldNotBeOpened) {
   succeed(0);
   turn_until([&] { return all_at(3) && open() == kRanks; }, random);
   EXPECT_EQ(refusals, 2);
+}
+
+TEST_F(Moves, ComeWhereRulesDenyBarriersThatNobodyCalls) {
+  std::mt19937 random(15);
+  make_ranks();
+  service_.denies_barriers = true;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) begin(rank);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(advance(rank));
+  succeed(2);
+  turn_until([&] { return all_at(1) && open() == kRanks; }, random);
+}
+
+// Rank 1 hears of the refusal before it hears of the change; it would wait for the others until its opening time is over.
+TEST_F(Moves, AreTriedAgainWhereARefusalComesBeforeItsChange) {
+  std::mt19937 random(14);
+  std::atomic<bool> is_first{true};
+  make_ranks([&](uint32_t rank, MovingExecutor::Options& options) {
+    if (rank != 2) return;
+    options.open = [&, inner = options.open](const SessionMover::Opening& opening, const run::Deadline& deadline) {
+      if (opening.generation > 0 && is_first.exchange(false)) throw Error(ErrorCode::invalid_usage, "a quota");
+      return inner(opening, deadline);
+    };
+  });
+  succeed(1);
+  const auto is_prepare_for_1 = [](const auto& text) {
+    return text.first == 1 && text.second.starts_with("switch prepare 1 ");
+  };
+  std::optional<std::pair<uint32_t, std::string>> held;
+  bool was_on_its_way = false;
+  const auto is_refusal_heard = [&] {
+    const std::lock_guard lock(mutex_);
+    const auto prepare = std::find_if(texts_.begin(), texts_.end(), is_prepare_for_1);
+    if (prepare != texts_.end()) held = *prepare;
+    std::erase_if(texts_, is_prepare_for_1);
+    const bool is_on_its_way = std::any_of(texts_.begin(), texts_.end(), [](const auto& text) {
+      return text.first == 1 && text.second.find("a quota") != std::string::npos;
+    });
+    was_on_its_way |= is_on_its_way;
+    return held && was_on_its_way && !is_on_its_way;
+  };
+  turn_until(is_refusal_heard, random);
+  {
+    const std::lock_guard lock(mutex_);
+    texts_.push_back(*held);
+  }
+  turn_until([&] { return all_at(2) && open() == kRanks; }, random);
 }
 
 // Each refuses what only the other has asked for, and they never ask at the same time.

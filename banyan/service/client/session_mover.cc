@@ -26,6 +26,14 @@ class OpeningWatch : public run::Watch {
   const run::Deadline& deadline_;
 };
 
+// Of which no rank sees the end before all have begun it.
+bool meets_all(const run::CallShape& shape) {
+  using run::OperationKind;
+  const bool is_of_all = shape.kind == OperationKind::all_reduce || shape.kind == OperationKind::all_gather ||
+                         shape.kind == OperationKind::reduce_scatter || shape.kind == OperationKind::all_to_all;
+  return shape.kind == OperationKind::barrier || (is_of_all && shape.count > 0);
+}
+
 }  // namespace
 
 void SessionMover::stop() {
@@ -145,7 +153,8 @@ void SessionMover::open_now(const Opening& opening, const std::vector<run::CallS
   lock.lock();
 }
 
-// All ranks the same calls.
+// All ranks the same calls. A barrier only where none of these is one in effect: rules may deny a kind that the program
+// never calls.
 void SessionMover::warm_up(run::Executor& executor, const std::vector<run::CallShape>& shapes,
                            const run::Deadline& deadline) const {
   OpeningWatch watch(deadline);
@@ -153,6 +162,7 @@ void SessionMover::warm_up(run::Executor& executor, const std::vector<run::CallS
     executor.start(call, numbers_of(call));
     executor.finish(watch);
   };
+  bool have_met = false;
   for (const run::CallShape& shape : shapes) {
     run::Call call{.kind = shape.kind, .type = shape.type, .other = shape.root, .count = shape.count};
     if (has_counts(call.kind) || is_message(call.kind) || call.count > kMostWarmBytes) continue;
@@ -164,8 +174,9 @@ void SessionMover::warm_up(run::Executor& executor, const std::vector<run::CallS
     call.send = send.data();
     call.recv = recv.data();
     make(call);
+    have_met = have_met || meets_all(shape);
   }
-  make({.kind = run::OperationKind::barrier});
+  if (!have_met) make({.kind = run::OperationKind::barrier});
 }
 
 bool SessionMover::wish_now(Lock& lock) {

@@ -60,8 +60,9 @@ class SessionMover {
   SessionMover(const SessionMover&) = delete;
   SessionMover& operator=(const SessionMover&) = delete;
 
-  // Opens it, and has it carry out calls of these shapes on memory of its own, and a barrier, with those of the other
-  // ranks: then its plans, lanes and staging are there, and all ranks have come.
+  // Opens it, and has it carry out calls of these shapes on memory of its own, and a barrier where no call of these
+  // waits for all ranks, with those of the other ranks: then its plans, lanes and staging are there, and all ranks have
+  // come.
   void open(Opening opening, std::vector<run::CallShape> shapes);
   struct Opened {
     uint32_t generation = 0;

@@ -64,7 +64,7 @@ std::string name_of_host() {
   return name == nullptr || *name == '\0' ? run::host_name() : name;
 }
 
-Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Predecessor> predecessor)
+Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predecessor)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
@@ -78,10 +78,10 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
       threads_(std::make_shared<TenantThreads>()),
       unlinks_tenants_(!sockets.tenants.is_open()),
       unlinks_operators_(!options_.operators.empty()),
-      predecessor_(std::move(predecessor)),
+      older_(reactor_, [this](uint64_t daemon) { forget_older(daemon); }),
       began_(reactor_.now()),
       worker_(options_.is_oversubscribed, maker_.budget) {
-  if (!predecessor_ && !sockets.tenants.is_open()) {
+  if (predecessor == nullptr && !sockets.tenants.is_open()) {
     sockets.tenants = own_socket(options_.socket, DoorKind::tenants, options_.is_for_all_users);
   }
   std::vector<std::string> addresses = {options_.address};
@@ -98,13 +98,14 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
           .node = options_.node.empty() ? run::host_name() : options_.node,
           .addresses = std::move(addresses),
           .port = listener.port()};
-  if (predecessor_) inherit(sockets);
+  if (predecessor != nullptr) inherit(*predecessor, sockets);
   directory_->publish(own_);
   mesh_.emplace(
       reactor_, connects_, *directory_, own_,
       Mesh::Events{.received = [this](const DaemonName& from, const std::string& message) { hear(from, message); },
                    .lost =
                        [this](const std::string& host, const std::string& why) {
+                         if (host == host_) return;  // that is told otherwise
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
@@ -131,7 +132,8 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, std::shared_ptr<Prede
   door_.emplace(reactor_, std::move(sockets.tenants), accounts_,
                 [this](ClientDoor::Guest guest) { welcome(std::move(guest)); });
   door_->open();
-  if (predecessor_) predecessor_->serve(own_);
+  if (predecessor != nullptr) predecessor->serve(own_);
+  older_.tell(own_);
 }
 
 run::FileDescriptor Daemon::Impl::own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const {
@@ -167,7 +169,7 @@ void Daemon::Impl::hear(const DaemonName& from, const std::string& message) {
     } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
       operators_->hear(from, *question);
     } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
-      operators_->hear(from.host, *answer);
+      from.host == host_ ? host_desk_->hear(from.incarnation, *answer) : operators_->hear(from.host, *answer);
     } else if (const auto* const view = std::get_if<SessionView>(&said)) {
       if (routes_) routes_->hear(*view);
     } else if (steward_) {
@@ -214,8 +216,16 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .upgrade = [this](const std::string& binary,
                                              HostOperations::Host::Upgraded done) { upgrade(binary, std::move(done)); },
                            .rules_changed = [this] { tell_terms(); }});
-  operators_.emplace(OperatorDesk::Parts{
-      .reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .operations = *operations_, .own = host_});
+  host_desk_.emplace(
+      HostDesk::Parts{.timers = reactor_,
+                      .own = [this](const std::string& command, const std::string& body,
+                                    const HostDesk::Reply& reply) { operations_->answer(command, body, reply); },
+                      .older = [this] { return older_.names(host_); },
+                      .ask = [this](const DaemonName& daemon,
+                                    const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
+                      .note = [this](const std::string& words) { events_.note(words); }});
+  operators_.emplace(
+      OperatorDesk::Parts{.reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
   hints_.emplace(HintDesk::Parts{.reactor = reactor_,
                                  .operators = *operators_,
                                  .files = maker_.files,
@@ -299,7 +309,7 @@ std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& commun
 Daemon::Daemon(Options options, HandedSockets sockets)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets), nullptr)) {}
 Daemon::Daemon(Options options, std::shared_ptr<Predecessor> predecessor)
-    : impl_(std::make_unique<Impl>(std::move(options), HandedSockets(), std::move(predecessor))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), HandedSockets(), predecessor.get())) {}
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }

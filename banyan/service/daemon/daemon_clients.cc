@@ -340,9 +340,9 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
   opening.tenant = session.tenant = tenant_of(client, wish);
   opening.grant = granted(wish, session.subject, session.tenant);
   opening.calls = rules_.grants_of_calls(session.subject, session.tenant);
-  opening.lanes =
-      std::make_shared<SessionLanes>(reactor_, connects_, OpenSessions::called(session.key.first, user),
-                                     targets_of(wish, opening.cards), [this] { return acceptor_->has_strangers(); });
+  opening.lanes = std::make_shared<SessionLanes>(reactor_, connects_, OpenSessions::called(session.key.first, user),
+                                                 targets_of(wish, opening.cards),
+                                                 [this] { return acceptor_ && acceptor_->has_strangers(); });
   // Not for a session that has ended meanwhile.
   opening.background = [threads = threads_, line = TenantThreads::line_of(user, number),
                         alive = std::weak_ptr<SessionLanes>(opening.lanes)](std::function<void()> task) {

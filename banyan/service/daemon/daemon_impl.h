@@ -21,10 +21,12 @@
 #include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/hint_desk.h"
+#include "banyan/service/daemon/host_desk.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/mesh.h"
+#include "banyan/service/daemon/older_daemons.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
 #include "banyan/service/daemon/peer_cards.h"
@@ -45,7 +47,7 @@ std::string name_of_host();
 
 class Daemon::Impl {
  public:
-  Impl(Options options, HandedSockets sockets, std::shared_ptr<Predecessor> predecessor);
+  Impl(Options options, HandedSockets sockets, Predecessor* predecessor);
   ~Impl();
 
   void run();
@@ -111,11 +113,12 @@ class Daemon::Impl {
   std::string apply_rules();
   void tell_terms();
   run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
-  void inherit(HandedSockets& sockets);
-  void forget_predecessor();
+  void inherit(Predecessor& predecessor, HandedSockets& sockets);
+  void forget_older(uint64_t daemon);
   void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
   void hand_over();
   void succeed(const HostCard& card);
+  void be_left_alone();
   void fail_to_upgrade(const std::string& why);
   void end_if_idle();
   void open_to_operators(const std::string& node, HandedSockets& sockets);
@@ -162,13 +165,14 @@ class Daemon::Impl {
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
   bool unlinks_tenants_, unlinks_operators_;      // at its end
   HostCard own_;
-  std::shared_ptr<Predecessor> predecessor_;  // while the daemon that was here before lives; shared as daemon.h says
-  HandedSockets listening_;                   // for a successor: copies
+  OlderDaemons older_;       // none once a newer one serves, whose they are then
+  HandedSockets listening_;  // for a successor: copies
   std::optional<ClientDoor> door_;
-  std::unique_ptr<run::Acceptor> acceptor_;
+  std::unique_ptr<run::Acceptor> acceptor_;  // null once a newer daemon has served and ended
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1, next_opening_ = 1;
   std::optional<HostOperations> operations_;
+  std::optional<HostDesk> host_desk_;
   std::optional<OperatorDesk> operators_;
   std::optional<HintDesk> hints_;
   std::optional<HttpServer> http_;

@@ -1,8 +1,11 @@
 // Daemon::Impl: one daemon takes the place of another.
 #include <unistd.h>
 
-#include <set>
+#include <algorithm>
+#include <iterator>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "banyan/run/record/log.h"
 #include "banyan/service/daemon/daemon_impl.h"
@@ -11,24 +14,25 @@ namespace banyan::service {
 
 // ---- As the newer one ----
 
-void Daemon::Impl::inherit(HandedSockets& sockets) {
-  Inheritance given = predecessor_->take_over();
+void Daemon::Impl::inherit(Predecessor& predecessor, HandedSockets& sockets) {
+  Inheritance given = predecessor.take_over();
   sockets = std::move(given.sockets);
   unlinks_tenants_ = given.unlinks_tenants;
   unlinks_operators_ = given.unlinks_operators;
-  own_.older = {std::move(given.older)};
-  sessions_.know_elsewhere(std::move(given.sessions));
-  reactor_.watch(predecessor_->fd(), EPOLLIN, [this](uint32_t) { forget_predecessor(); });
+  older_.add(std::move(given.older));
+  own_.older = older_.cards();
+  sessions_.know_elsewhere(older_.sessions());
 }
 
-// The older one says nothing any more, so it has ended.
-void Daemon::Impl::forget_predecessor() {
-  reactor_.forget(predecessor_->fd());
-  predecessor_.reset();
-  sessions_.know_elsewhere({});
-  own_.older.clear();
+void Daemon::Impl::forget_older(uint64_t daemon) {
+  sessions_.know_elsewhere(older_.sessions());
+  own_.older = older_.cards();
   mesh_->meet(own_);
-  events_.note("the daemon that was here before has ended");
+  older_.tell(own_);
+  events_.note(older_.size() == 0 ? "the daemon that was here before has ended"
+                                  : "a daemon that was here before has ended; older ones still there: " +
+                                        std::to_string(older_.size()));
+  host_desk_->forget(daemon);
   directory_->publish(own_);
 }
 
@@ -39,16 +43,19 @@ void Daemon::Impl::upgrade(const std::string& binary, HostOperations::Host::Upgr
     throw Error(ErrorCode::invalid_usage, is_handing_over_ ? "a newer daemon has taken the place of this one already"
                                                            : "an upgrade is under way already");
   }
-  if (predecessor_) {
-    throw Error(ErrorCode::invalid_usage,
-                "the daemon that was here before still has communicators; upgrade again when it has ended");
+  if (older_.size() >= OlderDaemons::kMost) {
+    throw Error(ErrorCode::invalid_usage, std::to_string(older_.size()) +
+                                              " daemons that were here before still have communicators, and there can "
+                                              "be no more of them; upgrade again when one has ended");
   }
   if (options_.program.empty()) throw Error(ErrorCode::unsupported, "this daemon is a part of another program");
-  successor_ = std::make_unique<Successor>(
-      reactor_, binary.empty() ? options_.program : binary, options_.arguments,
-      Successor::Events{.ready = [this] { hand_over(); },
-                        .serving = [this](const HostCard& card) { succeed(card); },
-                        .failed = [this](const std::string& why) { fail_to_upgrade(why); }});
+  successor_ =
+      std::make_unique<Successor>(reactor_, binary.empty() ? options_.program : binary, options_.arguments,
+                                  Successor::Events{.ready = [this] { hand_over(); },
+                                                    .serving = [this](const HostCard& card) { succeed(card); },
+                                                    .failed = [this](const std::string& why) { fail_to_upgrade(why); },
+                                                    .newest = [this](const HostCard& card) { mesh_->meet(card); },
+                                                    .ended = [this] { be_left_alone(); }});
   upgraded_ = std::move(done);
 }
 
@@ -58,16 +65,17 @@ void Daemon::Impl::hand_over() {
   is_handing_over_ = true;
   door_->close();
   if (http_) http_->let_in(false);
-  Inheritance given{.sockets = {},
-                    .unlinks_tenants = unlinks_tenants_,
-                    .unlinks_operators = unlinks_operators_,
-                    .older = {.incarnation = own_.incarnation, .addresses = own_.addresses, .port = own_.port},
-                    .sessions = {}};
+  Inheritance given{
+      .sockets = {}, .unlinks_tenants = unlinks_tenants_, .unlinks_operators = unlinks_operators_, .older = {}};
+  ElderDaemon& self = given.older.emplace_back();
+  self.daemon = {.incarnation = own_.incarnation, .addresses = own_.addresses, .port = own_.port};
   for (const auto& [number, client] : clients_) {
-    for (const auto& [session, each] : client.sessions) given.sessions.insert(each.key);
+    for (const auto& [session, each] : client.sessions) self.sessions.insert(each.key);
     if (client.memory) client.connection->say(Succeeded());
   }
-  sessions_.end_with(given.sessions);
+  sessions_.end_with(self.sessions);
+  std::vector<ElderDaemon> older = older_.copies();
+  std::move(older.begin(), older.end(), std::back_inserter(given.older));
   if (options_.is_followed_by) options_.is_followed_by(successor_->process());
   std::swap(given.sockets, listening_);
   successor_->hand_over(given);
@@ -78,10 +86,22 @@ void Daemon::Impl::succeed(const HostCard& card) {
   events_.note("process " + std::to_string(successor_->process()) +
                " has taken the place of this daemon, which ends with its last communicator");
   unlinks_tenants_ = unlinks_operators_ = false;
+  // Were the newer daemon killed, whoever listened here still would keep the next one from coming.
   listening_ = {};
+  door_.reset();
+  if (http_) http_->close_doors();
+  older_.clear();
   mesh_->meet(card);
   directory_->leave();
   std::exchange(upgraded_, {})(successor_->process(), "");
+}
+
+// The newer daemon has been killed, and who comes next knows nothing of this one. Sessions go on by the connections
+// that they have. Nobody is to call here instead of the next daemon: its caller would take a connection for made that
+// this one refuses.
+void Daemon::Impl::be_left_alone() {
+  acceptor_.reset();
+  events_.note("the daemon that took the place of this one has ended; what is open here goes on");
 }
 
 void Daemon::Impl::fail_to_upgrade(const std::string& why) {

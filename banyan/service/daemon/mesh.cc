@@ -121,7 +121,12 @@ void Mesh::send_to(const HostCard& daemon, std::string message) {
   peer.connections.send(peer.number, {.kind = kMessage, .body = std::move(message)});
 }
 
-void Mesh::answer(const DaemonName& daemon, std::string message) {
+void Mesh::send_to_one(const DaemonName& daemon, std::string message) {
+  if (const auto host = cards_.find(daemon.host); host != cards_.end()) {
+    for (const HostCard& each : host->second.daemons()) {
+      if (each.incarnation == daemon.incarnation) return send_to(each, std::move(message));
+    }
+  }
   const auto known = peers_.find(daemon);
   if (known == peers_.end())
     throw Error(ErrorCode::peer_lost, "the daemon of host " + in_quotes(daemon.host) + " has ended");
@@ -167,6 +172,8 @@ std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admit
 void Mesh::meet(const HostCard& card) {
   // A directory that was asked before this daemon published itself, or that others cannot read, knows less.
   if (card.host == own_.host && !card.has(own_.incarnation)) return;
+  const bool is_succeeded = card_of(own_.host).incarnation != own_.incarnation;
+  if (card.host == own_.host && card.incarnation == own_.incarnation && is_succeeded) return;
   cards_.insert_or_assign(card.host, card);
   std::vector<DaemonName> ended;
   for (auto peer = peers_.lower_bound({.host = card.host}); peer != peers_.end() && peer->first.host == card.host;

@@ -53,7 +53,7 @@ class Mesh {
   // To each daemon of that host. Throws the same.
   void send_to_all(const std::string& host, const std::string& message);
   // To this daemon and to no other one of its host. Throws Error{peer_lost} when it is not known any more.
-  void answer(const DaemonName& daemon, std::string message);
+  void send_to_one(const DaemonName& daemon, std::string message);
   // A card was found: what is said to daemons of that host that it does not name is lost from now on, and not when that
   // is noticed.
   void meet(const HostCard& card);

@@ -234,6 +234,22 @@ TEST_F(MeshTest, DaemonsOfOneHostLiveSideBySide) {
   EXPECT_EQ(old.notes(3).back(), "b: and itself");
 }
 
+// Such as that of a directory that nobody else sees.
+TEST_F(MeshTest, ADaemonThatWasSucceededIsNotTheNewestByACardOfItsOwn) {
+  Node old(folder_, "b", 2);
+  const HostCard own = old.card();
+  const Node young(folder_, "b", 3, {Node::older(old)});
+  const auto is_own_after = [&](const HostCard& card) {
+    return old.run([&](Mesh& mesh) {
+      mesh.meet(card);
+      return mesh.is_own("b");
+    });
+  };
+  EXPECT_TRUE(is_own_after(own));
+  EXPECT_FALSE(is_own_after(young.card()));
+  EXPECT_FALSE(is_own_after(own));
+}
+
 TEST_F(MeshTest, AnAnswerGoesToTheDaemonThatAsked) {
   Node a(folder_, "a", 1), old(folder_, "b", 2);
   old.send("a", "question");
@@ -241,10 +257,26 @@ TEST_F(MeshTest, AnAnswerGoesToTheDaemonThatAsked) {
   const Node young(folder_, "b", 3, {Node::older(old)});
   a.run([&](Mesh& mesh) {
     mesh.meet(young.card());
-    mesh.answer({.host = "b", .incarnation = 2}, "answer");
+    mesh.send_to_one({.host = "b", .incarnation = 2}, "answer");
     return true;
   });
   EXPECT_THAT(old.notes(1), ElementsAre("a: answer"));
+}
+
+TEST_F(MeshTest, ADaemonReachesOlderOnesOfItsOwnHostOneByOne) {
+  Node oldest(folder_, "b", 1), old(folder_, "b", 2, {Node::older(oldest)});
+  Node young(folder_, "b", 3, {Node::older(old), Node::older(oldest)});
+  young.run([&](Mesh& mesh) {
+    mesh.send_to_one({.host = "b", .incarnation = 1}, "question");
+    return true;
+  });
+  EXPECT_THAT(oldest.notes(1), ElementsAre("b: question"));
+  oldest.run([&](Mesh& mesh) {
+    mesh.send_to_one({.host = "b", .incarnation = 3}, "answer");
+    return true;
+  });
+  EXPECT_THAT(young.notes(1), ElementsAre("b: answer"));
+  EXPECT_TRUE(old.notes(0).empty());
 }
 
 // The newest one's card says so.
@@ -259,7 +291,7 @@ TEST_F(MeshTest, AnOlderDaemonThatItsHostsCardNamesNoMoreHasEnded) {
     return a.run([&](Mesh& mesh) {
       mesh.meet(alone);
       try {
-        mesh.answer({.host = "b", .incarnation = 2}, "answer");
+        mesh.send_to_one({.host = "b", .incarnation = 2}, "answer");
       } catch (const Error& error) {
         return error.code();
       }

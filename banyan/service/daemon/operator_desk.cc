@@ -90,17 +90,15 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
       reply({.body = to_json(merge(std::move(views), std::move(unreachable), seconds_now()))});
     });
   } else if (path == "/v1/host") {
-    parts_.operations.answer("view", "{}",
-                             answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
+    parts_.host.answer("view", "{}", answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else if (path == "/metrics") {
-    parts_.operations.answer("view", "{}", [this, lives = std::weak_ptr(lives_), reply](const auto& answer) {
+    parts_.host.answer("view", "{}", [this, lives = std::weak_ptr(lives_), reply](const auto& answer) {
       if (!lives.expired()) reply(metrics_from(answer));
     });
   } else if (path == "/") {
     reply({.type = "text/html; charset=utf-8", .body = std::string(dashboard_page())});
   } else if (path == "/v1/rules") {
-    parts_.operations.answer("rules", "{}",
-                             answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
+    parts_.host.answer("rules", "{}", answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else {
     throw Error(ErrorCode::not_found, "there is nothing at " + in_quotes(path));
   }
@@ -188,10 +186,10 @@ void OperatorDesk::ask(const std::vector<std::string>& names, const std::string&
   });
   for (const auto& [host, name] : std::map(asked->missing)) {
     if (host == parts_.own) {
-      parts_.operations.answer(command, body,
-                               [this, lives = std::weak_ptr(lives_), asked, own = host](HostOperations::Answer answer) {
-                                 if (!lives.expired()) note(asked, own, std::move(answer));
-                               });
+      parts_.host.answer(command, body,
+                         [this, lives = std::weak_ptr(lives_), asked, own = host](HostOperations::Answer answer) {
+                           if (!lives.expired()) note(asked, own, std::move(answer));
+                         });
       continue;
     }
     try {
@@ -220,18 +218,22 @@ void OperatorDesk::end(const std::shared_ptr<Asked>& asked) {
 }
 
 void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& question) {
-  parts_.operations.answer(
-      question.command, question.body,
-      [this, lives = std::weak_ptr(lives_), asking, number = question.number](HostOperations::Answer answer) {
-        if (lives.expired()) return;
-        try {
-          parts_.mesh.answer(
-              asking, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
-        } catch (const Error& error) {
-          BANYAN_LOG(info) << "an operator's question of host " << in_quotes(asking.host)
-                           << " is not answered: " << error.what();
-        }
-      });
+  const auto reply = [this, lives = std::weak_ptr(lives_), asking,
+                      number = question.number](const HostOperations::Answer& answer) {
+    if (lives.expired()) return;
+    try {
+      parts_.mesh.send_to_one(
+          asking, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
+    } catch (const Error& error) {
+      BANYAN_LOG(info) << "an operator's question of host " << in_quotes(asking.host)
+                       << " is not answered: " << error.what();
+    }
+  };
+  if (asking.host == parts_.own) {
+    parts_.host.answer_alone(question.command, question.body, reply);
+  } else {
+    parts_.host.answer(question.command, question.body, reply);
+  }
 }
 
 void OperatorDesk::hear(const std::string& host, const OperatorAnswer& answer) {

@@ -2,7 +2,7 @@
 // the mesh and puts their answers together.
 //
 //   GET  /v1/cluster   ClusterView (view/host_view.h)
-//   GET  /v1/host      HostView of this host
+//   GET  /v1/host      HostView of this host, with what older daemons of it still carry (host_desk.h)
 //   GET  /metrics      of this host, for Prometheus
 //   GET  /             the dashboard
 //   GET  /v1/rules     {"version": 7, "text": "..."}: of this host
@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/host_desk.h"
 #include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/mesh.h"
@@ -55,7 +56,7 @@ class OperatorDesk {
     run::Reactor& reactor;
     KnownHosts& hosts;
     Mesh& mesh;
-    HostOperations& operations;
+    HostDesk& host;
     std::string own;  // this host, as daemons call it
   };
   explicit OperatorDesk(Parts parts);
@@ -68,8 +69,9 @@ class OperatorDesk {
   // The views of all hosts, and those that gave none. Once, at once or later.
   using Seen = std::function<void(std::vector<HostView> views, std::vector<UnreachableHost> unreachable)>;
   void look(const Seen& seen);
-  // From another daemon.
+  // From another daemon; a newer one of this host asks for what this one knows alone.
   void hear(const DaemonName& asking, const OperatorQuestion& question);
+  // From the daemon of another host.
   void hear(const std::string& host, const OperatorAnswer& answer);
 
  private:

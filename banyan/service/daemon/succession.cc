@@ -25,7 +25,7 @@ namespace banyan::service {
 namespace {
 
 // Of what they tell each other; daemons that differ do not follow each other.
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr std::chrono::seconds kHandOverTime{10};
 constexpr int kChildsSocket = 3;
 
@@ -47,20 +47,21 @@ void send(int socket, const std::string& bytes, int descriptor = -1) {
   throw Error(ErrorCode::io, "the other daemon reads nothing");
 }
 
-void put(run::WireWriter& writer, const Inheritance& given) {
-  writer.number(static_cast<uint8_t>(given.unlinks_tenants)).number(static_cast<uint8_t>(given.unlinks_operators));
-  writer.number(given.older.incarnation).number(given.older.port);
-  writer.number(static_cast<uint32_t>(given.older.addresses.size()));
-  for (const std::string& address : given.older.addresses) writer.text(address);
+std::string told(const OlderDaemon& daemon) {
+  run::WireWriter writer;
+  writer.text("older").number(daemon.incarnation).number(daemon.port);
+  writer.number(static_cast<uint32_t>(daemon.addresses.size()));
+  for (const std::string& address : daemon.addresses) writer.text(address);
+  return writer.take();
 }
 
-void take(run::WireReader& reader, Inheritance& given) {
-  given.unlinks_tenants = reader.number<uint8_t>() != 0;
-  given.unlinks_operators = reader.number<uint8_t>() != 0;
-  given.older.incarnation = reader.number<uint64_t>();
-  given.older.port = reader.number<uint16_t>();
-  given.older.addresses.resize(reader.count(sizeof(uint32_t)));
-  for (std::string& address : given.older.addresses) address = reader.text();
+OlderDaemon older_from(run::WireReader& reader) {
+  OlderDaemon daemon;
+  daemon.incarnation = reader.number<uint64_t>();
+  daemon.port = reader.number<uint16_t>();
+  daemon.addresses.resize(reader.count(sizeof(uint32_t)));
+  for (std::string& address : daemon.addresses) address = reader.text();
+  return daemon;
 }
 
 // Operators may be people who are not root, so they cannot name any program.
@@ -139,16 +140,29 @@ Inheritance Predecessor::take_over() {
     run::WireReader reader(parcel->bytes);
     const std::string kind = reader.text();
     if (kind == "take") {
-      take(reader, given);
+      given.unlinks_tenants = reader.number<uint8_t>() != 0;
+      given.unlinks_operators = reader.number<uint8_t>() != 0;
+      if (given.older.empty()) throw Error(ErrorCode::invalid_input, "the older daemon does not say who it is");
+      given.older.front().socket = copy_of(socket_);
       return given;
     }
-    if (kind == "session") {
+    if (kind == "older") {
+      given.older.push_back({.daemon = older_from(reader), .sessions = {}, .socket = {}});
+      if (parcel->descriptor) given.older.back().socket = *std::move(parcel->descriptor);
+    }
+    if (kind == "session" && !given.older.empty()) {
       const std::string communicator = reader.text();
-      for (const uint32_t rank : reader.ranks()) given.sessions.insert({communicator, rank});
+      for (const uint32_t rank : reader.ranks()) given.older.back().sessions.insert({communicator, rank});
     }
     for (const Passed& each : kPassed) {
       if (each.name == kind && parcel->descriptor) given.sockets.*each.place = *std::move(parcel->descriptor);
     }
+  }
+}
+
+void tell_of_newest(int socket, const HostCard& newest) {
+  if (!send_parcel(socket, run::WireWriter().text("newest").text(newest.encode()).take())) {
+    throw Error(ErrorCode::io, "it reads nothing");
   }
 }
 
@@ -204,12 +218,15 @@ void Successor::hand_over(const Inheritance& given) {
       const run::FileDescriptor& socket = given.sockets.*each.place;
       if (socket.is_open()) send(socket_.get(), run::WireWriter().text(std::string(each.name)).take(), socket.get());
     }
-    for (const auto& [communicator, rank] : given.sessions) {
-      send(socket_.get(), run::WireWriter().text("session").text(communicator).ranks({rank}).take());
+    for (const ElderDaemon& each : given.older) {
+      send(socket_.get(), told(each.daemon), each.socket.get());
+      for (const auto& [communicator, rank] : each.sessions) {
+        send(socket_.get(), run::WireWriter().text("session").text(communicator).ranks({rank}).take());
+      }
     }
     run::WireWriter writer;
-    writer.text("take");
-    put(writer, given);
+    writer.text("take").number(static_cast<uint8_t>(given.unlinks_tenants));
+    writer.number(static_cast<uint8_t>(given.unlinks_operators));
     send(socket_.get(), writer.take());
     wait_at_most(kServingTime, "has not served within 3 s");
   } catch (const Error& error) {
@@ -229,7 +246,9 @@ void Successor::hear() {
         const auto version = reader.number<uint32_t>();
         if (version != kVersion) return fail("hands over in another way (version " + std::to_string(version) + ")");
         events_.ready();
-      } else if (kind == "serving") {
+      } else if (kind == "newest" && serves_) {
+        events_.newest(HostCard::decode(reader.text()));
+      } else if (kind == "serving" && !serves_) {
         const HostCard card = HostCard::decode(reader.text());
         if (until_) reactor_.cancel(*std::exchange(until_, std::nullopt));
         serves_ = true;
@@ -240,6 +259,7 @@ void Successor::hear() {
     if (serves_) {
       reactor_.forget(socket_.get());
       is_over_ = true;
+      events_.ended();
       BANYAN_LOG(warning) << "the daemon that took over (process " << process_ << ") has ended: " << how_it_ended();
       return;
     }

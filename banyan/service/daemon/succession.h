@@ -2,11 +2,17 @@
 //
 // The older daemon starts the newer one, and they talk over a pair of sockets:
 //   newer -> older  ready     it has read its options and files, and could serve
-//   older -> newer  sockets   those that listen, one by one; then what else the newer one has to know
+//   older -> newer  sockets   those that listen, one by one
+//   older -> newer  older     itself, and daemons that were there before and still live, each with its sessions and,
+//                             but for itself, the socket to it
+//   older -> newer  take      that is all
 //   newer -> older  serving   with its card: clients that come are its own now
 //   newer -> older  failed    why it cannot, at any time before
+//   newest -> each older one, at any time later
+//                   newest    the card of the daemon that serves, which may not be the one that this one has started
 // Until `serving` the older daemon goes on if anything fails, and the newer program is ended. The end of the connection
-// then tells each that the other has ended. No state of sessions crosses: the older daemon carries them to their end.
+// then tells the newest that the older one has ended. No state of sessions crosses: the older daemon carries them to
+// their end. So there may be several older ones (older_daemons.h), and the newest speaks for all (host_desk.h).
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +20,6 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +28,7 @@
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/daemon/handed_sockets.h"
 #include "banyan/service/daemon/host_directory.h"
-#include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/older_daemons.h"
 
 namespace banyan::service {
 
@@ -31,20 +36,22 @@ namespace banyan::service {
 struct Inheritance {
   HandedSockets sockets;
   bool unlinks_tenants = false, unlinks_operators = false;  // at its end: their paths are the daemon's own
-  OlderDaemon older;                                        // who it is from
-  std::set<OpenSessions::Key> sessions;                     // that the older one has
+  std::vector<ElderDaemon> older;                           // who it is from, and those of before
 };
+
+// To a daemon that was succeeded. Throws Error{peer_lost} when it has ended, Error{io} when it reads nothing.
+void tell_of_newest(int socket, const HostCard& newest);
 
 // The older daemon, as the newer one sees it. Before its reactor runs.
 class Predecessor {
  public:
   // `socket`: what --upgrade-from names. Throws Error{invalid_input} when it is no socket of that kind.
   explicit Predecessor(int socket);
-  // Says ready, and waits. Throws Error{peer_lost} when the older one has ended or wants it no more, Error{timed_out}.
+  // Says ready, and waits. The first of the older ones is the one that it asks. Throws Error{peer_lost} when that has
+  // ended or wants it no more, Error{timed_out}.
   Inheritance take_over();
   void serve(const HostCard& own);
   void fail(const std::string& why) noexcept;
-  int fd() const { return socket_.get(); }  // to be read at the end of the older one
 
  private:
   run::FileDescriptor socket_;
@@ -59,6 +66,8 @@ class Successor {
     std::function<void()> ready;                         // hand_over() is to follow
     std::function<void(const HostCard& card)> serving;   // once
     std::function<void(const std::string& why)> failed;  // once, instead; must not destroy this object at once
+    std::function<void(const HostCard& card)> newest;    // of this host now; after serving
+    std::function<void()> ended;                         // the newest has ended; after serving
   };
   // Starts it with these arguments, and --upgrade-from. Throws Error{invalid_input} for what is no program that this
   // user, or root, alone can have written; Error{io}.

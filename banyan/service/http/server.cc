@@ -87,7 +87,7 @@ std::optional<Error> ask(const HttpServer::Handler& handler, const std::shared_p
 }
 
 // Gives the answer to libmicrohttpd, which sends it. Throws std::bad_alloc.
-MHD_Result send(MHD_Connection* connection, HttpResponse response) {
+MHD_Result send(MHD_Connection* connection, HttpResponse response, bool is_last) {
   CHECK(response.status >= 200 && response.status < 600) << "HTTP status " << response.status;
   auto body = std::make_unique<std::string>(std::move(response.body));
   const auto release = [](void* text) { delete static_cast<std::string*>(text); };
@@ -102,6 +102,8 @@ MHD_Result send(MHD_Connection* connection, HttpResponse response) {
   for (const auto& [name, value] : headers) {
     if (MHD_add_response_header(answer.get(), name, value) != MHD_YES) return MHD_NO;
   }
+  // libmicrohttpd hangs up then.
+  if (is_last && MHD_add_response_header(answer.get(), MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES) return MHD_NO;
   return MHD_queue_response(connection, static_cast<unsigned>(response.status), answer.get());
 }
 
@@ -151,6 +153,11 @@ class HttpServer::Door {
   void let_in(bool shall_let_in) {
     lets_in_ = shall_let_in;
     listen(lets_in_ && !is_full() && !pause_);
+    pump_at(reactor_.now());  // other times hold for those that are there
+  }
+  void close() {
+    let_in(false);
+    listener_.reset();
   }
 
  private:
@@ -185,7 +192,7 @@ class HttpServer::Door {
 
   run::Reactor& reactor_;
   const Options options_;
-  const run::FileDescriptor listener_;
+  run::FileDescriptor listener_;
   const Handler handler_;
   std::unordered_map<MHD_Connection*, Caller> callers_;
   std::unique_ptr<MHD_Daemon, decltype(&MHD_stop_daemon)> daemon_{nullptr, &MHD_stop_daemon};
@@ -335,7 +342,7 @@ MHD_Result HttpServer::Door::answer(MHD_Connection* connection, Caller& caller) 
   caller.stage = Stage::sending;
   caller.since = reactor_.now();
   // It stays answered, though its words are gone.
-  return send(connection, std::exchange(*exchange->response, HttpResponse()));
+  return send(connection, std::exchange(*exchange->response, HttpResponse()), !lets_in_);
 }
 
 HttpResponse HttpServer::Door::too_long() const {
@@ -428,7 +435,7 @@ void HttpServer::Door::hang_up_on_slow_ones() {
 
 std::optional<TimePoint> HttpServer::Door::deadline(const Caller& caller) const {
   if (caller.stage == Stage::thinking || caller.is_hung_up) return std::nullopt;
-  return caller.since + (is_full() ? std::min(options_.hurry, options_.timeout) : options_.timeout);
+  return caller.since + (is_full() || !lets_in_ ? std::min(options_.hurry, options_.timeout) : options_.timeout);
 }
 
 HttpServer::HttpServer(run::Reactor& reactor, Options options) : reactor_(reactor), options_(options) {}
@@ -436,6 +443,10 @@ HttpServer::~HttpServer() = default;
 
 void HttpServer::let_in(bool shall_let_in) {
   for (const std::unique_ptr<Door>& door : doors_) door->let_in(shall_let_in);
+}
+
+void HttpServer::close_doors() {
+  for (const std::unique_ptr<Door>& door : doors_) door->close();
 }
 
 void HttpServer::serve(run::FileDescriptor listener, Handler handler) {

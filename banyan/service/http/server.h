@@ -67,8 +67,11 @@ class HttpServer {
   // `listener` listens already and does not block. Throws Error{io}, Error{unsupported} without libmicrohttpd.
   void serve(run::FileDescriptor listener, Handler handler);
   // False: no new connections are taken, which wait or go to others that listen at the same sockets. Those that are
-  // there go on.
+  // there get the answers that they wait for and are hung up on, after Options::hurry at the latest where nothing was
+  // asked: so they come to the others, too.
   void let_in(bool shall_let_in);
+  // The same for ever: the sockets that listen are closed here. Others may have them.
+  void close_doors();
 
  private:
   class Door;

@@ -318,6 +318,41 @@ TEST(HttpServer, AFewSlowCallersAreLeftAlone) {
   EXPECT_EQ(slow.hear().status, 200);
 }
 
+TEST(HttpServer, SendsCallersToOthersOnceItLetsNobodyIn) {
+  std::optional<HttpServer::Reply> kept;
+  TestServer server(Family::tcp,
+                    [&](const HttpRequest& request, HttpServer::Reply reply) {
+                      if (request.path == "/late") {
+                        kept = std::move(reply);
+                      } else {
+                        echo(request, reply);
+                      }
+                    },
+                    {.most_connections = 8, .timeout = seconds(600), .hurry = milliseconds(100)});
+  Caller asking = server.call(), idle = server.call(), waiting = server.call();
+  for (Caller* const each : {&asking, &idle}) {
+    each->say(kGet);
+    EXPECT_EQ(each->hear().status, 200);
+  }
+  waiting.say("GET /late HTTP/1.1\r\nHost: x\r\n\r\n");
+  for (bool is_there = false; !is_there;) server.on_thread([&] { is_there = kept.has_value(); });
+  server.let_in(false);
+  asking.say(kGet);
+  const Answer last = asking.hear();
+  EXPECT_EQ(last.status, 200);
+  EXPECT_NE(last.head.find("Connection: close"), std::string::npos) << last.head;
+  EXPECT_TRUE(asking.is_hung_up_on());
+  EXPECT_TRUE(idle.is_hung_up_on());
+  EXPECT_FALSE(waiting.is_hung_up_on(milliseconds(300)));
+  server.on_thread([&] { (*kept)({.status = 200, .type = "text/plain", .body = "at last"}); });
+  EXPECT_EQ(waiting.hear().body, "at last");
+  EXPECT_TRUE(waiting.is_hung_up_on());
+  server.let_in(true);
+  EXPECT_EQ(server.ask(kGet).status, 200);
+  server.close_doors();
+  EXPECT_FALSE(server.is_reachable()) << "whoever comes next can listen there";
+}
+
 TEST(HttpServer, ServesSeveralSocketsEachByItsHandler) {
   run::Reactor reactor;
   const TemporaryFolder folder;

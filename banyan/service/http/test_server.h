@@ -211,6 +211,21 @@ class TestServer {
     });
     done.get_future().get();
   }
+  void let_in(bool shall_let_in) {
+    on_thread([&] { server_->let_in(shall_let_in); });
+  }
+  void close_doors() {
+    on_thread([&] { server_->close_doors(); });
+  }
+  // By TCP.
+  bool is_reachable() const {
+    const run::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port_);
+    return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
   // Ends the server; its thread goes on.
   void end() {
     on_thread([this] { server_.reset(); });

@@ -87,12 +87,69 @@ std::vector<WayView> all_ways(std::vector<HostView>& hosts) {
   return all;
 }
 
+std::vector<EventView> all_events(std::vector<HostView>& hosts) {
+  std::vector<EventView> all;
+  for (HostView& host : hosts) append(all, std::move(host.events));
+  std::stable_sort(all.begin(), all.end(), [](const EventView& a, const EventView& b) { return a.at < b.at; });
+  return all;
+}
+
+// What two daemons of a host have sent along the same links in about the same window.
+void join(WayView& joined, const WayView& other) {
+  joined.is_whole = joined.is_whole && other.is_whole;
+  joined.seconds = std::max(joined.seconds, other.seconds);
+  joined.pressed_seconds = std::max(joined.pressed_seconds, other.pressed_seconds);
+  for (const auto& [tenant, bytes] : other.bytes_by_tenant) joined.bytes_by_tenant[tenant] += bytes;
+  joined.allowed = joined.allowed && other.allowed ? std::optional(*joined.allowed + *other.allowed) : std::nullopt;
+}
+
+std::vector<WayView> joined_ways(std::vector<HostView>& daemons) {
+  std::vector<WayView> joined;
+  for (WayView& way : all_ways(daemons)) {
+    const auto same = std::find_if(joined.begin(), joined.end(), [&](const WayView& each) {
+      return each.from == way.from && each.to == way.to && each.links == way.links;
+    });
+    if (same == joined.end()) {
+      joined.push_back(std::move(way));
+    } else {
+      join(*same, way);
+    }
+  }
+  return joined;
+}
+
 }  // namespace
 
 double WayView::bytes() const {
   double sum = 0;
   for (const auto& [tenant, bytes] : bytes_by_tenant) sum += static_cast<double>(bytes);
   return sum;
+}
+
+HostView as_one_host(std::vector<HostView> daemons) {
+  HostView host = daemons.front();
+  for (size_t i = 1; i < daemons.size(); ++i) {
+    const HostView& older = daemons[i];
+    host.clients += older.clients;
+    host.memory_bytes += older.memory_bytes;
+    host.core_seconds += older.core_seconds;
+    for (const auto& [reason, count] : older.refused) host.refused[reason] += count;
+    host.replans += older.replans;
+    host.events_dropped += older.events_dropped;
+  }
+  host.communicators = joined_communicators(daemons);
+  host.links = summed_links(daemons);
+  host.ways = joined_ways(daemons);
+  host.events = all_events(daemons);
+  return host;
+}
+
+HostView remains_of(HostView ended) {
+  ended.clients = 0;
+  ended.memory_bytes = 0;
+  ended.communicators.clear();
+  ended.ways.clear();
+  return ended;
 }
 
 ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unreachable, double at) {
@@ -104,9 +161,7 @@ ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unre
             [](const UnreachableHost& a, const UnreachableHost& b) { return a.host < b.host; });
   cluster.communicators = joined_communicators(hosts);
   cluster.links = summed_links(hosts);
-  for (HostView& host : hosts) append(cluster.events, std::move(host.events));
-  std::stable_sort(cluster.events.begin(), cluster.events.end(),
-                   [](const EventView& a, const EventView& b) { return a.at < b.at; });
+  cluster.events = all_events(hosts);
   cluster.findings = find_slow_links(all_ways(hosts));
   append(cluster.findings, find_wrong(cluster.communicators, unreachable));
   cluster.hosts = std::move(hosts);

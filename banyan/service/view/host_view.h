@@ -154,6 +154,13 @@ struct ClusterView {
   friend bool operator==(const ClusterView&, const ClusterView&) = default;
 };
 
+// Pure. One host of several daemons (daemon/succession.h), the newest first, which answers for the host: what is summed
+// is of all, the rest of the newest. A process that has attached to two counts twice. Throws nothing; `daemons` is not
+// empty. O(n log n) in rows.
+HostView as_one_host(std::vector<HostView> daemons);
+// Pure. What stays true of a daemon that has ended: what it has counted and its events, of which as_one_host() makes a
+// part of its host's, so that no counter falls.
+HostView remains_of(HostView ended);
 // Pure. What views of the same moment say together, with what is wrong (findings.h).
 ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unreachable, double at);
 

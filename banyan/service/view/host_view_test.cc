@@ -125,5 +125,90 @@ TEST(Merge, SaysTheSameInWhicheverOrderHostsHaveAnswered) {
   }
 }
 
+TEST(OneHost, HasTheCommunicatorsOfAllItsDaemonsAndTheSumsOfWhatTheyCount) {
+  HostView newer = host("a"), older = host("a"), oldest = host("a");
+  newer.version = "2";
+  newer.steward = "b";
+  older.version = "1";
+  older.is_draining = true;
+  newer.clients = 1, older.clients = 2, oldest.clients = 4;
+  newer.memory_bytes = 10, older.memory_bytes = 20;
+  newer.core_seconds = 0.5, older.core_seconds = 0.25;
+  newer.replans = 1, older.replans = 5;
+  newer.events_dropped = 3, oldest.events_dropped = 4;
+  newer.refused = {{"session", 1}, {"descriptor", 2}};
+  older.refused = {{"session", 10}, {"region", 20}};
+  newer.communicators = {communicator("7f", "u", "new", {1}), communicator("8a", "t", "both", {2})};
+  older.communicators = {communicator("8a", "t", "both", {0})};
+  oldest.communicators = {communicator("6e", "t", "old", {3})};
+  newer.links = {{.name = "a->x", .capacity = 10, .bytes_by_tenant = {{"t", 1}}}};
+  older.links = {{.name = "a->x", .capacity = 10, .bytes_by_tenant = {{"t", 2}, {"u", 4}}}, {.name = "x->b"}};
+  newer.events = {{.at = 5, .words = "newer"}};
+  older.events = {{.at = 1, .words = "older"}, {.at = 9, .words = "older still"}};
+
+  const HostView one = as_one_host({newer, older, oldest});
+  EXPECT_EQ(one.version, "2");
+  EXPECT_EQ(one.steward, "b");
+  EXPECT_FALSE(one.is_draining) << "the newest one opens communicators";
+  EXPECT_EQ(one.clients, 7u);
+  EXPECT_EQ(one.memory_bytes, 30u);
+  EXPECT_EQ(one.core_seconds, 0.75);
+  EXPECT_EQ(one.replans, 6u);
+  EXPECT_EQ(one.events_dropped, 7u);
+  EXPECT_EQ(one.refused, (std::map<std::string, uint64_t>{{"session", 11}, {"descriptor", 2}, {"region", 20}}));
+  ASSERT_EQ(one.communicators.size(), 3u);
+  EXPECT_EQ(one.communicators[0].name, "both");
+  EXPECT_THAT(ranks_of(one.communicators[0]), ElementsAre(0, 2));
+  EXPECT_EQ(one.communicators[1].name, "old");
+  EXPECT_EQ(one.communicators[2].name, "new");
+  ASSERT_EQ(one.links.size(), 2u);
+  EXPECT_EQ(one.links[0].bytes_by_tenant, (std::map<std::string, uint64_t>{{"t", 3}, {"u", 4}}));
+  ASSERT_EQ(one.events.size(), 3u);
+  EXPECT_EQ(one.events[1].words, "newer");
+  // As before, where there is no older one, but for the order of communicators.
+  const HostView alone = as_one_host({older});
+  EXPECT_EQ(alone, older);
+}
+
+TEST(OneHost, JoinsWhatItsDaemonsSendAlongTheSameLinks) {
+  HostView newer = host("a"), older = host("a");
+  const WayView way{.from = "a", .to = "b", .links = {{.name = "a->b", .capacity = 10}}, .seconds = 0.5};
+  newer.ways = older.ways = {way, way};
+  newer.ways[0].bytes_by_tenant = {{"t", 1}};
+  newer.ways[0].pressed_seconds = 0.25;
+  newer.ways[0].allowed = 4;
+  newer.ways.pop_back();
+  older.ways[0].bytes_by_tenant = {{"t", 2}, {"u", 8}};
+  older.ways[0].pressed_seconds = 0.125;
+  older.ways[0].allowed = 3;
+  older.ways[1].to = "c";
+  const HostView one = as_one_host({newer, older});
+  ASSERT_EQ(one.ways.size(), 2u);
+  EXPECT_EQ(one.ways[0].bytes(), 11);
+  EXPECT_EQ(one.ways[0].seconds, 0.5);
+  EXPECT_EQ(one.ways[0].pressed_seconds, 0.25);
+  EXPECT_EQ(one.ways[0].allowed, 7u);
+  EXPECT_EQ(one.ways[1].to, "c");
+  older.ways[0].allowed.reset();
+  EXPECT_EQ(as_one_host({newer, older}).ways[0].allowed, std::nullopt) << "one may send as much as it can";
+}
+
+TEST(OneHost, CountsNoLessWhenADaemonHasEnded) {
+  RandomViews random(17);
+  const HostView newer = random.host();
+  HostView older = random.host();
+  older.refused["session"] = 3;
+  older.links.push_back({.name = "a->x", .capacity = 10, .bytes_by_tenant = {{"t", 2}}});
+  older.communicators.push_back(communicator("6e", "t", "old", {3}));
+  const HostView with = as_one_host({newer, older}), after = as_one_host({newer, remains_of(older)});
+  EXPECT_EQ(after.refused, with.refused);
+  EXPECT_EQ(after.links, with.links);
+  EXPECT_EQ(after.core_seconds, with.core_seconds);
+  EXPECT_EQ(after.replans, with.replans);
+  EXPECT_EQ(after.events, with.events);
+  EXPECT_EQ(after.clients, newer.clients);
+  EXPECT_EQ(after.communicators.size(), newer.communicators.size());
+}
+
 }  // namespace
 }  // namespace banyan::service

@@ -1,0 +1,207 @@
+// banyand is upgraded while ranks of two hosts call through it. Each host is a name here (BANYAN_HOST_ID); each daemon
+// and each rank is a process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/banyand/test_banyand.h"
+#include "banyan/base/check.h"
+#include "banyan/run/communicator/communicator.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/service/client/service_executors.h"
+#include "banyan/service/http/client.h"
+
+namespace banyan::service {
+
+using nlohmann::json;
+using run::Communicator;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline constexpr uint32_t kHosts = 2, kRanks = 3;  // rank r on host r % 2
+
+// What the processes of a run tell each other, in shared memory.
+struct Board {
+  std::atomic<bool> has_daemons;
+  std::atomic<uint32_t> ranks_calling, ranks_with_new, ranks_over;
+  std::atomic<bool> is_upgraded, has_old_ended;
+  std::atomic<uint32_t> upgrades;  // that have been asked for, and whose old daemon has ended
+  std::atomic<uint32_t> ranks_failed;
+};
+
+template <typename Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(milliseconds(1));
+}
+
+class CallingRank {
+ public:
+  CallingRank(uint32_t rank, const std::string& url, const std::string& meeting)
+      : rank_(rank), link_(std::make_shared<ServiceLink>(url, pool_, run::Deadline::after(seconds(30)))) {
+    Communicator::Options options{.timeout = seconds(40), .join_timeout = seconds(40)};
+    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link_);
+    options.executors = [link = link_](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
+      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
+    };
+    comm_.emplace(
+        Communicator::join(pool_, {.url = meeting, .rank = rank, .size = kRanks, .name = {}}, std::move(options)));
+  }
+
+  // Calls until all ranks have found `is_over` and some calls more.
+  void call_until(Communicator& comm, const std::function<bool()>& is_over) {
+    constexpr int kMore = 50;
+    for (int more = 0; more < kMore;) more += call(comm, is_over()) ? 1 : 0;
+  }
+  Communicator& comm() { return *comm_; }
+  Communicator another() { return *comm_->split(0, static_cast<int>(rank_), comm_->options()); }
+  void drop_first() {
+    comm_->finalize();
+    comm_.reset();
+  }
+  double longest_gap() const { return longest_ / 1e6; }  // milliseconds that a call took at most
+  void forget_longest() { longest_ = 0; }
+  void set_count(size_t count) { count_ = count; }
+  // A message from rank 0 to rank 1: the communicator stays with its daemon from then on.
+  void exchange_message(Communicator& comm) const {
+    const int64_t sent = 4711;
+    int64_t got = 0;
+    run::Call message{.kind = run::OperationKind::send, .type = element::DataType::int64, .count = 1};
+    message.other = 1 - rank_;
+    message.send = reinterpret_cast<const std::byte*>(&sent);
+    message.recv = reinterpret_cast<std::byte*>(&got);
+    if (rank_ == 1) message.kind = run::OperationKind::recv;
+    if (rank_ < 2) comm.run(message);
+    CHECK(rank_ != 1 || got == sent) << got;
+  }
+  uint64_t calls() const { return step_; }
+
+ private:
+  // Whether all ranks say so.
+  bool call(Communicator& comm, bool is_over) {
+    std::vector<int64_t> input(count_), output(count_);
+    for (size_t i = 0; i < count_; ++i) input[i] = static_cast<int64_t>(step_ + rank_ + i * (rank_ + 1));
+    input.back() = is_over ? 1 : 0;
+    const auto began = std::chrono::steady_clock::now();
+    comm.all_reduce<int64_t>(input, output);
+    longest_ = std::max<double>(longest_, static_cast<double>((std::chrono::steady_clock::now() - began).count()));
+    for (size_t i = 0; i + 1 < count_; ++i) {
+      CHECK(output[i] == static_cast<int64_t>(kRanks * step_ + 0 + 1 + 2 + i * 6)) << "element " << i;
+    }
+    ++step_;
+    return output.back() == kRanks;
+  }
+
+  const uint32_t rank_;
+  run::RegionPool pool_;
+  const std::shared_ptr<ServiceLink> link_;
+  std::optional<Communicator> comm_;
+  uint64_t step_ = 0;
+  size_t count_ = 5000;
+  double longest_ = 0;
+};
+
+class Upgrades : public ::testing::Test {
+ protected:
+  Upgrades() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
+    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    board_ = new (memory) Board();
+  }
+  ~Upgrades() override {
+    munmap(board_, sizeof(Board));
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
+  using Daemons = std::vector<std::unique_ptr<BanyandProcess>>;
+  Daemons start_daemons(uint32_t hosts) const {
+    Daemons daemons;
+    for (uint32_t host = 0; host < hosts; ++host) {
+      daemons.push_back(
+          std::make_unique<BanyandProcess>(BanyandProcess::Options{.socket = socket_of(host),
+                                                                   .world = "file://" + folder_ + "/world",
+                                                                   .host = "host" + std::to_string(host),
+                                                                   .more = {"--operators", socket_of(host) + ".op"}}));
+    }
+    return daemons;
+  }
+  // What a rank does while an upgrade is asked for that changes nothing.
+  std::string call_and_open_another(CallingRank& rank) const {
+    rank.call_until(rank.comm(), [&] { return board_->is_upgraded.load(); });
+    Communicator another = rank.another();
+    rank.call_until(another, [] { return true; });
+    return "right";
+  }
+  json ask(uint32_t host, const std::string& method, const std::string& path, const std::string& body = {}) const {
+    const HttpResponse answer = http_ask("unix:" + socket_of(host) + ".op", method, path, body, seconds(30));
+    CHECK(answer.status == 200) << answer.body;
+    return json::parse(answer.body);
+  }
+  json upgrade(uint32_t host, const json& body) const {
+    json said = ask(host, "POST", "/v1/upgrade", body.dump());
+    CHECK(said["hosts"].size() == 1) << said.dump();
+    return said["hosts"][0];
+  }
+  // Of a host, by itself.
+  json upgrade(uint32_t host) const { return upgrade(host, {{"hosts", {"host" + std::to_string(host)}}}); }
+  std::string program(const std::string& name, const std::string& text) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+    return path;
+  }
+
+  std::string keep_daemons(const std::function<std::string(Daemons& daemons)>& act) {
+    Daemons daemons = start_daemons(kHosts);
+    board_->has_daemons = true;
+    wait_until([&] { return board_->ranks_calling == kRanks; });
+    return act(daemons);
+  }
+  // `body` on each rank, `act` where the daemons are.
+  void run(const std::function<std::string(CallingRank& rank)>& body,
+           const std::function<std::string(Daemons& daemons)>& act) {
+    const std::vector<std::string> reports = run::run_processes(1 + kRanks, seconds(100), [&](uint32_t number) {
+      if (number == kRanks) return keep_daemons(act);
+      wait_until([&] { return board_->has_daemons.load(); });
+      const uint32_t host = number % kHosts;
+      setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
+      CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+      rank.call_until(rank.comm(), [] { return true; });
+      ++board_->ranks_calling;
+      std::string report = body(rank);
+      ++board_->ranks_over;
+      wait_until([&] { return board_->ranks_over == kRanks; });
+      std::cout << "rank " << number << ": " << rank.calls() << " calls, the longest " << rank.longest_gap() << " ms"
+                << std::endl;
+      return report;
+    });
+    EXPECT_THAT(reports, ::testing::Each("right"));
+  }
+
+  std::string folder_;
+  Board* board_ = nullptr;
+};
+
+}  // namespace banyan::service
