@@ -467,7 +467,8 @@ TEST_F(Moves, ComeWhereRulesDenyBarriersThatNobodyCalls) {
   turn_until([&] { return all_at(1) && open() == kRanks; }, random);
 }
 
-// Rank 1 hears of the refusal before it hears of the change; it would wait for the others until its opening time is over.
+// Rank 1 hears of the refusal before it hears of the change; it would wait for the others until its opening time is
+// over.
 TEST_F(Moves, AreTriedAgainWhereARefusalComesBeforeItsChange) {
   std::mt19937 random(14);
   std::atomic<bool> is_first{true};
