@@ -195,8 +195,8 @@ TEST(OneHost, JoinsWhatItsDaemonsSendAlongTheSameLinks) {
 
 TEST(OneHost, CountsNoLessWhenADaemonHasEnded) {
   RandomViews random(17);
-  const HostView newer = random.host();
-  HostView older = random.host();
+  HostView newer = random.host(), older = random.host();
+  newer.communicators = {communicator("5d", "t", "new", {1})};
   older.refused["session"] = 3;
   older.links.push_back({.name = "a->x", .capacity = 10, .bytes_by_tenant = {{"t", 2}}});
   older.communicators.push_back(communicator("6e", "t", "old", {3}));
