@@ -155,9 +155,8 @@ void Daemon::Impl::watch_workers(std::chrono::microseconds patience, std::functi
     const std::string name = workers_.size() == 1 ? "the worker's thread"
                                                   : "the thread of worker " + std::to_string(number + 1) + " of " +
                                                         std::to_string(workers_.size());
-    watches_.emplace_back(name, [&worker = workers_[number]](std::function<void()> task) {
-      worker.post(std::move(task));
-    });
+    watches_.emplace_back(name,
+                          [&worker = workers_[number]](std::function<void()> task) { worker.post(std::move(task)); });
   }
   every(patience / 2, [this, alive = std::move(alive)] {
     const auto hung = std::count_if(watches_.begin(), watches_.end(),

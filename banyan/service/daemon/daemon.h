@@ -5,9 +5,10 @@
 //   daemon.run();   // until another thread calls stop()
 //
 // The thread that calls run() does control (attaching, opening, connections between daemons). Workers, a thread each,
-// carry out calls: those of one client are all on one of them (workers.h). What may take long for one user (plans, closing what it has sent) has a thread of that user's
-// (tenant_threads.h). What a client does wrong costs it its session or its connection, and nobody else anything; what
-// all programs of a user may have together is limited (tenant_quota.h).
+// carry out calls: those of one client are all on one of them (workers.h). What may take long for one user (plans,
+// closing what it has sent) has a thread of that user's (tenant_threads.h). What a client does wrong costs it its
+// session or its connection, and nobody else anything; what all programs of a user may have together is limited
+// (tenant_quota.h).
 #pragma once
 
 #include <chrono>

@@ -143,8 +143,9 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
       threads->post(TenantThreads::closing_for(user), std::move(task));
     };
     Worker& worker = workers_.least_of(attached());
-    client.memory = std::make_shared<WorkerClient>(
-        worker, *descriptor, RegionTable::Quota(), RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
+    client.memory =
+        std::make_shared<WorkerClient>(worker, *descriptor, RegionTable::Quota(),
+                                       RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
     worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
   }
   if (client.hello_by) reactor_.cancel(*std::exchange(client.hello_by, std::nullopt));
@@ -325,7 +326,8 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
   try {
     if (opening->failure) throw Error(*opening->failure);
     grant_and_connect(opening->client, session->second, opening->session);
-    client->second.memory->worker().post([this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
+    client->second.memory->worker().post(
+        [this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
     sessions_.hand_over(session->second.key);
   } catch (const Error& error) {
     ++refused_["session"];

@@ -37,10 +37,10 @@ struct SessionOpening {
   std::shared_ptr<CallGrants> calls;  // as in Session::Options
   std::vector<HostCard> cards;        // of wish.hosts
   std::shared_ptr<SessionLanes> lanes;
-  std::unique_ptr<run::Connector> connector;  // over them
-  std::shared_ptr<run::PlanSource> source;    // shared with the executor: see source_for()
-  std::shared_ptr<TenantAccount> account;     // of its user; shared with all that the user has
-  run::Background background = {};            // for its plans
+  std::unique_ptr<run::Connector> connector;     // over them
+  std::shared_ptr<run::PlanSource> source;       // shared with the executor: see source_for()
+  std::shared_ptr<TenantAccount> account;        // of its user; shared with all that the user has
+  run::Background background = {};               // for its plans
   std::shared_ptr<run::StepBudget> budget = {};  // of each step; shared with its worker, which sets it
 };
 

@@ -51,7 +51,8 @@ TEST_F(WorkerWatchTest, TellsThatTheDaemonLivesWhileTheWorkerComesRound) {
 TEST_F(WorkerWatchTest, SaysForHowLongTheWorkerHasNotComeRoundBeforeItTellsNobodyAnyMore) {
   EXPECT_TRUE(look());
   EXPECT_TRUE(look());
-  EXPECT_THAT(log_, AllOf(HasSubstr("worker 2 of 3, which carries out calls, has not come round for 15.00 s"), Not(HasSubstr("nobody is told"))));
+  EXPECT_THAT(log_, AllOf(HasSubstr("worker 2 of 3, which carries out calls, has not come round for 15.00 s"),
+                          Not(HasSubstr("nobody is told"))));
   EXPECT_FALSE(look());
   EXPECT_THAT(log_, HasSubstr("has not come round for 30.00 s; nobody is told any more that this daemon lives"));
   EXPECT_FALSE(look());

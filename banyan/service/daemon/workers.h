@@ -1,6 +1,6 @@
-// Workers: the threads of a daemon that carry out calls (worker.h). A client belongs to one of them for its life, and so
-// do its sessions. So workers have nothing to wait for each other for, and fairness (turns.h) is among the clients of
-// one worker.
+// Workers: the threads of a daemon that carry out calls (worker.h). A client belongs to one of them for its life, and
+// so do its sessions. So workers have nothing to wait for each other for, and fairness (turns.h) is among the clients
+// of one worker.
 //
 // On the thread of the reactor whose mailbox it has, unless a function says otherwise.
 #pragma once
@@ -50,7 +50,7 @@ class Workers {
   struct Question;
   void ask_from(size_t number, const std::shared_ptr<const Question>& question);
 
-  const std::shared_ptr<run::Mailbox> mailbox_;    // shared with the reactor
+  const std::shared_ptr<run::Mailbox> mailbox_;   // shared with the reactor
   std::vector<std::unique_ptr<Worker>> workers_;  // a task of one may use those behind it, which end later
 };
 

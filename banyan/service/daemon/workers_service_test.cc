@@ -96,8 +96,8 @@ TEST_F(ManyWorkers, CarryTheCallsOfTwoTenantsWhileOthersComeAndGo) {
       }
       if (report == "right") report = exchange_messages(comm, kHosts);
       // Sessions come and go with the communicators of programs that stay.
-      Communicator half = *comm.split(static_cast<int>(comm.rank() / 2 % 2), static_cast<int>(comm.rank()),
-                                      own_options_);
+      Communicator half =
+          *comm.split(static_cast<int>(comm.rank() / 2 % 2), static_cast<int>(comm.rank()), own_options_);
       const std::vector<int64_t> input = values_of(half.rank(), 500);
       std::vector<int64_t> output(input.size());
       if (report == "right") report = check_sum(half, input, output);
@@ -151,7 +151,8 @@ TEST_F(ManyWorkers, AreAllReachedByOperators) {
     }
     const std::string said = ask(1, "POST", "/v1/replan", R"({"communicator": "wor*", "avoid": ["h0->s1"]})").body;
     size_t adopted = 0;
-    for (size_t at = said.find("\"refusal\":\"\""); at != std::string::npos; at = said.find("\"refusal\":\"\"", at + 1)) {
+    for (size_t at = said.find("\"refusal\":\"\""); at != std::string::npos;
+         at = said.find("\"refusal\":\"\"", at + 1)) {
       ++adopted;
     }
     if (adopted != 2) return said;

@@ -81,6 +81,9 @@ TEST_F(WorkersTest, TellNobodyWhileOneOfThemHangs) {
   EXPECT_EQ(asked, 1);
   come_round(workers_[2]);  // the others do their tasks
   release.set_value();
+  come_round(workers_[1]);
+  come_round(workers_[2]);
+  EXPECT_EQ(asked, 3) << "the question goes on where it stopped";
 }
 
 // Under sanitizers above all.
