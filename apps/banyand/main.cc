@@ -18,9 +18,11 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/cores.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/service_manager.h"
 #include "banyan/service/daemon/succession.h"
+#include "banyan/service/daemon/workers.h"
 #include "banyan/service/protocol/place.h"
 
 namespace {
@@ -32,6 +34,7 @@ using banyan::service::Daemon;
 using banyan::service::HostNames;
 using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
+using banyan::service::Workers;
 
 constexpr int kBadInput = 2;
 // With a worker that hangs, until the log says so, where nobody says how much.
@@ -119,7 +122,7 @@ void serve(Daemon& daemon, const ServiceManager& manager) {
     manager.stopping();
     daemon.stop();
   }).detach();
-  daemon.watch_worker(manager.patience().value_or(kPatience), [&manager] {
+  daemon.watch_workers(manager.patience().value_or(kPatience), [&manager] {
     if (manager.patience()) manager.alive();
   });
   daemon.run();
@@ -185,6 +188,7 @@ void add_network(CLI::App& app, Asked& asked) {
 int run(int count, char** arguments) {
   Asked asked;
   Daemon::Options& options = asked.options;
+  options.workers = Workers::fitting(banyan::run::own_cores().size());
   CLI::App app;
   describe(app);
   const CLI::Option* const socket =
@@ -202,7 +206,11 @@ int run(int count, char** arguments) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
-  app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
+  app.add_option("--workers", options.workers,
+                 "how many threads carry out calls, each the calls of some programs;\n"
+                 "without: one for every eight cores that it may use, and at least one")
+      ->check(CLI::Range(uint32_t{1}, Workers::kMost));
+  app.add_flag("--crowded", options.is_oversubscribed, "give up the cores while waiting: programs need them");
   app.add_option("--upgrade-from", asked.upgrade_from,
                  "the descriptor by which a daemon has this one take its place; given by daemons");
   try {

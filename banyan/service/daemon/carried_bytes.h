@@ -1,11 +1,12 @@
 // CarriedBytes: what calls that are over have put on links, by tenant, since the daemon began.
 //
-// Tenants name themselves, so only so many are told apart. One thread: the worker's.
+// Tenants name themselves, so only so many are told apart. Any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace banyan::service {
@@ -18,12 +19,18 @@ class CarriedBytes {
   using ByTenant = std::map<std::string, std::map<uint32_t, double>>;  // and link
 
   void add(const std::string& tenant, uint32_t link, double bytes) {
+    const std::lock_guard lock(mutex_);
     const bool is_one_of_others = by_tenant_.size() >= kMostTenants && !by_tenant_.contains(tenant);
     by_tenant_[is_one_of_others ? kOthers : tenant][link] += bytes;
   }
-  const ByTenant& by_tenant() const { return by_tenant_; }
+  // A copy.
+  ByTenant by_tenant() const {
+    const std::lock_guard lock(mutex_);
+    return by_tenant_;
+  }
 
  private:
+  mutable std::mutex mutex_;  // protects what follows
   ByTenant by_tenant_;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -80,7 +81,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       unlinks_operators_(!options_.operators.empty()),
       older_(reactor_, [this](uint64_t daemon) { forget_older(daemon); }),
       began_(reactor_.now()),
-      worker_(options_.is_oversubscribed, maker_.budget) {
+      workers_(options_.workers, options_.is_oversubscribed, reactor_.mailbox()) {
   if (predecessor == nullptr && !sockets.tenants.is_open()) {
     sockets.tenants = own_socket(options_.socket, DoorKind::tenants, options_.is_for_all_users);
   }
@@ -113,7 +114,6 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                      [this](const Activity& activity) { routes_->note(activity); });
     routes_.emplace(RouteDesk::Parts{
         .reactor = reactor_,
-        .worker = worker_,
         .links = {.bandwidths = compose::link_bandwidths(*maker_.files), .cables = compose::link_cables(*maker_.files)},
         .capacities = *maker_.capacities,
         .tell = [this](const std::string& host, const SessionView& view) { mesh_->send_to_all(host, encode(view)); },
@@ -150,6 +150,21 @@ void Daemon::Impl::run() {
   reactor_.run([](const Error& error) { BANYAN_LOG(warning) << "the service goes on after: " << error.what(); });
 }
 
+void Daemon::Impl::watch_workers(std::chrono::microseconds patience, std::function<void()> alive) {
+  for (size_t number = 0; number < workers_.size(); ++number) {
+    const std::string name = workers_.size() == 1 ? "the worker's thread"
+                                                  : "the thread of worker " + std::to_string(number + 1) + " of " +
+                                                        std::to_string(workers_.size());
+    watches_.emplace_back(name,
+                          [&worker = workers_[number]](std::function<void()> task) { worker.post(std::move(task)); });
+  }
+  every(patience / 2, [this, alive = std::move(alive)] {
+    const auto hung = std::count_if(watches_.begin(), watches_.end(),
+                                    [now = reactor_.now()](WorkerWatch& watch) { return !watch.look(now); });
+    if (hung == 0) alive();
+  });
+}
+
 // ---- Other daemons ----
 
 std::optional<std::string> Daemon::Impl::admit(const run::Greeting& greeting, run::Admitted& connection) {
@@ -181,7 +196,7 @@ void Daemon::Impl::hear(const DaemonName& from, const std::string& message) {
   }
 }
 
-// From the worker's thread.
+// From a worker's thread.
 std::function<void(const std::string&)> Daemon::Impl::teller_of(const OpenSession& open, uint32_t user) {
   return [this, communicator = OpenSessions::key_of(open).first, members = members_of(open),
           user](const std::string& text) {
@@ -201,7 +216,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   operations_.emplace(
       HostOperations::Parts{
           .reactor = reactor_,
-          .worker = worker_,
+          .workers = workers_,
           .rules = rules_,
           .events = events_,
           .files = maker_.files,
@@ -256,7 +271,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .is_draining = is_draining_,
                 .rules_version = rules_.rules().version(),
                 .clients = static_cast<uint32_t>(clients_.size()),
-                .core_seconds = seconds(worker_.core_time()),
+                .core_seconds = seconds(workers_.core_time()),
                 .refused = refused_,
                 .replans = operations_->replans(),
                 .events_dropped = events_.dropped(),
@@ -314,8 +329,8 @@ Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
 void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
-void Daemon::watch_worker(std::chrono::microseconds patience, std::function<void()> alive) {
-  impl_->watch_worker(patience, std::move(alive));
+void Daemon::watch_workers(std::chrono::microseconds patience, std::function<void()> alive) {
+  impl_->watch_workers(patience, std::move(alive));
 }
 
 }  // namespace banyan::service

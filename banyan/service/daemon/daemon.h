@@ -4,13 +4,15 @@
 //   Daemon daemon({.socket = "/run/banyan/banyand.sock", .world = "file:///shared/banyan"});
 //   daemon.run();   // until another thread calls stop()
 //
-// Two threads: the one that calls run() does control (attaching, opening, connections between daemons), the worker
-// carries out calls. What may take long for one user (plans, closing what it has sent) has a thread of that user's
-// (tenant_threads.h). What a client does wrong costs it its session or its connection, and nobody else anything; what
-// all programs of a user may have together is limited (tenant_quota.h).
+// The thread that calls run() does control (attaching, opening, connections between daemons). Workers, a thread each,
+// carry out calls: those of one client are all on one of them (workers.h). What may take long for one user (plans,
+// closing what it has sent) has a thread of that user's (tenant_threads.h). What a client does wrong costs it its
+// session or its connection, and nobody else anything; what all programs of a user may have together is limited
+// (tenant_quota.h).
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -52,7 +54,8 @@ class Daemon {
     compose::PlannerOptions planner = {};
     // The part of a link's bandwidth that carries payload; 1448 of 1538 bytes of Ethernet's largest ordinary frames.
     double payload = 0.94;
-    bool is_oversubscribed = false;                // whether the worker has to share its core
+    uint32_t workers = 1;                          // threads that carry out calls, at most Workers::kMost
+    bool is_oversubscribed = false;                // whether they have to share their cores
     bool is_for_all_users = false;                 // of this host; else for its own user, and root
     std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
     std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
@@ -83,9 +86,9 @@ class Daemon {
   // or with nothing. Any thread.
   using Reloaded = std::function<void(const std::string& refusal)>;
   void reload_rules(Reloaded done = {});
-  // Calls `alive` on the thread of run(), at once and twice in `patience`, while the worker comes round in that time
+  // Calls `alive` on the thread of run(), at once and twice in `patience`, while all workers come round in that time
   // (worker_watch.h). Before run().
-  void watch_worker(std::chrono::microseconds patience, std::function<void()> alive);
+  void watch_workers(std::chrono::microseconds patience, std::function<void()> alive);
 
  private:
   class Impl;

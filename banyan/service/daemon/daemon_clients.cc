@@ -97,8 +97,9 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client->connection))] {});
   if (!client->memory) return;
   // Sessions end on the worker's thread, and before their lanes do.
-  worker_.post([this, number, client] {
-    worker_.remove(number);
+  Worker& worker = client->memory->worker();
+  worker.post([this, &worker, number, client] {
+    worker.remove(number);
     client->memory->remove_all();
     reactor_.mailbox()->post([this, client] {
       for (const auto& [each, session] : client->sessions) {
@@ -141,9 +142,11 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
     const auto later = [threads = threads_, user = client.account->user()](std::function<void()> task) {
       threads->post(TenantThreads::closing_for(user), std::move(task));
     };
-    client.memory = std::make_shared<WorkerClient>(
-        *descriptor, RegionTable::Quota(), RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
-    worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
+    Worker& worker = workers_.least_of(attached());
+    client.memory =
+        std::make_shared<WorkerClient>(worker, *descriptor, RegionTable::Quota(),
+                                       RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
+    worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
   }
   if (client.hello_by) reactor_.cancel(*std::exchange(client.hello_by, std::nullopt));
   const ClientIdentity& who = client.connection->identity();
@@ -170,7 +173,7 @@ void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& de
     delete file;
   };
   const std::shared_ptr<run::FileDescriptor> file(new run::FileDescriptor(std::move(*descriptor)), close);
-  worker_.post([this, number, offer, file, memory = client.memory] {
+  client.memory->worker().post([this, number, offer, file, memory = client.memory] {
     try {
       say_later(number, RegionPlaced{.wish = offer.wish, .place = memory->regions().offer(*file, offer.bytes)});
     } catch (const Error& error) {
@@ -180,7 +183,8 @@ void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& de
 }
 
 void Daemon::Impl::act(uint64_t number, const WithdrawRegion& withdraw, Descriptor&) {
-  worker_.post([this, number, withdraw, memory = greeted(number).memory] {
+  const Client& client = greeted(number);
+  client.memory->worker().post([this, number, withdraw, memory = client.memory] {
     try {
       memory->regions().withdraw(withdraw.place);
     } catch (const Error& error) {
@@ -195,7 +199,7 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
   // Its opening was refused, or finds that it has been closed.
   if (node.empty() || !node.mapped().is_open) return;
   // Its quota is free now, so that the client may open another one at once.
-  worker_.post([this, close, key = node.mapped().key, memory = client.memory] {
+  client.memory->worker().post([this, close, key = node.mapped().key, memory = client.memory] {
     memory->remove(close.session);
     reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
   });
@@ -253,8 +257,9 @@ std::string Daemon::Impl::apply_rules() {
 void Daemon::Impl::tell_terms() {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
-      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant),
-                    calls = rules_.grants_of_calls(session.subject, session.tenant)] {
+      client.memory->worker().post([number = number, memory = client.memory,
+                                    grant = rules_.grant(session.subject, session.tenant),
+                                    calls = rules_.grants_of_calls(session.subject, session.tenant)] {
         Session* const found = memory->find(number);
         if (found == nullptr) return;
         found->set_terms(grant, calls);
@@ -276,7 +281,7 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
 }
 
 // First its plans' source is made, on the thread of its user: for many ranks that takes long. Then it gets what the
-// rules grant, and lanes. Then the worker makes it.
+// rules grant, and lanes. Then its worker makes it.
 void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
   Client& client = greeted(number);
   try {
@@ -321,7 +326,8 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
   try {
     if (opening->failure) throw Error(*opening->failure);
     grant_and_connect(opening->client, session->second, opening->session);
-    worker_.post([this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
+    client->second.memory->worker().post(
+        [this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
     sessions_.hand_over(session->second.key);
   } catch (const Error& error) {
     ++refused_["session"];
@@ -350,6 +356,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
       if (!alive.expired()) task();
     });
   };
+  opening.budget = client.memory->worker().budget();
   peer_cards_.follow(*opening.lanes, wish, opening.cards);
   sessions_.add(session.key, doors_of(client, opening));
   session.is_open = true;
@@ -365,7 +372,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
 
 OpenSessions::Doors Daemon::Impl::doors_of(const Client& client, const SessionOpening& opening) {
   const auto on_session = [this, number = opening.wish.session, memory = client.memory](const auto& act) {
-    worker_.post([number, memory, act] {
+    memory->worker().post([number, memory, act] {
       Session* const session = memory->find(number);
       if (session == nullptr) return;
       act(*session);

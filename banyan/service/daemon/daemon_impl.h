@@ -37,8 +37,8 @@
 #include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
-#include "banyan/service/daemon/worker.h"
 #include "banyan/service/daemon/worker_watch.h"
+#include "banyan/service/daemon/workers.h"
 
 namespace banyan::service {
 
@@ -58,10 +58,7 @@ class Daemon::Impl {
       if (done) done(refusal);
     });
   }
-  void watch_worker(std::chrono::microseconds patience, std::function<void()> alive) {
-    worker_watch_.emplace([this](std::function<void()> task) { worker_.post(std::move(task)); }, std::move(alive));
-    every(patience / 2, [this] { worker_watch_->look(reactor_.now()); });
-  }
+  void watch_workers(std::chrono::microseconds patience, std::function<void()> alive);
 
  private:
   struct ClientSession {
@@ -77,7 +74,7 @@ class Daemon::Impl {
     std::shared_ptr<TenantAccount> account;  // shared with all that its user has
     TenantAccount::Charge charge;            // of the connection
     std::optional<run::Reactor::Timer> hello_by;
-    std::shared_ptr<WorkerClient> memory;        // shared with the worker; null before its hello
+    std::shared_ptr<WorkerClient> memory;        // shared with its worker; null before its hello
     RankView view;                               // who it is, for operators
     std::map<uint32_t, ClientSession> sessions;  // by number
   };
@@ -142,7 +139,7 @@ class Daemon::Impl {
   OpenSessions::Doors doors_of(const Client& client, const SessionOpening& opening);
   void open_on_worker(const std::shared_ptr<Opening>& opening, WorkerClient& memory);
   void take_back(const Opening& opening);
-  // From the worker's thread.
+  // From a worker's thread.
   void say_later(uint64_t number, DaemonMessage message);
 
   const Options options_;
@@ -180,8 +177,8 @@ class Daemon::Impl {
   HostOperations::Host::Upgraded upgraded_;  // who waits for it
   bool is_handing_over_ = false;             // what is to be opened is the successor's
   const run::Reactor::TimePoint began_;
-  std::optional<WorkerWatch> worker_watch_;
-  Worker worker_;  // the last, so that it ends first
+  std::vector<WorkerWatch> watches_;  // of all workers, or of none
+  Workers workers_;                   // the last, so that they end first
 };
 
 }  // namespace banyan::service

@@ -43,25 +43,24 @@ void HostOperations::answer(const std::string& command, const std::string& body,
 
 // ---- How it does ----
 
-// The worker's thread knows; it is asked, and its answer comes back to this one.
+// Workers know; each is asked for its own clients.
 void HostOperations::view(Reply reply) {
   auto view = std::make_shared<HostView>(host_.describe());
-  parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(),
-                      clients = host_.clients(), view, carried = parts_.carried, ways = parts_.ways,
-                      reply = std::move(reply)] {
-    std::map<std::string, size_t> places;
-    for (const auto& client : clients) {
-      view->memory_bytes += client->regions().bytes();
-      for (const auto& [number, session] : client->sessions()) add_session(*view, places, *session);
-    }
-    const std::vector<WayMeter::Row> rows = ways->rows(std::chrono::steady_clock::now().time_since_epoch());
-    mailbox->post([this, lives, view, by_tenant = carried->by_tenant(), rows, reply] {
-      if (lives.expired()) return;
-      add_links(*view, by_tenant);
-      add_ways(*view, rows);
-      reply({.body = to_json(*view)});
-    });
-  });
+  auto places = std::make_shared<std::map<std::string, size_t>>();
+  parts_.workers.ask_each(
+      [view, places, clients = host_.clients()](const Worker& worker) {
+        for (const auto& client : clients) {
+          if (&client->worker() != &worker) continue;
+          view->memory_bytes += client->regions().bytes();
+          for (const auto& [number, session] : client->sessions()) add_session(*view, *places, *session);
+        }
+      },
+      [this, lives = std::weak_ptr(lives_), view, reply = std::move(reply)] {
+        if (lives.expired()) return;
+        add_links(*view, parts_.carried->by_tenant());
+        add_ways(*view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
+        reply({.body = to_json(*view)});
+      });
 }
 
 // Ranks of one communicator become one row.
@@ -176,7 +175,7 @@ run::FabricUpdate HostOperations::update_of(const ReplanCommand& command) const 
   return update;
 }
 
-// What the worker has seen of the sessions that were asked.
+// What workers have seen of the sessions that were asked.
 struct HostOperations::Replan {
   struct Asked {
     KnownSession session;
@@ -194,9 +193,10 @@ struct HostOperations::Replan {
     return std::all_of(asked.begin(), asked.end(),
                        [](const Asked& each) { return each.outcome || !each.error.empty(); });
   }
-  // On the worker's thread.
-  void look() {
+  // On the worker's thread: at its own sessions.
+  void look(const Worker& worker) {
     for (Asked& each : asked) {
+      if (&each.session.memory->worker() != &worker) continue;
       Session* const session = each.session.memory->find(each.session.number);
       if (session == nullptr) {
         each.error = "it has ended";
@@ -253,19 +253,17 @@ void HostOperations::replan(const std::string& body, Reply reply) {
 }
 
 void HostOperations::look_after(const std::shared_ptr<Replan>& replan) {
-  parts_.worker.post([this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), replan] {
-    replan->look();
-    mailbox->post([this, lives, replan] {
-      if (lives.expired()) return;
-      if (replan->is_over() || parts_.reactor.now() >= replan->until) {
-        replans_ += replan->adopted();
-        return replan->reply({.body = replan->answer()});
-      }
-      parts_.reactor.after(kLookAtReplan, [this, lives, replan] {
-        if (!lives.expired()) look_after(replan);
-      });
-    });
-  });
+  parts_.workers.ask_each([replan](const Worker& worker) { replan->look(worker); },
+                          [this, lives = std::weak_ptr(lives_), replan] {
+                            if (lives.expired()) return;
+                            if (replan->is_over() || parts_.reactor.now() >= replan->until) {
+                              replans_ += replan->adopted();
+                              return replan->reply({.body = replan->answer()});
+                            }
+                            parts_.reactor.after(kLookAtReplan, [this, lives, replan] {
+                              if (!lives.expired()) look_after(replan);
+                            });
+                          });
 }
 
 }  // namespace banyan::service

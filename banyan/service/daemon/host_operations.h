@@ -22,7 +22,7 @@
 #include "banyan/service/daemon/operator_commands.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/way_meter.h"
-#include "banyan/service/daemon/worker.h"
+#include "banyan/service/daemon/workers.h"
 #include "banyan/service/view/host_view.h"
 
 namespace banyan::service {
@@ -30,7 +30,7 @@ namespace banyan::service {
 // A session of a client of this host, open or being opened.
 struct KnownSession {
   uint32_t number = 0;                   // among those of its client
-  std::shared_ptr<WorkerClient> memory;  // shared with the worker
+  std::shared_ptr<WorkerClient> memory;  // shared with its worker
   uint32_t rank = 0;
   std::string id;  // of the communicator, for people
   std::string name;
@@ -45,8 +45,8 @@ class HostOperations {
   struct Host {
     std::function<std::vector<KnownSession>()> sessions;
     std::function<std::vector<std::shared_ptr<WorkerClient>>()>
-        clients;  // that have said hello; shared with the worker
-    // But for what its worker knows.
+        clients;  // that have said hello; shared with their workers
+    // But for what workers know.
     std::function<HostView()> describe;
     std::function<void(bool drains)> drain;
     // `done` once, later or at once: with the process of the newer daemon, or why there is none.
@@ -56,12 +56,12 @@ class HostOperations {
   };
   struct Parts {
     run::Reactor& reactor;
-    Worker& worker;
+    Workers& workers;
     RuleBook& rules;
     EventLog& events;
     std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
     std::vector<double> capacities;                      // by link, of payload; empty: no fabric is known
-    std::shared_ptr<CarriedBytes> carried;               // shared with sessions; the worker's thread alone reads it
+    std::shared_ptr<CarriedBytes> carried;               // shared with sessions
     std::shared_ptr<WayMeter> ways;                      // the same
   };
   HostOperations(Parts parts, Host host);

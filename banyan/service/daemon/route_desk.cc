@@ -55,7 +55,8 @@ void RouteDesk::hear(const SessionView& view) {
     advised_.erase(view.communicator);
     return;
   }
-  parts_.worker.post(
+  Worker& worker = place->memory->worker();
+  worker.post(
       [this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), place = *std::move(place), view] {
         const Session* const session = place.memory->find(place.number);
         std::optional<PlannedCall> call = session == nullptr ? std::nullopt : session->planned();
@@ -98,7 +99,7 @@ void RouteDesk::decided(const Case& weighed, const std::optional<run::FabricUpda
   if (!wish) return;
   BANYAN_LOG(info) << "communicator '" << weighed.communicator << "' plans around others, from generation "
                    << weighed.call.adopted.generation << " on";
-  parts_.worker.post([place = weighed.place, update = *wish] {
+  weighed.place.memory->worker().post([place = weighed.place, update = *wish] {
     Session* const session = place.memory->find(place.number);
     if (session == nullptr) return;
     session->propose(update);

@@ -31,13 +31,12 @@ class RouteDesk {
 
   // A session of this daemon.
   struct Place {
-    std::shared_ptr<WorkerClient> memory;  // shared with the worker
+    std::shared_ptr<WorkerClient> memory;  // shared with its worker
     uint32_t number = 0;                   // among those of its client
   };
   // References outlive it.
   struct Parts {
     run::Reactor& reactor;
-    Worker& worker;
     LinkTable links;
     std::vector<double> capacities;  // by link, of payload
     // To the daemon of a host, this one too.

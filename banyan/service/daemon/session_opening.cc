@@ -170,7 +170,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
               [share](uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& followed) {
                 if (share) share->begin(number, call, followed);
               },
-          .budget = budget,
+          .budget = opening.budget,
           .abandons = true,
           .keeper = keeper_of(opening.account),
           .background = std::move(opening.background),

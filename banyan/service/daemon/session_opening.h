@@ -1,6 +1,6 @@
 // SessionOpening: all that is known of a session that a client wishes for, and how it is made.
 //
-// Control finds out what is needed (the hosts' cards, what the rules grant), and the worker makes the session.
+// Control finds out what is needed (the hosts' cards, what the rules grant), and a worker makes the session.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +37,21 @@ struct SessionOpening {
   std::shared_ptr<CallGrants> calls;  // as in Session::Options
   std::vector<HostCard> cards;        // of wish.hosts
   std::shared_ptr<SessionLanes> lanes;
-  std::unique_ptr<run::Connector> connector;  // over them
-  std::shared_ptr<run::PlanSource> source;    // shared with the executor: see source_for()
-  std::shared_ptr<TenantAccount> account;     // of its user; shared with all that the user has
-  run::Background background = {};            // for its plans
+  std::unique_ptr<run::Connector> connector;     // over them
+  std::shared_ptr<run::PlanSource> source;       // shared with the executor: see source_for()
+  std::shared_ptr<TenantAccount> account;        // of its user; shared with all that the user has
+  run::Background background = {};               // for its plans
+  std::shared_ptr<run::StepBudget> budget = {};  // of each step; shared with its worker, which sets it
 };
 
-// What a session tells, on the worker's thread.
+// What a session tells, on its worker's thread.
 struct SessionHooks {
   std::function<void(const std::string& text)> tell_all;  // the sessions of its communicator, this one too
   std::function<void(const Activity& activity)> report;   // to the steward
   std::function<void(const Error& error)> failed;         // once
 };
 
-// What is the same for all sessions of a daemon.
+// What is the same for all sessions of a daemon. Workers make sessions at the same time.
 struct SessionMaker {
   std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
   bool is_oversubscribed = false;
@@ -58,9 +59,6 @@ struct SessionMaker {
   std::shared_ptr<const std::vector<double>> capacities = {};
   std::shared_ptr<CarriedBytes> carried = std::make_shared<CarriedBytes>();  // shared with all sessions
   std::shared_ptr<WayMeter> ways = std::make_shared<WayMeter>();             // the same
-
-  // Of each step of a session; shared with all sessions and the worker, which sets it.
-  std::shared_ptr<run::StepBudget> budget = std::make_shared<run::StepBudget>();
   // Of the packets of lanes; none: they bear none.
   std::optional<ClassMarks> marks = {};
 

@@ -6,7 +6,7 @@
 //
 // While calls are under way it also looks at the session's lanes (way_meter.h).
 //
-// One thread: the worker's.
+// One thread: that of the session's worker.
 #pragma once
 
 #include <chrono>

@@ -9,6 +9,8 @@
 // sessions it has; and one that takes less than its part, with a small call now and then, waits for no more than a step
 // of each other sharer.
 //
+// A sharer with sessions on several workers has a turn at each: what is shared is each worker's time.
+//
 // One thread. A step costs O(log sharers) beside itself, and two looks at the clock.
 #pragma once
 

@@ -4,6 +4,7 @@
 
 namespace banyan::service {
 
+// Under the mutex.
 void WayMeter::turn(Time now) {
   if (now < began_ + kHalf) return;
   // After a pause nothing of the half before says how things are now.
@@ -21,6 +22,7 @@ void WayMeter::Sums::add(const std::string& tenant, uint64_t more) {
 
 // It is of the time before now, so of the half that may be over.
 void WayMeter::add(const Way& way, const Sent& sent, Time now) {
+  const std::lock_guard lock(mutex_);
   Sums& sums = present_[way];
   if (sent.bytes > 0) sums.add(sent.tenant, sent.bytes);
   LaneSums& lane = sums.lanes[{sent.session, sent.lane}];
@@ -30,6 +32,7 @@ void WayMeter::add(const Way& way, const Sent& sent, Time now) {
 }
 
 std::vector<WayMeter::Row> WayMeter::rows(Time now) {
+  const std::lock_guard lock(mutex_);
   turn(now);
   std::vector<Row> rows;
   if (!has_before_) return rows;

@@ -7,7 +7,7 @@
 //
 // What is told is of a window: the present half, and the whole one before it, so from kHalf to twice that.
 //
-// One thread: the worker's.
+// A WayMeter may be used by any thread, a LaneWatch by that of its session.
 #pragma once
 
 #include <chrono>
@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,7 +27,7 @@ namespace banyan::service {
 
 class WayMeter {
  public:
-  using Time = std::chrono::nanoseconds;  // of a monotonic clock
+  using Time = std::chrono::nanoseconds;  // of a monotonic clock; threads may be a little late with theirs
   static constexpr Time kHalf = std::chrono::milliseconds(200);
   // Tenants name themselves, so only so many are told apart on a way, and the rest are one.
   static constexpr size_t kMostTenants = 100;
@@ -75,6 +76,7 @@ class WayMeter {
 
   void turn(Time now);
 
+  std::mutex mutex_;  // protects what follows
   Half present_, before_;
   Time began_{-2 * kHalf}, before_length_{0};  // of the present half; of the one before
   bool has_before_ = false;

@@ -27,8 +27,10 @@ constexpr std::chrono::microseconds kTimeSlice{100};
 
 // ---- A client ----
 
-WorkerClient::WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks)
-    : memory_(doorbell, sizeof(DoorbellPage)),
+WorkerClient::WorkerClient(Worker& worker, const run::FileDescriptor& doorbell, RegionTable::Quota quota,
+                           RegionTable::Hooks hooks)
+    : worker_(worker),
+      memory_(doorbell, sizeof(DoorbellPage)),
       page_(reinterpret_cast<DoorbellPage*>(memory_.data())),
       regions_(quota, std::move(hooks)) {}
 
@@ -110,9 +112,8 @@ bool WorkerClient::react(std::span<const pollfd> polled) {
 
 // ---- The thread ----
 
-Worker::Worker(bool is_oversubscribed, std::shared_ptr<run::StepBudget> budget)
+Worker::Worker(bool is_oversubscribed)
     : is_oversubscribed_(is_oversubscribed),
-      budget_(std::move(budget)),
       turns_([] { return std::chrono::steady_clock::now().time_since_epoch(); }) {
   thread_ = run::start_thread("banyan-worker", [this] { run(); });
 }

@@ -1,4 +1,4 @@
-// Worker: the thread that carries out the calls of the clients of a daemon.
+// Worker: a thread that carries out the calls of clients of a daemon (workers.h).
 //
 // One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and
 // sleeps when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing, nor do those
@@ -31,13 +31,18 @@
 
 namespace banyan::service {
 
+class Worker;
+
 // What the worker has of a client.
 class WorkerClient : public run::EventSource {
  public:
-  // Throws Error{io}; Error{invalid_input} for memory that is no DoorbellPage.
-  WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
+  // `worker`: to which it belongs. Throws Error{io}; Error{invalid_input} for memory that is no DoorbellPage.
+  WorkerClient(Worker& worker, const run::FileDescriptor& doorbell, RegionTable::Quota quota,
+               RegionTable::Hooks hooks = {});
   ~WorkerClient() = default;
 
+  // Whose tasks may use the rest. Any thread, while the daemon lives.
+  Worker& worker() const { return worker_; }
   // To be set by the client when the worker sleeps. Any thread.
   int event_fd() const { return event_.fd(); }
   RegionTable& regions() { return regions_; }
@@ -63,6 +68,7 @@ class WorkerClient : public run::EventSource {
   bool wait_for(uint32_t number, run::Poller& poller);
   void stop_waiting(uint32_t number);
 
+  Worker& worker_;
   run::Event event_;
   const Region memory_;  // of the page
   DoorbellPage* const page_;
@@ -74,8 +80,7 @@ class WorkerClient : public run::EventSource {
 
 class Worker : private run::EventSource {
  public:
-  // `budget`: of each step, which it sets; shared with those who take steps.
-  Worker(bool is_oversubscribed, std::shared_ptr<run::StepBudget> budget);
+  explicit Worker(bool is_oversubscribed);
   // Ends the thread, and all sessions.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -85,6 +90,8 @@ class Worker : private run::EventSource {
   // Any thread. What a task throws is our own bug.
   void post(Task task);
 
+  // Of each step, which it sets; shared with those who take steps on its thread.
+  const std::shared_ptr<run::StepBudget>& budget() const { return budget_; }
   // CPU time of its thread, since it began. Any thread.
   std::chrono::nanoseconds core_time();
 
@@ -102,7 +109,7 @@ class Worker : private run::EventSource {
   bool react(std::span<const pollfd> polled) override;
 
   const bool is_oversubscribed_;
-  const std::shared_ptr<run::StepBudget> budget_;
+  const std::shared_ptr<run::StepBudget> budget_ = std::make_shared<run::StepBudget>();
   std::chrono::steady_clock::time_point contended_until_{};
   run::Event event_;
   std::mutex mutex_;  // protects tasks_ and stops_

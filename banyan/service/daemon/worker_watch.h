@@ -1,4 +1,4 @@
-// WorkerWatch: whether the worker's thread still comes round, for whoever ends a daemon that hangs. The thread that
+// WorkerWatch: whether the thread of a worker still comes round, for whoever ends a daemon that hangs. The thread that
 // answers clients and operators may be well while the one that carries out their calls is not.
 //
 // To be looked at twice in the time that the worker is given (WatchdogSec=). Each look asks the worker, by a task,
@@ -14,20 +14,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace banyan::service {
 
 class WorkerWatch {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // `post` has the worker's thread do a task. `alive` tells whoever waits for it.
-  WorkerWatch(std::function<void(std::function<void()> task)> post, std::function<void()> alive);
+  // `name`: of the thread, for the log. `post` has it do a task.
+  WorkerWatch(std::string name, std::function<void(std::function<void()> task)> post);
 
-  void look(TimePoint now);
+  // Whether it may be told, as far as this worker goes, that the daemon lives.
+  bool look(TimePoint now);
 
  private:
+  const std::string name_;
   const std::function<void(std::function<void()>)> post_;
-  const std::function<void()> alive_;
   const std::shared_ptr<std::atomic<bool>> has_answered_;  // shared with the task that is its question
   TimePoint asked_;
   uint32_t looks_in_vain_ = 0;

@@ -114,7 +114,7 @@ struct HostView {
   uint64_t rules_version = 0;
   uint32_t clients = 0;
   uint64_t memory_bytes = 0;                     // of tenants, that the daemon has mapped
-  double core_seconds = 0;                       // of the worker's thread
+  double core_seconds = 0;                       // of the workers' threads
   std::map<std::string, uint64_t> refused = {};  // by reason
   uint64_t replans = 0;                          // wishes for new plans that were adopted
   uint64_t events_dropped = 0;                   // that were kept no more

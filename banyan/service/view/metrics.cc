@@ -66,7 +66,7 @@ void add_daemon(Page& page, const HostView& view) {
   page.gauge("banyan_service_clients", "Processes that are attached.").add(number(view.clients));
   page.gauge("banyan_service_memory_bytes", "Memory of programs that the daemon has mapped.")
       .add(number(view.memory_bytes));
-  page.counter("banyan_service_core_seconds_total", "Time that the daemon's working thread has run.")
+  page.counter("banyan_service_core_seconds_total", "Time that the daemon's working threads have run, all together.")
       .add(view.core_seconds);
   page.counter("banyan_refused_total", "What was refused, by reason.");
   for (const auto& [reason, count] : view.refused) page.add(number(count), {{"reason", reason}});
