@@ -25,6 +25,8 @@ constexpr size_t kCount = 5;
 // What the sessions of one generation have been given.
 struct Sessions {
   std::vector<std::vector<run::Call>> calls = std::vector<std::vector<run::Call>>(kRanks);
+  // By rank and call: copies, since a rank whose session fails takes its buffers along.
+  std::vector<std::vector<std::vector<int64_t>>> inputs = std::vector<std::vector<std::vector<int64_t>>>(kRanks);
   std::vector<std::vector<int64_t>> results;
   std::vector<size_t> over = std::vector<size_t>(kRanks);
   std::vector<size_t> messages = std::vector<size_t>(kRanks);
@@ -63,6 +65,8 @@ class FalseExecutor : public run::Executor {
       throw Error(ErrorCode::invalid_usage, "the rules deny barriers");
     }
     own().calls[rank_].push_back(call);
+    const auto* const input = reinterpret_cast<const int64_t*>(call.send);
+    own().inputs[rank_].emplace_back(input, input + call.count);
     service_.changed.notify_all();
   }
   bool advance() override {
@@ -126,14 +130,12 @@ class FalseExecutor : public run::Executor {
 
  private:
   Sessions& own() const { return service_.sessions[generation_]; }
-  // Made when the first rank asks: its buffers may be gone when the others do.
   const std::vector<int64_t>& result_of(size_t number) {
     std::vector<std::vector<int64_t>>& results = own().results;
     if (number < results.size()) return results[number];
     std::vector<int64_t>& result = results.emplace_back(kCount);
-    for (const auto& calls : own().calls) {
-      const run::Call& call = calls[number];
-      for (size_t i = 0; i < call.count; ++i) result[i] += reinterpret_cast<const int64_t*>(call.send)[i];
+    for (const auto& inputs : own().inputs) {
+      for (size_t i = 0; i < inputs[number].size(); ++i) result[i] += inputs[number][i];
     }
     return result;
   }
