@@ -260,6 +260,12 @@ TEST_F(ServiceCli, ReplanEndsWith1WhereACommunicatorKeepsItsPlansOrThereIsNone) 
   const Outcome nobody = run({"replan", "jbo17", "--avoid", "a-sw"});
   EXPECT_EQ(nobody.exit_code, 1);
   EXPECT_EQ(nobody.err, "banyan: no communicator is called 'jbo17' (did you mean 'job17'?)\n");
+  service::ClusterView view = service_view(10);
+  view.communicators.push_back(direct_communicator());
+  answer("GET /v1/cluster", to_json(view));
+  EXPECT_EQ(
+      run({"replan", "local", "--avoid", "a-sw"}).err,
+      "banyan: the ranks of 'local' are all on one host and exchange in its memory: there are no plans to replace\n");
   refuses({"replan", "job17"}, "what is to change?");
   refuses({"replan", "job17", "--plan", folder_.path("none")}, "--plan " + folder_.path("none"));
 }

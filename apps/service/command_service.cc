@@ -249,6 +249,13 @@ class ServiceCommand : public Command {
     return nearest.hint();
   }
 
+  static bool is_direct(const OperatorDoor& door, const std::string& pattern) {
+    const service::ClusterView view = door.cluster();
+    return std::any_of(view.communicators.begin(), view.communicators.end(), [&](const auto& each) {
+      return each.is_direct && (each.id == pattern || service::is_like(pattern, each.name));
+    });
+  }
+
   ExitCode set(const Terminal& terminal) const {
     const OperatorDoor door(url_);
     const OperatorAnswers answers = door.post("/v1/set", share_.body());
@@ -279,8 +286,11 @@ class ServiceCommand : public Command {
     }
     std::string complaint;
     if (answers.is_good() && outcomes.empty()) {
-      complaint = "no communicator is called " + in_quotes(plan_.communicator) +
-                  hint(door, plan_.communicator, &service::CommunicatorView::name);
+      complaint = is_direct(door, plan_.communicator)
+                      ? "the ranks of " + in_quotes(plan_.communicator) +
+                            " are all on one host and exchange in its memory: there are no plans to replace"
+                      : "no communicator is called " + in_quotes(plan_.communicator) +
+                            hint(door, plan_.communicator, &service::CommunicatorView::name);
     }
     const ExitCode code = report(terminal, answers, text, complaint);
     const bool are_adopted =

@@ -68,18 +68,21 @@ class Comparison {
     const ServiceRates::Communicator rates{.calls_per_second = static_cast<double>(all.calls) * per_second_,
                                            .sent_per_second = static_cast<double>(all.sent) * per_second_};
     rates_.communicators[communicator.id] = rates;
-    if (tenant.communicators++ == 0) {
-      tenant.name = communicator.tenant;
-      tenant.sharer = communicator.sharer;
-      tenant.weight = communicator.weight;
-      tenant.share_class = communicator.share_class;
-    }
-    tenant.weight = std::max(tenant.weight, communicator.weight);
-    tenant.share_class = std::min(tenant.share_class, communicator.share_class);  // the highest is the first
+    tenant.name = communicator.tenant;
+    ++tenant.communicators;
+    if (!communicator.is_direct) add_terms(communicator, tenant);
     tenant.ranks += communicator.ranks.size();
     tenant.calls_per_second += rates.calls_per_second;
     tenant.payload_per_second += static_cast<double>(all.payload) * per_second_;
     tenant.sent_per_second += rates.sent_per_second;
+  }
+
+  static void add_terms(const CommunicatorView& communicator, ServiceRates::Tenant& tenant) {
+    const bool is_first = tenant.weight == 0;
+    tenant.sharer = communicator.sharer;
+    tenant.weight = std::max(tenant.weight, communicator.weight);
+    tenant.share_class = is_first ? communicator.share_class
+                                  : std::min(tenant.share_class, communicator.share_class);  // the highest is the first
   }
 
   void share_out() {

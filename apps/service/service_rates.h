@@ -15,7 +15,7 @@ struct ServiceRates {
   struct Tenant {
     std::string name;
     std::string sharer;  // whom the weight belongs to
-    double weight = 1;
+    double weight = 0;   // 0: none, since all its communicators are direct (CommunicatorView)
     service::ShareClass share_class = service::ShareClass::normal;
     size_t communicators = 0, ranks = 0;
     double calls_per_second = 0;

@@ -66,6 +66,22 @@ TEST(ServiceRates, DivideTheWeightOfASharerAmongItsTenants) {
   EXPECT_DOUBLE_EQ(rates.tenants[2].due, 0.8);
 }
 
+TEST(ServiceRates, TakeNoTermsFromCommunicatorsOfOneHost) {
+  ClusterView first = service_view(10), second = service_view(11);
+  for (ClusterView* view : {&first, &second}) {
+    view->communicators.insert(view->communicators.begin(), direct_communicator());
+    view->communicators.push_back(direct_communicator());
+    view->communicators.back().id = "d1d1";
+  }
+  const ServiceRates rates = rates_between(first, second);
+  ASSERT_EQ(rates.tenants.size(), 2u);
+  EXPECT_EQ(rates.tenants[1].communicators, 3u);
+  EXPECT_EQ(rates.tenants[1].ranks, 6u);
+  EXPECT_EQ(rates.tenants[1].weight, 4);
+  EXPECT_EQ(rates.tenants[1].sharer, "vgg");
+  EXPECT_DOUBLE_EQ(rates.tenants[1].due, 0.8);
+}
+
 TEST(ServiceRates, CountACommunicatorThatWasOpenedBetweenThem) {
   ClusterView first = service_view(10);
   first.communicators.pop_back();

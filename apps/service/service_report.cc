@@ -31,6 +31,7 @@ std::string number(double value) {
 }
 
 std::string share_of(const CommunicatorView& communicator) {
+  if (communicator.is_direct) return "-";
   std::string words = number(communicator.weight);
   if (communicator.share_class != service::ShareClass::normal) {
     words += " " + std::string(to_string(communicator.share_class));
@@ -39,6 +40,7 @@ std::string share_of(const CommunicatorView& communicator) {
 }
 
 std::string limit_of(const CommunicatorView& communicator) {
+  if (communicator.is_direct) return "on one host";
   if (communicator.rate) return format_rate(static_cast<double>(*communicator.rate));
   return communicator.cap ? format_rate(static_cast<double>(*communicator.cap)) : "-";
 }
@@ -78,7 +80,11 @@ std::string doing_of(const CommunicatorView& communicator) {
     if (!each.call.empty() && (longest == nullptr || each.call_seconds > longest->call_seconds)) longest = &each;
     if (each.call.empty() && (idle < 0 || each.idle_seconds < idle)) idle = each.idle_seconds;
   }
-  if (longest != nullptr) return "in " + harmless(longest->call) + ", " + rough_percent(communicator.progress);
+  if (longest != nullptr) {
+    return "in " + harmless(longest->call) +
+           (communicator.is_direct ? " for " + duration(longest->call_seconds)
+                                   : ", " + rough_percent(communicator.progress));
+  }
   return idle < 0 ? "" : "no call for " + duration(idle);
 }
 
@@ -97,10 +103,12 @@ Table tenants_table(const ServiceRates& rates) {
       {"tenant", "weight", "class", "communicators", "ranks", "calls/s", "payload", "sent", "share", "by weight"});
   for (const ServiceRates::Tenant& each : rates.tenants) {
     const bool has_sent = each.sent_per_second > 0;
-    table.add({harmless(each.name), number(each.weight), std::string(to_string(each.share_class)),
-               with_thousands(each.communicators), with_thousands(each.ranks), number(each.calls_per_second),
-               format_rate(each.payload_per_second), format_rate(each.sent_per_second),
-               has_sent ? format_percent(each.share) : "-", has_sent ? format_percent(each.due) : "-"});
+    const bool has_weight = each.weight > 0;
+    table.add({harmless(each.name), has_weight ? number(each.weight) : "-",
+               has_weight ? std::string(to_string(each.share_class)) : "-", with_thousands(each.communicators),
+               with_thousands(each.ranks), number(each.calls_per_second), format_rate(each.payload_per_second),
+               format_rate(each.sent_per_second), has_sent ? format_percent(each.share) : "-",
+               has_sent ? format_percent(each.due) : "-"});
   }
   return table;
 }

@@ -65,6 +65,16 @@ TEST(ServiceReport, ShowsFortyCommunicatorsAndCountsTheRest) {
   EXPECT_THAT(status_text(kNoColours, view), HasSubstr("\nno communicator is open\n"));
 }
 
+TEST(ServiceReport, GivesNoWeightToCommunicatorsOfOneHost) {
+  ClusterView view = service_view(10);
+  view.communicators = {direct_communicator()};
+  EXPECT_THAT(
+      status_text(kNoColours, view),
+      HasSubstr("\nlocal         d0d0  vgg         2      1  1,000  -       on one host  in allreduce of 4 int8 "
+                "sum for 20.0 ms\n"));
+  EXPECT_THAT(tenants_text(kNoColours, rates_between(view, view)), HasSubstr("\nvgg     -       -     "));
+}
+
 TEST(ServiceReport, HoldsSharesAgainstWeights) {
   EXPECT_EQ(tenants_text(kNoColours, rates_between(service_view(10), service_view(12))),
             "tenant  weight  class   communicators  ranks  calls/s      payload        sent   share  by weight\n"

@@ -7,6 +7,18 @@
 
 namespace banyan::app {
 
+// A communicator of one host, which does without the daemon: two ranks on b, of which one waits.
+inline service::CommunicatorView direct_communicator() {
+  service::CommunicatorView local{
+      .id = "d0d0", .name = "local", .tenant = "vgg", .size = 2, .hosts = {"b"}, .is_direct = true};
+  local.ranks.push_back({.rank = 0, .host = "b", .process = 5, .calls_begun = 1'000, .calls_over = 1'000});
+  local.ranks.push_back({.rank = 1, .host = "b", .process = 6, .calls_begun = 1'001, .calls_over = 1'000});
+  local.ranks[0].idle_seconds = 0.01;
+  local.ranks[1].call = "allreduce of 4 int8 sum";
+  local.ranks[1].call_seconds = 0.02;
+  return local;
+}
+
 // Hosts a and b; job17 of vgg with a rank on each, serve of gpt with one on a. Taken `seconds` after the beginning: vgg
 // sends 300 MB and ends 10 calls in each second, gpt 100 MB and 50. One link, half full.
 inline service::ClusterView service_view(double seconds) {

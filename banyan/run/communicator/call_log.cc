@@ -6,6 +6,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/remake.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/shared_memory.h"
 
 namespace banyan::run {
 namespace {
@@ -13,14 +14,23 @@ namespace {
 // A rank that is asked again so soon after it wrote a record has nothing new to tell.
 constexpr std::chrono::milliseconds kPause{1000};
 
+// Its pages come as they are used.
+std::shared_ptr<std::byte> own_memory() {
+  const auto pages = std::make_shared<SharedMemory>(Recorder::kMemoryBytes);
+  return {pages, pages->data()};
+}
+
 OperationKind kind_of(const CallNumbers& numbers) { return record_of(numbers, 0).kind; }
 
 }  // namespace
 
 CallLog::CallLog(Options options, const TimeSource& time)
-    : options_(std::move(options)),
+    : options_([&] {
+        if (!options.memory) options.memory = own_memory();
+        return std::move(options);
+      }()),
       time_(time),
-      recorder_({pages_.data(), Recorder::kMemoryBytes}),
+      recorder_(memory()),
       counters_(options_.size) {}
 
 const CallNumbers& CallLog::begin(const Call& call) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -17,7 +18,6 @@
 #include "banyan/run/record/dump.h"
 #include "banyan/run/record/rank_news.h"
 #include "banyan/run/record/recorder.h"
-#include "banyan/run/system/shared_memory.h"
 #include "banyan/run/system/time_source.h"
 
 namespace banyan::run {
@@ -32,6 +32,8 @@ class CallLog {
     uint32_t rank = 0, size = 1;
     std::chrono::milliseconds timeout{0};         // of calls that name none
     std::function<Health(uint32_t rank)> health;  // of the other ranks, as a record should say it
+    // Where the recorder is to be: Recorder::kMemoryBytes that others may read. Null: in memory of the log's own.
+    std::shared_ptr<std::byte> memory = {};
   };
   // A call that the executor has.
   struct UnderWay {
@@ -92,11 +94,10 @@ class CallLog {
   void count_time(const UnderWay& call, int64_t nanoseconds);
   void write(DumpReason reason, const std::string& why);
   RankDump make_dump(DumpReason reason, const std::string& why) const;
-  std::span<const std::byte> memory() const { return {pages_.data(), Recorder::kMemoryBytes}; }
+  std::span<std::byte> memory() const { return {options_.memory.get(), Recorder::kMemoryBytes}; }
 
   const Options options_;
   const TimeSource& time_;
-  const SharedMemory pages_{Recorder::kMemoryBytes};  // which come as they are used
   Recorder recorder_;
   CallCounters counters_;
   std::array<UnderWay, kMostUnderWay> calls_;  // a ring

@@ -32,17 +32,19 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
   rank_ = static_cast<uint32_t>(own - members_.begin());
-  log_ =
-      std::make_unique<CallLog>(CallLog::Options{.communicator = options_.name,
-                                                 .id = id_ == 1 ? "" : std::to_string(id_),
-                                                 .rank = rank_,
-                                                 .size = static_cast<uint32_t>(members_.size()),
-                                                 .timeout = options_.timeout,
-                                                 .health = [this](uint32_t rank) { return watch_->health_of(rank); }},
-                                time);
+  const std::unique_ptr<ExecutorFactory> factory =
+      options_.executors ? options_.executors(job_, options_) : std::make_unique<DefaultExecutors>(job_, options_);
+  log_ = std::make_unique<CallLog>(CallLog::Options{.communicator = options_.name,
+                                                    .id = id_ == 1 ? "" : std::to_string(id_),
+                                                    .rank = rank_,
+                                                    .size = static_cast<uint32_t>(members_.size()),
+                                                    .timeout = options_.timeout,
+                                                    .health = [this](uint32_t rank) { return watch_->health_of(rank); },
+                                                    .memory = factory->record_memory(members_)},
+                                   time);
   watch_ = std::make_unique<CallWatch>(CallWatch::Options{.communicator = options_.name, .rank = rank_}, time,
                                        patience_, peers_, *log_, first_error_);
-  executor_ = make_executor();
+  executor_ = make_executor(*factory);
   driver_ = std::make_unique<Driver>(*executor_, *this, time, patience_, options_.progress);
   hooks_ = job_->agent().attach(
       id_, {.state = [this] { return log_->news().encode(); },
@@ -66,16 +68,14 @@ JobPlace Communicator::Impl::place() const {
   return place;
 }
 
-std::unique_ptr<Executor> Communicator::Impl::make_executor() {
-  const std::unique_ptr<ExecutorFactory> factory =
-      options_.executors ? options_.executors(job_, options_) : std::make_unique<DefaultExecutors>(job_, options_);
+std::unique_ptr<Executor> Communicator::Impl::make_executor(ExecutorFactory& factory) {
   ExecutorFactory::Made made =
-      factory->make({.id = id_,
-                     .name = options_.name,
-                     .members = members_,
-                     .rank = rank_,
-                     .tell_failure = [this](const Error& error) { tell_of_failure(error); },
-                     .tell_text = [this](const std::string& text) { job_->agent().tell(id_, text); }});
+      factory.make({.id = id_,
+                    .name = options_.name,
+                    .members = members_,
+                    .rank = rank_,
+                    .tell_failure = [this](const Error& error) { tell_of_failure(error); },
+                    .tell_text = [this](const std::string& text) { job_->agent().tell(id_, text); }});
   is_on_one_host_ = made.is_on_one_host;
   set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "

@@ -72,7 +72,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   const Error& error() const override { return first_error_.get(); }
   std::shared_ptr<void> keep() override { return shared_from_this(); }
 
-  std::unique_ptr<Executor> make_executor();
+  std::unique_ptr<Executor> make_executor(ExecutorFactory& factory);
   JobPlace place() const;
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);

@@ -4,6 +4,7 @@
 // memory, plans over connections (communicator/default_executors.h), a service on this host, or a fake of a test.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +39,10 @@ class ExecutorFactory {
     std::string means;            // for people: "shared memory", "TCP"
     bool is_on_one_host = false;  // the ranks exchange through shared memory alone
   };
+  // Where the flight record of this rank is to be, for others than its process to read while it runs:
+  // Recorder::kMemoryBytes, kept as long as the communicator. Null: nobody else reads it. Before make().
+  virtual std::shared_ptr<std::byte> record_memory(const std::vector<uint32_t>& /*members*/) { return nullptr; }
+
   // Called once by every communicator, in its constructor; may block until the other ranks have come. Throws Error when
   // there is no way to carry out calls.
   virtual Made make(ExecutorSite site) = 0;

@@ -180,4 +180,18 @@ std::optional<OperationRecord> current_operation(std::span<const std::byte> memo
   return record && record->ticket == ticket ? record : std::nullopt;
 }
 
+std::vector<OperationRecord> newest_operations(std::span<const std::byte> memory, size_t most) {
+  const auto* header = reinterpret_cast<const Recorder::Header*>(memory.data());
+  if (memory.size() < Recorder::kMemoryBytes || load(header->magic) != kMagic) return {};
+  const auto* records = reinterpret_cast<const OperationRecord*>(memory.data() + sizeof(Recorder::Header));
+  const uint64_t newest = load(header->begun);
+  std::vector<OperationRecord> operations;
+  for (uint64_t left = std::min<uint64_t>({most, newest, Recorder::kOperations}); left > 0; --left) {
+    const uint64_t ticket = newest - left + 1;
+    const std::optional<OperationRecord> record = read_record(records[slot_of(ticket)]);
+    if (record && record->ticket == ticket) operations.push_back(*record);
+  }
+  return operations;
+}
+
 }  // namespace banyan::run

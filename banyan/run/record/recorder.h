@@ -106,6 +106,7 @@ class Recorder {
 
   friend struct Snapshot snapshot(std::span<const std::byte> memory);
   friend std::optional<OperationRecord> current_operation(std::span<const std::byte> memory);
+  friend std::vector<OperationRecord> newest_operations(std::span<const std::byte> memory, size_t most);
 };
 
 struct Snapshot {
@@ -122,5 +123,9 @@ Snapshot snapshot(std::span<const std::byte> memory);
 // The newest collective that was begun, which may be over; none before the first, or while it is being written. For a
 // look at a peer that is late: cheap, and does not throw; memory without a recorder has none.
 std::optional<OperationRecord> current_operation(std::span<const std::byte> memory);
+
+// The newest `most` operations, the oldest first, without those that are being written. For a look at many ranks at
+// once: costs as much as it returns, and does not throw; memory without a recorder has none.
+std::vector<OperationRecord> newest_operations(std::span<const std::byte> memory, size_t most);
 
 }  // namespace banyan::run

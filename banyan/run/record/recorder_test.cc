@@ -122,6 +122,20 @@ TEST_F(RecorderTest, KeepsTheLastOperations) {
   }
 }
 
+TEST_F(RecorderTest, TellsTheNewestOperations) {
+  Recorder recorder(memory(), kHandTurned);
+  EXPECT_TRUE(newest_operations(memory(), 10).empty());
+  for (uint64_t i = 1; i <= 3; ++i) recorder.begin(call(i)).finish();
+  EXPECT_EQ(newest_operations(memory(), 10).size(), 3u);
+  for (uint64_t i = 4; i <= Recorder::kOperations + 10; ++i) recorder.begin(call(i));
+  const std::vector<OperationRecord> newest = newest_operations(memory(), 10);
+  ASSERT_EQ(newest.size(), 10u);
+  for (size_t i = 0; i < newest.size(); ++i) EXPECT_EQ(newest[i].count, Recorder::kOperations + 1 + i);
+  const std::vector<OperationRecord> all = newest_operations(memory(), SIZE_MAX);
+  EXPECT_EQ(all, snapshot(memory()).operations);
+  EXPECT_TRUE(newest_operations(memory().first(100), 10).empty());
+}
+
 TEST_F(RecorderTest, RefusesMemoryThatIsNone) {
   EXPECT_THROW(snapshot(memory()), Error);
   EXPECT_THROW(snapshot(memory().first(100)), Error);

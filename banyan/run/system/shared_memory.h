@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "banyan/run/system/file_descriptor.h"
 
@@ -34,6 +35,8 @@ class SharedMemory {
   void provide(const std::byte* begin, size_t bytes) const;
   // Nobody can attach any more.
   void close_file() { fd_.reset(); }
+  // The same, but for those who get it from the caller.
+  FileDescriptor take_file() { return std::move(fd_); }
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <map>
@@ -99,6 +100,7 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
   std::unique_ptr<Session::Impl> open(OpenSession wish, Hooks hooks, const run::Deadline& deadline);
   void ring(uint32_t session);
   void forget_hooks(uint32_t session);
+  std::shared_ptr<const void> show(ShowRecord record, const run::FileDescriptor& memory);
 
  private:
   struct OfferedRegion {
@@ -124,6 +126,7 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
   std::unordered_map<run::RegionId, OfferedRegion> offered_;
   std::mutex hooks_mutex_;  // protects hooks_
   std::map<uint32_t, std::shared_ptr<HookHolder>> hooks_;
+  std::atomic<uint32_t> next_record_{0};
   SessionSlots slots_;
   ControlConnection connection_;  // the last: its thread uses the others
 };
@@ -251,13 +254,21 @@ Attachment::Memory Attachment::Impl::allocate(size_t bytes) {
     throw Error(ErrorCode::io, "no machine has " + std::to_string(bytes) + " bytes of memory to share");
   }
   run::SharedMemory memory = run::SharedMemory::with_pages((std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage);
-  run::FileDescriptor file = another(memory.fd());
-  memory.close_file();
+  run::FileDescriptor file = memory.take_file();
   const uint64_t size = memory.size();
   auto offer = this->offer(std::move(file), std::move(memory), size);
   std::byte* const data = offer->data();
   const BufferName name = offer->name(0);
   return {.data = data, .name = name, .offer = std::move(offer)};
+}
+
+std::shared_ptr<const void> Attachment::Impl::show(ShowRecord record, const run::FileDescriptor& memory) {
+  record.record = next_record_++;
+  connection_.tell(record, another(memory.get()));
+  const auto hide = [attachment = weak_from_this(), number = record.record](const void*) {
+    if (const auto impl = attachment.lock()) impl->connection().tell(HideRecord{.record = number});
+  };
+  return {this, hide};
 }
 
 // ---- Sessions ----
@@ -370,6 +381,10 @@ std::string Attachment::hints(const run::Deadline& deadline) {
   const DaemonMessage answer = impl_->connection().ask(AskHints(), {}, deadline, [](const DaemonMessage&) {});
   if (const auto* const given = std::get_if<HintsGiven>(&answer)) return given->hints;
   throw refusal(answer);
+}
+
+std::shared_ptr<const void> Attachment::show(ShowRecord record, const run::FileDescriptor& memory) {
+  return impl_->show(std::move(record), memory);
 }
 
 std::unique_ptr<Attachment::Session> Attachment::open(OpenSession wish, Hooks hooks, const run::Deadline& deadline) {

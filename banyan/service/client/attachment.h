@@ -17,6 +17,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/host/regions.h"
 #include "banyan/run/join/deadline.h"
+#include "banyan/run/system/file_descriptor.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/rings.h"
 
@@ -64,6 +65,10 @@ class Attachment {
   // JSON, as view/hints.h says: how the hosts of this user's communicators hang together, and what others leave of
   // their links. Throws what the daemon says, Error{timed_out}, Error{peer_lost}.
   std::string hints(const run::Deadline& deadline);
+
+  // Shows the daemon the flight record of a rank, whose memory is a sealed memfd, until the result is gone. `record`
+  // without its number, which is given here. Does not wait; nothing happens where the daemon has gone.
+  std::shared_ptr<const void> show(ShowRecord record, const run::FileDescriptor& memory);
 
   // What a session is told by the thread of this attachment, maybe before open() has returned. `failed` throws nothing.
   struct Hooks {

@@ -187,11 +187,11 @@ DaemonMessage ControlConnection::ask_by(const Encode& encode, run::FileDescripto
   return answer;
 }
 
-uint64_t ControlConnection::tell(const ClientMessage& message) noexcept {
+uint64_t ControlConnection::tell(const ClientMessage& message, run::FileDescriptor descriptor) noexcept {
   if (is_in_child()) return 0;  // the daemon and the lock are the parent's
   const std::lock_guard lock(mutex_);
   try {
-    if (!is_gone_) send(encode(message), {});
+    if (!is_gone_) send(encode(message), std::move(descriptor));
   } catch (...) {
     // Who has gone needs no word. Where memory is short, the daemon keeps what it would have given back.
   }

@@ -77,7 +77,7 @@ class ControlConnection {
     return ask_by(encode_as, std::move(descriptor), deadline, std::move(late));
   }
   // Says what has no answer. Does nothing when the daemon has gone. Returns the number of the last wish before it.
-  uint64_t tell(const ClientMessage& message) noexcept;
+  uint64_t tell(const ClientMessage& message, run::FileDescriptor descriptor = {}) noexcept;
   // What was told before a wish, the daemon has carried out once it has granted the wish. The last one it has granted.
   uint64_t last_granted() const { return last_granted_.load(std::memory_order_acquire); }
 

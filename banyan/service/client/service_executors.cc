@@ -13,6 +13,8 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/hash.h"
+#include "banyan/run/record/recorder.h"
+#include "banyan/run/system/shared_memory.h"
 
 namespace banyan::service {
 namespace {
@@ -46,20 +48,27 @@ std::optional<Capability> capability_of(std::string_view hex) {
   return capability;
 }
 
+// Of what a process has said when the job met; nothing where that is not understood.
+std::optional<ServiceCard> parse_card(const std::string& text) {
+  const size_t space = text.rfind(' ');
+  if (space == std::string::npos) return std::nullopt;
+  const auto capability = capability_of(std::string_view(text).substr(space + 1));
+  if (!capability) return std::nullopt;
+  return ServiceCard{.host = text.substr(0, space), .capability = *capability};
+}
+
 // `name` is that of the process in errors.
 ServiceCard card_of(const run::Process& process, const std::string& name) {
   const auto extra = process.extras.find(ServiceExecutors::kExtra);
   if (extra == process.extras.end()) {
     throw Error(ErrorCode::mismatch, name + " has not attached to a service (set BANYAN_SERVICE on all ranks)");
   }
-  const std::string& text = extra->second;
-  const size_t space = text.rfind(' ');
-  const auto capability =
-      space == std::string::npos ? std::nullopt : capability_of(std::string_view(text).substr(space + 1));
-  if (!capability) {
-    throw Error(ErrorCode::mismatch, name + " says of its service what is not understood here: " + in_quotes(text));
+  std::optional<ServiceCard> card = parse_card(extra->second);
+  if (!card) {
+    throw Error(ErrorCode::mismatch,
+                name + " says of its service what is not understood here: " + in_quotes(extra->second));
   }
-  return {.host = text.substr(0, space), .capability = *capability};
+  return *std::move(card);
 }
 
 uint32_t milliseconds_for(std::chrono::milliseconds time) {
@@ -72,10 +81,8 @@ std::string ServiceExecutors::extra_of(ServiceLink& link) { return link.host() +
 
 run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
   using Transports = run::Communicator::Transports;
-  const bool all_here =
-      std::all_of(site.members.begin(), site.members.end(), [&](uint32_t member) { return job_->is_here(member); });
-  if (all_here || options_.transports == Transports::shared_memory) {
-    return run::DefaultExecutors(job_, options_).make(std::move(site));
+  if (are_all_here(site.members) || options_.transports == Transports::shared_memory) {
+    return make_direct(std::move(site));
   }
   if (options_.transports == Transports::ucx) {
     throw Error(ErrorCode::unsupported,
@@ -126,6 +133,42 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
                               .open = open_next},
       deadline);
   return {.executor = std::move(executor), .means = "service, " + *means};
+}
+
+bool ServiceExecutors::are_all_here(const std::vector<uint32_t>& members) const {
+  return std::all_of(members.begin(), members.end(), [&](uint32_t member) { return job_->is_here(member); });
+}
+
+struct ServiceExecutors::Record {
+  run::SharedMemory memory = run::SharedMemory::with_pages(run::Recorder::kMemoryBytes);
+  std::shared_ptr<const void> shown = {};
+};
+
+std::shared_ptr<std::byte> ServiceExecutors::record_memory(const std::vector<uint32_t>& members) {
+  if (!are_all_here(members)) return nullptr;
+  record_ = std::make_shared<Record>();
+  return {record_, record_->memory.data()};
+}
+
+run::ExecutorFactory::Made ServiceExecutors::make_direct(run::ExecutorSite site) {
+  const ShowRecord show{.communicator = site.id,
+                        .name = site.name,
+                        .tenant = tenant_,
+                        .rank = site.rank,
+                        .size = static_cast<uint32_t>(site.members.size())};
+  Made made = run::DefaultExecutors(job_, options_).make(std::move(site));
+  if (record_) show_record(show);
+  return made;
+}
+
+// Ranks of one job have one capability. Where the first one has none, they do not belong together in any view.
+void ServiceExecutors::show_record(ShowRecord show) {
+  const auto& extras = job_->process(0).extras;
+  const auto extra = extras.find(kExtra);
+  const std::optional<ServiceCard> card = extra == extras.end() ? std::nullopt : parse_card(extra->second);
+  if (!card) return;
+  show.capability = card->capability;
+  record_->shown = link_->records().show(std::move(show), record_->memory.take_file());
 }
 
 // Again where the daemon is killed in the middle: the other ranks know nothing of it, since this rank has called

@@ -1,14 +1,18 @@
 // ServiceExecutors: communicators whose calls the daemon of this host carries out. Where all ranks are on one host,
-// they exchange directly, since nothing is quicker than shared memory; else each rank's daemon does it. Where that is
+// they exchange directly, since nothing is quicker than shared memory, and the daemon is shown what they do
+// (shown_records.h); else each rank's daemon does it. Where that is
 // followed by a newer one, they go over to it (moving_executor.h).
 //
 // Where the daemon has gone, a communicator that begins waits for the next one (service_link.h), as long as it may take
 // to join; so does one whose peers' daemons are missing, if they had come before.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "banyan/run/communicator/default_executors.h"
 #include "banyan/service/client/moving_executor.h"
@@ -23,6 +27,7 @@ class ServiceExecutors : public run::ExecutorFactory {
                    run::Communicator::Options options, std::string tenant = {})
       : link_(std::move(link)), job_(std::move(job)), options_(std::move(options)), tenant_(std::move(tenant)) {}
 
+  std::shared_ptr<std::byte> record_memory(const std::vector<uint32_t>& members) override;
   // Throws what ServiceLink::attachment, Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has
   // not attached to a service; Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
   Made make(run::ExecutorSite site) override;
@@ -33,6 +38,10 @@ class ServiceExecutors : public run::ExecutorFactory {
   static std::string extra_of(ServiceLink& link);
 
  private:
+  struct Record;  // a flight record in memory that the daemon is shown
+  bool are_all_here(const std::vector<uint32_t>& members) const;
+  Made make_direct(run::ExecutorSite site);
+  void show_record(ShowRecord show);
   static std::unique_ptr<ServiceExecutor> open(ServiceLink& link, const OpenSession& wish,
                                                const ServiceExecutor::Options& options, const run::Deadline& deadline);
   OpenSession wish_for(const run::ExecutorSite& site, const run::Deadline& deadline) const;
@@ -40,7 +49,8 @@ class ServiceExecutors : public run::ExecutorFactory {
   const std::shared_ptr<ServiceLink> link_;  // shared with the other communicators of the process
   const std::shared_ptr<run::JoinedProcesses> job_;
   const run::Communicator::Options options_;
-  const std::string tenant_;  // empty: the user
+  const std::string tenant_;        // empty: the user
+  std::shared_ptr<Record> record_;  // of a communicator that does without the daemon, which shares it
 };
 
 }  // namespace banyan::service

@@ -22,6 +22,9 @@ constexpr milliseconds kFirstPause{2}, kLongestPause{50};
 // where a supervisor keeps its socket open.
 constexpr milliseconds kAnswerTime{5000};
 
+// That a look for a daemon to show records to may take.
+constexpr milliseconds kLookTime{100};
+
 bool may_pass(const Error& error) {
   return error.code() == ErrorCode::not_found || error.code() == ErrorCode::peer_lost ||
          error.code() == ErrorCode::timed_out;
@@ -34,7 +37,8 @@ ServiceLink::ServiceLink(std::string url, run::RegionPool& pool, const run::Dead
       pool_(pool),
       attachment_(Attachment::to(url_, pool_, deadline)),
       host_(attachment_->host()),
-      capability_(attachment_->capability()) {}
+      capability_(attachment_->capability()),
+      records_([this] { return attachment(run::Deadline::after(kLookTime)); }) {}
 
 Capability ServiceLink::new_capability() {
   const std::lock_guard lock(mutex_);

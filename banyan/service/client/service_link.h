@@ -21,6 +21,7 @@
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/service/client/attachment.h"
+#include "banyan/service/client/shown_records.h"
 
 namespace banyan::service {
 
@@ -43,6 +44,9 @@ class ServiceLink {
   // Error{io}.
   std::shared_ptr<Attachment> attachment(const run::Deadline& deadline);
 
+  // The flight records of communicators that do without the daemon.
+  ShownRecords& records() { return records_; }
+
  private:
   std::shared_ptr<Attachment> try_attaching(const run::Deadline& deadline);
 
@@ -55,6 +59,7 @@ class ServiceLink {
   std::atomic<bool> has_moved_{false};
   const std::string host_;
   const Capability capability_;  // that the first daemon has made
+  ShownRecords records_;         // the last: its thread uses the others
 };
 
 }  // namespace banyan::service

@@ -275,6 +275,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .refused = refused_,
                 .replans = operations_->replans(),
                 .events_dropped = events_.dropped(),
+                .communicators = direct_.views(),
                 .events = events_.last()};
   if (steward_) {
     const auto steward = hosts_.names().find(steward_->steward_host());

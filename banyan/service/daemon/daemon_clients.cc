@@ -29,7 +29,7 @@ Capability new_capability() {
 // What it costs to do what a client says, as TenantAccount::act counts.
 double cost_of(const ClientMessage& message) {
   if (std::holds_alternative<Hello>(message)) return 5;
-  if (std::holds_alternative<OfferRegion>(message)) return 3;
+  if (std::holds_alternative<OfferRegion>(message) || std::holds_alternative<ShowRecord>(message)) return 3;
   if (std::holds_alternative<AskHints>(message)) return 20;
   const auto* const open = std::get_if<OpenSession>(&message);
   if (open == nullptr) return 1;
@@ -74,6 +74,13 @@ std::function<void(run::FileDescriptor)> Daemon::Impl::closer_for(const std::sha
   };
 }
 
+// Has a user's mappings unmapped.
+std::function<void(std::function<void()> task)> Daemon::Impl::later_for(const TenantAccount& account) const {
+  return [threads = threads_, user = account.user()](std::function<void()> task) {
+    threads->post(TenantThreads::closing_for(user), std::move(task));
+  };
+}
+
 // How long its wishes are to stay unread.
 std::chrono::nanoseconds Daemon::Impl::pause_of(const TenantAccount& account) const {
   constexpr std::chrono::milliseconds kUntilClosed{50};
@@ -89,6 +96,7 @@ void Daemon::Impl::note(TenantAccount& account, std::string words) {
 void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   auto node = clients_.extract(number);
   if (node.empty()) return;
+  direct_.remove(number);
   // What it has cost is given back when all of it has ended.
   const auto client = std::make_shared<Client>(std::move(node.mapped()));
   note(*client->account, "process " + std::to_string(client->connection->identity().process) + " has detached: " + why);
@@ -139,13 +147,10 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
       return std::make_shared<std::pair<TenantAccount::Charge, TenantAccount::Charge>>(
           std::move(one), account->take(Resource::region_bytes, bytes));
     };
-    const auto later = [threads = threads_, user = client.account->user()](std::function<void()> task) {
-      threads->post(TenantThreads::closing_for(user), std::move(task));
-    };
     Worker& worker = workers_.least_of(attached());
-    client.memory =
-        std::make_shared<WorkerClient>(worker, *descriptor, RegionTable::Quota(),
-                                       RegionTable::Hooks{.charge = charge, .later = later, .wants_pages = true});
+    client.memory = std::make_shared<WorkerClient>(
+        worker, *descriptor, RegionTable::Quota(),
+        RegionTable::Hooks{.charge = charge, .later = later_for(*client.account), .wants_pages = true});
     worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
   }
   if (client.hello_by) reactor_.cancel(*std::exchange(client.hello_by, std::nullopt));
@@ -232,12 +237,35 @@ void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
   if (session != client.sessions.end()) sessions_.lose(session->second.key, gone.rank);
 }
 
+// Its program does without the daemon, and goes on where it is refused.
+void Daemon::Impl::act(uint64_t number, const ShowRecord& show, Descriptor& descriptor) {
+  const Client& client = greeted(number);
+  if (!descriptor) throw Error(ErrorCode::invalid_input, "it shows a flight record without a descriptor");
+  try {
+    direct_.add({.client = number,
+                 .who = client.view,
+                 .tenant = tenant_of(client, show.tenant),
+                 .account = client.account,
+                 .later = later_for(*client.account)},
+                show, *descriptor);
+  } catch (const Error& error) {
+    ++refused_["record"];
+    note(*client.account, std::string("the flight record of a rank cannot be shown: ") + error.what());
+  }
+  closer_for(client.account)(std::move(*descriptor));
+}
+
+void Daemon::Impl::act(uint64_t number, const HideRecord& hide, Descriptor&) {
+  greeted(number);
+  direct_.remove(number, hide.record);
+}
+
 // ---- Sessions ----
 
 // Nobody is taken for another user's.
-std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& open) {
+std::string Daemon::Impl::tenant_of(const Client& client, const std::string& name) {
   const std::string user = std::to_string(client.connection->identity().user);
-  return open.tenant.empty() ? user : user + "/" + open.tenant;
+  return name.empty() ? user : user + "/" + name;
 }
 
 // Returns why the old ones stay, or nothing.
@@ -343,7 +371,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
   session.subject = subject_of(client.connection->identity(), wish.tenant);
   session.subject.communicator = wish.name;
   for (const HostCard& card : opening.cards) session.subject.hosts.push_back(card.name);
-  opening.tenant = session.tenant = tenant_of(client, wish);
+  opening.tenant = session.tenant = tenant_of(client, wish.tenant);
   opening.grant = granted(wish, session.subject, session.tenant);
   opening.calls = rules_.grants_of_calls(session.subject, session.tenant);
   opening.lanes = std::make_shared<SessionLanes>(reactor_, connects_, OpenSessions::called(session.key.first, user),

@@ -18,6 +18,7 @@
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/client_door.h"
 #include "banyan/service/daemon/daemon.h"
+#include "banyan/service/daemon/direct_ranks.h"
 #include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/event_log.h"
 #include "banyan/service/daemon/hint_desk.h"
@@ -88,6 +89,7 @@ class Daemon::Impl {
   void note(TenantAccount& account, std::string words);
   std::chrono::nanoseconds pause_of(const TenantAccount& account) const;
   std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
+  std::function<void(std::function<void()> task)> later_for(const TenantAccount& account) const;
 
   void act(uint64_t number, const Hello& hello, Descriptor& descriptor);
   void act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor);
@@ -96,6 +98,8 @@ class Daemon::Impl {
   void act(uint64_t number, const CloseSession& close, Descriptor& descriptor);
   void act(uint64_t number, const RankGone& gone, Descriptor& descriptor);
   void act(uint64_t number, const AskHints& ask, Descriptor& descriptor);
+  void act(uint64_t number, const ShowRecord& show, Descriptor& descriptor);
+  void act(uint64_t number, const HideRecord& hide, Descriptor& descriptor);
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const DaemonName& from, const std::string& message);
@@ -126,7 +130,7 @@ class Daemon::Impl {
   std::function<void(const std::string& text)> teller_of(const OpenSession& open, uint32_t user);
 
   std::vector<HostCard> cards_of(const OpenSession& open);
-  static std::string tenant_of(const Client& client, const OpenSession& open);
+  static std::string tenant_of(const Client& client, const std::string& name);
   Grant granted(const OpenSession& wish, const Subject& subject, const std::string& tenant);
   // What belongs to a session while it is opened. Shared by tasks, since a task can be copied.
   struct Opening {
@@ -167,6 +171,7 @@ class Daemon::Impl {
   std::optional<ClientDoor> door_;
   std::unique_ptr<run::Acceptor> acceptor_;  // null once a newer daemon has served and ended
   std::map<uint64_t, Client> clients_;
+  DirectRanks direct_;
   uint64_t next_client_ = 1, next_opening_ = 1;
   std::optional<HostOperations> operations_;
   std::optional<HostDesk> host_desk_;

@@ -31,9 +31,12 @@ void SessionLanes::lose(uint32_t rank) {
   if (liveness_.set(rank, run::Health::dead, "its process has ended")) connections_.changed(rank);
 }
 
+std::string OpenSessions::id_of(const Capability& capability, uint64_t communicator) {
+  return in_hexadecimal({capability.begin(), capability.end()}) + "." + std::to_string(communicator);
+}
+
 OpenSessions::Key OpenSessions::key_of(const OpenSession& open) {
-  const std::string capability = in_hexadecimal({open.capability.begin(), open.capability.end()});
-  return {capability + "." + std::to_string(open.communicator), open.rank};
+  return {id_of(open.capability, open.communicator), open.rank};
 }
 
 std::string OpenSessions::public_id(const std::string& communicator) {

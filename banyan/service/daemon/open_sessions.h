@@ -62,7 +62,9 @@ class SessionLanes {
 
 class OpenSessions {
  public:
-  // Of a session: "<capability in hexadecimal>.<communicator>", and its rank.
+  // "<capability in hexadecimal>.<communicator>".
+  static std::string id_of(const Capability& capability, uint64_t communicator);
+  // Of a session: that, and its rank.
   using Key = std::pair<std::string, uint32_t>;
   static Key key_of(const OpenSession& open);
   // A name of the communicator for people, from which nobody can tell the capability: a digest.

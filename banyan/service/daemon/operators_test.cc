@@ -73,6 +73,41 @@ TEST_F(Operators, SeeTheRanksOfAllHostsAndWhoIsLateWithinASecond) {
   EXPECT_THAT(reports, Each("right"));
 }
 
+// Ranks of one host do without the daemon, and are seen by it.
+TEST_F(Operators, SeeCommunicatorsOfOneHost) {
+  tenants_ = {"vgg"};
+  const std::string tenant = std::to_string(getuid()) + "/vgg";
+  const auto reports = run_ranks(3, 1, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    constexpr size_t kCount = 1000;
+    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
+    std::vector<int64_t> output(kCount);
+    for (int times = 0; times < 5; ++times) {
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    if (!comm.is_on_one_host()) return "not on one host";
+    if (comm.rank() != 2) return check_sum(comm, input, output);
+    const auto begin = Clock::now();
+    ClusterView seen = cluster(0);
+    while (seen.findings.empty() && Clock::now() - begin < seconds(5)) seen = cluster(0);
+    if (seen.findings.size() != 1) return std::to_string(seen.findings.size()) + " findings";
+    if (seen.findings[0].words.find("rank 2 of 'world'") == std::string::npos) return seen.findings[0].words;
+    if (Clock::now() - begin > milliseconds(1500)) return "named too late";
+    if (seen.communicators.size() != 1) return std::to_string(seen.communicators.size()) + " communicators";
+    const CommunicatorView& world = seen.communicators[0];
+    if (!world.is_direct || world.size != 3 || world.ranks.size() != 3 || world.tenant != tenant) return "of others";
+    for (const RankView& rank : world.ranks) {
+      const bool is_late = rank.rank == 2;
+      if (rank.calls_over != 5 || rank.calls_begun != (is_late ? 5u : 6u)) return "other calls than were made";
+      if (!is_late && rank.call != "allreduce of 1000 int64 sum") return "another call: " + rank.call;
+    }
+    const std::string replanned = ask(0, "POST", "/v1/replan", R"({"communicator": "world", "avoid": []})").body;
+    if (replanned.find("generation") != std::string::npos) return "plans that it does not have: " + replanned;
+    if (ask(0, "GET", "/metrics").body.find("banyan_tenant_weight{") != std::string::npos) return "it has a weight";
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
 TEST_F(Operators, SetTermsOfATenantWhileItCalls) {
   daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
   tenants_ = {"t0", "t1"};

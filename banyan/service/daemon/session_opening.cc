@@ -1,6 +1,8 @@
 #include "banyan/service/daemon/session_opening.h"
 
 #include <chrono>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -88,6 +90,13 @@ CommunicatorView view_of(const SessionOpening& opening) {
   return view;
 }
 
+template <typename Refuse>
+void expect_short(std::initializer_list<std::string_view> names, const Refuse& refuse) {
+  for (const std::string_view name : names) {
+    if (name.size() > kMostName) refuse("a name of " + std::to_string(name.size()) + " bytes; give it a shorter one");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<run::PlanSource> source_for(const OpenSession& wish, const std::vector<HostCard>& cards,
@@ -117,9 +126,7 @@ void expect_possible(const OpenSession& wish, const std::string& own_host) {
   const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
   const size_t size = wish.members.size();
   if (size < 1 || size > kMostRanks) refuse(std::to_string(size) + " ranks");
-  for (const std::string& name : {wish.name, wish.tenant}) {
-    if (name.size() > kMostName) refuse("a name of " + std::to_string(name.size()) + " bytes; give it a shorter one");
-  }
+  expect_short({wish.name, wish.tenant}, refuse);
   if (wish.rank >= size) refuse("rank " + std::to_string(wish.rank) + " of " + std::to_string(size));
   if (wish.host_of_rank.size() != size) refuse("one host for each rank is needed");
   for (const uint32_t host : wish.host_of_rank) {
@@ -133,6 +140,15 @@ void expect_possible(const OpenSession& wish, const std::string& own_host) {
     refuse(std::to_string(wish.hosts.size()) + " hosts for " + std::to_string(size) + " ranks");
   if (wish.hosts[wish.host_of_rank[wish.rank]] != own_host) refuse("its rank is on another host");
   if (wish.session >= DoorbellPage::kSessions) refuse("number " + std::to_string(wish.session) + " is too large");
+}
+
+void expect_possible(const ShowRecord& show) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_input, "a flight record: " + what);
+  };
+  if (show.size < 1 || show.size > kMostRanks) refuse(std::to_string(show.size) + " ranks");
+  expect_short({show.name, show.tenant}, refuse);
+  if (show.rank >= show.size) refuse("rank " + std::to_string(show.rank) + " of " + std::to_string(show.size));
 }
 
 std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const RegionTable& regions,

@@ -69,6 +69,8 @@ struct SessionMaker {
 
 // Throws Error{invalid_input} for a wish that makes no sense, or that is for another host.
 void expect_possible(const OpenSession& wish, const std::string& own_host);
+// The same for a flight record.
+void expect_possible(const ShowRecord& show);
 // Where its plans come from: none for one rank. The answer may take long, where there are many ranks. Throws what
 // planner_from throws.
 std::shared_ptr<run::PlanSource> source_for(const OpenSession& wish, const std::vector<HostCard>& cards,

@@ -276,6 +276,20 @@ class DashboardTest(unittest.TestCase):
         self.assertEqual(self.row("tenants", "1000/train")[1], "63 % (50 % by weight)")
         self.assertEqual(self.row("tenants", "1001/eval")[1], "37 % (50 % by weight)")
 
+    def test_communicators_of_one_host_have_no_terms(self):
+        def view(number):
+            late = [rank(0, "a", calls_begun=number, calls_over=number),
+                    rank(1, "a", calls_begun=number + 1, calls_over=number, call="allreduce of 4 int8 sum")]
+            return cluster(hosts=[host("a")],
+                           communicators=[communicator("d0", "local", "1000/eval", late, is_direct=True, weight=7)])
+        self.open(view)
+        self.assertIn("–", self.row("tenants", "1000/eval"))
+        self.assertNotIn("7", self.row("tenants", "1000/eval"))
+        self.assertIn("allreduce of 4 int8 sum", " ".join(self.row("communicators", "local")))
+        self.run_js("document.querySelector('#communicators .fold').click()")
+        self.until(lambda: self.count("#communicators .detail") == 1, "the ranks are shown")
+        self.assertIn("exchanges in the memory of its host", self.text("#communicators .detail"))
+
     def test_traffic_of_a_tenant_that_has_just_gone_counts(self):
         def view(number):
             made = busy(number)

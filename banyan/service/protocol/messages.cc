@@ -154,6 +154,24 @@ SessionOpened take_opened(WireReader& reader) {
 void put(WireWriter& writer, const AskHints& ask) { writer.number(ask.wish); }
 void take(WireReader& reader, AskHints& ask) { ask.wish = reader.number<uint64_t>(); }
 
+void put(WireWriter& writer, const ShowRecord& show) {
+  writer.number(show.record);
+  put(writer, show.capability);
+  writer.number(show.communicator).text(show.name).text(show.tenant).number(show.rank).number(show.size);
+}
+void take(WireReader& reader, ShowRecord& show) {
+  show.record = reader.number<uint32_t>();
+  show.capability = take_capability(reader);
+  show.communicator = reader.number<uint64_t>();
+  show.name = reader.text();
+  show.tenant = reader.text();
+  show.rank = reader.number<uint32_t>();
+  show.size = reader.number<uint32_t>();
+}
+
+void put(WireWriter& writer, const HideRecord& hide) { writer.number(hide.record); }
+void take(WireReader& reader, HideRecord& hide) { hide.record = reader.number<uint32_t>(); }
+
 void put(WireWriter& writer, const HintsGiven& given) { writer.number(given.wish).text(given.hints); }
 void take(WireReader& reader, HintsGiven& given) {
   given.wish = reader.number<uint64_t>();
@@ -212,6 +230,10 @@ ClientMessage take_client_message(WireReader& reader) {
       return taken<RankGone>(reader);
     case 6:
       return taken<AskHints>(reader);
+    case 7:
+      return taken<ShowRecord>(reader);
+    case 8:
+      return taken<HideRecord>(reader);
     default:
       throw Error(ErrorCode::invalid_input, "a message of an unknown kind");
   }

@@ -6,7 +6,7 @@
 // something else, or in another order, is hung up on.
 //
 // Descriptors go beside the bytes of a message (SCM_RIGHTS): Hello one, the memory of the DoorbellPage; Welcome one, an
-// eventfd that the client sets when the daemon sleeps; OfferRegion one, a sealed memfd.
+// eventfd that the client sets when the daemon sleeps; OfferRegion and ShowRecord one, a sealed memfd.
 #pragma once
 
 #include <array>
@@ -70,6 +70,19 @@ struct AskHints {
   uint64_t wish = 0;
 };
 
+// The flight record (run/record/recorder.h) of a rank whose communicator does without the daemon: operators see it,
+// too. There is no answer. Until it is hidden.
+struct ShowRecord {
+  uint32_t record = 0;  // chosen by the client, and not in use
+  Capability capability = {};
+  uint64_t communicator = 0;
+  std::string name = {}, tenant = {};  // as in OpenSession
+  uint32_t rank = 0, size = 0;
+};
+struct HideRecord {
+  uint32_t record = 0;
+};
+
 // ---- From the daemon ----
 
 struct Welcome {
@@ -105,7 +118,8 @@ struct HintsGiven {
 // open go on here.
 struct Succeeded {};
 
-using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone, AskHints>;
+using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone, AskHints,
+                                   ShowRecord, HideRecord>;
 using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed, HintsGiven, Succeeded>;
 
 std::string encode(const ClientMessage& message);

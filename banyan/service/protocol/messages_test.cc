@@ -42,7 +42,15 @@ std::vector<std::string> every_client_message() {
           encode(ClientMessage(sample_session())),
           encode(ClientMessage(CloseSession{.session = 9})),
           encode(ClientMessage(RankGone{.session = 9, .rank = 3})),
-          encode(ClientMessage(AskHints{.wish = 9}))};
+          encode(ClientMessage(AskHints{.wish = 9})),
+          encode(ClientMessage(ShowRecord{.record = 3,
+                                          .capability = {1, 2, 3},
+                                          .communicator = 8,
+                                          .name = "world",
+                                          .tenant = "vgg",
+                                          .rank = 1,
+                                          .size = 4})),
+          encode(ClientMessage(HideRecord{.record = 3}))};
 }
 
 std::vector<std::string> every_daemon_message() {

@@ -49,8 +49,11 @@ struct CommunicatorView {
   std::string tenant = {};
   uint32_t size = 0;
   std::vector<std::string> hosts = {};  // by name, where its ranks are
-  std::string rule = {};                // that granted it
-  std::string sharer = {};              // whom the weight belongs to (share/sharer.h)
+  // Its ranks exchange in the memory of their host, without the daemon, which reads their flight records: nothing
+  // limits it, and its ranks' bytes are not known.
+  bool is_direct = false;
+  std::string rule = {};    // that granted it
+  std::string sharer = {};  // whom the weight belongs to (share/sharer.h)
   double weight = 1;
   ShareClass share_class = ShareClass::normal;
   std::optional<uint64_t> cap = {};  // bytes per second on any link

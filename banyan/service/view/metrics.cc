@@ -116,8 +116,10 @@ void add_open(Page& page, const HostView& view, MetricsMemory& memory) {
     const MetricsMemory::Name& name = memory.label_of(communicator);
     Open& open = all[name];
     ++open.communicators;
-    double& weight = weights[name.first];
-    weight = std::max(weight, communicator.weight);
+    if (!communicator.is_direct) {
+      double& weight = weights[name.first];
+      weight = std::max(weight, communicator.weight);
+    }
     for (const RankView& rank : communicator.ranks) {
       open.failed_ranks += rank.error.empty() ? 0 : 1;
       open.stalled_seconds = std::max(open.stalled_seconds, rank.stalled_seconds);

@@ -83,6 +83,7 @@ class RandomViews {
   CommunicatorView communicator() {
     CommunicatorView view{.id = text(), .name = text(), .tenant = text(), .size = small()};
     for (size_t i = below(3); i > 0; --i) view.hosts.push_back(text());
+    view.is_direct = below(2) == 0;
     view.rule = text();
     view.sharer = text();
     view.weight = number();

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <type_traits>
 
 #include "banyan/base/json_reader.h"
@@ -53,6 +54,7 @@ void each_field(View& view, Visit visit) {
   visit("tenant", view.tenant);
   visit("size", view.size);
   visit("hosts", view.hosts);
+  visit("is_direct", view.is_direct);
   visit("rule", view.rule);
   visit("sharer", view.sharer);
   visit("weight", view.weight);
@@ -201,17 +203,13 @@ void read(JsonNode node, std::map<std::string, uint64_t>& counts) {
 }
 template <typename View>
 void read(JsonNode node, std::vector<View>& views);
-// Daemons of the first version do not tell of their ways.
-bool may_be_missing(const std::vector<WayView>&) { return true; }
-template <typename Value>
-bool may_be_missing(const Value&) {
-  return false;
-}
+// Daemons of the first version tell of neither.
+bool may_be_missing(std::string_view name) { return name == "ways" || name == "is_direct"; }
 template <typename View>
 requires std::is_class_v<View>
 void read(JsonNode node, View& view) {
   each_field(view, [&](const char* name, auto& value) {
-    if (!may_be_missing(value) || node.has(name)) read(node.at(name), value);
+    if (!may_be_missing(name) || node.has(name)) read(node.at(name), value);
   });
 }
 template <typename View>

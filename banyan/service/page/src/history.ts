@@ -174,11 +174,12 @@ export function tenantRows(view: ClusterView, rates: Rates | null): TenantRow[] 
   for (const each of view.communicators) {
     const row = rowOf(each.tenant);
     row.communicators += 1;
+    row.calls += rates?.communicators.get(each.id)?.calls ?? 0;
+    if (each.is_direct) continue; // it has no terms
     row.sharer = each.sharer;
     row.weight = Math.max(row.weight ?? 0, each.weight);
     if (kClasses.indexOf(each.share_class) < kClasses.indexOf(row.shareClass)) row.shareClass = each.share_class;
     if (each.cap !== null) row.cap = row.cap === null ? each.cap : Math.min(row.cap, each.cap);
-    row.calls += rates?.communicators.get(each.id)?.calls ?? 0;
   }
   rates?.tenants.forEach((_, tenant) => rowOf(tenant)); // also of communicators that have just ended
   const all = [...rows.values()];

@@ -69,7 +69,7 @@ export function Tenants({ view, rates }: { view: ClusterView; rates: Rates | nul
                   <td class="number">{rate(row.traffic)}</td>
                   <td class="number wide">{row.weight === null ? "–" : count(row.weight)}</td>
                   <td class="wide">
-                    <span class={"class " + row.shareClass}>{row.shareClass}</span>
+                    {row.weight === null ? "–" : <span class={"class " + row.shareClass}>{row.shareClass}</span>}
                   </td>
                   <td class="number wide">{row.cap === null ? "–" : rate(row.cap)}</td>
                   <td class="number">{frequency(row.calls)}</td>
@@ -165,9 +165,11 @@ function Communicator({ view, rates, isWrong }: { view: CommunicatorView; rates:
             <span class="dim">no call</span>
           ) : (
             <>
-              <div class="bar" role="img" aria-label={percent(view.progress)}>
-                <i style={{ width: `${Math.min(1, Math.max(0, view.progress)) * 100}%` }} />
-              </div>
+              {!view.is_direct && (
+                <div class="bar" role="img" aria-label={percent(view.progress)}>
+                  <i style={{ width: `${Math.min(1, Math.max(0, view.progress)) * 100}%` }} />
+                </div>
+              )}
               <span>{oldest.call}</span> <span class="dim">{duration(oldest.call_seconds)}</span>
             </>
           )}
@@ -186,7 +188,9 @@ function Communicator({ view, rates, isWrong }: { view: CommunicatorView; rates:
             <Ranks ranks={view.ranks} />
             {view.ranks.length > kMostRows && <p class="dim">and {view.ranks.length - kMostRows} more</p>}
             <p class="dim">
-              rule {view.rule}, weight {count(view.weight)}, class {view.share_class}
+              {view.is_direct
+                ? "exchanges in the memory of its host"
+                : `rule ${view.rule}, weight ${count(view.weight)}, class ${view.share_class}`}
               {view.cap !== null && `, cap ${rate(view.cap)}`}, id {view.id}
             </p>
           </td>

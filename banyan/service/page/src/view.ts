@@ -25,6 +25,7 @@ export interface CommunicatorView {
   tenant: string;
   size: number;
   hosts: string[];
+  is_direct?: boolean; // its ranks exchange in the memory of one host; missing: false
   rule: string;
   sharer: string; // whom the weight belongs to
   weight: number;

@@ -1,0 +1,88 @@
+#include "banyan/service/daemon/direct_ranks.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/recorder.h"
+#include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/session_opening.h"
+
+namespace banyan::service {
+namespace {
+
+// Pages of the memory for a record.
+constexpr int64_t kMostBytes = (run::Recorder::kMemoryBytes + 4095) / 4096 * 4096;
+
+// A longer file would take long to read from and to close.
+void expect_short(const run::FileDescriptor& record) {
+  struct stat status {};
+  if (fstat(record.get(), &status) != 0 || status.st_size > kMostBytes) {
+    throw Error(ErrorCode::invalid_input, "it shows memory that is larger than a flight record");
+  }
+}
+
+std::shared_ptr<const Region> map(const DirectRanks::Program& program, const run::FileDescriptor& record) {
+  struct Mapped {
+    TenantAccount::Charge regions, bytes;
+    Region region;
+  };
+  auto* const mapped = new Mapped{program.account->take(Resource::regions, 1),
+                                  program.account->take(Resource::region_bytes, run::Recorder::kMemoryBytes),
+                                  Region(record, run::Recorder::kMemoryBytes)};
+  const std::shared_ptr<Mapped> owned(mapped, [later = program.later](Mapped* gone) {
+    later([held = std::shared_ptr<Mapped>(gone)] {});
+  });
+  return {owned, &owned->region};
+}
+
+std::span<const std::byte> bytes_of(const Region& region) { return {region.data(), run::Recorder::kMemoryBytes}; }
+
+}  // namespace
+
+void DirectRanks::add(const Program& program, const ShowRecord& show, const run::FileDescriptor& record) {
+  expect_possible(show);
+  expect_short(record);
+  const std::pair key(program.client, show.record);
+  if (ranks_.contains(key)) {
+    throw Error(ErrorCode::invalid_input, "it shows two records of number " + std::to_string(show.record));
+  }
+  CommunicatorView about{.id = OpenSessions::public_id(OpenSessions::id_of(show.capability, show.communicator)),
+                         .name = show.name,
+                         .tenant = program.tenant,
+                         .size = show.size,
+                         .hosts = {program.who.host},
+                         .is_direct = true,
+                         .ranks = {program.who}};
+  about.ranks.front().rank = show.rank;
+  ranks_.emplace(key, Rank{.about = std::move(about),
+                           .memory = map(program, record),
+                           .reader = RecordReader(run::RecorderClock::system().exact())});
+}
+
+void DirectRanks::remove(uint64_t client) {
+  ranks_.erase(ranks_.lower_bound({client, 0}), ranks_.upper_bound({client, UINT32_MAX}));
+}
+
+std::vector<CommunicatorView> DirectRanks::views() {
+  const int64_t now = run::RecorderClock::system().exact();
+  std::map<std::string, CommunicatorView> by_id;
+  for (auto& [key, rank] : ranks_) {
+    if (!rank.memory->is_whole()) continue;
+    const auto [place, is_new] = by_id.try_emplace(rank.about.id, rank.about);
+    CommunicatorView& view = place->second;
+    if (!is_new) view.ranks.push_back(rank.about.ranks.front());
+    rank.reader.look(bytes_of(*rank.memory), now, view.ranks.back());
+  }
+  std::vector<CommunicatorView> views;
+  views.reserve(by_id.size());
+  for (auto& [id, view] : by_id) {
+    std::sort(view.ranks.begin(), view.ranks.end(),
+              [](const RankView& a, const RankView& b) { return a.rank < b.rank; });
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,59 @@
+// DirectRanks: ranks of this host whose communicators do without the daemon, since all their ranks are here and
+// exchange in shared memory. Their programs let the daemon read their flight records (protocol/messages.h), so that
+// operators see these communicators beside the others. What a program has taken back of that memory is not read, and
+// its rank not seen.
+//
+// On the reactor's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/protocol/messages.h"
+#include "banyan/service/protocol/region_table.h"
+#include "banyan/service/view/host_view.h"
+#include "banyan/service/view/record_view.h"
+
+namespace banyan::service {
+
+class DirectRanks {
+ public:
+  DirectRanks() = default;
+  DirectRanks(const DirectRanks&) = delete;
+  DirectRanks& operator=(const DirectRanks&) = delete;
+
+  struct Program {
+    uint64_t client = 0;  // its number
+    RankView who = {};    // but for its rank
+    std::string tenant = {};
+    std::shared_ptr<TenantAccount> account = {};  // is charged for the mapping
+    // Runs a task elsewhere and later: unmapping may take long.
+    std::function<void(std::function<void()> task)> later = {};
+  };
+  // `record` is not kept. Throws Error{invalid_input} for numbers that make no sense, and for memory that is no flight
+  // record's or could change its size; Error{unsupported} beyond the quota; Error{io}.
+  void add(const Program& program, const ShowRecord& show, const run::FileDescriptor& record);
+  void remove(uint64_t client, uint32_t record) { ranks_.erase({client, record}); }
+  // All of a client.
+  void remove(uint64_t client);
+
+  // One for each communicator, with its ranks that are known. O(n log n) in ranks, and two system calls for each.
+  std::vector<CommunicatorView> views();
+
+ private:
+  struct Rank {
+    CommunicatorView about;                // with this rank alone
+    std::shared_ptr<const Region> memory;  // shared with who unmaps it
+    RecordReader reader;
+  };
+  std::map<std::pair<uint64_t, uint32_t>, Rank> ranks_;  // by client and number of the record
+};
+
+}  // namespace banyan::service
