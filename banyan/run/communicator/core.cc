@@ -355,7 +355,6 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
   driver_->end_all([](bool) {});
 
   SurvivorQuestion question;
-  question.epoch = mix(id_, 0x5312 + ++shrinks_);
   question.candidates = members_;
   question.patience = patience;
   question.rule = options.survivors;
@@ -368,16 +367,31 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
     question.excluded.push_back(members_[rank]);
   }
   question.deadline = deadline.at();
-  const Survivors survivors = job_->agent().agree(question);
-  uint64_t id = question.epoch;
-  std::vector<uint32_t> members;
-  for (const uint32_t member : members_) {
-    if (!std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), member)) continue;
-    members.push_back(member);
-    id = mix(id, member);
-  }
   options.joins_by = deadline;
-  return {job_, id, std::move(members), std::move(options)};
+  for (;;) {
+    question.epoch = mix(id_, 0x5312 + ++shrinks_);
+    const Survivors survivors = job_->agent().agree(question);
+    uint64_t id = question.epoch;
+    std::vector<uint32_t> members;
+    for (const uint32_t member : members_) {
+      if (!std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), member)) continue;
+      members.push_back(member);
+      id = mix(id, member);
+    }
+    try {
+      return {job_, id, members, options};
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::peer_lost || !has_lost_one_of_host(members)) throw;
+    }
+  }
+}
+
+// Whether a member has died before all of this host had come together: then none of the others has (meet_on_host), and
+// all of them agree anew. Elsewhere nobody waits for the others before its first call.
+bool Communicator::Impl::has_lost_one_of_host(const std::vector<uint32_t>& members) const {
+  const Liveness& liveness = job_->agent().liveness();
+  return std::all_of(members.begin(), members.end(), [&](uint32_t member) { return job_->is_here(member); }) &&
+         std::any_of(members.begin(), members.end(), [&](uint32_t member) { return liveness.is_gone(member); });
 }
 
 }  // namespace banyan::run

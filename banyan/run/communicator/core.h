@@ -83,6 +83,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void end(const Error& error);
   void end_as_closed(bool has_calls) noexcept;
   bool break_with(const Error& error);
+  bool has_lost_one_of_host(const std::vector<uint32_t>& members) const;
   void expect_usable();
   void expect_own_process() const;
 

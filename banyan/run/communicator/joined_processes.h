@@ -88,7 +88,7 @@ class JoinedProcesses {
 
   // Brings the processes `ranks` (of the job, all on this host, this one among them) together in shared memory;
   // called by all of them, with the same list and the same `key`, which is used once. Throws Error{timed_out} naming
-  // who has not come, Error{peer_lost} when one dies meanwhile, Error{io}.
+  // who has not come, Error{peer_lost} when one dies before all have come, at all others; Error{io}.
   std::unique_ptr<HostGroup> meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
                                           const Deadline& deadline) const;
 

@@ -31,9 +31,8 @@ std::shared_ptr<const Region> map(const DirectRanks::Program& program, const run
   auto* const mapped = new Mapped{program.account->take(Resource::regions, 1),
                                   program.account->take(Resource::region_bytes, run::Recorder::kMemoryBytes),
                                   Region(record, run::Recorder::kMemoryBytes)};
-  const std::shared_ptr<Mapped> owned(mapped, [later = program.later](Mapped* gone) {
-    later([held = std::shared_ptr<Mapped>(gone)] {});
-  });
+  const std::shared_ptr<Mapped> owned(
+      mapped, [later = program.later](Mapped* gone) { later([held = std::shared_ptr<Mapped>(gone)] {}); });
   return {owned, &owned->region};
 }
 

@@ -111,8 +111,10 @@ TEST_F(DirectRanksOfAHost, AreRefusedWithWords) {
   const auto large = run::SharedMemory::with_pages(1 << 20);
   EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(large.fd(), F_DUPFD_CLOEXEC, 0))), HasSubstr("larger"));
   const auto small = run::SharedMemory::with_pages(4096);
-  EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(small.fd(), F_DUPFD_CLOEXEC, 0))), HasSubstr("only 4096 bytes long"));
-  EXPECT_THAT(refusal(show(0), run::FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC))), HasSubstr("no memory of memfd_create"));
+  EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(small.fd(), F_DUPFD_CLOEXEC, 0))),
+              HasSubstr("only 4096 bytes long"));
+  EXPECT_THAT(refusal(show(0), run::FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC))),
+              HasSubstr("no memory of memfd_create"));
   ranks_.add(program(5), show(0), record.file());
   EXPECT_THAT(refusal(show(0), record.file()), HasSubstr("two records of number 0"));
   EXPECT_EQ(account_->used(Resource::regions), 1u);
