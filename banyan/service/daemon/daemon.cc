@@ -123,6 +123,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   open_to_operators(own_.node, sockets);
+  every(DirectRanks::kPause, [this] { direct_.look(); });
   every(kSweep, [this] {
     sessions_.sweep();
     end_if_idle();

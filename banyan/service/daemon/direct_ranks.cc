@@ -64,15 +64,25 @@ void DirectRanks::remove(uint64_t client) {
   ranks_.erase(ranks_.lower_bound({client, 0}), ranks_.upper_bound({client, UINT32_MAX}));
 }
 
+// False where it cannot be read.
+bool DirectRanks::Rank::look(int64_t now) {
+  if (!memory->is_whole()) return false;
+  reader.look(bytes_of(*memory), now, about.ranks.front());
+  return true;
+}
+
+void DirectRanks::look() {
+  const int64_t now = run::RecorderClock::system().exact();
+  for (auto& [key, rank] : ranks_) rank.look(now);
+}
+
 std::vector<CommunicatorView> DirectRanks::views() {
   const int64_t now = run::RecorderClock::system().exact();
   std::map<std::string, CommunicatorView> by_id;
   for (auto& [key, rank] : ranks_) {
-    if (!rank.memory->is_whole()) continue;
+    if (!rank.look(now)) continue;
     const auto [place, is_new] = by_id.try_emplace(rank.about.id, rank.about);
-    CommunicatorView& view = place->second;
-    if (!is_new) view.ranks.push_back(rank.about.ranks.front());
-    rank.reader.look(bytes_of(*rank.memory), now, view.ranks.back());
+    if (!is_new) place->second.ranks.push_back(rank.about.ranks.front());
   }
   std::vector<CommunicatorView> views;
   views.reserve(by_id.size());

@@ -6,6 +6,7 @@
 // On the reactor's thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -44,11 +45,17 @@ class DirectRanks {
   // All of a client.
   void remove(uint64_t client);
 
-  // One for each communicator, with its ranks that are known. O(n log n) in ranks, and two system calls for each.
+  // For how long nothing of a call has moved is known from looks: one every kPause will do. O(n) in ranks, and a system
+  // call and some microseconds for each.
+  static constexpr std::chrono::milliseconds kPause{200};
+  void look();
+  // As of now: one for each communicator, with its ranks that are known. O(n log n) in ranks.
   std::vector<CommunicatorView> views();
 
  private:
   struct Rank {
+    bool look(int64_t now);
+
     CommunicatorView about;                // with this rank alone
     std::shared_ptr<const Region> memory;  // shared with who unmaps it
     RecordReader reader;

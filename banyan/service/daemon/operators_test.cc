@@ -1,6 +1,7 @@
 // What operators see and do, over the daemons' own sockets, while programs call.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -106,6 +107,35 @@ TEST_F(Operators, SeeCommunicatorsOfOneHost) {
     return check_sum(comm, input, output);
   });
   EXPECT_THAT(reports, Each("right"));
+}
+
+// Also when nobody has asked before.
+TEST_F(Operators, SeeWhichRankOfOneHostWasStopped) {
+  const auto reports = run_ranks(3, 1, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    if (comm.rank() == 2) std::ofstream(folder_ + "/process") << getpid();
+    const std::vector<int64_t> input = values_of(comm.rank(), 1);
+    std::vector<int64_t> output(1);
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    std::atomic<bool> is_over{false};
+    std::string named = "nobody";
+    std::thread op;
+    if (comm.rank() == 0) {
+      op = std::thread([&] {
+        pid_t process = 0;
+        std::ifstream(folder_ + "/process") >> process;
+        kill(process, SIGSTOP);
+        std::this_thread::sleep_for(milliseconds(900));
+        for (const FindingView& each : cluster(0).findings) named = each.words;
+        kill(process, SIGCONT);
+        is_over = true;
+      });
+    }
+    const std::string sums = sum_until(comm, 1000, [&] { return is_over.load(); });
+    if (!op.joinable()) return "rank 2 of 'world'";
+    op.join();
+    return sums.find("wrong") == std::string::npos ? named : sums;
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("rank 2 of 'world'")));
 }
 
 TEST_F(Operators, SetTermsOfATenantWhileItCalls) {

@@ -27,11 +27,21 @@ double seconds_between(int64_t from, int64_t to) {
   return from <= 0 || from >= to ? 0 : static_cast<double>(to - from) / 1e9;
 }
 
+// What an earlier look has filled in.
+void forget(RankView& view) {
+  view.calls_begun = view.calls_over = 0;
+  view.call.clear();
+  view.call_seconds = view.stalled_seconds = 0;
+  view.waiting_for.reset();
+  view.error.clear();
+}
+
 }  // namespace
 
 void RecordReader::look(std::span<const std::byte> record, int64_t now, RankView& view) {
   std::vector<run::OperationRecord> calls = run::newest_operations(record, kRecords);
   std::erase_if(calls, [](const run::OperationRecord& each) { return !is_collective(each.kind); });
+  forget(view);
   view.idle_seconds = seconds_between(begun_, now);
   if (calls.empty()) return;
   const auto under_way = static_cast<uint64_t>(

@@ -18,8 +18,8 @@ class RecordReader {
   // `begun`: since when its communicator is there. Times are in nanoseconds of CLOCK_MONOTONIC.
   explicit RecordReader(int64_t begun) : begun_(begun) {}
 
-  // Fills in the calls that were begun and are over, the one under way, its times, for whom it waits, and an error. For
-  // how long nothing of a call has moved is known from looks: the first one at a call says 0.
+  // Fills in, beside who it is: the calls that were begun and are over, the one under way, its times, for whom it
+  // waits, and an error. For how long nothing of a call has moved is known from looks: the first one at a call says 0.
   void look(std::span<const std::byte> record, int64_t now, RankView& view);
 
  private:
