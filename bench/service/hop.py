@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""What a call through banyand costs more than a direct one: an allreduce of two ranks over TCP, from 4 B to 64 MiB.
+
+    bench/service/hop.py build                       # three runs of two seconds for each size, alternating
+    bench/service/hop.py build --sizes 4,1048576 --rounds 5
+
+The two ranks believe to be on two hosts. Each host has a core for its rank and its daemon, so this is the crowded case.
+The tenants are bench/service/tenant.cc, which checks every sum; figures are medians over the calls of a run, then over
+the runs, with the least and the largest. Needs nothing else running. Writes hop.json into BUILD/compare. Ends with
+status 1 when a program fails or a sum is wrong.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SIZES = [4, 65536, 1 << 20, 16 << 20, 64 << 20]
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def start(words, host, environment, out):
+    core = str(CORES[0 if host == "a" else -1])
+    variables = {**os.environ, "BANYAN_HOST_ID": host, **environment}
+    return subprocess.Popen(["taskset", "-c", core, *map(str, words)], env=variables, stdout=open(out, "wb"),
+                            stderr=open(f"{out}.err", "wb"))
+
+
+def start_daemons(build, folder):
+    (folder / "world").mkdir(mode=0o700)
+    daemons = [start([build / "banyand", "--socket", folder / f"{host}.sock", "--world", f"file://{folder}/world",
+                      "--crowded"], host, {}, folder / f"daemon-{host}") for host in "ab"]
+    while not all((folder / f"{host}.sock").exists() for host in "ab"):
+        if any(each.poll() is not None for each in daemons):
+            sys.exit("a daemon has ended: " + (folder / "daemon-a.err").read_text())
+        time.sleep(0.02)
+    return daemons
+
+
+def seconds_of_a_call(build, folder, way, size, seconds):
+    """The median of rank 0, without the first tenth."""
+    meeting = tempfile.mkdtemp(dir=folder)
+    transport = {"direct": {"BANYAN_TRANSPORT": "tcp"}, "service": {"BANYAN_TRANSPORT": "service"}}[way]
+    ranks = []
+    for rank, host in enumerate("ab"):
+        environment = {"WORLD_SIZE": "2", "RANK": str(rank), "BANYAN_RENDEZVOUS": f"file://{meeting}",
+                       "BANYAN_TIMEOUT": "60", **transport}
+        if way == "service":
+            environment["BANYAN_SERVICE"] = f"unix:{folder}/{host}.sock"
+        ranks.append(start([build / "service_tenant", "--bytes", size, "--begin", f"{time.time() + 1:f}", "--seconds",
+                            seconds], host, environment, folder / f"rank-{rank}"))
+    for rank, each in enumerate(ranks):
+        if each.wait(timeout=120) != 0:
+            sys.exit(f"{way}, {size} bytes: rank {rank} failed: " + (folder / f"rank-{rank}.err").read_text())
+    took = [float(line.split()[1]) for line in (folder / "rank-0").read_text().splitlines()]
+    return statistics.median(took[len(took) // 10:])
+
+
+def in_words(times):
+    unit, factor = ("us", 1e6) if max(times) < 1e-3 else ("ms", 1e3)
+    median, least, most = (f"{factor * each:.3g}" for each in (statistics.median(times), min(times), max(times)))
+    return f"{median} {unit} ({least} to {most})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="the build folder")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="bytes, comma-separated")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2, help="of a run")
+    chosen = parser.parse_args()
+    build = chosen.build.resolve()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="banyan-hop-") as work:
+        folder = pathlib.Path(work)
+        daemons = start_daemons(build, folder)
+        try:
+            for size in (int(each) for each in chosen.sizes.split(",")):
+                times = {"direct": [], "service": []}
+                for _ in range(chosen.rounds):
+                    for way, measured in times.items():
+                        measured.append(seconds_of_a_call(build, folder, way, size, chosen.seconds))
+                more = statistics.median(times["service"]) - statistics.median(times["direct"])
+                part = statistics.median(times["direct"]) / statistics.median(times["service"])
+                print(f"{size:>9} B  direct {in_words(times['direct'])}, service {in_words(times['service'])}: "
+                      f"{1e6 * more:+.1f} us, {100 * part:.0f} % of direct", flush=True)
+                rows.append({"bytes": size, **times})
+        finally:
+            for each in daemons:
+                each.kill()
+                each.wait()
+    out = build / "compare"
+    out.mkdir(exist_ok=True)
+    (out / "hop.json").write_text(json.dumps({"banyan": "hop/1", "seconds": chosen.seconds, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
