@@ -181,7 +181,8 @@ void Session::mark_lanes() {
 
 void Session::begin(ValidCall call, uint64_t sequence) {
   const Grant* const grant = permit(call.call);
-  if (call.bytes >= kLarge) expect_whole({call.send.get(), call.recv.get()});
+  is_quick_ = call.bytes < kLarge;
+  if (!is_quick_) expect_whole({call.send.get(), call.recv.get()});
   TenantAccount::Charge charge = charge_for(call.call);
   if (run::is_message(call.call.kind)) {
     Flight& flight =

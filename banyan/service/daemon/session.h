@@ -76,6 +76,8 @@ class Session : public run::EventSource {
   const std::string& tenant() const { return about_.tenant; }
   const std::string& sharer() const { return about_.sharer; }
   double weight() const { return about_.weight; }  // of the sharer
+  // Whether the call that has begun last is a small one: it takes less time than a long step of another session.
+  bool is_quick() const { return is_quick_; }
   // Whether its client was woken since this was asked last.
   bool take_woken() { return std::exchange(has_woken_, false); }
   // Its step has taken so long.
@@ -158,7 +160,8 @@ class Session : public run::EventSource {
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;
   bool has_failed_ = false, may_move_ = false;
-  bool has_woken_ = false;     // its client
+  bool has_woken_ = false;  // its client
+  bool is_quick_ = true;
   bool is_suspect_ = false;    // its last step took long: it may have slept
   bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
 };

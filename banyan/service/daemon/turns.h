@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -48,8 +49,21 @@ class Turns {
     queue_.set_waiting(found->second, true);
   }
 
-  // How many have been offered something for this round.
-  size_t sharers() const { return offering_; }
+  // Of several sharers that have been offered something for this round, whether one that takes less than its part has
+  // something that is quick: it would have to wait for long steps of the others.
+  bool has_hurried() const {
+    if (offering_ < 2) return false;
+    const Time now = now_();
+    double weights = 0;  // of those that share
+    for (const auto& [number, sharer] : sharers_) {
+      if (!sharer.items.empty() || sharer.part_at(now) > kNothing) weights += sharer.weight;
+    }
+    return std::any_of(sharers_.begin(), sharers_.end(), [&](const auto& entry) {
+      const Sharer& sharer = entry.second;
+      return sharer.part_at(now) < kLess * sharer.weight / weights &&
+             std::any_of(sharer.items.begin(), sharer.items.end(), [](const Item* item) { return item->is_quick(); });
+    });
+  }
 
   // `step` says whether anything moved. `took` is told of the time that each step took, and says whether the round is
   // to end. Forgets all that was offered. Whether anything moved.
@@ -72,6 +86,7 @@ class Turns {
       const Time end = now_();
       const bool is_over = took(*item, end - time);
       queue_.serve(*next, std::chrono::duration<double>(end - time).count());
+      sharer.take(time, end);
       time = end;
       moved |= has_moved;
       if (has_moved) sharer.items.push_back(item);
@@ -86,9 +101,23 @@ class Turns {
   }
 
  private:
+  static constexpr Time kLately = std::chrono::milliseconds(1);
+  static constexpr double kNothing = 0.01, kLess = 0.8;
+
   struct Sharer {
+    // Of the thread's time that it has taken lately, what was longer ago counting for less.
+    double part_at(Time now) const {
+      return part * std::exp(-std::chrono::duration<double>(now - taken_at) / std::chrono::duration<double>(kLately));
+    }
+    void take(Time begin, Time end) {
+      part = part_at(end) + std::chrono::duration<double>(end - begin) / std::chrono::duration<double>(kLately);
+      taken_at = end;
+    }
+
     std::string name;
     double weight = 0;
+    double part = 0;
+    Time taken_at{0};
     std::deque<Item*> items;
     const Item* first = nullptr;  // of the next round, where it is still offered: the last one was cut short
   };

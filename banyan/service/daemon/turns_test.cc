@@ -22,6 +22,9 @@ struct Job {
   uint64_t left = UINT64_MAX;
   Time got{0};
   uint64_t steps = 0;
+  bool quick = false;
+
+  bool is_quick() const { return quick; }
 };
 
 class TurnsTest : public ::testing::Test {
@@ -117,13 +120,29 @@ TEST_F(TurnsTest, WhoComesSeldomWaitsForOneStepOfEachOtherTenant) {
   }
 }
 
-TEST_F(TurnsTest, CountTheSharersOfARound) {
-  EXPECT_EQ(turns_.sharers(), 0u);
-  jobs_ = {{.tenant = "a", .left = 1}, {.tenant = "b", .left = 1}, {.tenant = "a", .left = 1}};
-  for (Job& job : jobs_) turns_.offer(job.tenant, job.weight, job);
-  EXPECT_EQ(turns_.sharers(), 2u);
-  round();
-  EXPECT_EQ(turns_.sharers(), 0u);
+// A step of a moves data for 30 us. b has a quick step of 2 us after each of them, or as much as a.
+TEST_F(TurnsTest, KnowWhoIsHeldUpByLongSteps) {
+  const auto hurried_rounds = [&](Time step_of_b, bool is_quick, const std::string& tenant_of_b) {
+    Turns<Job> turns{[this] { return now_; }};
+    jobs_ = {{.tenant = "a", .step = microseconds(30)}, {.tenant = tenant_of_b, .step = step_of_b, .quick = is_quick}};
+    EXPECT_FALSE(turns.has_hurried());
+    int rounds = 0;
+    for (int i = 0; i < 1000; ++i) {
+      for (Job& job : jobs_) turns.offer(job.tenant, job.weight, job);
+      if (i >= 500 && turns.has_hurried()) ++rounds;
+      turns.run(
+          [this](Job& job) {
+            now_ += job.step;
+            return &job == &jobs_.front();
+          },
+          [](Job&, Time) { return false; });
+    }
+    return rounds;
+  };
+  EXPECT_EQ(hurried_rounds(microseconds(2), true, "b"), 500);
+  EXPECT_EQ(hurried_rounds(microseconds(2), false, "b"), 0) << "it has no quick session";
+  EXPECT_EQ(hurried_rounds(microseconds(30), true, "b"), 0) << "it takes its part";
+  EXPECT_EQ(hurried_rounds(microseconds(2), true, "a"), 0) << "nobody else has work";
 }
 
 TEST_F(TurnsTest, ForgetTenantsThatAreGone) {

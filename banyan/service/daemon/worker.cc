@@ -18,8 +18,8 @@ constexpr uint32_t kMostVainSteps = 3;
 constexpr std::chrono::milliseconds kLongestSleep{100};
 // Some 8 us and 50 us, more where memory is new.
 constexpr size_t kShortStepBytes = size_t{32} << 10, kLongStepBytes = size_t{256} << 10;
-// After two sharers have had work at once: small calls come with pauses.
-constexpr std::chrono::milliseconds kContended{2};
+// After a quick session had to share the thread: small calls come with pauses.
+constexpr std::chrono::milliseconds kHurried{2};
 // Programs have longer ones: so the worker has the core as soon as something comes for it.
 constexpr std::chrono::microseconds kTimeSlice{100};
 
@@ -174,11 +174,12 @@ void Worker::run() {
   clients_.clear();
 }
 
-// Who is served by turns waits for a step of another; where there is nobody else, long steps cost less for each byte.
+// Each step costs some 6 us beside its bytes, most of it in the kernel, so long ones serve more. But whoever makes
+// small calls would wait for them.
 void Worker::set_budget() {
   const auto now = std::chrono::steady_clock::now();
-  if (turns_.sharers() > 1) contended_until_ = now + kContended;
-  budget_->bytes = now < contended_until_ ? kShortStepBytes : kLongStepBytes;
+  if (turns_.has_hurried()) hurried_until_ = now + kHurried;
+  budget_->bytes = now < hurried_until_ ? kShortStepBytes : kLongStepBytes;
 }
 
 bool Worker::take_turns() {

@@ -110,7 +110,7 @@ class Worker : private run::EventSource {
 
   const bool is_oversubscribed_;
   const std::shared_ptr<run::StepBudget> budget_ = std::make_shared<run::StepBudget>();
-  std::chrono::steady_clock::time_point contended_until_{};
+  std::chrono::steady_clock::time_point hurried_until_{};
   run::Event event_;
   std::mutex mutex_;  // protects tasks_ and stops_
   std::vector<Task> tasks_;

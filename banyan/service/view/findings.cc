@@ -58,6 +58,15 @@ class Examination {
     return found != ranks.end() && found->rank == wanted ? static_cast<size_t>(found - ranks.begin()) : kNobody;
   }
 
+  // Whether it waits for another rank. In shared memory nobody waits for a rank that has ended the call already: who
+  // says so was stopped before it could say otherwise.
+  bool waits(size_t i) const {
+    const RankView& rank = communicator_.ranks[i];
+    if (!rank.waiting_for) return false;
+    const size_t awaited = awaited_by(i);
+    return !communicator_.is_direct || awaited == kNobody || communicator_.ranks[awaited].calls_over <= rank.calls_over;
+  }
+
   // Marks the whole chain of waiting from `start` with its end: a rank that waits for nobody; kNobody for one of which
   // nothing is known, and for circles.
   void follow_chain(size_t start) {
@@ -66,11 +75,11 @@ class Examination {
     while (at != kNobody && !end_of_chain_[at]) {
       end_of_chain_[at] = kNobody;  // until its end is known: who comes here again has gone round
       chain.push_back(at);
-      if (!communicator_.ranks[at].waiting_for) break;
+      if (!waits(at)) break;
       at = awaited_by(at);
     }
     if (chain.empty()) return;
-    const bool is_end = at == chain.back() && !communicator_.ranks[at].waiting_for;
+    const bool is_end = at == chain.back() && !waits(at);
     const size_t end = is_end ? at : at == kNobody ? kNobody : *end_of_chain_[at];
     for (const size_t each : chain) end_of_chain_[each] = end;
   }
@@ -161,6 +170,7 @@ class Examination {
     for (const RankView& each : communicator_.ranks) {
       if (!is_in_call(each) || !each.waiting_for || each.stalled_seconds < seconds(kLate)) continue;
       const RankView* const end = end_of_chain(each);
+      if (end == &each) continue;  // it does not wait any more
       if (end == nullptr || !is_in_call(*end) || (awaited != nullptr && end != awaited)) return {};
       awaited = end;
       ++count;

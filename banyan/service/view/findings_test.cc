@@ -156,6 +156,19 @@ TEST(Findings, SayThatACallIsStalledWhereRanksWaitInACircle) {
   EXPECT_THAT(findings_of({waiting(0, 1.5, 1), waiting(1, 0.9, 2), waiting(2, 1.6, 0)}), IsEmpty());
 }
 
+// Rank 2 was stopped in a call that the others have ended; before that it had waited for rank 0.
+TEST(Findings, OfOneHostNameARankThatSeemsToWaitForWhoHasEndedTheCall) {
+  RankView stopped = waiting(2, 0.9, 0);
+  stopped.calls_over = kCall - 1;
+  stopped.calls_begun = kCall;
+  CommunicatorView view = job({waiting(0, 0.8, 2), waiting(1, 0.8, 0), stopped});
+  EXPECT_THAT(find_wrong({view}, {}), IsEmpty()) << "bytes may be on their way";
+  view.is_direct = true;
+  const std::vector<FindingView> found = find_wrong({view}, {});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].words, StartsWith("rank 2 of 'job17' (host a, process 4702) is late: 2 ranks wait for it"));
+}
+
 TEST(Findings, SayOfAStalledCallOfWhomNothingIsKnown) {
   CommunicatorView communicator = job({waiting(0, 1.5, 2), waiting(1, 1.4, 2)});
   communicator.size = 4;
