@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/thread.h"
 
 namespace banyan::service {
@@ -42,6 +41,7 @@ ShownRecords::~ShownRecords() {
     board_->changed.notify_all();
   }
   if (board_->thread.joinable()) board_->thread.join();
+  const std::lock_guard lock(board_->mutex);
   board_->attachment = nullptr;
   for (Board::Entry& each : board_->entries) each.at_daemon = nullptr;
 }
@@ -71,7 +71,7 @@ void ShownRecords::Board::run() noexcept {
       lock.unlock();
       try {
         present = attach();
-      } catch (const Error&) {
+      } catch (...) {
         // There is none now; one may come.
       }
       lock.lock();
@@ -93,7 +93,13 @@ void ShownRecords::Board::show_all(const std::shared_ptr<Attachment>& present) {
   const bool is_other = present != attachment;
   attachment = present;
   for (Entry& each : entries) {
-    if (is_other || !each.at_daemon) each.at_daemon = present->show(each.record, each.memory);
+    if (!is_other && each.at_daemon) continue;
+    each.at_daemon = nullptr;
+    try {
+      each.at_daemon = present->show(each.record, each.memory);
+    } catch (...) {
+      // This process has no descriptor left for it; the next round may find one.
+    }
   }
 }
 
