@@ -94,7 +94,7 @@ TEST_F(LabCli, EveryCommandHasJson) {
   const Json check = Json::parse(lab({"check", "--json"}).out);
   EXPECT_TRUE(check["good"].is_boolean()) << check;
   EXPECT_EQ(check["links"][0]["asked_bits_per_second"], 40e6);
-  const Outcome run = lab({"run", "--json"}, {"sh", "-c", "echo said; exit $((RANK * 3))"});
+  const Outcome run = lab({"run", "--json"}, {"sh", "-c", "echo said; sleep $RANK; exit $((RANK * 3))"});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("[0] said\n"));
   EXPECT_EQ(Json::parse(run.out)["ranks"][1]["exit_code"], 3);
