@@ -193,7 +193,8 @@ uint64_t ControlConnection::tell(const ClientMessage& message, run::FileDescript
   try {
     if (!is_gone_) send(encode(message), std::move(descriptor));
   } catch (...) {
-    // Who has gone needs no word. Where memory is short, the daemon keeps what it would have given back.
+    // Who has gone needs no word. Where memory is short, the daemon keeps what it would have given
+    // back, or does not see what it would have been shown.
   }
   return wishes_;
 }

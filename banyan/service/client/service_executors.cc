@@ -13,6 +13,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/hash.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/shared_memory.h"
 
@@ -168,7 +169,11 @@ void ServiceExecutors::show_record(ShowRecord show) {
   const std::optional<ServiceCard> card = extra == extras.end() ? std::nullopt : parse_card(extra->second);
   if (!card) return;
   show.capability = card->capability;
-  record_->shown = link_->records().show(std::move(show), record_->memory.take_file());
+  try {
+    record_->shown = link_->records().show(std::move(show), record_->memory.take_file());
+  } catch (const Error& error) {
+    BANYAN_LOG(warning) << "operators do not see this communicator: " << error.what();
+  }
 }
 
 // Again where the daemon is killed in the middle: the other ranks know nothing of it, since this rank has called

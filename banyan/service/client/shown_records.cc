@@ -1,7 +1,13 @@
 #include "banyan/service/client/shown_records.h"
 
+#include <condition_variable>
+#include <iterator>
+#include <list>
+#include <mutex>
+#include <thread>
 #include <utility>
 
+#include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/thread.h"
 
 namespace banyan::service {
@@ -15,7 +21,7 @@ struct ShownRecords::Board {
 
   explicit Board(std::function<std::shared_ptr<Attachment>()> way) : attach(std::move(way)) {}
   void run() noexcept;
-  void show_all(const std::shared_ptr<Attachment>& attachment);
+  void show_all(const std::shared_ptr<Attachment>& present);
 
   const std::function<std::shared_ptr<Attachment>()> attach;
   const run::ForkGuard fork_guard;

@@ -3,22 +3,16 @@
 // daemon, or it refuses, nobody hears of it; where one comes, or takes the place of another, it is shown all of them
 // within kPause.
 //
-// It has a thread while there is a record to show. A forked process has no part in it.
+// It has a thread from the first record on. A forked process has no part in it.
 //
 // Any thread.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 #include "banyan/run/system/file_descriptor.h"
-#include "banyan/run/system/fork_guard.h"
 #include "banyan/service/client/attachment.h"
 #include "banyan/service/protocol/messages.h"
 
@@ -35,6 +29,7 @@ class ShownRecords {
   ShownRecords& operator=(const ShownRecords&) = delete;
 
   // Until the handle is gone, which may outlive this object. Does not wait. `memory` is a sealed memfd with a recorder.
+  // Throws Error{io} when no thread can begin.
   std::shared_ptr<const void> show(ShowRecord record, run::FileDescriptor memory);
 
  private:

@@ -15,8 +15,8 @@ namespace {
 // Pages of the memory for a record.
 constexpr int64_t kMostBytes = (run::Recorder::kMemoryBytes + 4095) / 4096 * 4096;
 
-// A longer file would take long to read from and to close.
-void expect_short(const run::FileDescriptor& record) {
+// Of a longer file it could take long to punch pages out, for which whoever touches them waits, and to close it.
+void expect_no_longer(const run::FileDescriptor& record) {
   struct stat status {};
   if (fstat(record.get(), &status) != 0 || status.st_size > kMostBytes) {
     throw Error(ErrorCode::invalid_input, "it shows memory that is larger than a flight record");
@@ -42,7 +42,7 @@ std::span<const std::byte> bytes_of(const Region& region) { return {region.data(
 
 void DirectRanks::add(const Program& program, const ShowRecord& show, const run::FileDescriptor& record) {
   expect_possible(show);
-  expect_short(record);
+  expect_no_longer(record);
   const std::pair key(program.client, show.record);
   if (ranks_.contains(key)) {
     throw Error(ErrorCode::invalid_input, "it shows two records of number " + std::to_string(show.record));

@@ -20,7 +20,7 @@
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/view/host_view.h"
-#include "banyan/service/view/record_view.h"
+#include "banyan/service/view/record_reader.h"
 
 namespace banyan::service {
 

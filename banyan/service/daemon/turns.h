@@ -51,7 +51,7 @@ class Turns {
 
   // Of several sharers that have been offered something for this round, whether one that takes less than its part has
   // something that is quick: it would have to wait for long steps of the others.
-  bool has_hurried() const {
+  bool is_somebody_held_up() const {
     if (offering_ < 2) return false;
     const Time now = now_();
     double weights = 0;  // of those that share

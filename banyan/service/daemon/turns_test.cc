@@ -125,11 +125,11 @@ TEST_F(TurnsTest, KnowWhoIsHeldUpByLongSteps) {
   const auto hurried_rounds = [&](Time step_of_b, bool is_quick, const std::string& tenant_of_b) {
     Turns<Job> turns{[this] { return now_; }};
     jobs_ = {{.tenant = "a", .step = microseconds(30)}, {.tenant = tenant_of_b, .step = step_of_b, .quick = is_quick}};
-    EXPECT_FALSE(turns.has_hurried());
+    EXPECT_FALSE(turns.is_somebody_held_up());
     int rounds = 0;
     for (int i = 0; i < 1000; ++i) {
       for (Job& job : jobs_) turns.offer(job.tenant, job.weight, job);
-      if (i >= 500 && turns.has_hurried()) ++rounds;
+      if (i >= 500 && turns.is_somebody_held_up()) ++rounds;
       turns.run(
           [this](Job& job) {
             now_ += job.step;

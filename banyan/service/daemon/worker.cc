@@ -16,7 +16,7 @@ constexpr size_t kSubmissionsAStep = 16;
 // What comes soon is found sooner by another step than by the kernel's word.
 constexpr uint32_t kMostVainSteps = 3;
 constexpr std::chrono::milliseconds kLongestSleep{100};
-// Some 8 us and 50 us, more where memory is new.
+// Some 10 us and 33 us, more where memory is new.
 constexpr size_t kShortStepBytes = size_t{32} << 10, kLongStepBytes = size_t{256} << 10;
 // After a quick session had to share the thread: small calls come with pauses.
 constexpr std::chrono::milliseconds kHurried{2};
@@ -178,7 +178,7 @@ void Worker::run() {
 // small calls would wait for them.
 void Worker::set_budget() {
   const auto now = std::chrono::steady_clock::now();
-  if (turns_.has_hurried()) hurried_until_ = now + kHurried;
+  if (turns_.is_somebody_held_up()) hurried_until_ = now + kHurried;
   budget_->bytes = now < hurried_until_ ? kShortStepBytes : kLongStepBytes;
 }
 

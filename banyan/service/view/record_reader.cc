@@ -1,4 +1,4 @@
-#include "banyan/service/view/record_view.h"
+#include "banyan/service/view/record_reader.h"
 
 #include <algorithm>
 #include <string>
