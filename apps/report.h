@@ -14,7 +14,7 @@
 #include "apps/terminal.h"
 #include "banyan/base/words.h"
 #include "banyan/fabric/describe.h"
-#include "banyan/plan/bound.h"
+#include "banyan/plan/bound/bound.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule.h"
 

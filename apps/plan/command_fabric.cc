@@ -11,7 +11,7 @@
 #include "banyan/base/text.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
-#include "banyan/plan/bound.h"
+#include "banyan/plan/bound/bound.h"
 
 namespace banyan::app {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/terminal.h"
-#include "banyan/plan/plan_observer.h"
+#include "banyan/plan/graph/plan_observer.h"
 
 namespace banyan::app {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/plan/forest.h"
+#include "banyan/plan/forest/forest.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 #include "banyan/schedule/schedule_file.h"
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "banyan/plan/bound.h"
-#include "banyan/plan/forest.h"
+#include "banyan/plan/bound/bound.h"
+#include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 

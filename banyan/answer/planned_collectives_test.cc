@@ -5,7 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
-#include "banyan/plan/bound.h"
+#include "banyan/plan/bound/bound.h"
 
 namespace banyan::answer {
 namespace {

@@ -13,7 +13,7 @@
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/read.h"
-#include "banyan/plan/baselines.h"
+#include "banyan/plan/baselines/baselines.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule_file.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/plan/plan_observer.h"
+#include "banyan/plan/graph/plan_observer.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule.h"
 

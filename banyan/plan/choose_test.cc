@@ -4,7 +4,7 @@
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
-#include "banyan/plan/bound.h"
+#include "banyan/plan/bound/bound.h"
 #include "banyan/schedule/verify.h"
 
 namespace banyan::plan {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/plan/bound.h"
+#include "banyan/plan/bound/bound.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule.h"
 

@@ -5,7 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
-#include "banyan/plan/baselines.h"
+#include "banyan/plan/baselines/baselines.h"
 
 namespace banyan::plan {
 namespace {

@@ -7,8 +7,8 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
-#include "banyan/plan/baselines.h"
-#include "banyan/plan/forest.h"
+#include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/verify.h"
 
 namespace banyan::plan {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "banyan/plan/plan_observer.h"
+#include "banyan/plan/graph/plan_observer.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::plan {

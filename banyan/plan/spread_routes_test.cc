@@ -8,8 +8,8 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
-#include "banyan/plan/baselines.h"
-#include "banyan/plan/forest.h"
+#include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 

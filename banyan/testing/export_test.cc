@@ -6,8 +6,8 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
-#include "banyan/plan/baselines.h"
-#include "banyan/plan/forest.h"
+#include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/forest/forest.h"
 #include "banyan/testing/msccl_interpreter.h"
 #include "banyan/testing/mscclpp_interpreter.h"
 #include "banyan/testing/random_fabric.h"

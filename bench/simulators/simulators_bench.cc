@@ -6,7 +6,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/fabric/generate.h"
-#include "banyan/plan/baselines.h"
+#include "banyan/plan/baselines/baselines.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 #include "bench/simulators/cases.h"
 

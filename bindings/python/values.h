@@ -10,7 +10,7 @@
 
 #include "banyan/answer/predicted_plans.h"
 #include "banyan/base/error.h"
-#include "banyan/plan/bound.h"
+#include "banyan/plan/bound/bound.h"
 #include "banyan/schedule/schedule_file.h"
 
 namespace banyan::python {

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "banyan/answer/job_answer.h"
-#include "banyan/plan/plan_observer.h"
+#include "banyan/plan/graph/plan_observer.h"
 
 namespace banyan::python {
 

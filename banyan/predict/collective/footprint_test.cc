@@ -6,7 +6,7 @@
 #include <map>
 
 #include "banyan/fabric/generate.h"
-#include "banyan/plan/forest.h"
+#include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::predict {

@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "banyan/fabric/text.h"
-#include "banyan/plan/baselines.h"
+#include "banyan/plan/baselines/baselines.h"
 
 namespace banyan::predict {
 namespace {

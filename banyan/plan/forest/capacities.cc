@@ -1,0 +1,252 @@
+#include "banyan/plan/forest/capacities.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/plan/graph/cut_condition.h"
+
+namespace banyan::plan {
+namespace {
+
+// Larger numbers of trees are only tried up to here below the number that is certain to work.
+constexpr int64_t kMaxTriedMultiples = 64;
+constexpr int128 kMaxTotal = int128{1} << 61;
+
+// 1/x* = p/q in network units.
+struct InverseThroughput {
+  int64_t p, q;
+};
+
+InverseThroughput inverse_throughput(const Network& network, const Witness& witness) {
+  const int64_t p = static_cast<int64_t>(witness.crossing_weight),
+                q = static_cast<int64_t>(witness.bytes_per_second / network.unit());
+  const int64_t common = std::gcd(p, q);
+  return {p / common, q / common};
+}
+
+std::vector<int64_t> supplies(int64_t trees, const Collective& collective) {
+  std::vector<int64_t> supply;
+  for (const uint64_t weight : collective.weights()) supply.push_back(trees * static_cast<int64_t>(weight));
+  return supply;
+}
+
+std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_t demand) {
+  // More than a few times the whole demand is never used; the cap keeps sums countable.
+  const int128 most = std::max<int128>(demand, std::min(int128{demand} * (network.terminal_count() + int64_t{1}),
+                                                        kMaxTotal / static_cast<int128>(network.arcs().size())));
+  std::vector<int64_t> capacity;
+  for (const int64_t bandwidth : network.bandwidths()) {
+    const Fraction exact = time * Fraction(bandwidth, 1);
+    capacity.push_back(static_cast<int64_t>(std::min(exact.numerator() / exact.denominator(), most)));
+  }
+  return capacity;
+}
+
+// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition allows it: the
+// theorems behind the packing need it (cut_condition.h), and floors or uneven links may have upset it. Switches are
+// visited in turn, as taking an arc's capacity upsets the one at its other end. Every round takes capacity away
+// or ends.
+class SwitchBalancer {
+ public:
+  SwitchBalancer(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply)
+      : network_(network), capacity_(capacity), supply_(supply), condition_(network) {}
+
+  // The switch that stays unbalanced, or kNone.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t balance() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      uint32_t unbalanced = kNone;
+      for (uint32_t v = network_.terminal_count(); v < network_.vertex_count(); ++v) {
+        const int64_t excess = sum(network_.in_arcs(v)) - sum(network_.out_arcs(v));
+        if (excess == 0) continue;
+        unbalanced = v;
+        changed |= trim(excess > 0 ? network_.in_arcs(v) : network_.out_arcs(v), std::abs(excess));
+      }
+      if (unbalanced == kNone) return kNone;
+      if (!changed) return unbalanced;
+    }
+    return kNone;
+  }
+
+ private:
+  int64_t sum(std::span<const uint32_t> arcs) const {
+    int64_t total = 0;
+    for (const uint32_t a : arcs) total += capacity_[a];
+    return total;
+  }
+
+  // Takes up to `excess` off these arcs, one after the other: all of it at first, then back what the violated cuts
+  // lack. The arc enters each of them, since the condition held before. True when anything was taken.
+  bool trim(std::span<const uint32_t> arcs, int64_t excess) {
+    bool changed = false;
+    for (const uint32_t a : arcs) {
+      int64_t cut = std::min(excess, capacity_[a]);
+      capacity_[a] -= cut;
+      while (cut > 0) {
+        const auto violated = condition_.find_violated({.capacity = capacity_, .supply = supply_});
+        if (!violated) break;
+        const int64_t back = std::min(cut, shortage(*violated));
+        capacity_[a] += back;
+        cut -= back;
+      }
+      excess -= cut;
+      changed |= cut > 0;
+      if (excess == 0) break;
+    }
+    return changed;
+  }
+
+  int64_t shortage(const VertexSet& cut) const {
+    int64_t shortage = 0;
+    for (uint32_t t = 0; t < network_.terminal_count(); ++t) shortage += cut[t] ? 0 : supply_[t];
+    for (uint32_t a = 0; a < capacity_.size(); ++a) {
+      if (cut[network_.arcs()[a].head] && !cut[network_.arcs()[a].tail]) shortage -= capacity_[a];
+    }
+    return shortage;
+  }
+
+  const Network& network_;
+  std::vector<int64_t>& capacity_;
+  const std::vector<int64_t>& supply_;
+  CutCondition condition_;
+};
+
+[[noreturn]] void refuse_unbalanced(const Network& network, const Fabric& fabric, uint32_t v) {
+  uint64_t in = 0, out = 0;
+  for (const uint32_t a : network.in_arcs(v)) in += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
+  for (const uint32_t a : network.out_arcs(v)) out += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
+  throw Error(ErrorCode::unsupported, "switch '" + fabric.name(network.node_of(v)) + "' takes in " +
+                                          Bandwidth::bytes_per_second(in).to_string() + " but gives out " +
+                                          Bandwidth::bytes_per_second(out).to_string() +
+                                          ", and both are needed; trees that reach the bound need not exist then. Give "
+                                          "its links equal bandwidth in both directions");
+}
+
+TreeCapacities balanced(TreeCapacities result, const Network& network, const Fabric& fabric) {
+  const uint32_t unbalanced = SwitchBalancer(network, result.capacity, result.supply).balance();
+  if (unbalanced != SwitchBalancer::kNone) refuse_unbalanced(network, fabric, unbalanced);
+  return result;
+}
+
+bool is_feasible(const Network& network, const std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
+  return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply});
+}
+
+// The number of trees for which every arc across the witness cut has a whole capacity.
+int64_t trees_for_tight_arcs(const Network& network, const Witness& witness, int64_t q) {
+  std::set<uint32_t> inside;
+  for (const NodeId id : witness.inside) inside.insert(index(id));
+  int64_t common = q;
+  for (uint32_t a = 0; a < network.arcs().size(); ++a) {
+    const Arc& arc = network.arcs()[a];
+    const bool leaves =
+        inside.contains(index(network.node_of(arc.tail))) && !inside.contains(index(network.node_of(arc.head)));
+    if (leaves) common = std::gcd(common, network.bandwidths()[a]);
+  }
+  return q / common;
+}
+
+}  // namespace
+
+bool is_countable(int128 trees_per_weight, const Network& network, const Collective& collective) {
+  // No sum over arcs counts an arc for more than all trees (floors above).
+  return trees_per_weight <=
+         kMaxTotal / static_cast<int128>(collective.total_weight()) / static_cast<int128>(network.arcs().size());
+}
+
+// With k trees in the optimal time U = k p / q, an arc across the witness cut must carry exactly U * b_e trees, so k is
+// a multiple of `step`; with k = `certain` every arc does (ForestColl, section 5.1). In between the cut condition
+// decides, so the multiples are tried from below, up to a limit.
+TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
+                                  const Witness& witness) {
+  const auto [p, q] = inverse_throughput(network, witness);
+  int64_t common = q;
+  for (const int64_t bandwidth : network.bandwidths()) common = std::gcd(common, bandwidth);
+  const int64_t certain = q / common, step = trees_for_tight_arcs(network, witness, q);
+  for (int64_t trees = step, tried = 0; trees < certain && tried < kMaxTriedMultiples; trees += step, ++tried) {
+    if (!is_countable(trees, network, collective)) break;
+    TreeCapacities result{.trees_per_weight = trees, .capacity = {}, .supply = supplies(trees, collective)};
+    const int64_t demand = trees * static_cast<int64_t>(collective.total_weight());
+    result.capacity = floors(network, Fraction(int128{p} * trees, q), demand);
+    if (!is_feasible(network, result.capacity, result.supply)) continue;
+    if (SwitchBalancer(network, result.capacity, result.supply).balance() == SwitchBalancer::kNone) return result;
+  }
+  if (is_countable(certain, network, collective))
+    return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
+  int64_t most = 1;
+  while (is_countable(int128{2} * most, network, collective)) most *= 2;
+  return rounded_capacities(most, network, fabric, collective, witness);
+}
+
+TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
+                                  const Collective& collective, const Witness& witness) {
+  const auto [p, q] = inverse_throughput(network, witness);
+  const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
+  // One more unit on the narrowest arc is at least one more on each, which makes up for every floor.
+  const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
+  const int128 above = ideal.numerator() / ideal.denominator() + 2;
+  TreeCapacities result = capacities_at(Fraction(above, narrowest), trees_per_weight, network, fabric, collective);
+  result.exact = false;
+  return result;
+}
+
+TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                             const Fabric& fabric, const Collective& collective) {
+  TreeCapacities result{
+      .trees_per_weight = trees_per_weight, .capacity = {}, .supply = supplies(trees_per_weight, collective)};
+  result.capacity = floors(network, time, trees_per_weight * static_cast<int64_t>(collective.total_weight()));
+  return balanced(std::move(result), network, fabric);
+}
+
+// Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the
+// least feasible j is found by halving, below the best time so far; a bandwidth that cannot beat it costs one check.
+Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
+                    const Witness& witness) {
+  const auto [p, q] = inverse_throughput(network, witness);
+  const Fraction ideal(int128{p} * trees_per_weight, q);
+  if (!is_countable(trees_per_weight, network, collective)) {
+    throw Error(ErrorCode::unsupported, std::to_string(trees_per_weight) +
+                                            " trees per unit of weight cannot be counted in 64 bits here; ask for "
+                                            "fewer with --trees, or use smaller weights");
+  }
+  const std::vector<int64_t> supply = supplies(trees_per_weight, collective);
+  const int64_t demand = trees_per_weight * static_cast<int64_t>(collective.total_weight());
+  const auto feasible = [&](const Fraction& time) {
+    return is_feasible(network, floors(network, time, demand), supply);
+  };
+  const std::set<int64_t> distinct(network.bandwidths().begin(), network.bandwidths().end());
+  // With U = demand / narrowest every arc carries everything.
+  Fraction best(demand, *distinct.begin());
+  for (const int64_t bandwidth : distinct) {
+    // The largest j with j / bandwidth < best; j is skipped when even that fails.
+    const Fraction limit = best * Fraction(bandwidth, 1);
+    int128 high = (limit.numerator() - 1) / limit.denominator();
+    if (high < 1 || !feasible(Fraction(high, bandwidth))) continue;
+    const Fraction floor_j = ideal * Fraction(bandwidth, 1);
+    int128 low =
+        (floor_j.numerator() + floor_j.denominator() - 1) / floor_j.denominator() - 1;  // below the ideal: infeasible
+    while (high - low > 1) {
+      const int128 middle = low + (high - low) / 2;
+      (feasible(Fraction(middle, bandwidth)) ? high : low) = middle;
+    }
+    best = Fraction(high, bandwidth);
+  }
+  return best;
+}
+
+TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
+                              const Collective& collective, const Witness& witness) {
+  return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric,
+                       collective);
+}
+
+bool balance_switches(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
+  return SwitchBalancer(network, capacity, supply).balance() == SwitchBalancer::kNone;
+}
+
+}  // namespace banyan::plan

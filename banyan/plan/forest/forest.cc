@@ -1,0 +1,304 @@
+#include "banyan/plan/forest/forest.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/plan/forest/capacities.h"
+#include "banyan/plan/forest/one_root.h"
+#include "banyan/plan/forest/packing.h"
+#include "banyan/plan/forest/rotation.h"
+#include "banyan/plan/forest/shortest_paths.h"
+#include "banyan/plan/graph/network.h"
+#include "banyan/schedule/cost.h"
+
+namespace banyan::plan {
+namespace {
+
+// The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
+constexpr int64_t kTimeParts = 256;
+constexpr int kNarrowingSteps = 3;
+
+// One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
+struct Phase {
+  Network network;
+  int64_t trees_per_weight = 0;
+  Packing packing;
+};
+
+void begin(const ForestOptions& options, PlanObserver::Phase phase) {
+  if (options.observer) options.observer->phase_begins(phase);
+}
+
+PackingOptions packing_options(const ForestOptions& options) {
+  PackingOptions result{.max_height = options.max_height, .lower = options.lower};
+  if (!options.observer) return result;
+  result.progress = [&options](double done) { options.observer->progress(done); };
+  result.lowering_begins = [&options] { begin(options, PlanObserver::Phase::lowering); };
+  return result;
+}
+
+bool is_low(const Packing& packing, uint32_t height) {
+  return std::all_of(packing.trees.begin(), packing.trees.end(),
+                     [&](const PackedTree& tree) { return tree.height <= height; });
+}
+
+// Trees for given capacities, or nothing when the height does not allow it: the two guesses that cost little, taken
+// only if they come out low, then the search that cannot fail.
+std::optional<Packing> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+                            const ForestOptions& options) {
+  const uint32_t height = options.max_height.value_or(low_enough(least_height(network)));
+  if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
+      packing && is_low(*packing, height))
+    return packing;
+  const auto rotate = options.max_height ? pack_by_rotation : pack_low_by_rotation;
+  if (auto packing = rotate(network, fabric, capacities.capacity, capacities.supply, height)) return packing;
+  return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+}
+
+// The same where one participant roots all trees: these are planned together if they can be.
+std::optional<OneRootPacking> pack_rooted(const Network& network, const Fabric& fabric,
+                                          const TreeCapacities& capacities, const ForestOptions& options) {
+  const auto owes = [](int64_t units) { return units > 0; };
+  if (std::ranges::count_if(capacities.supply, owes) != 1) return std::nullopt;
+  const auto root = std::ranges::find_if(capacities.supply, owes);
+  // No arc has a capacity of more than all trees once for each terminal (capacities.cc), and sums over arcs are
+  // counted in 64 bits.
+  const int64_t countable =
+      (int64_t{1} << 61) / (network.terminal_count() + int64_t{1}) / static_cast<int64_t>(network.arcs().size());
+  begin(options, PlanObserver::Phase::one_root);
+  return pack_one_root({.network = network,
+                        .fabric = fabric,
+                        .capacity = capacities.capacity,
+                        .root = static_cast<uint32_t>(root - capacities.supply.begin()),
+                        .supply = *root,
+                        .most_units = options.trees ? *root : countable,
+                        .max_height = options.max_height,
+                        .progress = packing_options(options).progress});
+}
+
+std::optional<OneRootPacking> pack_any(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+                                       const ForestOptions& options) {
+  if (auto packing = pack_rooted(network, fabric, capacities, options)) return packing;
+  begin(options, PlanObserver::Phase::packing);
+  auto packing = pack(network, fabric, capacities, options);
+  if (!packing) return std::nullopt;
+  return OneRootPacking{.packing = std::move(*packing)};
+}
+
+// Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
+// optimum until trees that low are found, then narrows it.
+Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness,
+                     int64_t trees, const ForestOptions& options) {
+  const uint32_t least = least_height(network);
+  if (*options.max_height < least) {
+    throw Error(ErrorCode::invalid_input, "no tree on this fabric is lower than " + std::to_string(least) +
+                                              "; --max-height " + std::to_string(*options.max_height) +
+                                              " cannot be met");
+  }
+  const Fraction start = least_time(trees, network, collective, witness);
+  const auto attempt = [&](int64_t part) {
+    const Fraction time = start * Fraction(part, kTimeParts);
+    return pack_any(network, fabric, capacities_at(time, trees, network, fabric, collective), options);
+  };
+  int64_t low = kTimeParts, high = kTimeParts;
+  auto best = attempt(high);
+  for (int64_t widening = kTimeParts / 32; !best; widening *= 2) {
+    low = high;
+    high = kTimeParts + widening;
+    best = attempt(high);
+  }
+  for (int step = 0; step < kNarrowingSteps && high - low > 1; ++step) {
+    const int64_t middle = low + (high - low) / 2;
+    auto found = attempt(middle);
+    (found ? high : low) = middle;
+    if (found) best = std::move(found);
+  }
+  return {.network = std::move(network), .trees_per_weight = trees * best->parts, .packing = std::move(best->packing)};
+}
+
+// What one direction of a collective has to pack.
+struct Problem {
+  Network network;
+  Witness witness;
+  TreeCapacities capacities;
+};
+
+Problem pose_problem(const Fabric& fabric, const Collective& collective, const Witness& witness,
+                     const ForestOptions& options) {
+  begin(options, PlanObserver::Phase::switches);
+  Network network(fabric, collective, witness.gathering, options.observer);
+  TreeCapacities capacities =
+      options.trees ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
+                    : optimal_capacities(network, fabric, collective, witness);
+  return {.network = std::move(network), .witness = witness, .capacities = std::move(capacities)};
+}
+
+// Chunks of an allreduce count their shares in a common unit of both directions. Where it is not countable, the
+// direction of fewer trees is planned anew with as many as the other has.
+void make_units_common(Problem& gather, Problem& spread, const Fabric& fabric, const Collective& collective) {
+  const int128 in = gather.capacities.trees_per_weight, out = spread.capacities.trees_per_weight;
+  const int128 common = in / std::gcd(gather.capacities.trees_per_weight, spread.capacities.trees_per_weight) * out;
+  if (is_countable(common, gather.network, collective)) return;
+  Problem& rounded = in < out ? gather : spread;
+  const int64_t trees = static_cast<int64_t>(std::max(in, out));
+  rounded.capacities = rounded_capacities(trees, rounded.network, fabric, collective, rounded.witness);
+}
+
+Phase solve(Problem problem, const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
+  const int64_t trees = problem.capacities.trees_per_weight;
+  if (options.max_height)
+    return plan_low_phase(std::move(problem.network), fabric, collective, problem.witness, trees, options);
+  auto packed = pack_any(problem.network, fabric, problem.capacities, options);
+  CHECK(packed.has_value()) << "no packing although the cut condition holds";
+  return {.network = std::move(problem.network),
+          .trees_per_weight = trees * packed->parts,
+          .packing = std::move(packed->packing)};
+}
+
+// For each link its opposite of the same bandwidth, or nothing when some link has none.
+std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
+  using Key = std::tuple<NodeId, NodeId, Bandwidth>;
+  std::map<Key, std::vector<LinkId>> by_ends;
+  for (uint32_t l = 0; l < fabric.links().size(); ++l) {
+    const Link& link = fabric.link(LinkId{l});
+    by_ends[{link.from, link.to, link.bandwidth}].push_back(LinkId{l});
+  }
+  std::vector<LinkId> opposite(fabric.links().size());
+  for (const auto& [key, links] : by_ends) {
+    const auto& [from, to, bandwidth] = key;
+    const auto back = by_ends.find({to, from, bandwidth});
+    if (back == by_ends.end() || back->second.size() != links.size()) return std::nullopt;
+    for (size_t i = 0; i < links.size(); ++i) opposite[index(links[i])] = back->second[i];
+  }
+  return opposite;
+}
+
+// Puts the trees of one phase into a schedule as routes, once per path.
+class TreeWriter {
+ public:
+  // `turned` reverses every path: reduce trees planned on the reversed network, or mirrored through opposite links.
+  TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr)
+      : turned_(turned) {
+    std::vector<LinkId> links;
+    for (uint32_t id = 0; id < phase.packing.paths.size(); ++id) {
+      links.clear();
+      for (const uint32_t arc : phase.packing.paths.path(id)) {
+        const LinkId link = phase.network.arcs()[arc].link;
+        links.push_back(opposite ? (*opposite)[index(link)] : link);
+      }
+      if (turned) std::reverse(links.begin(), links.end());
+      routes_.push_back(builder.add_route(links));
+    }
+  }
+
+  std::vector<RouteId> tree(const PackedTree& packed) const {
+    std::vector<RouteId> edges;
+    edges.reserve(packed.paths.size());
+    for (const uint32_t path : packed.paths) edges.push_back(routes_[path]);
+    if (turned_) std::reverse(edges.begin(), edges.end());
+    return edges;
+  }
+
+ private:
+  bool turned_;
+  std::vector<RouteId> routes_;
+};
+
+// Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
+void add_joined_chunks(Schedule::Builder& builder, const Phase& gather, const TreeWriter& in, const Phase& spread,
+                       const TreeWriter& out) {
+  const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
+  const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
+  size_t i = 0, o = 0;
+  int64_t in_left = 0, out_left = 0;
+  // Trees of both packings are sorted by root, and every root has the same total in both.
+  while (i < gather.packing.trees.size() && o < spread.packing.trees.size()) {
+    const PackedTree &in_tree = gather.packing.trees[i], &out_tree = spread.packing.trees[o];
+    CHECK_EQ(in_tree.root, out_tree.root);
+    if (in_left == 0) in_left = in_tree.units * in_scale;
+    if (out_left == 0) out_left = out_tree.units * out_scale;
+    const int64_t units = std::min(in_left, out_left);
+    const std::vector<RouteId> in_edges = in.tree(in_tree), out_edges = out.tree(out_tree);
+    builder.add_chunk({.root = spread.network.node_of(out_tree.root),
+                       .units = static_cast<uint64_t>(units),
+                       .in_tree = in_edges,
+                       .out_tree = out_edges});
+    if ((in_left -= units) == 0) ++i;
+    if ((out_left -= units) == 0) ++o;
+  }
+}
+
+Schedule to_schedule(const Fabric& fabric, const Collective& collective, const std::optional<Phase>& gather,
+                     const std::optional<Phase>& spread) {
+  Schedule::Builder builder(fabric, collective);
+  if (collective.reduces() && collective.spreads()) {
+    const auto opposite = gather ? std::nullopt : opposite_links(fabric);
+    const TreeWriter out(builder, *spread, false);
+    const TreeWriter in(builder, gather ? *gather : *spread, true, opposite ? &*opposite : nullptr);
+    add_joined_chunks(builder, gather ? *gather : *spread, in, *spread, out);
+    return std::move(builder).build();
+  }
+  const Phase& phase = gather ? *gather : *spread;
+  const TreeWriter writer(builder, phase, gather.has_value());
+  for (const PackedTree& packed : phase.packing.trees) {
+    const std::vector<RouteId> edges = writer.tree(packed);
+    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(packed.root),
+                                      .units = static_cast<uint64_t>(packed.units)};
+    (gather ? chunk.in_tree : chunk.out_tree) = edges;
+    builder.add_chunk(chunk);
+  }
+  return std::move(builder).build();
+}
+
+// What rounding to this number of trees can cost.
+Fraction rounding_excess(const Fabric& fabric, const Collective& collective, int64_t trees, int64_t roundings) {
+  uint64_t narrowest = UINT64_MAX;
+  for (const Link& link : fabric.links()) narrowest = std::min(narrowest, link.bandwidth.bytes_per_second());
+  return Fraction(roundings,
+                  int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
+}
+
+}  // namespace
+
+ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
+  constexpr uint64_t kMaxTrees = 1'000'000;
+  if (options.trees && (*options.trees == 0 || *options.trees > kMaxTrees)) {
+    throw Error(ErrorCode::invalid_input,
+                "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
+  }
+  begin(options, PlanObserver::Phase::bound);
+  Bound bound = compute_bound(fabric, collective, options.observer);
+  std::optional<Problem> gathering, spreading;
+  // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
+  const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
+  for (const Witness& witness : bound.witnesses) {
+    if (witness.gathering && mirrored) continue;
+    (witness.gathering ? gathering : spreading) = pose_problem(fabric, collective, witness, options);
+  }
+  if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
+  int64_t roundings = 0, trees = 0;
+  std::optional<Phase> gather, spread;
+  for (std::optional<Problem>* problem : {&gathering, &spreading}) {
+    if (!*problem) continue;
+    trees = (*problem)->capacities.trees_per_weight;
+    roundings += ((*problem)->capacities.exact ? (options.trees ? 1 : 0) : 2) * (mirrored ? 2 : 1);
+    (problem == &gathering ? gather : spread) = solve(std::move(**problem), fabric, collective, options);
+  }
+  Schedule schedule = to_schedule(fabric, collective, gather, spread);
+  const Fraction time = seconds_per_byte(schedule);
+  const bool optimal = time <= bound.seconds_per_byte;
+  Fraction excess(0);
+  if (!optimal && roundings > 0 && !options.max_height) excess = rounding_excess(fabric, collective, trees, roundings);
+  return {.schedule = std::move(schedule),
+          .bound = std::move(bound),
+          .seconds_per_byte = time,
+          .optimal = optimal,
+          .guaranteed_excess = excess};
+}
+
+}  // namespace banyan::plan

@@ -1,0 +1,46 @@
+// The forest planner: trees that reach the bound exactly, and are low.
+//
+// What is solved. Given the bound 1/x* = p/q, capacities become integers U * b_e and every participant roots k * weight
+// trees (ForestColl, arXiv 2402.06787, section 5). The trees must span the participants, never overload a link, and sum
+// to exactly the bound. See forest.cc for the method, which differs from the published one: no switch is ever removed;
+// trees grow whole, straight through the switches, breadth first so that they stay low, and each commitment is checked
+// against the cut condition that guarantees the rest can still be packed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "banyan/plan/bound/bound.h"
+#include "banyan/plan/graph/plan_observer.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan::plan {
+
+struct ForestOptions {
+  // Trees per unit of weight (per rank for equal shards). Absent: as many as the optimum needs.
+  std::optional<uint64_t> trees = {};
+  // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as
+  // found.
+  std::optional<uint32_t> max_height = {};
+  // Whether tall trees are taken out at the end and grown anew, lower: the longest part where it is needed at all.
+  bool lower = true;
+  PlanObserver* observer = nullptr;
+};
+
+struct ForestPlan {
+  Schedule schedule;
+  Bound bound;
+  Fraction seconds_per_byte;  // by the most loaded link; equals bound when optimal
+  bool optimal = false;       // seconds_per_byte <= bound.seconds_per_byte, compared as fractions
+  // With `trees`, or where bandwidths have too little in common for exact shares to be counted in 64 bits, and not
+  // optimal: the most, in seconds per byte, that the best plan of so many trees can need above the bound (ForestColl,
+  // section 5.5). Zero otherwise.
+  Fraction guaranteed_excess;
+};
+
+// Throws what compute_bound throws; Error{unsupported} when a switch's inputs and outputs differ so that the bound's
+// trees need not exist, naming the switch; Error{invalid_input} when max_height is below what the fabric allows.
+ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
+
+}  // namespace banyan::plan

@@ -1,0 +1,270 @@
+#include "banyan/plan/forest/hubs.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "banyan/plan/forest/cut_ledger.h"
+#include "banyan/plan/forest/rotation.h"
+#include "banyan/plan/forest/tree_grower.h"
+#include "banyan/plan/graph/cut_condition.h"
+#include "banyan/plan/graph/root_flow.h"
+
+namespace banyan::plan {
+namespace {
+
+// Attempts, and arcs looked at, before a manner of growing is given up: about a tenth of a second.
+constexpr int kHubAttempts = 16;
+constexpr uint64_t kGrowthWork = 20'000'000;
+// A way's trees have at least this part of its units each.
+constexpr int64_t kWaySplits = 64;
+constexpr uint32_t kNotReached = UINT32_MAX;
+
+// One packing: stems (what is kept of the allgather's trees) and ways are booked for all hubs first, so that no tree
+// takes what a later one cannot do without; then tree after tree grows from its way and stem over all that is left.
+class HubPacker {
+ public:
+  // `capacity` and `supply` in parts of the problem's units.
+  HubPacker(const OneRoot& problem, std::span<const int64_t> capacity, int64_t supply)
+      : problem_(problem),
+        network_(problem.network),
+        root_(problem.root),
+        supply_(supply),
+        initial_(capacity.begin(), capacity.end()),
+        left_(initial_),
+        owed_(network_.terminal_count(), 0),
+        ledger_(network_),
+        grower_(network_, left_, initial_, owed_, ledger_),
+        ways_(network_, capacity, root_),
+        depth_(network_.terminal_count()) {
+    // Trees must learn the cuts that have nothing to spare before they run into them.
+    std::vector<int64_t> supplies(network_.terminal_count(), 0);
+    supplies[root_] = supply;
+    CutCondition(network_).find_violated({.capacity = initial_, .supply = supplies}, [&](const VertexSet& cut) {
+      if (!cut[root_] && std::ranges::count(cut, 1) > 1) ledger_.learn(cut, 0);
+    });
+  }
+
+  // Trees of `units` for each hub, which follow those that it has in `allgather`. A hub that is left without a tree is
+  // served first in the next attempt, and the cut that had nothing left is kept for those who need it.
+  std::optional<Packing> pack(std::vector<uint32_t> hubs, std::span<const int64_t> units, const Packing& allgather,
+                              const TreeGrower::Limits& limits, uint64_t work) {
+    limits_ = limits;
+    const uint64_t begun = grower_.work();
+    for (int attempt = 0; attempt < kHubAttempts; ++attempt) {
+      if (!book_ways(hubs, units, allgather)) return std::nullopt;
+      const std::optional<uint32_t> failed = grow_all(hubs);
+      if (!failed) return std::move(packing_);
+      if (grower_.work() - begun > work) return std::nullopt;
+      const bool learnt = learn();
+      if (hubs.front() == *failed && !learnt) return std::nullopt;
+      std::rotate(hubs.begin(), std::ranges::find(hubs, *failed), std::ranges::find(hubs, *failed) + 1);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // The part of an allgather's tree that is kept: what hangs together with the hub when the root and all who are no
+  // hubs are left out.
+  struct Stem {
+    int64_t units = 0;
+    std::vector<TreeGrower::Path> paths;
+  };
+
+  // Takes what stems and the ways to the hubs need out of the capacity; false when there are no such ways.
+  bool book_ways(const std::vector<uint32_t>& hubs, std::span<const int64_t> units, const Packing& allgather) {
+    std::ranges::copy(initial_, left_.begin());
+    std::ranges::copy(units, owed_.begin());
+    ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
+    packing_ = {};
+    done_ = 0;
+    stems_.assign(network_.terminal_count(), {});
+    std::vector<int64_t> bare(units.begin(), units.end());  // by hub: without a stem
+    for (const PackedTree& tree : allgather.trees) {
+      const int64_t used = std::min(tree.units, bare[tree.root]);
+      if (used == 0) continue;
+      stems_[tree.root].push_back(stem_of(allgather.paths, tree, used));
+      bare[tree.root] -= used;
+    }
+    for (const uint32_t hub : hubs) {
+      if (bare[hub] > 0) stems_[hub].push_back({.units = bare[hub], .paths = {}});
+      for (const Stem& stem : stems_[hub]) book(stem.paths, -stem.units);
+    }
+    ways_ = RootFlow(network_, left_, root_);
+    for (const uint32_t hub : hubs) {
+      if (ways_.send(hub, units[hub]) > 0) return false;
+    }
+    for (uint32_t a = 0; a < left_.size(); ++a) left_[a] -= ways_.on(a);
+    return true;
+  }
+
+  // The hub that is left without a tree, or nothing.
+  std::optional<uint32_t> grow_all(const std::vector<uint32_t>& hubs) {
+    for (const uint32_t hub : hubs) {
+      for (Stem& stem : stems_[hub]) {
+        while (stem.units > 0) {
+          if (!grow(hub, ways_.take_way(hub, stem.units), stem)) return hub;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  // What the capacity into a cut is above what all trees need of it at first.
+  int64_t slack(const VertexSet& cut) const {
+    int64_t slack = -supply_;
+    for (uint32_t a = 0; a < initial_.size(); ++a) {
+      if (cut[network_.arcs()[a].head] && !cut[network_.arcs()[a].tail]) slack += initial_[a];
+    }
+    return slack;
+  }
+
+  // The cut into which nothing is left from the tree that got stuck; whether there is one that was not known.
+  bool learn() {
+    VertexSet cut(network_.vertex_count(), 1);
+    std::vector<uint32_t> reached;
+    for (uint32_t v = 0; v < network_.terminal_count(); ++v) {
+      if (grower_.members()[v]) reached.push_back(v);
+    }
+    for (const uint32_t v : reached) cut[v] = 0;
+    for (size_t i = 0; i < reached.size(); ++i) {
+      for (const uint32_t a : network_.out_arcs(reached[i])) {
+        const uint32_t head = network_.arcs()[a].head;
+        if (left_[a] <= 0 || !cut[head]) continue;
+        cut[head] = 0;
+        reached.push_back(head);
+      }
+    }
+    if (std::count(cut.begin(), cut.begin() + network_.terminal_count(), 1) == 0) return false;
+    return ledger_.learn(cut, slack(cut));
+  }
+
+  Stem stem_of(const PathTable& paths, const PackedTree& tree, int64_t units) {
+    Stem stem{.units = units, .paths = {}};
+    std::ranges::fill(depth_, kNotReached);
+    depth_[tree.root] = 0;
+    for (const uint32_t id : tree.paths) {
+      const TreeGrower::Path path = paths.path(id);
+      const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
+      if (depth_[from] == kNotReached || owed_[to] == 0) continue;
+      depth_[to] = depth_[from] + 1;
+      stem.paths.push_back(path);
+    }
+    return stem;
+  }
+
+  void book(std::span<const TreeGrower::Path> paths, int64_t units) {
+    for (const TreeGrower::Path path : paths) {
+      for (const uint32_t a : path) left_[a] += units;
+    }
+  }
+
+  // The units of a way, as trees of the way, the stem without whom the way has passed, and what grows from both.
+  bool grow(uint32_t hub, const Way& way, Stem& stem) {
+    std::vector<TreeGrower::Path> start;
+    std::ranges::fill(depth_, kNotReached);
+    depth_[root_] = 0;
+    for (size_t begin = 0, i = 0; i < way.arcs.size(); ++i) {
+      const uint32_t to = network_.arcs()[way.arcs[i]].head;
+      if (!network_.is_terminal(to)) continue;
+      depth_[to] = 0;
+      start.push_back(std::span(way.arcs).subspan(begin, i + 1 - begin));
+      begin = i + 1;
+    }
+    const size_t ways = start.size();
+    for (const TreeGrower::Path path : stem.paths) {
+      if (depth_[network_.arcs()[path.back()].head] == kNotReached) start.push_back(path);
+    }
+    for (int64_t left = way.units, units = left; left > 0; units = std::min(units, left)) {
+      book(stem.paths, units);
+      book(std::span(start).first(ways), units);
+      ++packing_.growths;
+      if (grower_.grow(root_, units, limits_, start) && grower_.height() <= limits_.max_height.value_or(UINT32_MAX)) {
+        commit(units);
+        left -= units;
+        stem.units -= units;
+        owed_[hub] -= units;
+        continue;
+      }
+      book(stem.paths, -units);
+      book(std::span(start).first(ways), -units);
+      units /= 2;
+      if (units <= way.units / kWaySplits) return false;
+    }
+    return true;
+  }
+
+  void commit(int64_t units) {
+    PackedTree tree{.root = root_, .units = units, .height = grower_.height()};
+    for (const TreeGrower::Edge& edge : grower_.edges()) {
+      tree.paths.push_back(packing_.paths.intern(grower_.path_of(edge)));
+      for (const uint32_t a : grower_.path_of(edge)) left_[a] -= units;
+    }
+    packing_.trees.push_back(std::move(tree));
+    ledger_.commit(units);
+    done_ += units;
+    if (problem_.progress) problem_.progress(static_cast<double>(done_) / static_cast<double>(supply_));
+  }
+
+  const OneRoot& problem_;
+  const Network& network_;
+  const uint32_t root_;
+  const int64_t supply_;
+  const std::vector<int64_t> initial_;
+  std::vector<int64_t> left_;  // less what stems and ways of trees to come need
+  std::vector<int64_t> owed_;  // by hub
+  CutLedger ledger_;
+  TreeGrower grower_;
+  TreeGrower::Limits limits_;
+  std::vector<std::vector<Stem>> stems_;  // by hub: of trees to come
+  RootFlow ways_;                         // to hubs of trees to come
+  std::vector<uint32_t> depth_;           // scratch, by terminal
+  Packing packing_;
+  int64_t done_ = 0;  // units of trees in it
+};
+
+}  // namespace
+
+std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
+  const Network& network = problem.network;
+  // 1. Who is a hub, for how many units, and into how many parts units are cut for that.
+  const VertexSet near = near_side(network, problem.capacity, problem.root, problem.supply);
+  std::vector<uint32_t> hubs;
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    if (!near[t]) hubs.push_back(t);
+  }
+  const auto dealt = deal_out(network, problem.capacity, problem.root, hubs, problem.supply, problem.most_units);
+  if (!dealt) return std::nullopt;
+  std::vector<int64_t> wide(problem.capacity.begin(), problem.capacity.end()), units(network.terminal_count(), 0);
+  for (int64_t& c : wide) c *= dealt->parts;
+  for (size_t i = 0; i < hubs.size(); ++i) units[hubs[i]] = dealt->units[i];
+  // 2. How trees are packed along an allgather: as they come, then lower and lower.
+  HubPacker packer(problem, wide, problem.supply * dealt->parts);
+  // The root comes to its hubs in a hop, from a near side of several in two; after that the allgather's trees follow.
+  const uint32_t hops = std::ranges::count(near, 1) > 1 ? 2 : 1, least = least_height_from(network, problem.root);
+  const auto along = [&](const Packing& allgather) -> std::optional<Packing> {
+    const uint32_t low = hops + std::max(height_of(allgather), least);
+    std::optional<Packing> best;
+    for (const bool waits : {true, false}) {
+      TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for_shorter = waits};
+      if (best) limits.max_height = height_of(*best) - 1;
+      while (auto packing = packer.pack(hubs, units, allgather, limits, kGrowthWork)) {
+        best = std::move(packing);
+        if (height_of(*best) <= low) return best;
+        limits.max_height = height_of(*best) - 1;
+      }
+    }
+    return best;
+  };
+  // 3. Along the allgather of a symmetric fabric, which costs little; else along none: all grows from the ways.
+  const std::vector<int64_t> supplies(network.terminal_count(), std::ranges::max(dealt->units));
+  const uint32_t height = low_enough(least_height(network));
+  std::optional<Packing> best;
+  if (const auto allgather = pack_low_by_rotation(network, problem.fabric, wide, supplies, height))
+    best = along(*allgather);
+  if (!best) best = along({});
+  if (!best) return std::nullopt;
+  return OneRootPacking{.packing = std::move(*best), .parts = dealt->parts};
+}
+
+}  // namespace banyan::plan

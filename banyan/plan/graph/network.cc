@@ -1,0 +1,88 @@
+#include "banyan/plan/graph/network.h"
+
+#include <numeric>
+
+namespace banyan::plan {
+namespace {
+
+constexpr uint32_t kGone = UINT32_MAX;
+
+template <typename Key>
+void build_rows(std::span<const Arc> arcs, size_t vertices, Key key, std::vector<uint32_t>& start,
+                std::vector<uint32_t>& ids) {
+  start.assign(vertices + 1, 0);
+  for (const Arc& arc : arcs) ++start[key(arc) + 1];
+  std::partial_sum(start.begin(), start.end(), start.begin());
+  ids.resize(arcs.size());
+  std::vector<uint32_t> next(start.begin(), start.end() - 1);
+  for (uint32_t a = 0; a < arcs.size(); ++a) ids[next[key(arcs[a])]++] = a;
+}
+
+}  // namespace
+
+Network::Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer)
+    : terminal_count_(static_cast<uint32_t>(collective.participants().size())),
+      observer_(observer),
+      node_of_(collective.participants().begin(), collective.participants().end()) {
+  std::vector<uint32_t> vertex_of(fabric.nodes().size(), kGone);
+  for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
+    if (!fabric.is_rank(NodeId{v})) node_of_.push_back(NodeId{v});
+  }
+  for (uint32_t v = 0; v < node_of_.size(); ++v) vertex_of[index(node_of_[v])] = v;
+  for (uint32_t l = 0; l < fabric.links().size(); ++l) {
+    const Link& link = fabric.link(LinkId{l});
+    uint32_t tail = vertex_of[index(link.from)], head = vertex_of[index(link.to)];
+    if (tail == kGone || head == kGone) continue;
+    if (reversed) std::swap(tail, head);
+    arcs_.push_back({.tail = tail, .head = head, .link = LinkId{l}});
+    unit_ = std::gcd(unit_, link.bandwidth.bytes_per_second());
+  }
+  for (const Arc& arc : arcs_)
+    bandwidths_.push_back(static_cast<int64_t>(fabric.link(arc.link).bandwidth.bytes_per_second() / unit_));
+  index_arcs();
+}
+
+Network::Network(const Network& whole, std::span<const uint32_t> vertices)
+    : unit_(whole.unit_), observer_(whole.observer_) {
+  std::vector<uint32_t> vertex_of(whole.vertex_count(), kGone);
+  for (const uint32_t v : vertices) {
+    vertex_of[v] = vertex_count();
+    node_of_.push_back(whole.node_of(v));
+    terminal_count_ += whole.is_terminal(v) ? 1 : 0;
+  }
+  for (uint32_t a = 0; a < whole.arcs().size(); ++a) {
+    const auto& [tail, head, link] = whole.arcs()[a];
+    if (vertex_of[tail] == kGone || vertex_of[head] == kGone) continue;
+    arcs_.push_back({.tail = vertex_of[tail], .head = vertex_of[head], .link = link});
+    bandwidths_.push_back(whole.bandwidths()[a]);
+  }
+  index_arcs();
+}
+
+void Network::index_arcs() {
+  build_rows(
+      arcs_, node_of_.size(), [](const Arc& arc) { return arc.tail; }, out_start_, out_arcs_);
+  build_rows(
+      arcs_, node_of_.size(), [](const Arc& arc) { return arc.head; }, in_start_, in_arcs_);
+  order_terminals();
+}
+
+void Network::order_terminals() {
+  std::vector<uint8_t> seen(vertex_count(), 0);
+  for (uint32_t start = 0; start < terminal_count_; ++start) {
+    if (seen[start]) continue;
+    std::vector<uint32_t> queue{start};
+    seen[start] = 1;
+    for (size_t i = 0; i < queue.size(); ++i) {
+      if (is_terminal(queue[i])) nearby_.push_back(queue[i]);
+      for (const uint32_t a : in_arcs(queue[i])) {
+        const uint32_t next = arcs_[a].tail;
+        if (seen[next]) continue;
+        seen[next] = 1;
+        queue.push_back(next);
+      }
+    }
+  }
+}
+
+}  // namespace banyan::plan
