@@ -4,8 +4,7 @@
 
 namespace banyan::plan {
 
-Balance::Balance(uint32_t gpus)
-    : gpus_(gpus), held_(gpus), surplus_(gpus), lack_(gpus), given_(size_t{gpus} * gpus) {
+Balance::Balance(uint32_t gpus) : gpus_(gpus), held_(gpus), surplus_(gpus), lack_(gpus), given_(size_t{gpus} * gpus) {
   givers_.reserve(gpus);
   takers_.reserve(gpus);
 }

@@ -7,8 +7,8 @@
 // a smaller S. So the lengths of all stages sum to S, and no set of stages can be shorter.
 //
 // Padding. Rows and columns that lack bytes are paired by two pointers in the order of their numbers: at most
-// 2 boxes - 1 entries. Whoever reads the stages sends the bytes of M first and idles when they have run out. Entries on
-// the diagonal are padding alone.
+// 2 boxes - 1 entries. Whoever reads the stages sends the bytes of M first and idles when they have run out. Where
+// a box sends nothing to itself, entries on the diagonal are padding alone.
 //
 // Few stages. Each stage takes the matching whose smallest entry is largest, and the whole of that entry. A generic
 // matrix has about boxes^2 stages when any matching is taken, and 7 to 8 times boxes by this rule (40 boxes of 8 random
@@ -38,12 +38,13 @@ class BoxStages {
 
   explicit BoxStages(uint32_t boxes);  // 1 .. kMostBoxes
 
-  // `traffic` is boxes x boxes, row-major, its diagonal zero, its sums below 2^63. Ends as soon as no row or column has
-  // more than `rest` bytes left.
+  // `traffic` is boxes x boxes, row-major, its sums below 2^63. Ends as soon as no row or column has more than `rest`
+  // bytes left.
   void decompose(std::span<const uint64_t> traffic, uint64_t rest = 0);
 
   size_t count() const { return lengths_.size(); }
-  uint64_t length(size_t stage) const { return lengths_[stage]; }  // bytes, padding included; none is longer than those before
+  // Bytes, padding included. No stage is longer than the one before.
+  uint64_t length(size_t stage) const { return lengths_[stage]; }
   // By sending box: who receives, a permutation. An entry may be padding.
   std::span<const uint16_t> receivers(size_t stage) const { return {&receivers_[stage * boxes_], boxes_}; }
   uint64_t largest_sum() const { return largest_sum_; }  // S of the last call
@@ -57,7 +58,7 @@ class BoxStages {
 
   uint32_t boxes_;
   uint64_t largest_sum_ = 0;
-  std::vector<uint64_t> left_;         // of the padded matrix
+  std::vector<uint64_t> left_;            // of the padded matrix
   std::vector<uint64_t> rows_, columns_;  // what their sums lack
   std::vector<uint64_t> lengths_;
   std::vector<uint16_t> receivers_;

@@ -14,10 +14,11 @@ TwoTierShape checked(TwoTierShape shape) {
   if (shape.gpus == 0) throw invalid("an all-to-all on two tiers needs a GPU or more in each box");
   if (shape.boxes > TwoTierPlanner::kMostBoxes || shape.gpus > TwoTierPlanner::kMostGpus ||
       shape.ranks() > TwoTierPlanner::kMostRanks)
-    throw Error(ErrorCode::unsupported,
-                std::to_string(shape.boxes) + " boxes of " + std::to_string(shape.gpus) + " GPUs: at most " +
-                    std::to_string(TwoTierPlanner::kMostBoxes) + " boxes, " + std::to_string(TwoTierPlanner::kMostGpus) +
-                    " GPUs a box and " + std::to_string(TwoTierPlanner::kMostRanks) + " ranks are planned for");
+    throw Error(ErrorCode::unsupported, std::to_string(shape.boxes) + " boxes of " + std::to_string(shape.gpus) +
+                                            " GPUs: at most " + std::to_string(TwoTierPlanner::kMostBoxes) +
+                                            " boxes, " + std::to_string(TwoTierPlanner::kMostGpus) +
+                                            " GPUs a box and " + std::to_string(TwoTierPlanner::kMostRanks) +
+                                            " ranks are planned for");
   return shape;
 }
 
@@ -33,7 +34,7 @@ TwoTierPlanner::TwoTierPlanner(TwoTierShape shape, const Options& options)
   plan_.moves_.reserve((pairs - shape.boxes) * Balance::most_moves(shape.gpus));
   plan_.rest_.reserve(pairs);
   const size_t few = std::min<size_t>(shape.boxes, 64);
-  const size_t most_pieces = few * few + options.pieces + 1;
+  const size_t most_pieces = few * few + 2 * size_t{options.pieces} + 1;
   pieces_.reserve(most_pieces);
   ordered_.reserve(most_pieces);
   plan_.lengths_.reserve(most_pieces);
@@ -83,19 +84,19 @@ void TwoTierPlanner::balance(std::span<const uint64_t> bytes) {
 }
 
 void TwoTierPlanner::order_pieces() {
-  const uint64_t smallest = std::max<uint64_t>(options_.smallest_piece * plan_.shape_.gpus, 1);
+  const uint64_t gpus = plan_.shape_.gpus;
+  const uint64_t smallest = std::max<uint64_t>(std::min(options_.smallest_piece, UINT64_MAX / gpus) * gpus, 1);
   const uint64_t longest = std::max(plan_.largest_sum_ / options_.pieces, smallest);
   pieces_.clear();
   for (uint32_t stage = 0; stage < stages_.count(); ++stage) {
     const uint64_t length = stages_.length(stage);
-    const uint64_t parts = (length + longest - 1) / longest;
+    const uint64_t parts = (length - 1) / longest + 1;
     for (uint64_t part = 0; part < parts; ++part)
       pieces_.push_back({.bytes = length / parts + (part < length % parts ? 1 : 0), .stage = stage});
   }
   // From the longest down, alternately towards the end and towards the beginning.
-  std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes : a.stage < b.stage;
-  });
+  std::sort(pieces_.begin(), pieces_.end(),
+            [](const Piece& a, const Piece& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.stage < b.stage; });
   ordered_.resize(pieces_.size());
   size_t front = 0, back = pieces_.size();
   for (size_t i = pieces_.size(); i-- > 0;) ordered_[i % 2 == 0 ? --back : front++] = pieces_[i];

@@ -12,8 +12,8 @@
 // Who sends what when. For a pair of boxes X -> Y, GPU i of X sends the *queue* of i:
 //   first its own bytes that it gave to nobody, for target i of Y, then i+1, ... modulo G;
 //   then what others gave it, in the order of moves(X, Y).
-// Of the first c bytes that X sends to Y, over all stages in their order, floor((c + G - 1 - i) / G) are of GPU i, the
-// front of its queue. So in every stage the GPUs send equal amounts within one byte, what a GPU holds itself leaves
+// Byte c of all that X sends to Y, from 0 and over all stages in their order, is the next of the queue of GPU c modulo G.
+// So in every stage the GPUs send equal amounts within one byte, what a GPU holds itself leaves
 // before what it has to be given, and neighbours send to different targets. parcels.h walks these queues.
 //
 // Order and pieces. In-box work overlaps with stages when those before and after are of similar length, and nothing
@@ -58,9 +58,7 @@ class TwoTierPlan {
   size_t stage_count() const { return lengths_.size(); }
   // The most that a box may send in the stage.
   uint64_t stage_length(size_t stage) const { return lengths_[stage]; }
-  std::span<const BoxSend> stage(size_t stage) const {
-    return {&sends_[starts_[stage]], &sends_[starts_[stage + 1]]};
-  }
+  std::span<const BoxSend> stage(size_t stage) const { return {&sends_[starts_[stage]], &sends_[starts_[stage + 1]]}; }
   // What is left after all stages and goes at once, by pairs of boxes; empty unless a rest was asked for. In all orders
   // it counts as one more stage, the last.
   std::span<const BoxSend> rest() const { return rest_; }
@@ -92,7 +90,7 @@ class TwoTierPlan {
 class TwoTierPlanner {
  public:
   static constexpr uint32_t kMostBoxes = BoxStages::kMostBoxes;
-  static constexpr uint32_t kMostGpus = 256;       // of a box
+  static constexpr uint32_t kMostGpus = 64;  // of a box
   static constexpr uint32_t kMostRanks = 4096;
   static constexpr uint64_t kMostBytes = uint64_t{1} << 44;  // of a pair of ranks
 

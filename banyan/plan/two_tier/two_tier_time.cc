@@ -42,7 +42,8 @@ uint64_t most_that_stays(TwoTierShape shape, std::span<const uint64_t> bytes, ui
   InsideLoads loads(shape, 1);
   const size_t ranks = shape.ranks(), first = size_t{box} * shape.gpus;
   for (uint32_t from = 0; from < shape.gpus; ++from)
-    for (uint32_t to = 0; to < shape.gpus; ++to) loads.add(0, box, from, to, bytes[(first + from) * ranks + first + to]);
+    for (uint32_t to = 0; to < shape.gpus; ++to)
+      loads.add(0, box, from, to, bytes[(first + from) * ranks + first + to]);
   return loads.most(0, box);
 }
 
@@ -100,8 +101,8 @@ double fluid_bound(TwoTierShape shape, std::span<const uint64_t> bytes, TwoTierR
   const double between = static_cast<double>(rates.between.bytes_per_second());
   double bound = 0;
   const auto of_rank = [&](uint64_t stays, uint64_t leaves) {
-    bound = std::max({bound, static_cast<double>(stays) / inside,
-                      static_cast<double>(stays + leaves) / (inside + between)});
+    bound = std::max(
+        {bound, static_cast<double>(stays) / inside, static_cast<double>(stays + leaves) / (inside + between)});
   };
   for (uint32_t box = 0; box < shape.boxes; ++box) {
     uint64_t box_sends = 0, box_receives = 0;
