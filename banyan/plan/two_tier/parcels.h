@@ -1,5 +1,5 @@
-// Parcels: the bytes of one pair of boxes as they travel by a TwoTierPlan, stage by stage: who has them, which GPU sends
-// them, to which GPU they belong. The queues of two_tier.h are defined there; this walks them.
+// Parcels: the bytes of one pair of boxes as they travel by a TwoTierPlan, stage by stage: who has them, which GPU
+// sends them, to which GPU they belong. It walks the queues that two_tier.h defines.
 #pragma once
 
 #include <cstdint>
