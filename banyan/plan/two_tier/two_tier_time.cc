@@ -11,40 +11,51 @@ namespace {
 // Bytes that ranks send and receive inside their boxes, by step.
 class InsideLoads {
  public:
-  InsideLoads(TwoTierShape shape, size_t steps) : shape_(shape), sent_(steps * shape.ranks()), received_(sent_) {}
+  InsideLoads(TwoTierShape shape, size_t steps) : shape_(shape), loads_(steps * shape.boxes * 2 * shape.gpus) {}
 
   void add(size_t step, uint32_t box, uint32_t from, uint32_t to, uint64_t bytes) {
     if (from == to) return;
-    const size_t first = step * shape_.ranks() + size_t{box} * shape_.gpus;
-    sent_[first + from] += bytes;
-    received_[first + to] += bytes;
+    loads_[first(step, box) + from] += bytes;
+    loads_[first(step, box) + shape_.gpus + to] += bytes;
   }
 
+  // What each GPU sends, then what each receives.
+  std::span<const uint64_t> of(size_t step, uint32_t box) const {
+    return {&loads_[first(step, box)], size_t{2} * shape_.gpus};
+  }
   uint64_t most(size_t step, uint32_t box) const {
-    const size_t first = step * shape_.ranks() + size_t{box} * shape_.gpus;
-    const auto largest = [&](const std::vector<uint64_t>& loads) {
-      return *std::max_element(loads.begin() + first, loads.begin() + first + shape_.gpus);
-    };
-    return std::max(largest(sent_), largest(received_));
+    const std::span<const uint64_t> loads = of(step, box);
+    return *std::max_element(loads.begin(), loads.end());
   }
 
  private:
+  size_t first(size_t step, uint32_t box) const { return (step * shape_.boxes + box) * 2 * shape_.gpus; }
+
   TwoTierShape shape_;
-  std::vector<uint64_t> sent_, received_;
+  std::vector<uint64_t> loads_;
 };
 
 double over(uint64_t bytes, Bandwidth rate) {
   return static_cast<double>(bytes) / static_cast<double>(rate.bytes_per_second());
 }
 
-// Bytes that stay in their box, of the rank that sends or receives most of them.
-uint64_t most_that_stays(TwoTierShape shape, std::span<const uint64_t> bytes, uint32_t box) {
+// Bytes that stay in their box, as one step.
+InsideLoads staying(TwoTierShape shape, std::span<const uint64_t> bytes) {
   InsideLoads loads(shape, 1);
-  const size_t ranks = shape.ranks(), first = size_t{box} * shape.gpus;
-  for (uint32_t from = 0; from < shape.gpus; ++from)
-    for (uint32_t to = 0; to < shape.gpus; ++to)
-      loads.add(0, box, from, to, bytes[(first + from) * ranks + first + to]);
-  return loads.most(0, box);
+  const size_t ranks = shape.ranks();
+  for (uint32_t box = 0; box < shape.boxes; ++box)
+    for (uint32_t from = 0; from < shape.gpus; ++from)
+      for (uint32_t to = 0; to < shape.gpus; ++to)
+        loads.add(0, box, from, to, bytes[(size_t{box} * shape.gpus + from) * ranks + size_t{box} * shape.gpus + to]);
+  return loads;
+}
+
+// The largest part of `more` that fits beside `loads` in so many seconds.
+double part_that_fits(std::span<const uint64_t> loads, std::span<const uint64_t> more, double seconds, Bandwidth rate) {
+  double part = 1;
+  for (size_t i = 0; i < loads.size(); ++i)
+    if (more[i] > 0) part = std::min(part, (seconds - over(loads[i], rate)) / over(more[i], rate));
+  return std::max(part, 0.0);
 }
 
 // By stage, the most that a GPU sends or receives by its NIC.
@@ -75,22 +86,23 @@ TwoTierTime two_tier_time(const TwoTierPlan& plan, std::span<const uint64_t> byt
         }
 
   TwoTierTime time;
-  std::vector<double> unused(shape.boxes);  // seconds in which the links of a box have nothing to do
+  const InsideLoads stay = staying(shape, bytes);
+  std::vector<double> left(shape.boxes, 1);  // the part of what stays in a box that has found no room
   for (size_t step = 0; step < network.size() + 2; ++step) {
-    std::vector<double> work(shape.boxes);
-    for (uint32_t box = 0; box < shape.boxes; ++box) work[box] = over(inside.most(step, box), rates.inside);
-    const double longest = *std::max_element(work.begin(), work.end());
+    double longest = 0;
+    for (uint32_t box = 0; box < shape.boxes; ++box)
+      longest = std::max(longest, over(inside.most(step, box), rates.inside));
     const bool is_stage = step > 0 && step <= network.size();
     const double stage = is_stage ? over(network[step - 1], rates.between) : 0;
     const double takes = std::max(stage, longest);
     time.network += stage;
     time.seconds += takes;
     (is_stage ? time.waits_inside : step == 0 ? time.first : time.last) += takes - stage;
-    for (uint32_t box = 0; box < shape.boxes; ++box) unused[box] += takes - work[box];
+    for (uint32_t box = 0; box < shape.boxes; ++box)
+      left[box] -= part_that_fits(inside.of(step, box), stay.of(0, box), takes, rates.inside);
   }
   for (uint32_t box = 0; box < shape.boxes; ++box)
-    time.stays_inside =
-        std::max(time.stays_inside, over(most_that_stays(shape, bytes, box), rates.inside) - unused[box]);
+    time.stays_inside = std::max(time.stays_inside, left[box] * over(stay.most(0, box), rates.inside));
   time.seconds += time.stays_inside;
   return time;
 }
