@@ -19,8 +19,8 @@ Schedule planned(const Fabric& fabric, const Traffic& traffic) {
   return two_tier_schedule(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_to_all, .traffic = traffic}));
 }
 
-// What the box with most to send or receive needs of its NICs, per byte of M: no schedule is quicker. Ranks stand box by
-// box.
+// What the box with most to send or receive needs of its NICs, per byte of M: no schedule is quicker. Ranks stand box
+// by box.
 Fraction of_nics(const Traffic& traffic, uint32_t ranks, uint32_t gpus, Bandwidth nic) {
   std::vector<int64_t> sent(ranks / gpus), received(ranks / gpus);
   int64_t all = 0, most = 0;

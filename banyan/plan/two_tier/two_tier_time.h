@@ -11,8 +11,8 @@
 //                 boxes: balance for stage k+1 and redistribution of stage k-1, as one piece of work
 //   step K + 1    redistribution of stage K
 // A step ends when all of it has. Of the bytes that stay in their box, each step takes the largest part of all of them
-// that leaves it as long as it is; what is left after all steps follows at the end. Balance for a stage is what that stage sends of bytes that moved (two_tier.h); the rest of a
-// plan, if any, is its last stage.
+// that leaves it as long as it is; what is left after all steps follows at the end. Balance for a stage is what that
+// stage sends of bytes that moved (two_tier.h); the rest of a plan, if any, is its last stage.
 #pragma once
 
 #include <cstdint>
