@@ -9,6 +9,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/plan/baselines/baselines.h"
 #include "banyan/plan/forest/forest.h"
+#include "banyan/plan/two_tier/two_tier_schedule.h"
 #include "banyan/schedule/verify.h"
 
 namespace banyan::plan {
@@ -46,6 +47,11 @@ const std::array kPlanners = {
             make_baseline<Baseline::recursive_doubling>},
     Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", for_all, kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
+    Planner{"two-tier", "balance inside boxes, then stages in which each box sends to one other", is_personal,
+            kManyParticipants, true,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver*) {
+              return two_tier_schedule(fabric, collective);
+            }},
 };
 
 void check_accepted(const schedule::Verdict& verdict, std::string_view planner) {

@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
+#include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 
 namespace banyan::plan {
@@ -12,8 +13,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce,
-                                 CollectiveKind::broadcast, CollectiveKind::reduce};
+const CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                 CollectiveKind::all_reduce, CollectiveKind::broadcast,
+                                 CollectiveKind::reduce,     CollectiveKind::all_to_all};
 
 TEST(Planners, AreKnownByTheirNames) {
   ASSERT_FALSE(planners().empty());
@@ -46,6 +48,15 @@ TEST(Planners, EachPlansEveryCollectiveOrSaysWhyNot) {
       }
     }
   }
+}
+
+TEST(Planners, TwoTierIsForAllToAllBetweenBoxes) {
+  const Fabric boxes = fabric::generate_fabric("dgx-h100:2");
+  const Planner& planner = planner_named("two-tier");
+  // Each rank sends a sixteenth of its bytes to each of eight ranks of the other box: 8 / 16 of M by 50 GB/s.
+  EXPECT_EQ(seconds_per_byte(make_plan(planner, boxes, Collective::make(boxes, {.kind = CollectiveKind::all_to_all}))),
+            Fraction(1, 100'000'000'000));
+  EXPECT_THROW(make_plan(planner, boxes, Collective::make(boxes, {})), Error);
 }
 
 // A schedule with a wrong claim: one byte takes a second on no link of this fabric.
