@@ -8,6 +8,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/direct/bfb.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/verify.h"
 
@@ -43,6 +44,11 @@ const std::array kPlanners = {
             make_baseline<Baseline::recursive_doubling>},
     Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
+    Planner{"bfb", "breadth-first broadcast along shortest paths, where ranks are joined directly", kManyParticipants,
+            false,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              return plan_bfb(fabric, collective, observer).schedule;
+            }},
 };
 
 void check_accepted(const schedule::Verdict& verdict, std::string_view planner) {
