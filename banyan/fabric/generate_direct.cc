@@ -113,7 +113,9 @@ Fabric generate_bipartite(const GeneratorSpec& spec) {
   }
   // Both sides turn together by the same part of a turn; equal sides change places.
   const uint64_t turns = std::gcd(m, n);
-  propose_symmetry(builder, [=](uint64_t v) { return v < m ? (v + m / turns) % m : m + (v - m + n / turns) % n; });
+  if (turns > 1) {
+    propose_symmetry(builder, [=](uint64_t v) { return v < m ? (v + m / turns) % m : m + (v - m + n / turns) % n; });
+  }
   if (m == n) propose_symmetry(builder, [=](uint64_t v) { return (v + m) % (2 * m); });
   return std::move(builder).build();
 }
