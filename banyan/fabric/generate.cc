@@ -44,10 +44,30 @@ constexpr std::array kGenerators = {
               generate_hypercube},
     Generator{"circulant", "N,a,b,..[@BANDWIDTH]", "N ranks; rank i is joined to i+a, i+b, ...", "circulant:16,3,4",
               generate_circulant},
+    Generator{"cayley", "m=M[,k=K][,r=R],by=a.i+b.j+..[@BANDWIDTH]",
+              "M*K ranks (x, y), one-way links to (x + R^y a mod M, y + i mod K) and so on",
+              "cayley:m=8,k=2,r=7,by=2.1+5.1+1+6", generate_cayley},
+    Generator{"bipartite", "MxN[@BANDWIDTH]", "M + N ranks, each of the M joined to each of the N", "bipartite:4x4",
+              generate_bipartite},
+    Generator{"hamming", "AxBx..[@BANDWIDTH]", "a grid, up to six dimensions; ranks of a line are all joined",
+              "hamming:4x4", generate_hamming},
+    Generator{"diamond", "[@BANDWIDTH]", "8 ranks, two one-way links out of each; three steps at full bandwidth",
+              "diamond", generate_diamond},
     Generator{"kautz", "n=N,d=D[@BANDWIDTH]", "generalized Kautz digraph: N ranks, D one-way links out of each",
               "kautz:n=64,d=4", generate_kautz},
     Generator{"debruijn", "k=K,n=N[@BANDWIDTH]", "de Bruijn digraph: words of N letters out of K, one-way links",
               "debruijn:k=2,n=5", generate_debruijn},
+    Generator{"modified-debruijn", "k=K,n=N[@BANDWIDTH]",
+              "the same with a one-way ring through the words of one letter, which point to themselves there",
+              "modified-debruijn:k=2,n=4", generate_modified_debruijn},
+    Generator{"line", "(SPEC)[^K][@BANDWIDTH]", "the line graph of SPEC, K times: a rank for each link",
+              "line:(circulant:16,3,4)^2", generate_line},
+    Generator{"copies", "(SPEC)xK[@BANDWIDTH]", "K copies of each rank of SPEC, and of each link K times K",
+              "copies:(ring:4)x2", generate_copies},
+    Generator{"product", "(SPEC)x(SPEC)..[@BANDWIDTH]", "the Cartesian product: a SPEC along each dimension",
+              "product:(ring:4)x(full:3)", generate_product},
+    Generator{"power", "(SPEC)^K[@BANDWIDTH]", "the Cartesian product of K times the same SPEC", "power:(diamond)^2",
+              generate_power},
     Generator{"leaf-spine", "leaves=L,hosts=H,spines=S[,uplink=BANDWIDTH][@BANDWIDTH]",
               "L leaf switches of H ranks, each joined to S spines", "leaf-spine:leaves=4,hosts=4,spines=2",
               generate_leaf_spine},
@@ -82,7 +102,8 @@ std::string known_kinds() {
 std::vector<GeneratorHelp> fabric_generators() {
   std::vector<GeneratorHelp> help;
   for (const Generator& generator : kGenerators) {
-    help.push_back({.spec = std::string(generator.kind) + ":" + std::string(generator.arguments),
+    const bool has_arguments = !generator.arguments.starts_with('[');
+    help.push_back({.spec = std::string(generator.kind) + (has_arguments ? ":" : "") + std::string(generator.arguments),
                     .description = std::string(generator.description)});
   }
   return help;

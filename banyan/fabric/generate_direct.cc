@@ -1,6 +1,7 @@
 // Regular direct-connect topologies, and the star: every node looks like every other (the mesh aside), so one plan can
 // be rotated to all ranks.
 #include <algorithm>
+#include <numeric>
 
 #include "banyan/fabric/generate_spec.h"
 
@@ -98,6 +99,47 @@ Fabric generate_star(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
+// Ranks 0 .. m-1 on one side, the others on the other.
+Fabric generate_bipartite(const GeneratorSpec& spec) {
+  const std::vector<uint64_t> sides = spec.numbers("two sides", 'x', {});
+  if (sides.size() != 2) throw spec.error("has " + std::to_string(sides.size()) + " sides, not 2");
+  const uint64_t m = sides[0], n = sides[1];
+  spec.expect_size(m + n, 2 * m * n);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, m + n);
+  for (uint64_t i = 0; i < m; ++i) {
+    for (uint64_t j = 0; j < n; ++j) join(builder, i, m + j, bandwidth);
+  }
+  // Both sides turn together by the same part of a turn; equal sides change places.
+  const uint64_t turns = std::gcd(m, n);
+  if (turns > 1) {
+    propose_symmetry(builder, [=](uint64_t v) { return v < m ? (v + m / turns) % m : m + (v - m + n / turns) % n; });
+  }
+  if (m == n) propose_symmetry(builder, [=](uint64_t v) { return (v + m) % (2 * m); });
+  return std::move(builder).build();
+}
+
+Fabric generate_hamming(const GeneratorSpec& spec) {
+  const Grid grid(spec);
+  uint64_t neighbours = 0;
+  for (size_t axis = 0; axis < grid.dimensions(); ++axis) neighbours += grid.size(axis) - 1;
+  spec.expect_size(grid.count(), grid.count() * neighbours);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  grid.add_ranks(builder);
+  for (uint64_t node = 0; node < grid.count(); ++node) {
+    for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
+      for (uint64_t place = grid.coordinate(node, axis) + 1; place < grid.size(axis); ++place)
+        join(builder, node, grid.moved(node, axis, place), bandwidth);
+    }
+  }
+  for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
+    propose_symmetry(builder, [&](uint64_t v) { return grid.next(v, axis); });
+  }
+  return std::move(builder).build();
+}
+
 Fabric generate_torus(const GeneratorSpec& spec) {
   const Grid grid(spec);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
@@ -150,6 +192,26 @@ Fabric generate_hypercube(const GeneratorSpec& spec) {
   for (uint64_t bit = 1; bit < ranks; bit <<= 1) {
     propose_symmetry(builder, [=](uint64_t v) { return v ^ bit; });
   }
+  return std::move(builder).build();
+}
+
+// Two one-way rings of four, i to i + 1; rank i of the first sends to rank i of the second, and that back to i - 1.
+Fabric generate_diamond(const GeneratorSpec& spec) {
+  spec.expect_no_arguments();
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, 8);
+  const auto add = [&](uint32_t from, uint32_t to) {
+    builder.add_link({.from = NodeId{from}, .to = NodeId{to}, .bandwidth = bandwidth});
+  };
+  for (uint32_t i = 0; i < 4; ++i) {
+    add(i, (i + 1) % 4);
+    add(i, 4 + i);
+    add(4 + i, 4 + (i + 1) % 4);
+    add(4 + i, (i + 3) % 4);
+  }
+  // Along the cross links: i of the first to i of the second, and that to i - 1.
+  propose_symmetry(builder, [](uint64_t v) { return v < 4 ? v + 4 : (v + 3) % 4; });
   return std::move(builder).build();
 }
 

@@ -1,11 +1,13 @@
 // Graphs of low diameter (circulant, generalized Kautz, de Bruijn; the base graphs of arXiv 2202.03356) and random
 // ones.
+#include <algorithm>
 #include <numeric>
 #include <random>
 #include <set>
 
 #include "banyan/base/check.h"
 #include "banyan/fabric/generate_spec.h"
+#include "banyan/fabric/semidirect_group.h"
 
 namespace banyan::fabric {
 namespace {
@@ -50,6 +52,39 @@ Fabric generate_circulant(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
+// cayley:m=M[,k=K][,r=R],by=a.i+b.j+..: a digraph of Cayley on a group of semidirect_group.h: from every x one link to x
+// times each of the elements. Looks alike from every rank.
+Fabric generate_cayley(const GeneratorSpec& spec) {
+  spec.expect_parameters({"m", "k", "r", "by"});
+  const uint64_t m = spec.parameter("m", {}), k = spec.parameter_or("k", 1, {}), r = spec.parameter_or("r", 1, {});
+  spec.expect_size(m * k, 0);
+  if (!SemidirectGroup::exists(m, k, r)) {
+    throw spec.error("r to the power of k is not 1 modulo m, so there is no such group");
+  }
+  const SemidirectGroup group(m, k, r);
+  std::vector<uint64_t> elements;
+  for (const auto& [a, i] : spec.number_pairs("by")) {
+    if (a >= m || i >= k)
+      throw spec.error("by names " + std::to_string(a) + "." + std::to_string(i) +
+                       ", but numbers before the dot are below m and those after it below k");
+    elements.push_back(group.element(a, i));
+    if (elements.back() == 0) throw spec.error("by names 0.0, which joins every rank to itself");
+    if (std::count(elements.begin(), elements.end(), elements.back()) > 1)
+      throw spec.error("by names an element twice");
+  }
+  spec.expect_size(m * k, m * k * elements.size());
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, group.size());
+  for (uint64_t x = 0; x < group.size(); ++x) {
+    for (const uint64_t element : elements) add_one_way(builder, x, group.multiply(x, element), bandwidth);
+  }
+  // Multiplication from the left, by the two generators of the group.
+  if (m > 1) propose_symmetry(builder, [&](uint64_t v) { return group.multiply(group.element(1, 0), v); });
+  if (k > 1) propose_symmetry(builder, [&](uint64_t v) { return group.multiply(group.element(0, 1), v); });
+  return std::move(builder).build();
+}
+
 // Imase and Itoh's digraph: i -> (-d*i - a) mod n for a = 1..d; with n = d^k + d^(k-1) it is the Kautz graph.
 Fabric generate_kautz(const GeneratorSpec& spec) {
   spec.expect_parameters({"n", "d"});
@@ -74,20 +109,28 @@ Fabric generate_kautz(const GeneratorSpec& spec) {
 }
 
 // B(k, n): the words of n letters out of k; a word points to what is left when a letter is pushed in from the right.
-Fabric generate_debruijn(const GeneratorSpec& spec) {
+// Only the words of one letter point to themselves: these links are dropped, or lead round a ring of these words.
+namespace {
+
+enum class Loops : uint8_t { dropped, joined };
+
+Fabric debruijn(const GeneratorSpec& spec, Loops loops) {
   spec.expect_parameters({"k", "n"});
   const uint64_t letters = spec.parameter("k", {.min = 2}), length = spec.parameter("n", {.min = 1, .max = 19});
+  if (loops == Loops::joined && length < 2) throw spec.error("n must be at least 2");
   uint64_t ranks = 1;
   for (uint64_t i = 0; i < length; ++i) {
     ranks *= letters;
     spec.expect_size(ranks, ranks * letters);
   }
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  const uint64_t ones = (ranks - 1) / (letters - 1);  // the word of ones
   Fabric::Builder builder;
   add_gpus(builder, ranks);
   for (uint64_t i = 0; i < ranks; ++i) {
     for (uint64_t letter = 0; letter < letters; ++letter) {
-      const uint64_t to = (i * letters + letter) % ranks;
+      uint64_t to = (i * letters + letter) % ranks;
+      if (to == i && loops == Loops::joined) to = (i + ones) % (letters * ones);
       if (to != i) add_one_way(builder, i, to, bandwidth);
     }
   }
@@ -99,6 +142,11 @@ Fabric generate_debruijn(const GeneratorSpec& spec) {
   });
   return std::move(builder).build();
 }
+
+}  // namespace
+
+Fabric generate_debruijn(const GeneratorSpec& spec) { return debruijn(spec, Loops::dropped); }
+Fabric generate_modified_debruijn(const GeneratorSpec& spec) { return debruijn(spec, Loops::joined); }
 
 // A random tree and random further pairs, so that it is connected whatever the seed. Draws use the raw output of
 // mt19937_64, which the standard fixes bit by bit, so that a spec means the same fabric everywhere.

@@ -23,7 +23,9 @@ std::string printable(std::string_view text) {
 GeneratorSpec GeneratorSpec::parse(std::string_view text) {
   GeneratorSpec spec;
   spec.shown_ = printable(text);
-  if (const size_t at = text.rfind('@'); at != std::string_view::npos) {
+  // What stands in brackets is a spec of its own, with a bandwidth of its own.
+  const size_t bracket = text.rfind(')'), at = text.rfind('@');
+  if (at != std::string_view::npos && (bracket == std::string_view::npos || at > bracket)) {
     try {
       spec.bandwidth_ = Bandwidth::parse(text.substr(at + 1));
     } catch (const Error& error) {
@@ -110,6 +112,49 @@ Bandwidth GeneratorSpec::bandwidth_parameter_or(std::string_view name, Bandwidth
   } catch (const Error& error) {
     throw error.within("fabric spec '" + shown_ + "' " + std::string(name));
   }
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> GeneratorSpec::number_pairs(std::string_view name) const {
+  const auto value = find(name);
+  if (!value) throw error(kind_ + " needs " + std::string(name) + "=");
+  const CountRange any = {.min = 0};
+  std::vector<std::pair<uint64_t, uint64_t>> pairs;
+  for (const std::string_view part : split(*value, '+')) {
+    const size_t dot = part.find('.');
+    pairs.emplace_back(parse_count(name, part.substr(0, dot), any),
+                       dot == std::string_view::npos ? 0 : parse_count(name, part.substr(dot + 1), any));
+  }
+  return pairs;
+}
+
+void GeneratorSpec::expect_no_arguments() const {
+  if (!arguments_.empty()) throw error(kind_ + " takes nothing but a bandwidth");
+}
+
+std::vector<GeneratorSpec::Operand> GeneratorSpec::operands() const {
+  if (!arguments_.starts_with('(')) throw error(kind_ + " needs a spec in brackets");
+  std::vector<Operand> found;
+  for (size_t at = 0; at < arguments_.size();) {
+    size_t end = at, depth = 0;
+    do {
+      if (end == arguments_.size()) throw error("a bracket is not closed");
+      depth += arguments_[end] == '(' ? 1 : 0;
+      depth -= arguments_[end] == ')' ? 1 : 0;
+      ++end;
+    } while (depth > 0);
+    const size_t next = std::min(arguments_.find('(', end), arguments_.size());
+    found.push_back({.spec = arguments_.substr(at + 1, end - at - 2), .after = arguments_.substr(end, next - end)});
+    at = next;
+  }
+  return found;
+}
+
+uint64_t GeneratorSpec::number_after(const Operand& operand, char sign, std::string_view what, CountRange range) const {
+  if (!operand.after.starts_with(sign)) {
+    throw error("after the bracket stands '" + printable(operand.after) + "', not '" + sign + "' and " +
+                std::string(what));
+  }
+  return parse_count(what, std::string_view(operand.after).substr(1), range);
 }
 
 void GeneratorSpec::expect_size(uint64_t nodes, uint64_t links) const {

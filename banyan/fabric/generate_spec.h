@@ -41,6 +41,16 @@ class GeneratorSpec {
   uint64_t parameter(std::string_view name, CountRange range) const;
   uint64_t parameter_or(std::string_view name, uint64_t fallback, CountRange range) const;
   Bandwidth bandwidth_parameter_or(std::string_view name, Bandwidth fallback) const;
+  // "1.2+3": pairs with a plus between them; a second number of 0 may be left out with its dot. At least one.
+  std::vector<std::pair<uint64_t, uint64_t>> number_pairs(std::string_view name) const;
+  void expect_no_arguments() const;
+  // "(ring:4)x(full:3)": the specs in brackets, and what stands after each, "x" and "" here. At least one.
+  struct Operand {
+    std::string spec, after;
+  };
+  std::vector<Operand> operands() const;
+  // Of what stands after an operand, as "^3": the number behind the sign.
+  uint64_t number_after(const Operand& operand, char sign, std::string_view what, CountRange range) const;
 
   // Refuses what a Fabric cannot hold before any of it is built. Directed links are counted. Products of up to three
   // counts of at most kMaxNodes cannot overflow.
@@ -88,7 +98,18 @@ Fabric generate_hypercube(const GeneratorSpec& spec);
 Fabric generate_circulant(const GeneratorSpec& spec);
 Fabric generate_kautz(const GeneratorSpec& spec);
 Fabric generate_debruijn(const GeneratorSpec& spec);
+Fabric generate_cayley(const GeneratorSpec& spec);
+Fabric generate_modified_debruijn(const GeneratorSpec& spec);
+Fabric generate_bipartite(const GeneratorSpec& spec);
+Fabric generate_hamming(const GeneratorSpec& spec);
+Fabric generate_diamond(const GeneratorSpec& spec);
 Fabric generate_random(const GeneratorSpec& spec);
+
+// Topologies made of others: generate_operators.cc.
+Fabric generate_line(const GeneratorSpec& spec);
+Fabric generate_copies(const GeneratorSpec& spec);
+Fabric generate_product(const GeneratorSpec& spec);
+Fabric generate_power(const GeneratorSpec& spec);
 
 // Vendor boxes: generate_boxes.cc.
 Fabric generate_dgx_a100(const GeneratorSpec& spec);

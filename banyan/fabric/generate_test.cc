@@ -133,6 +133,19 @@ INSTANTIATE_TEST_SUITE_P(
         Fact{"kautz:n=16,d=4@1GB/s", 16, 0, 60, 0, 0, 2, 2}, Fact{"kautz:n=64,d=4@1GB/s", 64, 0, 252, 0, 0, 3, 2},
         Fact{"kautz:n=9,d=4@1GB/s", 9, 0, 32, 0, 0, 2, 1}, Fact{"debruijn:k=2,n=3@1GB/s", 8, 0, 14, 0, 0, 3, 2},
         Fact{"debruijn:k=3,n=2@1GB/s", 9, 0, 24, 0, 0, 2, 3},
+        Fact{"modified-debruijn:k=3,n=3@1GB/s", 27, 0, 81, 3, 3, 3, 3},
+        Fact{"bipartite:4x4@1GB/s", 8, 0, 32, 4, 4, 2, 8}, Fact{"bipartite:4x6@1GB/s", 10, 0, 48, 0, 0, 2, 2},
+        Fact{"bipartite:1x3@1GB/s", 4, 0, 6, 0, 0, 2, 1}, Fact{"hamming:4x4@1GB/s", 16, 0, 96, 6, 6, 2, 16},
+        Fact{"hamming:3x2x4@1GB/s", 24, 0, 144, 6, 6, 3, 24}, Fact{"diamond@1GB/s", 8, 0, 16, 2, 2, 3, 8},
+        Fact{"cayley:m=8,k=2,r=7,by=2.1+5.1+1+6@1GB/s", 16, 0, 64, 4, 4, 2, 16},
+        Fact{"cayley:m=8,by=1+3@1GB/s", 8, 0, 16, 2, 2, 3, 8}, Fact{"line:(ring:5)@1GB/s", 10, 0, 20, 2, 2, 3, 5},
+        Fact{"line:(kautz:n=6,d=2)^2@1GB/s", 24, 0, 48, 2, 2, 4, 6},
+        Fact{"line:(bipartite:4x4)@1GB/s", 32, 0, 128, 4, 4, 3, 8},
+        Fact{"copies:(ring:4)x2@1GB/s", 8, 0, 32, 4, 4, 2, 8},
+        Fact{"copies:(diamond)x3@1GB/s", 24, 0, 144, 6, 6, 3, 24},
+        Fact{"product:(ring:4)x(full:3)@1GB/s", 12, 0, 48, 4, 4, 3, 12},
+        Fact{"product:(ring:3)x(ring:4)x(line:(ring:5))@1GB/s", 120, 0, 720, 6, 6, 6, 60},
+        Fact{"power:(diamond)^2@1GB/s", 64, 0, 256, 4, 4, 6, 64},
         Fact{"leaf-spine:leaves=4,hosts=4,spines=2@10GB/s", 16, 6, 48, 1, 10, 4, 16},
         Fact{"leaf-spine:leaves=3,hosts=1,spines=2,uplink=5GB/s", 3, 5, 18, 1, 50, 4, 3},
         Fact{"fat-tree:k=2", 2, 5, 12, 1, 50, 6, 2}, Fact{"fat-tree:k=4", 16, 20, 96, 1, 50, 6, 16},
@@ -225,6 +238,46 @@ TEST(Generate, MakesRailSpinesAtLeastAsFastAsTheNics) {
   EXPECT_DOUBLE_EQ(gigabytes(spine, fabric), 60);  // two rails of five NICs over two spines, in whole ports
 }
 
+std::set<std::pair<NodeId, NodeId>> ends_of_links(const std::string& spec) {
+  std::set<std::pair<NodeId, NodeId>> ends;
+  const Fabric fabric = generate_fabric(spec);
+  for (const Link& link : fabric.links()) ends.emplace(link.from, link.to);
+  return ends;
+}
+
+TEST(Generate, MakesTheSameGraphsByOtherNames) {
+  EXPECT_EQ(ends_of_links("product:(ring:4)x(ring:3)"), ends_of_links("torus:4x3"));
+  EXPECT_EQ(ends_of_links("product:(ring:4)x(ring:3)x(ring:5)"), ends_of_links("torus:4x3x5"));
+  EXPECT_EQ(ends_of_links("power:(full:2)^3"), ends_of_links("hypercube:3"));
+  EXPECT_EQ(ends_of_links("power:(full:4)^2"), ends_of_links("hamming:4x4"));
+  EXPECT_EQ(ends_of_links("cayley:m=8,by=1+7"), ends_of_links("ring:8"));
+  EXPECT_EQ(ends_of_links("cayley:m=4,k=3,by=1+3+0.1+0.2"), ends_of_links("torus:4x3"));
+  EXPECT_EQ(ends_of_links("copies:(copies:(full:2)x2)x2"), ends_of_links("copies:(full:2)x4"));
+  EXPECT_EQ(ends_of_links("line:(line:(diamond))"), ends_of_links("line:(diamond)^2"));
+}
+
+TEST(Generate, MakesARankOfEveryLink) {
+  const Fabric diamond = generate_fabric("diamond");
+  std::set<std::pair<NodeId, NodeId>> following;
+  for (uint32_t a = 0; a < diamond.links().size(); ++a) {
+    for (uint32_t b = 0; b < diamond.links().size(); ++b) {
+      if (diamond.link(LinkId{a}).to == diamond.link(LinkId{b}).from) following.emplace(NodeId{a}, NodeId{b});
+    }
+  }
+  EXPECT_EQ(ends_of_links("line:(diamond)"), following);
+}
+
+TEST(Generate, GivesOperandsBandwidthsOfTheirOwn) {
+  const auto out_of_first = [](const std::string& spec) {
+    const Fabric fabric = generate_fabric(spec);
+    return gigabytes(fabric.out_links(NodeId{0}), fabric);
+  };
+  EXPECT_DOUBLE_EQ(out_of_first("product:(ring:4@1GB/s)x(ring:4@3GB/s)"), 8);
+  EXPECT_DOUBLE_EQ(out_of_first("product:(ring:4@1GB/s)x(ring:4@3GB/s)@5GB/s"), 20);
+  EXPECT_DOUBLE_EQ(out_of_first("line:(product:(full:2@1GB/s)x(full:2@3GB/s))"), 4);
+  EXPECT_DOUBLE_EQ(out_of_first("copies:(full:2@1GB/s)x3"), 3);
+}
+
 TEST(Generate, DrawsRandomCapacitiesFromOneToSixteen) {
   const Fabric fabric = generate_fabric("random:n=64,links=256,seed=3");
   std::set<uint64_t> seen;
@@ -287,6 +340,33 @@ TEST(Generate, NamesWhatIsWrongWithASpec) {
   EXPECT_THAT(error_of("circulant:16,9"), HasSubstr("offset 9 must be at most 8"));
   EXPECT_THAT(error_of("circulant:16,3,3"), HasSubstr("twice"));
   EXPECT_THAT(error_of("kautz:n=4,d=4"), HasSubstr("d must be less than n"));
+  EXPECT_THAT(error_of("bipartite:4"), HasSubstr("has 1 sides, not 2, as in bipartite:4x4"));
+  EXPECT_THAT(error_of("hamming:1x4"), HasSubstr("sizes is '1'"));
+  EXPECT_THAT(error_of("diamond:8"), HasSubstr("takes nothing but a bandwidth"));
+  EXPECT_THAT(error_of("modified-debruijn:k=2,n=1"), HasSubstr("n must be at least 2"));
+  EXPECT_THAT(error_of("cayley:m=8"), HasSubstr("cayley needs by="));
+  EXPECT_THAT(error_of("cayley:m=8,by="), HasSubstr("by is ''"));
+  EXPECT_THAT(error_of("cayley:m=8,by=0"), HasSubstr("joins every rank to itself"));
+  EXPECT_THAT(error_of("cayley:m=8,by=1+1.0"), HasSubstr("an element twice"));
+  EXPECT_THAT(error_of("cayley:m=8,by=8"), HasSubstr("by names 8.0, but numbers before the dot are below m"));
+  EXPECT_THAT(error_of("cayley:m=8,k=2,by=1.2"), HasSubstr("by names 1.2"));
+  EXPECT_THAT(error_of("cayley:m=8,k=3,r=3,by=1"), HasSubstr("is not 1 modulo m"));
+  EXPECT_THAT(error_of("cayley:m=8,by=2"), HasSubstr("cannot"));
+  EXPECT_THAT(error_of("line:ring:4"), HasSubstr("line needs a spec in brackets, as in line:(circulant:16,3,4)^2"));
+  EXPECT_THAT(error_of("line:(ring:4"), HasSubstr("a bracket is not closed"));
+  EXPECT_THAT(error_of("line:(ring:4)2"), HasSubstr("after the bracket stands '2', not '^' and a power"));
+  EXPECT_THAT(error_of("line:(ring:4)^0"), HasSubstr("a power is '0' but must be a whole number from 1"));
+  EXPECT_THAT(error_of("line:(star:4)"), HasSubstr("'star:4' has switches"));
+  EXPECT_THAT(error_of("line:(rung:4)"), HasSubstr("known are"));
+  EXPECT_THAT(error_of("copies:(ring:4)"), HasSubstr("not 'x' and a number of copies"));
+  EXPECT_THAT(error_of("copies:(ring:4)x2(ring:3)"), HasSubstr("has 2 specs in brackets, not 1"));
+  EXPECT_THAT(error_of("product:(ring:4)"), HasSubstr("needs two specs in brackets or more"));
+  EXPECT_THAT(error_of("product:(ring:4)(ring:4)"), HasSubstr("needs an 'x' between brackets"));
+  EXPECT_THAT(error_of("power:(ring:4)^1"), HasSubstr("a power is '1'"));
+  EXPECT_THAT(error_of(std::string(20'000, '(') + "line:"), HasSubstr("known are"));
+  std::string nested = "ring:4";
+  for (int i = 0; i < 40; ++i) nested = "line:(" + nested + ")";
+  EXPECT_THAT(error_of(nested), HasSubstr("more than 16 brackets"));
   EXPECT_THAT(error_of("random:n=4,links=2"), HasSubstr("links is '2' but must be a whole number from 3 to 6"));
   EXPECT_THAT(error_of("dragonfly:groups=9,routers=2,hosts=1,globals=1"), HasSubstr("do not reach 8 other groups"));
   EXPECT_THAT(error_of(std::string("ring:\n\x01") + std::string(500, 'x')), Not(HasSubstr("\n")));
@@ -304,15 +384,22 @@ TEST(Generate, RefusesWhatAFabricCannotHold) {
   EXPECT_THAT(error_of("rail:boxes=1000000,gpus=1000000,spines=1000000"), HasSubstr("nodes"));
   EXPECT_THAT(error_of("dragonfly:groups=1000000,routers=1000000,hosts=1000000,globals=1000000"), HasSubstr("nodes"));
   EXPECT_THAT(error_of("kautz:n=1000000,d=999999"), HasSubstr("links"));
+  EXPECT_THAT(error_of("bipartite:1000000x1000000"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("hamming:5000x2"), HasSubstr("links"));
+  EXPECT_THAT(error_of("cayley:m=1000000,k=1000000,by=1"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("line:(full:300)^3"), HasSubstr("would have 26820300 links"));
+  EXPECT_THAT(error_of("copies:(ring:4)x1000000"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("copies:(ring:4)x10000"), HasSubstr("links"));
+  EXPECT_THAT(error_of("power:(ring:1000)^3"), HasSubstr("nodes"));
   EXPECT_THAT(error_of("random:n=20000,links=199990000"), HasSubstr("links"));
   EXPECT_THAT(error_of("random:n=4,links=4@1000TB/s"), HasSubstr("1 PB/s"));
 }
 
 TEST(Generate, ListsEveryGeneratorWithItsForm) {
   const auto help = fabric_generators();
-  EXPECT_EQ(help.size(), 22u);
+  EXPECT_EQ(help.size(), 31u);
   for (const GeneratorHelp& line : help) {
-    EXPECT_TRUE(is_fabric_spec(line.spec)) << line.spec;
+    EXPECT_TRUE(is_fabric_spec(line.spec.substr(0, line.spec.find('[')))) << line.spec;
     EXPECT_FALSE(line.description.empty()) << line.spec;
   }
   EXPECT_TRUE(is_fabric_spec("torus"));

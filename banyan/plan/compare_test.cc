@@ -24,7 +24,7 @@ TEST(Compare, ListsTheForestAndThenEveryOtherPlanner) {
   std::vector<std::string> planners;
   for (const ComparisonRow& row : compare_on_ring(CollectiveKind::all_gather)) planners.push_back(row.planner);
   EXPECT_THAT(planners, ::testing::ElementsAre("forest", "forest-1-tree", "ring", "bidirectional-ring", "binary-tree",
-                                               "double-binary-tree", "recursive-doubling", "hierarchical-ring"));
+                                               "double-binary-tree", "recursive-doubling", "hierarchical-ring", "bfb"));
 }
 
 TEST(Compare, MeasuresEachAgainstTheBound) {
@@ -38,6 +38,14 @@ TEST(Compare, MeasuresEachAgainstTheBound) {
   ASSERT_EQ(rows[2].estimate_seconds.size(), 2u);
   EXPECT_DOUBLE_EQ(rows[2].estimate_seconds[0], 7 * 10e-6 + 1e-3 * 7 / 8);
   EXPECT_DOUBLE_EQ(rows[2].estimate_seconds[1], 7 * 10e-6 + 1.0 * 7 / 8);
+}
+
+// The forest packs the same shortest ways on a ring; the diameter is 4.
+TEST(Compare, HasBreadthFirstBroadcastsWhereRanksAreJoinedDirectly) {
+  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::all_gather);
+  EXPECT_EQ(rows.back().planner, "bfb");
+  EXPECT_DOUBLE_EQ(rows.back().over_bound, 1);
+  EXPECT_EQ(rows.back().heights.max, 4u);
 }
 
 TEST(Compare, CountsBothPhasesOfAnAllreduce) {

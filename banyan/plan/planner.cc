@@ -8,6 +8,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/direct/bfb.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/plan/two_tier/two_tier_schedule.h"
 #include "banyan/schedule/verify.h"
@@ -47,6 +48,11 @@ const std::array kPlanners = {
             make_baseline<Baseline::recursive_doubling>},
     Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", for_all, kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
+    Planner{"bfb", "breadth-first broadcast along shortest paths, where ranks are joined directly", for_all,
+            kManyParticipants, false,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              return plan_bfb(fabric, collective, observer).schedule;
+            }},
     Planner{"two-tier", "balance inside boxes, then stages in which each box sends to one other", is_personal,
             kManyParticipants, true,
             [](const Fabric& fabric, const Collective& collective, PlanObserver*) {

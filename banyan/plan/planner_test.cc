@@ -34,17 +34,19 @@ TEST(Planners, AMistypedNameIsRefusedWithTheNearestAndAllOthers) {
   }
 }
 
-// A switch with eight ranks.
+// A switch with eight ranks, and eight ranks joined directly.
 TEST(Planners, EachPlansEveryCollectiveOrSaysWhyNot) {
-  const Fabric fabric = fabric::generate_fabric("star:8@10GB/s");
-  for (const Planner& planner : planners()) {
-    for (const CollectiveKind kind : kKinds) {
-      const Collective collective = Collective::make(fabric, {.kind = kind});
-      try {
-        EXPECT_TRUE(verify(make_plan(planner, fabric, collective)).valid) << planner.name;
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::unsupported) << planner.name << ": " << error.what();
-        EXPECT_FALSE(error.message().empty());
+  for (const char* spec : {"star:8@10GB/s", "kautz:n=8,d=3@10GB/s"}) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    for (const Planner& planner : planners()) {
+      for (const CollectiveKind kind : kKinds) {
+        const Collective collective = Collective::make(fabric, {.kind = kind});
+        try {
+          EXPECT_TRUE(verify(make_plan(planner, fabric, collective)).valid) << planner.name;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::unsupported) << planner.name << ": " << error.what();
+          EXPECT_FALSE(error.message().empty());
+        }
       }
     }
   }
