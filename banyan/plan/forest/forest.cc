@@ -8,6 +8,8 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/bound/narrowest_cut.h"
+#include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/one_root.h"
 #include "banyan/plan/forest/packing.h"
@@ -92,7 +94,7 @@ std::optional<OneRootPacking> pack_any(const Network& network, const Fabric& fab
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
 // optimum until trees that low are found, then narrows it.
-Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness,
+Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const CutWitness& witness,
                      int64_t trees, const ForestOptions& options) {
   const uint32_t least = least_height(network);
   if (*options.max_height < least) {
@@ -124,11 +126,11 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
 // What one direction of a collective has to pack.
 struct Problem {
   Network network;
-  Witness witness;
+  CutWitness witness;
   TreeCapacities capacities;
 };
 
-Problem pose_problem(const Fabric& fabric, const Collective& collective, const Witness& witness,
+Problem pose_problem(const Fabric& fabric, const Collective& collective, const CutWitness& witness,
                      const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
   Network network(fabric, collective, witness.gathering, options.observer);
@@ -263,6 +265,79 @@ Fraction rounding_excess(const Fabric& fabric, const Collective& collective, int
                   int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
 }
 
+// Both directions of a collective, each planned by itself against the whole fabric.
+struct Phases {
+  std::optional<Phase> gather, spread;
+  int64_t trees = 0;      // per unit of weight
+  int64_t roundings = 0;  // how often capacities were rounded for that number of trees
+};
+
+Phases plan_phases(const Fabric& fabric, const Collective& collective, std::span<const CutWitness> cuts,
+                   const ForestOptions& options) {
+  std::optional<Problem> gathering, spreading;
+  // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
+  const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
+  for (const CutWitness& cut : cuts) {
+    if (cut.gathering && mirrored) continue;
+    (cut.gathering ? gathering : spreading) = pose_problem(fabric, collective, cut, options);
+  }
+  if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
+  Phases phases;
+  for (std::optional<Problem>* problem : {&gathering, &spreading}) {
+    if (!*problem) continue;
+    phases.trees = (*problem)->capacities.trees_per_weight;
+    phases.roundings += ((*problem)->capacities.exact ? (options.trees ? 1 : 0) : 2) * (mirrored ? 2 : 1);
+    (problem == &gathering ? phases.gather : phases.spread) = solve(std::move(**problem), fabric, collective, options);
+  }
+  return phases;
+}
+
+// Both directions of an allreduce, each on its share of the links.
+Phases plan_on_shares(const Fabric& fabric, const Collective& collective, const OverlapShares& shares,
+                      const ForestOptions& options) {
+  const bool mirrored = opposite_links(fabric).has_value();
+  const auto plan = [&](bool gathering) {
+    Phase phase{
+        .network = Network(fabric, collective, gathering, options.observer), .trees_per_weight = 1, .packing = {}};
+    begin(options, PlanObserver::Phase::packing);
+    auto packing =
+        pack(phase.network, fabric,
+             {.trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply},
+             options);
+    CHECK(packing.has_value()) << "no packing although the cut condition holds";
+    phase.packing = std::move(*packing);
+    return phase;
+  };
+  Phases phases{.gather = {}, .spread = plan(false), .trees = 0, .roundings = 0};
+  if (!mirrored) phases.gather = plan(true);
+  return phases;
+}
+
+// An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
+// such plans are simpler.
+ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
+  Overlap overlap = solve_overlap(fabric, collective, options.observer);
+  const CutWitness cuts[] = {narrowest_cut(fabric, collective, true, options.observer),
+                             narrowest_cut(fabric, collective, false, options.observer)};
+  const Fraction one_after_the_other = cuts[0].seconds_per_byte() + cuts[1].seconds_per_byte();
+  const Fraction bound = overlap.witness.bound;
+  const bool may_overlap = overlap.shares && !options.trees && !options.max_height &&
+                           overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
+  Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
+                              : plan_phases(fabric, collective, cuts, options);
+  Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
+  const Fraction time = seconds_per_byte(schedule);
+  Fraction excess(0);
+  if (bound < time && phases.roundings > 0 && !options.max_height) {
+    excess = rounding_excess(fabric, collective, phases.trees, phases.roundings) + one_after_the_other - bound;
+  }
+  return {.schedule = std::move(schedule),
+          .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
+          .seconds_per_byte = time,
+          .optimal = time <= bound,
+          .guaranteed_excess = excess};
+}
+
 }  // namespace
 
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
@@ -272,30 +347,18 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
                 "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
   }
   begin(options, PlanObserver::Phase::bound);
-  Bound bound = compute_bound(fabric, collective, options.observer);
-  std::optional<Problem> gathering, spreading;
-  // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
-  const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
-  for (const Witness& witness : bound.witnesses) {
-    if (witness.gathering && mirrored) continue;
-    (witness.gathering ? gathering : spreading) = pose_problem(fabric, collective, witness, options);
-  }
-  if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
-  int64_t roundings = 0, trees = 0;
-  std::optional<Phase> gather, spread;
-  for (std::optional<Problem>* problem : {&gathering, &spreading}) {
-    if (!*problem) continue;
-    trees = (*problem)->capacities.trees_per_weight;
-    roundings += ((*problem)->capacities.exact ? (options.trees ? 1 : 0) : 2) * (mirrored ? 2 : 1);
-    (problem == &gathering ? gather : spread) = solve(std::move(**problem), fabric, collective, options);
-  }
-  Schedule schedule = to_schedule(fabric, collective, gather, spread);
+  if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
+  const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);
+  const Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
+  Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
   const Fraction time = seconds_per_byte(schedule);
-  const bool optimal = time <= bound.seconds_per_byte;
+  const bool optimal = time <= cut.seconds_per_byte();
   Fraction excess(0);
-  if (!optimal && roundings > 0 && !options.max_height) excess = rounding_excess(fabric, collective, trees, roundings);
+  if (!optimal && phases.roundings > 0 && !options.max_height) {
+    excess = rounding_excess(fabric, collective, phases.trees, phases.roundings);
+  }
   return {.schedule = std::move(schedule),
-          .bound = std::move(bound),
+          .bound = {.seconds_per_byte = cut.seconds_per_byte(), .witness = cut},
           .seconds_per_byte = time,
           .optimal = optimal,
           .guaranteed_excess = excess};
