@@ -15,6 +15,7 @@
 #include "banyan/plan/forest/packing.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
+#include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
 #include "banyan/schedule/cost.h"
 
@@ -292,9 +293,34 @@ Phases plan_phases(const Fabric& fabric, const Collective& collective, std::span
   return phases;
 }
 
+// Takes the shares for as few trees as are still in proportion: supplies in lowest terms, and fewer where rounding
+// capacities down leaves enough (as in capacities.h, where only binding cuts must be whole).
+void make_trees_few(OverlapShares& shares, const Network& spread, const Network& gather) {
+  constexpr int64_t kMostTried = 64;
+  int64_t common = 0;
+  for (const int64_t supply : shares.supply) common = std::gcd(common, supply);
+  const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity,
+                              const std::vector<int64_t>& supply) {
+    return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply}) &&
+           balance_switches(network, capacity, supply);
+  };
+  for (int64_t trees = 1; trees < common && trees <= kMostTried; ++trees) {
+    OverlapShares fewer = shares;
+    fewer.parts = shares.parts * Fraction(trees, common);
+    for (int64_t& supply : fewer.supply) supply = supply / common * trees;
+    for (std::vector<int64_t>* of : {&fewer.gather, &fewer.spread}) {
+      for (int64_t& capacity : *of) capacity = static_cast<int64_t>(int128{capacity} * trees / common);
+    }
+    if (!is_feasible(spread, fewer.spread, fewer.supply) || !is_feasible(gather, fewer.gather, fewer.supply)) continue;
+    shares = std::move(fewer);
+    return;
+  }
+}
+
 // Both directions of an allreduce, each on its share of the links.
-Phases plan_on_shares(const Fabric& fabric, const Collective& collective, const OverlapShares& shares,
+Phases plan_on_shares(const Fabric& fabric, const Collective& collective, OverlapShares shares,
                       const ForestOptions& options) {
+  make_trees_few(shares, Network(fabric, collective, false), Network(fabric, collective, true));
   const bool mirrored = opposite_links(fabric).has_value();
   const auto plan = [&](bool gathering) {
     Phase phase{
@@ -316,20 +342,23 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, const 
 // An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
 // such plans are simpler.
 ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
-  Overlap overlap = solve_overlap(fabric, collective, options.observer);
+  const bool is_free = !options.trees && !options.max_height;
+  Overlap overlap =
+      solve_overlap(fabric, collective, is_free ? OverlapWanted::shares : OverlapWanted::bound, options.observer);
   const CutWitness cuts[] = {narrowest_cut(fabric, collective, true, options.observer),
                              narrowest_cut(fabric, collective, false, options.observer)};
   const Fraction one_after_the_other = cuts[0].seconds_per_byte() + cuts[1].seconds_per_byte();
   const Fraction bound = overlap.witness.bound;
-  const bool may_overlap = overlap.shares && !options.trees && !options.max_height &&
-                           overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
+  const bool may_overlap =
+      overlap.shares && overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
   Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
                               : plan_phases(fabric, collective, cuts, options);
   Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
   const Fraction time = seconds_per_byte(schedule);
   Fraction excess(0);
-  if (bound < time && phases.roundings > 0 && !options.max_height) {
-    excess = rounding_excess(fabric, collective, phases.trees, phases.roundings) + one_after_the_other - bound;
+  if (bound < time && !options.max_height) {
+    excess = may_overlap ? time - bound : one_after_the_other - bound;
+    if (phases.roundings > 0) excess = excess + rounding_excess(fabric, collective, phases.trees, phases.roundings);
   }
   return {.schedule = std::move(schedule),
           .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},

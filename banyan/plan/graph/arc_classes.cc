@@ -94,9 +94,12 @@ ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
   vertices.number(of_vertex_, vertex_sizes_);
   if (!symmetric) return;
   opposite_.resize(arc_sizes_.size());
+  opposite_arc_.resize(of_arc_.size());
   for (const auto& [bundle, members] : bundles) {
     const auto& [tail, head, bandwidth] = bundle;
-    opposite_[of_arc_[members.front()]] = of_arc_[bundles.at({head, tail, bandwidth}).front()];
+    const std::vector<uint32_t>& back = bundles.at({head, tail, bandwidth});
+    for (size_t i = 0; i < members.size(); ++i) opposite_arc_[members[i]] = back[i];
+    opposite_[of_arc_[members.front()]] = of_arc_[back.front()];
   }
 }
 
