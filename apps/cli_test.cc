@@ -229,25 +229,23 @@ TEST(Plan, ComparesWithTheSchedulesOfToday) {
   EXPECT_THAT(text, HasSubstr("ring"));
 }
 
-TEST(Plan, HasAReferenceAndNoBoundForAnAllreduce) {
-  // The plan overlaps the two phases and is faster than their sum, which therefore bounds nothing.
+TEST(Plan, ProvesTheBoundOfAnAllreduceByCutsThatCountTogether) {
   const std::string uneven = "random:n=10,links=20";
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
   const Json report = json_of({"plan", "allreduce", uneven, "--compare", "--json", "-o", plan});
-  EXPECT_FALSE(report.contains("bound"));
-  EXPECT_GT(report["reference"]["algbw_GBps"].get<double>(), 0);
-  EXPECT_FALSE(report["schedule"].contains("optimal"));
-  EXPECT_GT(report["schedule"]["of_reference"].get<double>(), 1);
-  EXPECT_LT(report["comparison"][0]["times_reference"].get<double>(), 1);
-  EXPECT_FALSE(report["comparison"][0].contains("times_bound"));
-  EXPECT_TRUE(json_of({"verify", plan, "--json"}).contains("reference"));
+  EXPECT_TRUE(report["schedule"]["optimal"].get<bool>());
+  EXPECT_EQ(report["schedule"]["fraction"], report["bound"]["fraction"]);
+  EXPECT_EQ(report["comparison"][0]["times_bound"].get<double>(), 1);
+  ASSERT_FALSE(report["bound"]["weighted_cuts"].empty());
+  EXPECT_GE(report["bound"]["weighted_cuts"][0]["times"].get<int64_t>(), 1);
+  EXPECT_FALSE(report["bound"].contains("cuts"));
+  EXPECT_EQ(json_of({"verify", plan, "--json"})["bound"], report["bound"]);
   const std::string planned = run_banyan({"plan", "allreduce", uneven, "--compare"}).out;
   const std::string verified = run_banyan({"verify", plan}).out;
   for (const std::string& text : {planned, verified}) {
-    EXPECT_THAT(text, HasSubstr("reference  reduce-scatter then allgather: "));
-    EXPECT_THAT(text, HasSubstr(" times the reference, by overlapping its two phases"));
-    EXPECT_THAT(text, AllOf(Not(HasSubstr("\nbound")), Not(HasSubstr("of bound"))));
+    EXPECT_THAT(text, AllOf(HasSubstr("\nbound"), HasSubstr("optimal"), HasSubstr("summed and spread over the cuts")));
+    EXPECT_THAT(text, Not(HasSubstr("reference")));
   }
 }
 

@@ -17,6 +17,26 @@ Json names_json(const std::vector<NodeId>& ids, const Fabric& fabric) {
   return names;
 }
 
+Json proof_json(const CutWitness& cut, const Fabric& fabric) {
+  return {{"cuts", Json::array({{{"gathering", cut.gathering},
+                                 {"inside", names_json(cut.inside, fabric)},
+                                 {"crossing_weight", cut.crossing_weight},
+                                 {"total_weight", cut.total_weight},
+                                 {"bytes_per_second", cut.bytes_per_second}}})}};
+}
+
+Json proof_json(const AllreduceWitness& witness, const Fabric& fabric) {
+  Json cuts = Json::array(), potentials = Json::array();
+  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+    cuts.push_back({{"gathering", cut.gathering}, {"inside", names_json(cut.inside, fabric)}, {"times", cut.times}});
+  }
+  for (const AllreduceWitness::Potential& potential : witness.potentials) {
+    potentials.push_back(
+        {{"gathering", potential.gathering}, {"switch", fabric.name(potential.at)}, {"height", potential.height}});
+  }
+  return {{"weighted_cuts", cuts}, {"potentials", potentials}, {"over_images", witness.over_images}};
+}
+
 // As many columns as a text of UTF-8 takes, but for wide and combining characters.
 size_t characters(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -69,53 +89,25 @@ Json counts_json(const Fabric& fabric) {
   return {{"ranks", counts.ranks}, {"switches", counts.switches}, {"links", counts.links}};
 }
 
-std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const Collective& collective,
-                               const std::string& between) {
-  std::string text;
-  for (const Witness& witness : bound.witnesses) {
-    if (!text.empty()) text += between;
-    text += describe(witness, fabric, collective);
-  }
-  return text;
-}
-
 Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective) {
-  Json cuts = Json::array();
-  for (const Witness& witness : bound.witnesses) {
-    cuts.push_back({{"gathering", witness.gathering},
-                    {"inside", names_json(witness.inside, fabric)},
-                    {"crossing_weight", witness.crossing_weight},
-                    {"total_weight", witness.total_weight},
-                    {"bytes_per_second", witness.bytes_per_second}});
-  }
-  return {{"algbw_GBps", algbw_gigabytes(bound.seconds_per_byte)},
-          {"fraction", exact_algbw(bound.seconds_per_byte)},
-          {"witness", describe_witnesses(bound, fabric, collective, "; then ")},
-          {"cuts", cuts}};
+  Json json = {{"algbw_GBps", algbw_gigabytes(bound.seconds_per_byte)},
+               {"fraction", exact_algbw(bound.seconds_per_byte)},
+               {"witness", describe(bound.witness, fabric, collective)}};
+  json.update(std::visit([&](const auto& proof) { return proof_json(proof, fabric); }, bound.witness));
+  return json;
 }
 
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound) {
   const schedule::Heights height = heights(schedule);
   Json json = {{"algbw_GBps", algbw_gigabytes(seconds_per_byte)}, {"fraction", exact_algbw(seconds_per_byte)}};
-  if (is_reference(schedule.collective())) {
-    json["of_reference"] = (bound.seconds_per_byte / seconds_per_byte).to_double();
-  } else {
-    json["optimal"] = seconds_per_byte <= bound.seconds_per_byte;
-  }
+  json["optimal"] = seconds_per_byte <= bound.seconds_per_byte;
   json.update({{"trees", schedule.chunk_count()}, {"height_max", height.max}, {"height_mean", height.mean}});
   return json;
 }
 
-bool is_reference(const Collective& collective) { return collective.kind() == CollectiveKind::all_reduce; }
-
-std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound, const Collective& collective) {
-  const bool reference = is_reference(collective);
-  if (seconds_per_byte == bound.seconds_per_byte) return reference ? "equal to the reference" : "optimal";
-  const double ratio = (bound.seconds_per_byte / seconds_per_byte).to_double();
-  if (seconds_per_byte > bound.seconds_per_byte) {
-    return format_percent(ratio) + (reference ? " of the reference" : " of the bound");
-  }
-  return format_decimals(ratio, 3) + " times the reference, by overlapping its two phases";
+std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound) {
+  if (seconds_per_byte <= bound.seconds_per_byte) return "optimal";
+  return format_percent((bound.seconds_per_byte / seconds_per_byte).to_double()) + " of the bound";
 }
 
 std::string Table::format(const Terminal& terminal, const std::string& indent) const {

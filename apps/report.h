@@ -40,16 +40,10 @@ Json counts_json(const Fabric& fabric);
 
 // The caller adds "seconds".
 Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective);
-std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const Collective& collective,
-                               const std::string& between);
-
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound);
 
-// Of an allreduce the bound is that of a reduce-scatter and then an allgather. Plans that overlap the two may be
-// faster, so it bounds nothing: it is called the reference.
-bool is_reference(const Collective& collective);
-// "optimal", "98.4 % of the bound"; of an allreduce "equal to the reference", "1.500 times the reference, by ...".
-std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound, const Collective& collective);
+// "optimal", "98.4 % of the bound".
+std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound);
 
 // Columns as wide as their widest cell. Numbers stand at the right; the first column and texts at the left.
 class Table {

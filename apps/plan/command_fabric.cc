@@ -146,7 +146,7 @@ class FabricCommand : public Command {
     }
     text += table.format(terminal) + "\n";
     if (bound) {
-      text += labelled(terminal, "bottleneck", describe_witnesses(*bound, fabric, allgather, "\n"));
+      text += labelled(terminal, "bottleneck", describe(bound->witness, fabric, allgather));
       text += labelled(terminal, "", "so no allgather is faster than " + format_algbw(bound->seconds_per_byte));
     } else {
       text += labelled(terminal, "bottleneck", "not looked for beyond " + std::to_string(kMaxRanksForCut) + " ranks");

@@ -57,7 +57,7 @@ Json comparison_json(const Planned& planned) {
     rows.push_back({{"planner", row.planner},
                     {"algbw_GBps", algbw_gigabytes(row.seconds_per_byte)},
                     {"fraction", exact_algbw(row.seconds_per_byte)},
-                    {is_reference(planned.collective) ? "times_reference" : "times_bound", row.over_bound},
+                    {"times_bound", row.over_bound},
                     {"height_max", row.heights.max},
                     {"height_mean", row.heights.mean},
                     {"rounds", row.messages.rounds},
@@ -74,8 +74,7 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
   for (const NodeId id : planned.collective.participants()) names.push_back(planned.fabric.name(id));
   Json report = {{"collective", to_string(planned.collective.kind())},
                  {"fabric", counts_json(planned.fabric)},
-                 {is_reference(planned.collective) ? "reference" : "bound",
-                  bound_json(plan.bound, planned.fabric, planned.collective)},
+                 {"bound", bound_json(plan.bound, planned.fabric, planned.collective)},
                  {"schedule", schedule_json(plan.schedule, plan.seconds_per_byte, plan.bound)},
                  {"seconds", seconds_json(planned.answer.seconds)},
                  {"name", fabric_name},
@@ -97,9 +96,7 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
 }
 
 std::string comparison_text(const Terminal& terminal, const Planned& planned) {
-  std::vector<std::string> heads = {
-      "planner", "algbw",   is_reference(planned.collective) ? "of reference" : "of bound", "height", "mean", "trees",
-      "rounds",  "messages"};
+  std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees", "rounds", "messages"};
   for (const Size& size : planned.sizes) heads.push_back(size.text);
   Table table(heads);
   for (const plan::ComparisonRow& row : planned.rows) {
@@ -135,7 +132,6 @@ std::string describe_seconds(const answer::PlanSeconds& seconds) {
 std::string plan_text(const Terminal& terminal, const Planned& planned, const std::string& fabric_name) {
   const plan::ForestPlan& plan = planned.answer.plan;
   const schedule::Heights height = heights(plan.schedule);
-  const bool reference = is_reference(planned.collective);
   std::string text = labelled(terminal, std::string(to_string(planned.collective.kind())),
                               "on " + fabric_name + ": " + describe_counts(planned.fabric));
   if (planned.collective.participants().size() < planned.fabric.ranks().size()) {
@@ -143,14 +139,13 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   }
   if (planned.collective.is_rooted())
     text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
-  text += labelled(terminal, reference ? "reference" : "bound",
-                   (reference ? "reduce-scatter then allgather: " : "") + format_algbw(plan.bound.seconds_per_byte) +
-                       ", exactly " + exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
-                       describe_witnesses(plan.bound, planned.fabric, planned.collective, ",\nand then "));
+  text += labelled(terminal, "bound",
+                   format_algbw(plan.bound.seconds_per_byte) + ", exactly " + exact_algbw(plan.bound.seconds_per_byte) +
+                       " bytes/s, because\n" + describe(plan.bound.witness, planned.fabric, planned.collective));
   text += labelled(terminal, "schedule",
                    format_algbw(plan.seconds_per_byte) + ", " +
-                       terminal.styled(plan.optimal && !reference ? Terminal::Style::good : Terminal::Style::bold,
-                                       describe_distance(plan.seconds_per_byte, plan.bound, planned.collective)) +
+                       terminal.styled(plan.optimal ? Terminal::Style::good : Terminal::Style::bold,
+                                       describe_distance(plan.seconds_per_byte, plan.bound)) +
                        ", verified");
   text += labelled(terminal, "trees",
                    std::to_string(plan.schedule.chunk_count()) + ", height " + std::to_string(height.max) +

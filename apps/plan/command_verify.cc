@@ -61,8 +61,7 @@ class VerifyCommand : public Command {
                    {"fabric", counts_json(schedule.fabric())},
                    {"fingerprint", schedule.fabric().fingerprint()}};
     if (answer.verdict.valid) {
-      report[is_reference(schedule.collective()) ? "reference" : "bound"] =
-          bound_json(answer.bound, schedule.fabric(), schedule.collective());
+      report["bound"] = bound_json(answer.bound, schedule.fabric(), schedule.collective());
       report["schedule"] = schedule_json(schedule, answer.verdict.seconds_per_byte, answer.bound);
       report["busiest_link"] = link_name(schedule.fabric(), answer.verdict.busiest);
     }
@@ -83,13 +82,11 @@ class VerifyCommand : public Command {
                      "every piece to everyone it is for, each contribution once, over links that exist");
     text += labelled(terminal, "schedule",
                      format_algbw(verdict.seconds_per_byte) + ", " +
-                         describe_distance(verdict.seconds_per_byte, answer.bound, schedule.collective()) +
-                         "; the busiest link is " + link_name(schedule.fabric(), verdict.busiest));
-    const bool reference = is_reference(schedule.collective());
-    text += labelled(terminal, reference ? "reference" : "bound",
-                     (reference ? "reduce-scatter then allgather: " : "") +
-                         format_algbw(answer.bound.seconds_per_byte) + ", because\n" +
-                         describe_witnesses(answer.bound, schedule.fabric(), schedule.collective(), ",\nand then "));
+                         describe_distance(verdict.seconds_per_byte, answer.bound) + "; the busiest link is " +
+                         link_name(schedule.fabric(), verdict.busiest));
+    text += labelled(terminal, "bound",
+                     format_algbw(answer.bound.seconds_per_byte) + ", because\n" +
+                         describe(answer.bound.witness, schedule.fabric(), schedule.collective()));
     if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.described());
     return text;
   }

@@ -167,14 +167,29 @@ py::tuple export_plan(const SharedPlan& plan, const std::string& format, const s
   return py::make_tuple(made.text, limits, made.sizes.in_words(), made.sizes.loss);
 }
 
+std::string witness_of(const FabricBound& of) { return describe(of.bound->witness, of.fabric, of.collective); }
+
 py::list cuts_of(const FabricBound& of) {
   py::list cuts;
-  for (const Witness& witness : of.bound->witnesses) {
-    cuts.append(py::make_tuple(names_of(of.fabric, witness.inside), witness.gathering, witness.crossing_weight,
-                               witness.total_weight, witness.bytes_per_second,
-                               describe(witness, of.fabric, of.collective)));
+  if (const auto* cut = std::get_if<CutWitness>(&of.bound->witness)) {
+    cuts.append(py::make_tuple(names_of(of.fabric, cut->inside), cut->gathering, cut->crossing_weight,
+                               cut->total_weight, cut->bytes_per_second, witness_of(of)));
   }
   return cuts;
+}
+
+// Weighted cuts, potentials, whether they are averaged over images.
+py::tuple weighted_cuts_of(const FabricBound& of) {
+  py::list cuts, potentials;
+  const auto* proof = std::get_if<AllreduceWitness>(&of.bound->witness);
+  if (!proof) return py::make_tuple(cuts, potentials, false);
+  for (const AllreduceWitness::Cut& cut : proof->cuts) {
+    cuts.append(py::make_tuple(names_of(of.fabric, cut.inside), cut.gathering, cut.times));
+  }
+  for (const AllreduceWitness::Potential& potential : proof->potentials) {
+    potentials.append(py::make_tuple(of.fabric.name(potential.at), potential.gathering, potential.height));
+  }
+  return py::make_tuple(cuts, potentials, proof->over_images);
 }
 
 std::vector<std::pair<std::string, std::string>> planners() {
@@ -187,7 +202,9 @@ void add_bound(py::module_& module) {
   py::class_<FabricBound>(module, "Bound")
       .def("seconds_per_byte", [](const FabricBound& of) { return to_python(of.bound->seconds_per_byte); })
       .def("collective", [](const FabricBound& of) { return to_string(of.collective.kind()); })
-      .def("cuts", &cuts_of);
+      .def("witness", &witness_of)
+      .def("cuts", &cuts_of)
+      .def("weighted_cuts", &weighted_cuts_of);
   module.def("bound", &make_bound, py::arg("fabric"), py::arg("words"), py::arg("progress"));
 }
 

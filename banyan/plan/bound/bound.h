@@ -1,20 +1,36 @@
-// The bound: the least time any schedule of a collective can take, as an exact fraction, with the cut that proves it.
+// The bound: the least time any schedule of a collective can take, as an exact fraction, with what proves it.
 //
-// Notation (ForestColl, arXiv 2402.06787, section 4; facts hold for weighted shards as well). For a set S of nodes that
-// leaves at least one participant outside, everything rooted in S must leave S once: with w(S) the weight of the
-// participants in S, W the total and B+(S) the bandwidth leaving S, no allgather of M bytes ends before
-// M * w(S) / (W * B+(S)). The bound is the largest such ratio, and it is reached (Edmonds; Bang-Jensen, Frank,
-// Jackson). Broadcast is the case of one weight; reduce-scatter and reduce are the same on the reversed fabric. For
-// allreduce this is a reference, no bound: the least time of "reduce-scatter, then allgather", the sum of both. A
-// schedule that overlaps the two phases may be faster on uneven fabrics; reports therefore say "reference".
+// One cut. For a set S of nodes that leaves at least one participant outside, everything rooted in S must leave S once:
+// with w(S) the weight of the participants in S, W the total and B+(S) the bandwidth leaving S, no allgather of M bytes
+// ends before M * w(S) / (W * B+(S)). The bound is the largest such ratio, and it is reached (Edmonds; Bang-Jensen,
+// Frank, Jackson; ForestColl, arXiv 2402.06787, section 4; with weights as well). Broadcast is the case of one weight;
+// reduce-scatter and reduce are the same on the reversed fabric.
+//
+// Allreduce. Every piece is summed along a tree to some rank, its root, and spread from there along another. Both
+// directions share the links and all roots are free, so that the best is a linear program (overlap.h), and its dual the
+// proof: cuts with multiplicities m. The out-tree of a piece rooted at r leaves every set S with r inside that leaves a
+// participant outside; its in-tree enters every such set. Let a spreading cut charge every link that leaves S, and a
+// gathering cut every link that enters S, m each. Potentials p of the switches may be added: a link from u to v also
+// costs p(v) - p(u), which comes to nothing along any route between ranks, as p is 0 there. Let y be what a link costs
+// at most, for spreading or for gathering or 0. A piece rooted at r costs at least the sum of m over the cuts with r
+// inside, so with the links' bandwidths B
+//
+//     seconds per byte  >=  min over r of (sum of m over the cuts with r inside)  /  sum over links of B * y.
+//
+// Where links are alike (graph/arc_classes.h) the costs may be averaged over the images of the cuts, and over
+// spreading and gathering turned round where every link has its opposite: all of these prove as much.
+//
+// The bound holds for schedules of trees, which all of ours are; nothing is claimed of switches that reduce or copy.
 //
 // Ranks that do not take part neither send, receive nor forward: they are taken out of the graph.
 //
-// Found by Newton (Dinkelbach) iteration on the cut ratio with integer max-flow; no floating point. Two or three rounds
-// of one flow per participant, where verified participants join the source so that later flows stay local.
+// A cut is found by Newton (Dinkelbach) iteration on the ratio with integer max-flow; no floating point. Two or three
+// rounds of one flow per participant, where verified participants join the source so that later flows stay local. The
+// dual of an allreduce is found in floating point, rounded, and what it then proves is counted exactly.
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "banyan/base/fraction.h"
@@ -26,7 +42,7 @@ namespace banyan::plan {
 
 // A proof by one cut. For spreading, `inside` must send crossing_weight / total_weight of the buffer out over
 // `bandwidth`; for gathering (reduce phases), it must receive as much over it.
-struct Witness {
+struct CutWitness {
   bool gathering = false;
   std::vector<NodeId> inside;  // ascending; participants and switches
   uint64_t crossing_weight = 0;
@@ -39,18 +55,45 @@ struct Witness {
   }
 };
 
+// The proof for an allreduce.
+struct AllreduceWitness {
+  struct Cut {
+    bool gathering = false;      // what enters `inside` is charged; else what leaves it
+    std::vector<NodeId> inside;  // ascending; participants and switches
+    int64_t times = 0;           // m, above 0
+  };
+  struct Potential {
+    bool gathering = false;
+    NodeId at{};  // a switch
+    int64_t height = 0;
+  };
+  std::vector<Cut> cuts;
+  std::vector<Potential> potentials;
+  bool over_images = false;  // averaged over all that is alike
+  Fraction bound;            // seconds per byte
+
+  Fraction seconds_per_byte() const { return bound; }
+};
+
+using Witness = std::variant<CutWitness, AllreduceWitness>;
+
 struct Bound {
-  Fraction seconds_per_byte;       // of the total M; for allreduce the reference
-  std::vector<Witness> witnesses;  // one; for allreduce two, the reduce-scatter's first
+  Fraction seconds_per_byte;  // of the total M
+  Witness witness;
 };
 
 // Throws Error{invalid_input} when the participants cannot reach each other without passing through other ranks, and
 // Error{unsupported} when bandwidths are so diverse that exact capacities need more than 62 bits.
 //
+// Of an allreduce the bound is exact but where its multiplicities are no small fractions, or where the fabric is so
+// large that not all cuts are found in the work that is spent on them; it then is a little too low, and still a bound.
+//
 // `observer`, if any, hears works_on() alone.
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
-// Re-counts a witness in time linear in the links: whether its numbers are those of its cut.
+Fraction seconds_per_byte(const Witness& witness);
+
+// Re-counts a witness in time linear in the links and in the witness: whether its numbers are those of its cuts.
 bool holds(const Witness& witness, const Fabric& fabric, const Collective& collective);
 
 // "ranks gpu0-gpu7 must send 8 of 64 shards out over 200 GB/s"; from the other side of the cut where that is shorter:
@@ -60,6 +103,8 @@ std::string describe(const Witness& witness, const Fabric& fabric, const Collect
 }  // namespace banyan::plan
 
 namespace banyan {
+using plan::AllreduceWitness;
 using plan::Bound;
+using plan::CutWitness;
 using plan::Witness;
 }  // namespace banyan

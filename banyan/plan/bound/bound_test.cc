@@ -70,7 +70,7 @@ TEST(Bound, IsTheWorstOfAllCutsOnHundredsOfRandomFabrics) {
     ++answered;
     const Bound bound = compute_bound(fabric, collective);
     EXPECT_EQ(bound.seconds_per_byte, *expected);
-    for (const Witness& witness : bound.witnesses) EXPECT_TRUE(holds(witness, fabric, collective));
+    EXPECT_TRUE(holds(bound.witness, fabric, collective));
   }
   EXPECT_GE(answered, 400);
   RecordProperty("cut_off", cut_off);
@@ -127,18 +127,18 @@ TEST(Bound, TellsItsWitnessInWords) {
   const Fabric fabric = fabric::generate_fabric("dgx-a100:8");
   const Collective allgather = Collective::make(fabric, {});
   const Bound bound = compute_bound(fabric, allgather);
-  EXPECT_THAT(describe(bound.witnesses[0], fabric, allgather), HasSubstr("must receive 56 of 64 shards over 200 GB/s"));
+  EXPECT_THAT(describe(bound.witness, fabric, allgather), HasSubstr("must receive 56 of 64 shards over 200 GB/s"));
   const Collective scatter = Collective::make(fabric, {.kind = CollectiveKind::reduce_scatter});
-  EXPECT_THAT(describe(compute_bound(fabric, scatter).witnesses[0], fabric, scatter),
+  EXPECT_THAT(describe(compute_bound(fabric, scatter).witness, fabric, scatter),
               HasSubstr("must send 56 of 64 shards out over 200 GB/s"));
 }
 
 TEST(Bound, AWitnessThatWasTamperedWithDoesNotHold) {
   const Fabric fabric = fabric::generate_fabric("dgx-a100:2");
   const Collective allgather = Collective::make(fabric, {});
-  const Witness good = compute_bound(fabric, allgather).witnesses[0];
+  const CutWitness good = std::get<CutWitness>(compute_bound(fabric, allgather).witness);
   ASSERT_TRUE(holds(good, fabric, allgather));
-  Witness bad = good;
+  CutWitness bad = good;
   ++bad.crossing_weight;
   EXPECT_FALSE(holds(bad, fabric, allgather));
   bad = good;
@@ -168,7 +168,7 @@ TEST(Bound, RefusesBandwidthsTooDiverseForExactArithmetic) {
   const Fabric fabric = fabric::parse_fabric_text(text + "r0 <-> r20 1 B/s");
   try {
     const Bound bound = compute_bound(fabric, Collective::make(fabric, {.weights = std::vector<uint64_t>(40, 1)}));
-    EXPECT_TRUE(holds(bound.witnesses[0], fabric, Collective::make(fabric, {})));
+    EXPECT_TRUE(holds(bound.witness, fabric, Collective::make(fabric, {})));
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("round them to fewer digits"));
   }

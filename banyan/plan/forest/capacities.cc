@@ -21,7 +21,7 @@ struct InverseThroughput {
   int64_t p, q;
 };
 
-InverseThroughput inverse_throughput(const Network& network, const Witness& witness) {
+InverseThroughput inverse_throughput(const Network& network, const CutWitness& witness) {
   const int64_t p = static_cast<int64_t>(witness.crossing_weight),
                 q = static_cast<int64_t>(witness.bytes_per_second / network.unit());
   const int64_t common = std::gcd(p, q);
@@ -138,7 +138,7 @@ bool is_feasible(const Network& network, const std::vector<int64_t>& capacity, c
 }
 
 // The number of trees for which every arc across the witness cut has a whole capacity.
-int64_t trees_for_tight_arcs(const Network& network, const Witness& witness, int64_t q) {
+int64_t trees_for_tight_arcs(const Network& network, const CutWitness& witness, int64_t q) {
   std::set<uint32_t> inside;
   for (const NodeId id : witness.inside) inside.insert(index(id));
   int64_t common = q;
@@ -163,7 +163,7 @@ bool is_countable(int128 trees_per_weight, const Network& network, const Collect
 // a multiple of `step`; with k = `certain` every arc does (ForestColl, section 5.1). In between the cut condition
 // decides, so the multiples are tried from below, up to a limit.
 TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
-                                  const Witness& witness) {
+                                  const CutWitness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   int64_t common = q;
   for (const int64_t bandwidth : network.bandwidths()) common = std::gcd(common, bandwidth);
@@ -184,7 +184,7 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
 }
 
 TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                                  const Collective& collective, const Witness& witness) {
+                                  const Collective& collective, const CutWitness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
   // One more unit on the narrowest arc is at least one more on each, which makes up for every floor.
@@ -206,7 +206,7 @@ TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, con
 // Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the
 // least feasible j is found by halving, below the best time so far; a bandwidth that cannot beat it costs one check.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
-                    const Witness& witness) {
+                    const CutWitness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   const Fraction ideal(int128{p} * trees_per_weight, q);
   if (!is_countable(trees_per_weight, network, collective)) {
@@ -240,7 +240,7 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
 }
 
 TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                              const Collective& collective, const Witness& witness) {
+                              const Collective& collective, const CutWitness& witness) {
   return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric,
                        collective);
 }

@@ -29,17 +29,17 @@ bool is_countable(int128 trees_per_weight, const Network& network, const Collect
 // countable, the largest power of two that is, and `exact` is false. Throws Error{unsupported} when a switch cannot be
 // balanced.
 TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
-                                  const Witness& witness);
+                                  const CutWitness& witness);
 
 // The least time that k trees per weight can reach (section 5.5 of the paper: at most (1 / (W k)) / min b_e seconds per
 // byte above the bound). U is found exactly: it is j / b_e for some whole j and some bandwidth.
 TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                              const Collective& collective, const Witness& witness);
+                              const Collective& collective, const CutWitness& witness);
 
 // Without a search: k trees in a time that is sure to suffice, at most (2 / (W k)) / min b_e seconds per byte above the
 // bound. For large k, where that is nothing.
 TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                                  const Collective& collective, const Witness& witness);
+                                  const Collective& collective, const CutWitness& witness);
 
 // Capacities floor(time * b_e) for k trees; `time` in units of 1 / network.unit(). Feasible if at least what
 // capacities_for found.
@@ -48,7 +48,7 @@ TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, con
 
 // The `time` that capacities_for settled on: the largest capacity-to-bandwidth ratio that is needed.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
-                    const Witness& witness);
+                    const CutWitness& witness);
 
 // Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition, which holds,
 // allows it. False when some switch stays unbalanced.

@@ -8,11 +8,14 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/bound/narrowest_cut.h"
+#include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/one_root.h"
 #include "banyan/plan/forest/packing.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
+#include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
 #include "banyan/schedule/cost.h"
 
@@ -92,7 +95,7 @@ std::optional<OneRootPacking> pack_any(const Network& network, const Fabric& fab
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
 // optimum until trees that low are found, then narrows it.
-Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness,
+Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const CutWitness& witness,
                      int64_t trees, const ForestOptions& options) {
   const uint32_t least = least_height(network);
   if (*options.max_height < least) {
@@ -124,11 +127,11 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
 // What one direction of a collective has to pack.
 struct Problem {
   Network network;
-  Witness witness;
+  CutWitness witness;
   TreeCapacities capacities;
 };
 
-Problem pose_problem(const Fabric& fabric, const Collective& collective, const Witness& witness,
+Problem pose_problem(const Fabric& fabric, const Collective& collective, const CutWitness& witness,
                      const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
   Network network(fabric, collective, witness.gathering, options.observer);
@@ -263,6 +266,107 @@ Fraction rounding_excess(const Fabric& fabric, const Collective& collective, int
                   int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
 }
 
+// Both directions of a collective, each planned by itself against the whole fabric.
+struct Phases {
+  std::optional<Phase> gather, spread;
+  int64_t trees = 0;      // per unit of weight
+  int64_t roundings = 0;  // how often capacities were rounded for that number of trees
+};
+
+Phases plan_phases(const Fabric& fabric, const Collective& collective, std::span<const CutWitness> cuts,
+                   const ForestOptions& options) {
+  std::optional<Problem> gathering, spreading;
+  // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
+  const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
+  for (const CutWitness& cut : cuts) {
+    if (cut.gathering && mirrored) continue;
+    (cut.gathering ? gathering : spreading) = pose_problem(fabric, collective, cut, options);
+  }
+  if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
+  Phases phases;
+  for (std::optional<Problem>* problem : {&gathering, &spreading}) {
+    if (!*problem) continue;
+    phases.trees = (*problem)->capacities.trees_per_weight;
+    phases.roundings += ((*problem)->capacities.exact ? (options.trees ? 1 : 0) : 2) * (mirrored ? 2 : 1);
+    (problem == &gathering ? phases.gather : phases.spread) = solve(std::move(**problem), fabric, collective, options);
+  }
+  return phases;
+}
+
+// Takes the shares for as few trees as are still in proportion: supplies in lowest terms, and fewer where rounding
+// capacities down leaves enough (as in capacities.h, where only binding cuts must be whole).
+void make_trees_few(OverlapShares& shares, const Network& spread, const Network& gather) {
+  constexpr int64_t kMostTried = 64;
+  int64_t common = 0;
+  for (const int64_t supply : shares.supply) common = std::gcd(common, supply);
+  const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity,
+                              const std::vector<int64_t>& supply) {
+    return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply}) &&
+           balance_switches(network, capacity, supply);
+  };
+  for (int64_t trees = 1; trees < common && trees <= kMostTried; ++trees) {
+    OverlapShares fewer = shares;
+    fewer.parts = shares.parts * Fraction(trees, common);
+    for (int64_t& supply : fewer.supply) supply = supply / common * trees;
+    for (std::vector<int64_t>* of : {&fewer.gather, &fewer.spread}) {
+      for (int64_t& capacity : *of) capacity = static_cast<int64_t>(int128{capacity} * trees / common);
+    }
+    if (!is_feasible(spread, fewer.spread, fewer.supply) || !is_feasible(gather, fewer.gather, fewer.supply)) continue;
+    shares = std::move(fewer);
+    return;
+  }
+}
+
+// Both directions of an allreduce, each on its share of the links.
+Phases plan_on_shares(const Fabric& fabric, const Collective& collective, OverlapShares shares,
+                      const ForestOptions& options) {
+  make_trees_few(shares, Network(fabric, collective, false), Network(fabric, collective, true));
+  const bool mirrored = opposite_links(fabric).has_value();
+  const auto plan = [&](bool gathering) {
+    Phase phase{
+        .network = Network(fabric, collective, gathering, options.observer), .trees_per_weight = 1, .packing = {}};
+    begin(options, PlanObserver::Phase::packing);
+    auto packing =
+        pack(phase.network, fabric,
+             {.trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply},
+             options);
+    CHECK(packing.has_value()) << "no packing although the cut condition holds";
+    phase.packing = std::move(*packing);
+    return phase;
+  };
+  Phases phases{.gather = {}, .spread = plan(false), .trees = 0, .roundings = 0};
+  if (!mirrored) phases.gather = plan(true);
+  return phases;
+}
+
+// An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
+// such plans are simpler.
+ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
+  const bool is_free = !options.trees && !options.max_height;
+  Overlap overlap =
+      solve_overlap(fabric, collective, is_free ? OverlapWanted::shares : OverlapWanted::bound, options.observer);
+  const CutWitness cuts[] = {narrowest_cut(fabric, collective, true, options.observer),
+                             narrowest_cut(fabric, collective, false, options.observer)};
+  const Fraction one_after_the_other = cuts[0].seconds_per_byte() + cuts[1].seconds_per_byte();
+  const Fraction bound = overlap.witness.bound;
+  const bool may_overlap =
+      overlap.shares && overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
+  Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
+                              : plan_phases(fabric, collective, cuts, options);
+  Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
+  const Fraction time = seconds_per_byte(schedule);
+  Fraction excess(0);
+  if (bound < time && !options.max_height) {
+    excess = may_overlap ? time - bound : one_after_the_other - bound;
+    if (phases.roundings > 0) excess = excess + rounding_excess(fabric, collective, phases.trees, phases.roundings);
+  }
+  return {.schedule = std::move(schedule),
+          .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
+          .seconds_per_byte = time,
+          .optimal = time <= bound,
+          .guaranteed_excess = excess};
+}
+
 }  // namespace
 
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
@@ -276,30 +380,18 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
                                             std::string(to_string(collective.kind())));
   }
   begin(options, PlanObserver::Phase::bound);
-  Bound bound = compute_bound(fabric, collective, options.observer);
-  std::optional<Problem> gathering, spreading;
-  // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
-  const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
-  for (const Witness& witness : bound.witnesses) {
-    if (witness.gathering && mirrored) continue;
-    (witness.gathering ? gathering : spreading) = pose_problem(fabric, collective, witness, options);
-  }
-  if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
-  int64_t roundings = 0, trees = 0;
-  std::optional<Phase> gather, spread;
-  for (std::optional<Problem>* problem : {&gathering, &spreading}) {
-    if (!*problem) continue;
-    trees = (*problem)->capacities.trees_per_weight;
-    roundings += ((*problem)->capacities.exact ? (options.trees ? 1 : 0) : 2) * (mirrored ? 2 : 1);
-    (problem == &gathering ? gather : spread) = solve(std::move(**problem), fabric, collective, options);
-  }
-  Schedule schedule = to_schedule(fabric, collective, gather, spread);
+  if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
+  const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);
+  const Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
+  Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
   const Fraction time = seconds_per_byte(schedule);
-  const bool optimal = time <= bound.seconds_per_byte;
+  const bool optimal = time <= cut.seconds_per_byte();
   Fraction excess(0);
-  if (!optimal && roundings > 0 && !options.max_height) excess = rounding_excess(fabric, collective, trees, roundings);
+  if (!optimal && phases.roundings > 0 && !options.max_height) {
+    excess = rounding_excess(fabric, collective, phases.trees, phases.roundings);
+  }
   return {.schedule = std::move(schedule),
-          .bound = std::move(bound),
+          .bound = {.seconds_per_byte = cut.seconds_per_byte(), .witness = cut},
           .seconds_per_byte = time,
           .optimal = optimal,
           .guaranteed_excess = excess};

@@ -56,7 +56,7 @@ void plan_allgather(benchmark::State& state) {
     const schedule::Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
     if (!verdict.valid) return state.SkipWithError(verdict.reason.c_str());
     if (verdict.seconds_per_byte != plan.bound.seconds_per_byte) return state.SkipWithError("slower than the bound");
-    if (!holds(plan.bound.witnesses[0], fabric, allgather)) return state.SkipWithError("the witness does not hold");
+    if (!holds(plan.bound.witness, fabric, allgather)) return state.SkipWithError("the witness does not hold");
     const double algbw = 1e-9 / verdict.seconds_per_byte.to_double();
     if (test.optimum_gigabytes > 0 && std::abs(algbw - test.optimum_gigabytes) > 1e-5)
       return state.SkipWithError("not the known optimum");
@@ -80,7 +80,7 @@ void bound_of_1024_ranks(benchmark::State& state) {
   const Collective allgather = Collective::make(fabric, {});
   for (auto _ : state) {
     const Bound bound = compute_bound(fabric, allgather);
-    if (!holds(bound.witnesses[0], fabric, allgather)) return state.SkipWithError("the witness does not hold");
+    if (!holds(bound.witness, fabric, allgather)) return state.SkipWithError("the witness does not hold");
     if (bound.seconds_per_byte != Fraction(127, 51'200'000'000'000))
       return state.SkipWithError("not the known optimum");
   }

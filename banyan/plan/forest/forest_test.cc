@@ -29,7 +29,7 @@ ForestPlan checked_plan(const Fabric& fabric, const Collective& collective, cons
   ForestPlan plan = plan_forest(fabric, collective, options);
   const schedule::Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
   EXPECT_TRUE(verdict.valid) << verdict.reason;
-  for (const Witness& witness : plan.bound.witnesses) EXPECT_TRUE(holds(witness, fabric, collective));
+  EXPECT_TRUE(holds(plan.bound.witness, fabric, collective));
   return plan;
 }
 
@@ -215,7 +215,7 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
   ASSERT_FALSE(fabric.symmetries().empty());
   const Collective allgather = Collective::make(fabric, {});
   const Network network(fabric, allgather, false);
-  const Witness witness = compute_bound(fabric, allgather).witnesses[0];
+  const CutWitness witness = std::get<CutWitness>(compute_bound(fabric, allgather).witness);
   const TreeCapacities capacities = optimal_capacities(network, fabric, allgather, witness);
   const auto rotated = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, 2);
   ASSERT_TRUE(rotated.has_value());

@@ -83,7 +83,7 @@ void expect_packing(const Packing& packing, const Network& network, const TreeCa
 
 void expect_sure_packing(const Fabric& fabric, const Collective& collective) {
   const Network network(fabric, collective, false);
-  const Witness witness = compute_bound(fabric, collective).witnesses[0];
+  const CutWitness witness = std::get<CutWitness>(compute_bound(fabric, collective).witness);
   const TreeCapacities problem = optimal_capacities(network, fabric, collective, witness);
   const auto packing = pack_trees(network, problem.capacity, problem.supply, {.lower = false, .guess = false});
   ASSERT_TRUE(packing.has_value());
@@ -131,7 +131,7 @@ TEST(Packing, RailsWithNarrowSpinesOrFailedNicsArePackedByGuesses) {
     const Collective allgather = Collective::make(fabric, {});
     const Network network(fabric, allgather, false);
     const TreeCapacities problem =
-        optimal_capacities(network, fabric, allgather, compute_bound(fabric, allgather).witnesses[0]);
+        optimal_capacities(network, fabric, allgather, std::get<CutWitness>(compute_bound(fabric, allgather).witness));
     const auto packing = pack_trees(network, problem.capacity, problem.supply, {.lower = false});
     ASSERT_TRUE(packing.has_value());
     expect_packing(*packing, network, problem);

@@ -170,6 +170,20 @@ std::optional<VertexSet> CutCondition::find_violated(const State& state,
   return std::nullopt;
 }
 
+void CutCondition::each_violated(const State& state, std::span<const uint32_t> sinks,
+                                 const std::function<void(const VertexSet&)>& violated) {
+  load(state);
+  const int64_t demand = std::accumulate(supply_.begin(), supply_.end(), int64_t{0});
+  is_source_.assign(level_.size(), 0);
+  for (const uint32_t sink : sinks) {
+    if (reaches(sink, demand)) {
+      is_source_[sink] = 1;
+    } else {
+      violated(sink_side());
+    }
+  }
+}
+
 void CutCondition::repair(const State& state, const std::function<void(const VertexSet&)>& violated) {
   load(state);
   is_source_.assign(level_.size(), 0);

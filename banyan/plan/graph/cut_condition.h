@@ -47,6 +47,11 @@ class CutCondition {
   std::optional<VertexSet> find_violated(const State& state,
                                          const std::function<void(const VertexSet&)>& on_tight = {});
 
+  // For every one of these terminals whose flow falls short a violated set that holds it. Terminals that pass are not
+  // looked behind, as above; `batch` is left out.
+  void each_violated(const State& state, std::span<const uint32_t> sinks,
+                     const std::function<void(const VertexSet&)>& violated);
+
   uint64_t work() const { return work_; }  // arcs looked at so far, over all calls
 
   // Newton's walk: calls `violated(X)` for sets that violate the condition until it holds for all. The callback must

@@ -33,6 +33,25 @@ class Cut(NamedTuple):
     words: str
 
 
+class WeightedCut(NamedTuple):
+    """One of several cuts that prove the bound of an allreduce together."""
+
+    inside: List[str]
+    """The nodes on one side."""
+    gathering: bool
+    """False: pieces rooted inside are spread out over it; True: they are summed in over it."""
+    times: int
+    """How often it counts."""
+
+
+class Potential(NamedTuple):
+    """What a link into a switch costs more in such a proof, and a link out of it less."""
+
+    switch: str
+    gathering: bool
+    height: int
+
+
 class _Paced:
     """What plans and bounds have in common: a time for each byte, and the throughput that follows from it."""
 
@@ -52,11 +71,8 @@ class _Paced:
 
 
 class Bound(_Paced):
-    """The best that any plan of a collective can reach on a fabric, exact, with the cut that proves it.
-
-    Of an allreduce it is the best of a reduce-scatter and then an allgather. Plans that overlap the two may beat it, so
-    `is_reference` says that it is a reference.
-    """
+    """The best that any plan of a collective can reach on a fabric, exact, with what proves it: one cut, or of an
+    allreduce cuts that count together."""
 
     _core: CoreBound
 
@@ -65,18 +81,27 @@ class Bound(_Paced):
 
     @property
     def cuts(self) -> List[Cut]:
-        """The proof: one cut, of an allreduce two."""
+        """The proof; none of an allreduce, which has `weighted_cuts`."""
         return [Cut(*cut) for cut in self._core.cuts()]
+
+    @property
+    def weighted_cuts(self) -> List[WeightedCut]:
+        """The proof of an allreduce, with `potentials`; `over_images` says whether it is averaged over all that is
+        alike."""
+        return [WeightedCut(*cut) for cut in self._core.weighted_cuts()[0]]
+
+    @property
+    def potentials(self) -> List[Potential]:
+        return [Potential(*potential) for potential in self._core.weighted_cuts()[1]]
+
+    @property
+    def over_images(self) -> bool:
+        return self._core.weighted_cuts()[2]
 
     @property
     def witness(self) -> str:
         """The proof in words: 'rank gpu0 must receive 15 of 16 shards over 325 GB/s'."""
-        return "; then ".join(cut.words for cut in self.cuts)
-
-    @property
-    def is_reference(self) -> bool:
-        """Whether plans may beat it: of an allreduce."""
-        return self._core.collective() == "allreduce"
+        return self._core.witness()
 
     def __repr__(self) -> str:
         return f"<banyan.Bound {_words.rate(self.throughput)}: {self.witness}>"
@@ -251,10 +276,9 @@ class Plan(_Paced):
 
     @property
     def is_optimal(self) -> bool:
-        """Whether no plan is faster for large buffers: the throughput is the bound's, compared exactly. Never of an
-        allreduce, whose bound is a reference."""
+        """Whether no plan is faster for large buffers: the throughput is the bound's, compared exactly. """
         bound = self.bound
-        return not bound.is_reference and self.seconds_per_byte <= bound.seconds_per_byte
+        return self.seconds_per_byte <= bound.seconds_per_byte
 
     @property
     def trees(self) -> Sequence[Tree]:
@@ -340,11 +364,9 @@ def _unpickled(text: str, name: str) -> Plan:
 
 def distance(seconds_per_byte: Fraction, bound: Bound) -> str:
     """'optimal', '98.4 % of the bound'."""
-    best = "reference" if bound.is_reference else "bound"
-    if seconds_per_byte == bound.seconds_per_byte:
-        return "equal to the reference" if bound.is_reference else "optimal"
-    ratio = float(bound.seconds_per_byte / seconds_per_byte)
-    return f"{_words.percent(ratio)} of the {best}" if ratio < 1 else f"{ratio:.3f} times the {best}"
+    if seconds_per_byte <= bound.seconds_per_byte:
+        return "optimal"
+    return f"{_words.percent(float(bound.seconds_per_byte / seconds_per_byte))} of the bound"
 
 
 def rank_name(rank: Optional[Rank], fabric: Fabric, where: str) -> str:
@@ -479,7 +501,7 @@ class Comparison(Sequence[ComparedPlanner]):
 
     def __str__(self) -> str:
         sizes = list(self._rows[0].estimates)
-        heads = ["planner", "algbw", "of reference" if self.bound.is_reference else "of bound", "height", "mean",
+        heads = ["planner", "algbw", "of bound", "height", "mean",
                  "trees", *(_words.size(size) for size in sizes)]
         rows = []
         for row in self._rows:

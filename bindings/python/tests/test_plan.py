@@ -43,13 +43,18 @@ class KnownBounds(unittest.TestCase):
         self.assertEqual(banyan.plan("broadcast", fabric, root="a").throughput, 1 * GB)
         self.assertEqual(banyan.plan("broadcast", fabric, root="b").throughput, 1 * GB)  # into a
 
-    def test_the_reference_of_an_allreduce_is_the_sum_of_both_phases(self):
+    def test_the_bound_of_an_allreduce_on_even_boxes_is_the_sum_of_both_phases(self):
         bound = banyan.bound("allreduce", "dgx-h100:2")
-        self.assertTrue(bound.is_reference)
         self.assertEqual(bound.seconds_per_byte, banyan.bound("reduce-scatter", "dgx-h100:2").seconds_per_byte +
                          banyan.bound("allgather", "dgx-h100:2").seconds_per_byte)
-        self.assertEqual(len(bound.cuts), 2)
-        self.assertFalse(banyan.plan("allreduce", "dgx-h100:2").is_optimal)  # nobody has proved that
+        self.assertEqual(bound.cuts, [])
+        self.assertTrue(bound.weighted_cuts)
+        self.assertTrue(banyan.plan("allreduce", "dgx-h100:2").is_optimal)
+
+    def test_an_allreduce_on_a_path_uses_every_link_both_ways_at_once(self):
+        path = "a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s"
+        self.assertEqual(banyan.bound("allreduce", path).throughput, 1 * GB)
+        self.assertEqual(banyan.plan("allreduce", path).throughput, 1 * GB)
 
 
 class Trees(unittest.TestCase):

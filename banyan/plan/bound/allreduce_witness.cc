@@ -1,0 +1,128 @@
+#include "banyan/plan/bound/allreduce_witness.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "banyan/plan/bound/narrowest_cut.h"
+
+namespace banyan::plan {
+namespace {
+
+constexpr size_t kMostCutsTold = 6;
+constexpr int64_t kMostTimes = int64_t{1} << 40;  // so that sums over all cuts and links stay below 2^127
+
+// Which vertices of the network a list of nodes names, or nothing when one of them is absent or named twice.
+std::optional<std::vector<uint8_t>> marked(const Network& network, const std::unordered_map<uint32_t, uint32_t>& at,
+                                           const std::vector<NodeId>& nodes) {
+  std::vector<uint8_t> marks(network.vertex_count(), 0);
+  for (const NodeId node : nodes) {
+    const auto found = at.find(index(node));
+    if (found == at.end() || marks[found->second]) return std::nullopt;
+    marks[found->second] = 1;
+  }
+  return marks;
+}
+
+ArcClasses classes_for(const AllreduceWitness& witness, const Network& network, const Fabric& fabric) {
+  return witness.over_images ? ArcClasses(network, fabric) : ArcClasses::alone(network);
+}
+
+std::optional<ProvenByCuts> proven(const AllreduceWitness& witness, const Fabric& fabric,
+                                   const Collective& collective) {
+  const Network network(fabric, collective, false);
+  return count_crossings(witness, network, classes_for(witness, network, fabric));
+}
+
+}  // namespace
+
+std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Network& network,
+                                            const ArcClasses& classes) {
+  std::unordered_map<uint32_t, uint32_t> at;
+  for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
+  // By class of arcs: what all of them cost together, for spreading and for gathering.
+  std::vector<int128> spread(classes.arc_classes(), 0), gather(classes.arc_classes(), 0);
+  std::vector<int128> crossings(classes.vertex_classes(), 0);
+  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+    const auto inside = marked(network, at, cut.inside);
+    if (!inside || cut.times < 1 || cut.times > kMostTimes) return std::nullopt;
+    bool some_outside = false;
+    for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+      if ((*inside)[t]) crossings[classes.of_vertex(t)] += cut.times;
+      some_outside |= !(*inside)[t];
+    }
+    if (!some_outside) return std::nullopt;
+    for (uint32_t a = 0; a < network.arcs().size(); ++a) {
+      const auto& [tail, head, link] = network.arcs()[a];
+      const uint32_t near = cut.gathering ? head : tail, far = cut.gathering ? tail : head;
+      if ((*inside)[near] && !(*inside)[far]) (cut.gathering ? gather : spread)[classes.of_arc(a)] += cut.times;
+    }
+  }
+  for (const AllreduceWitness::Potential& potential : witness.potentials) {
+    const auto v = at.find(index(potential.at));
+    if (v == at.end() || network.is_terminal(v->second) || std::abs(potential.height) > kMostTimes) return std::nullopt;
+    std::vector<int128>& costs = potential.gathering ? gather : spread;
+    for (const uint32_t a : network.in_arcs(v->second)) costs[classes.of_arc(a)] += potential.height;
+    for (const uint32_t a : network.out_arcs(v->second)) costs[classes.of_arc(a)] -= potential.height;
+  }
+  const bool mirrored = witness.over_images && classes.is_symmetric();
+  std::vector<int64_t> bandwidth(classes.arc_classes(), 0);
+  for (uint32_t a = 0; a < network.arcs().size(); ++a) bandwidth[classes.of_arc(a)] = network.bandwidths()[a];
+  int128 total = 0;  // mirrored: twice as much
+  for (uint32_t c = 0; c < classes.arc_classes(); ++c) {
+    int128 one = spread[c], other = gather[c];
+    if (mirrored) {
+      one += gather[classes.opposite(c)];
+      other += spread[classes.opposite(c)];
+    }
+    total += std::max({one, other, int128{0}}) * bandwidth[c];
+  }
+  std::optional<Fraction> least;
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    const uint32_t c = classes.of_vertex(t);
+    const Fraction mean(crossings[c], classes.vertex_size(c));
+    if (!least || mean < *least) least = mean;
+  }
+  if (total == 0 || !(Fraction(0) < *least)) return std::nullopt;
+  return ProvenByCuts{
+      .crossings = *least,
+      .bytes_per_second = Fraction(total, mirrored ? 2 : 1) * Fraction(static_cast<int128>(network.unit()), 1)};
+}
+
+bool holds_as_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective) {
+  if (collective.kind() != CollectiveKind::all_reduce) return false;
+  const auto sums = proven(witness, fabric, collective);
+  return sums && sums->seconds_per_byte() == witness.bound;
+}
+
+std::string describe_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective) {
+  const auto sums = proven(witness, fabric, collective);
+  if (!sums) return "cuts that prove nothing";
+  std::vector<uint8_t> takes_part(fabric.nodes().size(), 0);
+  for (const NodeId id : collective.participants()) takes_part[index(id)] = 1;
+  std::vector<std::string> names;  // of the smaller side of each cut, once
+  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+    std::vector<uint8_t> inside(fabric.nodes().size(), 0);
+    for (const NodeId id : cut.inside) inside[index(id)] = 1;
+    std::vector<NodeId> near, far;
+    for (const NodeId id : collective.participants()) (inside[index(id)] ? near : far).push_back(id);
+    const std::string name = name_list(fabric, far.size() <= near.size() ? far : near);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMostCutsTold; ++i) list += (i == 0 ? "" : "; ") + names[i];
+  if (names.size() > kMostCutsTold) list += "; and " + std::to_string(names.size() - kMostCutsTold) + " more";
+  // Scaled so that one crossing counts once: by the least multiplicity.
+  int64_t least = kMostTimes;
+  for (const AllreduceWitness::Cut& cut : witness.cuts) least = std::min(least, cut.times);
+  const double crossings = sums->crossings.to_double() / static_cast<double>(least);
+  const double rate = sums->bytes_per_second.to_double() / static_cast<double>(least);
+  char number[32];
+  std::snprintf(number, sizeof number, "%.6g", crossings);
+  return "each piece is summed and spread over the cuts around " + list +
+         (witness.over_images ? " and all that are like them" : "") + ": at least " + number +
+         " crossings, counted as they weigh, where the links have room for " +
+         Bandwidth::bytes_per_second(static_cast<uint64_t>(rate)).to_string();
+}
+
+}  // namespace banyan::plan

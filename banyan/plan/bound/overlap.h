@@ -1,0 +1,62 @@
+// The linear program of an allreduce that sums and spreads at the same time.
+//
+// By link e, a_e of its bandwidth is for trees that sum and b_e for trees that spread; every rank r roots pieces at a
+// rate of W_r, of which in-trees and out-trees need the same:
+//
+//     maximise   x = sum of W_r
+//     so that    a_e + b_e <= bandwidth of e
+//                b(leaving S)  >= W(S)   and   a(entering S) >= W(S)   for every set S without some participant
+//                at every switch, a and b each: what enters is what leaves.
+//
+// Trees that need no more exist for any such rates (graph/cut_condition.h), and what trees need is of this kind: x is
+// exactly the throughput of the best schedule. Where each link has its opposite, a may be taken for b turned round, and
+// where links are alike their shares for their mean (graph/arc_classes.h): that many columns are saved.
+//
+// There are too many sets to write down. The program begins with the sets around one participant and is solved again
+// with those that its answer violates, which are found by flows, until there are none. Each program on the way has
+// fewer constraints than it should, so that its dual already is a proof of some bound. Answers are floating point; they
+// are rounded to fractions with a common denominator, and then the sums and flows are exact. Where that denominator is
+// too large, the bound comes out a little too low, and shares are rounded down to at most one part in 16,000 less than
+// the best. Whoever compares both sees it.
+//
+// A vertex of the program leaves out what it can of the links, and trees on what remains would be high. So a second
+// program looks for shares as near as can be to half of each link, with the roots of the first, which root the same if
+// that costs nothing.
+//
+// The work is counted, not timed: beyond kMostRounds programs the last one stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "banyan/plan/bound/bound.h"
+#include "banyan/plan/graph/network.h"
+
+namespace banyan::plan {
+
+// Integers: of an arc a with bandwidth B (in network units), gather[a] + spread[a] <= parts * B. Both satisfy the cut
+// condition with `supply`, gathering on the reversed network, and are balanced at switches. Where every arc has its
+// opposite, each is the other turned round.
+struct OverlapShares {
+  Fraction parts;
+  std::vector<int64_t> gather, spread;  // by arc
+  std::vector<int64_t> supply;          // by terminal
+
+  Fraction seconds_per_byte(const Network& network) const;
+};
+
+struct Overlap {
+  AllreduceWitness witness;
+  // Nothing where they were not asked for, the cuts were not all found, or no rounding was feasible.
+  std::optional<OverlapShares> shares;
+  uint32_t rounds = 0;  // programs solved; how hard it was
+};
+
+enum class OverlapWanted : uint8_t { bound, shares };
+
+// Throws as compute_bound. `observer` hears works_on() alone.
+Overlap solve_overlap(const Fabric& fabric, const Collective& collective, OverlapWanted wanted,
+                      PlanObserver* observer = nullptr);
+
+}  // namespace banyan::plan

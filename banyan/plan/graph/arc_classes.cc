@@ -1,0 +1,117 @@
+#include "banyan/plan/graph/arc_classes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+namespace banyan::plan {
+namespace {
+
+// Disjoint sets of numbers.
+class Unions {
+ public:
+  explicit Unions(size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0u); }
+  uint32_t find(uint32_t v) {
+    while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
+    return v;
+  }
+  void join(uint32_t a, uint32_t b) { parent_[find(a)] = find(b); }
+
+  // Numbers the sets in the order of their first members.
+  void number(std::vector<uint32_t>& of, std::vector<int64_t>& sizes) {
+    constexpr uint32_t kNew = UINT32_MAX;
+    std::vector<uint32_t> number_of(parent_.size(), kNew);
+    for (uint32_t v = 0; v < parent_.size(); ++v) {
+      uint32_t& id = number_of[find(v)];
+      if (id == kNew) {
+        id = static_cast<uint32_t>(sizes.size());
+        sizes.push_back(0);
+      }
+      of.push_back(id);
+      ++sizes[id];
+    }
+  }
+
+ private:
+  std::vector<uint32_t> parent_;
+};
+
+// Parallel arcs of one bandwidth, by their ends.
+using Bundle = std::tuple<uint32_t, uint32_t, int64_t>;
+using Bundles = std::map<Bundle, std::vector<uint32_t>>;
+
+Bundles bundles_of(const Network& network) {
+  Bundles bundles;
+  for (uint32_t a = 0; a < network.arcs().size(); ++a) {
+    bundles[{network.arcs()[a].tail, network.arcs()[a].head, network.bandwidths()[a]}].push_back(a);
+  }
+  return bundles;
+}
+
+// A declared symmetry as it acts on the vertices, or nothing when it does not keep them.
+std::optional<std::vector<uint32_t>> on_vertices(const Network& network, const Fabric& fabric,
+                                                 const fabric::Permutation& image) {
+  constexpr uint32_t kAbsent = UINT32_MAX;
+  std::vector<uint32_t> vertex_of(fabric.nodes().size(), kAbsent), result;
+  for (uint32_t v = 0; v < network.vertex_count(); ++v) vertex_of[index(network.node_of(v))] = v;
+  for (uint32_t v = 0; v < network.vertex_count(); ++v) {
+    result.push_back(vertex_of[index(image[index(network.node_of(v))])]);
+    if (result.back() == kAbsent) return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace
+
+ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
+  const Bundles bundles = bundles_of(network);
+  Unions arcs(network.arcs().size()), vertices(network.vertex_count());
+  bool symmetric = true;
+  for (const auto& [bundle, members] : bundles) {
+    for (const uint32_t a : members) arcs.join(a, members.front());
+    const auto back = bundles.find({std::get<1>(bundle), std::get<0>(bundle), std::get<2>(bundle)});
+    symmetric = symmetric && back != bundles.end() && back->second.size() == members.size();
+  }
+  std::vector<std::vector<uint32_t>> images;
+  for (const fabric::Permutation& generator : fabric.symmetries()) {
+    auto image = on_vertices(network, fabric, generator);
+    if (!image) {
+      images.clear();
+      break;
+    }
+    images.push_back(std::move(*image));
+  }
+  for (const std::vector<uint32_t>& image : images) {
+    for (uint32_t v = 0; v < image.size(); ++v) vertices.join(v, image[v]);
+    for (const auto& [bundle, members] : bundles) {
+      const auto& [tail, head, bandwidth] = bundle;
+      arcs.join(members.front(), bundles.at({image[tail], image[head], bandwidth}).front());
+    }
+  }
+  arcs.number(of_arc_, arc_sizes_);
+  vertices.number(of_vertex_, vertex_sizes_);
+  if (!symmetric) return;
+  opposite_.resize(arc_sizes_.size());
+  opposite_arc_.resize(of_arc_.size());
+  for (const auto& [bundle, members] : bundles) {
+    const auto& [tail, head, bandwidth] = bundle;
+    const std::vector<uint32_t>& back = bundles.at({head, tail, bandwidth});
+    for (size_t i = 0; i < members.size(); ++i) opposite_arc_[members[i]] = back[i];
+    opposite_[of_arc_[members.front()]] = of_arc_[back.front()];
+  }
+}
+
+ArcClasses ArcClasses::alone(const Network& network) {
+  ArcClasses classes;
+  classes.of_arc_.resize(network.arcs().size());
+  classes.of_vertex_.resize(network.vertex_count());
+  std::iota(classes.of_arc_.begin(), classes.of_arc_.end(), 0u);
+  std::iota(classes.of_vertex_.begin(), classes.of_vertex_.end(), 0u);
+  classes.arc_sizes_.assign(network.arcs().size(), 1);
+  classes.vertex_sizes_.assign(network.vertex_count(), 1);
+  return classes;
+}
+
+}  // namespace banyan::plan
