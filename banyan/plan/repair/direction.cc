@@ -6,20 +6,6 @@
 
 namespace banyan::plan {
 
-std::optional<std::vector<uint32_t>> edges_left(const OldPlan& old, std::span<const RouteId> tree, bool gathering) {
-  std::vector<uint32_t> edges;
-  for (uint32_t e = 0; e < tree.size(); ++e) {
-    const Route route = old.schedule.route(tree[e]);
-    const NodeId parent = gathering ? route.to : route.from, child = gathering ? route.from : route.to;
-    if (old.is_lost(child)) continue;
-    if (old.is_lost(parent)) return std::nullopt;
-    if (!std::ranges::all_of(route.links, [&](LinkId link) { return old.links.now[index(link)].has_value(); }))
-      return std::nullopt;
-    edges.push_back(e);
-  }
-  return edges;
-}
-
 Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
     : gathering_(gathering),
       network_(old.fabric, old.collective, gathering, observer),
@@ -28,15 +14,30 @@ Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) arc_of[index(network_.arcs()[a].link)] = a;
   for (const size_t c : old.chunks) {
     const Chunk chunk = old.schedule.chunk(c);
-    const auto& edges = gathering ? chunk.in_tree : chunk.out_tree;
-    TreeKeeper::Tree tree{.root = old.terminal_of[index(chunk.root)], .units = static_cast<int64_t>(chunk.units)};
+    const auto edges = gathering ? chunk.in_tree : chunk.out_tree;
+    TreeKeeper::Tree tree{
+        .root = old.terminal_of[index(chunk.root)], .units = static_cast<int64_t>(chunk.units), .can_stay = true};
     supply_[tree.root] += tree.units;
-    if (const auto left = edges_left(old, edges, gathering)) {
-      tree.can_stay = true;
-      for (const uint32_t e : *left) {
-        for (const LinkId link : old.schedule.route(edges[e]).links)
-          tree.arcs.push_back(arc_of[index(*old.links.now[index(link)])]);
+    edges_.emplace_back();
+    // Back to front, parents of an in-tree come first, too.
+    for (size_t i = 0; i < edges.size(); ++i) {
+      const size_t e = gathering ? edges.size() - 1 - i : i;
+      const Route route = old.schedule.route(edges[e]);
+      const NodeId parent = gathering ? route.to : route.from, child = gathering ? route.from : route.to;
+      if (old.is_lost(child)) continue;
+      tree.can_stay &= !old.is_lost(parent);
+      if (old.is_lost(parent)) continue;
+      TreeEdge edge{
+          .from = old.terminal_of[index(parent)], .to = old.terminal_of[index(child)], .arcs = {}, .origin = e};
+      for (const LinkId link : route.links) {
+        const auto now = old.links.now[index(link)];
+        edge.is_gone |= !now;
+        if (now) edge.arcs.push_back(arc_of[index(*now)]);
       }
+      if (gathering) std::reverse(edge.arcs.begin(), edge.arcs.end());
+      tree.can_stay &= !edge.is_gone;
+      tree.arcs.insert(tree.arcs.end(), edge.arcs.begin(), edge.arcs.end());
+      edges_.back().push_back(std::move(edge));
     }
     trees_.push_back(std::move(tree));
   }
@@ -72,17 +73,38 @@ std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacit
                                                     const Fraction& most) const {
   TreeKeeper keeper(network_, capacities, supply_, trees_);
   keeper.choose(most);
-  if (std::ranges::none_of(keeper.stays(), [](uint8_t stays) { return stays != 0; })) return std::nullopt;
-  const std::vector<int64_t>& owed = keeper.supply_left();
-  const bool all_stay = std::ranges::all_of(owed, [](int64_t units) { return units == 0; });
   for (const Fraction& time : {keeper.least_time(least), most}) {
-    std::vector<int64_t> left = keeper.capacity_left(time);
-    if (all_stay) return Outcome{.stays = keeper.stays(), .packing = {}, .time = time};
-    if (!balance_switches(network_, left, owed)) continue;
-    auto packing = pack_trees(network_, left, owed, {.lower = false});
-    if (packing) return Outcome{.stays = keeper.stays(), .packing = std::move(*packing), .time = time};
+    if (auto outcome = repair_in(keeper, time)) return outcome;
   }
   return std::nullopt;
+}
+
+std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper, const Fraction& time) const {
+  std::vector<int64_t> left = keeper.capacity_left(time);
+  if (!balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
+  Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
+  std::vector<BrokenTree> broken;
+  for (size_t i = 0; i < trees_.size(); ++i) {
+    outcome.fates.push_back(keeper.stays()[i] ? Fate::stays : Fate::moved);
+    if (!keeper.stays()[i]) broken.push_back({.root = trees_[i].root, .units = trees_[i].units, .edges = edges_[i]});
+  }
+  TreePatcher patcher(network_, std::move(left), keeper.supply_left());
+  TreePatcher::Patched patched = patcher.patch(broken);
+  for (size_t i = 0, b = 0; i < trees_.size(); ++i) {
+    if (outcome.fates[i] == Fate::stays) continue;
+    outcome.edges[i].clear();
+    if (auto& edges = patched[b++]) {
+      const bool is_whole = std::ranges::all_of(*edges, [](const TreeEdge& edge) { return edge.origin != SIZE_MAX; });
+      outcome.fates[i] = is_whole ? Fate::stays : Fate::patched;
+      outcome.edges[i] = std::move(*edges);
+    }
+  }
+  if (std::ranges::all_of(outcome.fates, [](Fate fate) { return fate == Fate::moved; })) return std::nullopt;
+  if (std::ranges::all_of(patcher.supply(), [](int64_t owed) { return owed == 0; })) return outcome;
+  auto packing = pack_trees(network_, patcher.left(), patcher.supply(), {.lower = false});
+  if (!packing) return std::nullopt;
+  outcome.packing = std::move(*packing);
+  return outcome;
 }
 
 }  // namespace banyan::plan

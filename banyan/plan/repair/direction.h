@@ -10,6 +10,7 @@
 #include "banyan/plan/graph/network.h"
 #include "banyan/plan/repair/link_match.h"
 #include "banyan/plan/repair/tree_keeper.h"
+#include "banyan/plan/repair/tree_patcher.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::plan {
@@ -27,9 +28,6 @@ struct OldPlan {
   bool is_lost(NodeId old) const { return terminal_of[index(old)] == kLost; }
 };
 
-// Edges of a tree without those to lost ranks. Nothing where a lost rank passes data on, or a link is gone.
-std::optional<std::vector<uint32_t>> edges_left(const OldPlan& old, std::span<const RouteId> tree, bool gathering);
-
 class Direction {
  public:
   // Of a reduce or gather, the network is turned round.
@@ -45,12 +43,13 @@ class Direction {
   // Units are `scale` times the old ones from here on.
   void set_scale(int64_t scale);
 
+  enum class Fate : uint8_t { stays, patched, moved };
   struct Outcome {
-    std::vector<uint8_t> stays;  // by tree
-    Packing packing;             // of the others
-    Fraction time;               // units over rate
+    std::vector<Fate> fates;                   // by tree
+    std::vector<std::vector<TreeEdge>> edges;  // by tree, parents before children; empty for those that moved
+    Packing packing;                           // in place of those
   };
-  // Nothing when no tree can stay, or the rest cannot be packed since a switch stays unbalanced.
+  // Nothing when all trees move, or the rest cannot be packed since a switch stays unbalanced.
   // `least` is a time in which everything could be packed anew.
   std::optional<Outcome> repair(const ArcCapacities& capacities, const Fraction& least, const Fraction& most) const;
 
@@ -58,9 +57,12 @@ class Direction {
   bool suffices(const ArcCapacities& capacities, const Fraction& time, int64_t scale) const;
 
  private:
+  std::optional<Outcome> repair_in(const TreeKeeper& keeper, const Fraction& time) const;
+
   bool gathering_;
   Network network_;
   std::vector<TreeKeeper::Tree> trees_;
+  std::vector<std::vector<TreeEdge>> edges_;  // by tree: those between ranks that are left; arcs of a gone one are not all
   std::vector<int64_t> supply_;
 };
 

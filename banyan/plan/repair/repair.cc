@@ -228,7 +228,8 @@ class Repairer {
   int64_t total_ = 0, scale_ = 1;  // old units of all chunks
 };
 
-// A piece of a chunk in one direction: some units of one tree, which the old plan had or which is new.
+// A piece of a chunk in one direction: some units of one tree, which the old plan had, if not all edges of it, or which
+// is new.
 struct Piece {
   int64_t units = 0;
   bool is_old = false;
@@ -236,8 +237,8 @@ struct Piece {
   bool is_same_tree(const Piece& other) const { return is_old == other.is_old && tree == other.tree; }
 };
 
-// The trees of one direction, piece by piece, in the order of the old chunks: each old tree that stays where it was,
-// the new ones where others have been.
+// The trees of one direction, piece by piece, in the order of the old chunks: each tree that stays or is patched where
+// it was, the new ones where others have been.
 class Pieces {
  public:
   Pieces(const Direction& direction, const Direction::Outcome& outcome)
@@ -252,7 +253,7 @@ class Pieces {
 
   std::vector<Piece> of(size_t place) {
     const TreeKeeper::Tree& old = direction_.trees()[place];
-    if (outcome_.stays[place]) return {{.units = old.units, .is_old = true, .tree = place}};
+    if (outcome_.fates[place] != Direction::Fate::moved) return {{.units = old.units, .is_old = true, .tree = place}};
     std::vector<Piece> pieces;
     size_t& next = next_[old.root];
     for (int64_t owed = old.units; owed > 0;) {
@@ -326,24 +327,27 @@ class RepairWriter {
   Schedule build() && { return std::move(builder_).build(); }
 
  private:
-  RouteId route(const std::vector<LinkId>& links) {
+  RouteId route_along(const Direction& direction, std::span<const uint32_t> arcs) {
+    std::vector<LinkId> links;
+    for (const uint32_t arc : arcs) links.push_back(direction.network().arcs()[arc].link);
+    if (direction.gathering()) std::reverse(links.begin(), links.end());
     const auto [place, is_new] = routes_.try_emplace(links, RouteId{});
     if (is_new) place->second = builder_.add_route(links);
     return place->second;
   }
 
   void write_old(size_t d, size_t place, std::vector<RouteId>& tree, std::vector<uint32_t>& steps) {
+    const Direction& direction = directions_[d];
+    const bool stays = outcomes_[d].fates[place] == Direction::Fate::stays;
     const Chunk chunk = old_.schedule.chunk(old_.chunks[place]);
-    const bool gathering = directions_[d].gathering();
-    const auto edges = gathering ? chunk.in_tree : chunk.out_tree;
-    const auto old_steps = gathering ? chunk.in_steps : chunk.out_steps;
-    const auto left = edges_left(old_, edges, gathering);
-    CHECK(left.has_value());
-    for (const uint32_t e : *left) {
-      std::vector<LinkId> links;
-      for (const LinkId link : old_.schedule.route(edges[e]).links) links.push_back(*old_.links.now[index(link)]);
-      tree.push_back(route(links));
-      if (!old_steps.empty()) steps.push_back(old_steps[e]);
+    const auto old_steps = direction.gathering() ? chunk.in_steps : chunk.out_steps;
+    std::vector<TreeEdge> edges = outcomes_[d].edges[place];
+    // As they stood, where all edges are old ones.
+    if (stays) std::ranges::sort(edges, {}, &TreeEdge::origin);
+    if (!stays && direction.gathering()) std::reverse(edges.begin(), edges.end());
+    for (const TreeEdge& edge : edges) {
+      tree.push_back(route_along(direction, edge.arcs));
+      if (stays && !old_steps.empty()) steps.push_back(old_steps[edge.origin]);
     }
   }
 
@@ -351,10 +355,7 @@ class RepairWriter {
     const Packing& packing = outcomes_[d].packing;
     const Direction& direction = directions_[d];
     for (const uint32_t path : packing.trees[packed].paths) {
-      std::vector<LinkId> links;
-      for (const uint32_t arc : packing.paths.path(path)) links.push_back(direction.network().arcs()[arc].link);
-      if (direction.gathering()) std::reverse(links.begin(), links.end());
-      tree.push_back(route(links));
+      tree.push_back(route_along(direction, packing.paths.path(path)));
     }
     if (direction.gathering()) std::reverse(tree.begin(), tree.end());
   }
@@ -366,6 +367,13 @@ class RepairWriter {
   std::map<std::vector<LinkId>, RouteId> routes_;
 };
 
+void count_edges(std::span<const TreeEdge> edges, Repair& result) {
+  for (const TreeEdge& edge : edges) {
+    ++result.edges_of_patched;
+    if (edge.origin == SIZE_MAX) ++result.edges_replaced;
+  }
+}
+
 void Repairer::write(Repair& result) const {
   std::vector<Pieces> pieces;
   for (size_t d = 0; d < directions_.size(); ++d) pieces.emplace_back(directions_[d], outcomes_[d]);
@@ -375,16 +383,19 @@ void Repairer::write(Repair& result) const {
     bool stays = true;
     for (size_t d = 0; d < directions_.size(); ++d) {
       by_direction.push_back(pieces[d].of(place));
-      const bool tree_stays = outcomes_[d].stays[place] != 0;
-      stays &= tree_stays;
-      ++(tree_stays ? result.trees_kept : result.trees_moved);
+      const Direction::Fate fate = outcomes_[d].fates[place];
+      stays &= fate == Direction::Fate::stays;
+      ++(fate == Direction::Fate::stays     ? result.trees_kept
+         : fate == Direction::Fate::patched ? result.trees_patched
+                                            : result.trees_moved);
+      if (fate == Direction::Fate::patched) count_edges(outcomes_[d].edges[place], result);
     }
     for (NewChunk& chunk : join(std::move(by_direction))) {
       chunk.root = directions_[0].trees()[place].root;
       if (stays) chunk.kept_from = old_.chunks[place];
       // Parts of one new tree that follow each other are one chunk.
       NewChunk* const last = chunks.empty() ? nullptr : &chunks.back();
-      const bool goes_on = last && !stays && !last->kept_from && last->root == chunk.root &&
+      const bool goes_on = last && last->root == chunk.root &&
                            std::ranges::equal(last->pieces, chunk.pieces, [](const Piece& a, const Piece& b) {
                              return a.is_same_tree(b) && !a.is_old;
                            });
@@ -436,7 +447,7 @@ Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOption
     const Fraction most = anew.seconds_per_byte * (Fraction(1) + options.most_cost);
     if (result.kept_from.empty() || result.seconds_per_byte > most) {
       result.trees_moved = placed.chunks.size() * directions_of(collective).size();
-      result.trees_kept = 0;
+      result.trees_kept = result.trees_patched = result.edges_of_patched = result.edges_replaced = 0;
       result.kept_from.clear();
       result.schedule = std::move(anew.schedule);
       result.seconds_per_byte = anew.seconds_per_byte;
