@@ -27,7 +27,7 @@ Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
       if (old.is_lost(child)) continue;
       tree.can_stay &= !old.is_lost(parent);
       if (old.is_lost(parent)) continue;
-      TreeEdge edge{
+      PathEdge edge{
           .from = old.terminal_of[index(parent)], .to = old.terminal_of[index(child)], .arcs = {}, .origin = e};
       for (const LinkId link : route.links) {
         const auto now = old.links.now[index(link)];
@@ -94,7 +94,7 @@ std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper,
     if (outcome.fates[i] == Fate::stays) continue;
     outcome.edges[i].clear();
     if (auto& edges = patched[b++]) {
-      const bool is_whole = std::ranges::all_of(*edges, [](const TreeEdge& edge) { return edge.origin != SIZE_MAX; });
+      const bool is_whole = std::ranges::all_of(*edges, [](const PathEdge& edge) { return edge.origin != SIZE_MAX; });
       outcome.fates[i] = is_whole ? Fate::stays : Fate::patched;
       outcome.edges[i] = std::move(*edges);
     }

@@ -46,7 +46,7 @@ class Direction {
   enum class Fate : uint8_t { stays, patched, moved };
   struct Outcome {
     std::vector<Fate> fates;                   // by tree
-    std::vector<std::vector<TreeEdge>> edges;  // by tree, parents before children; empty for those that moved
+    std::vector<std::vector<PathEdge>> edges;  // by tree, parents before children; empty for those that moved
     Packing packing;                           // in place of those
   };
   // Nothing when all trees move, or the rest cannot be packed since a switch stays unbalanced.
@@ -62,7 +62,8 @@ class Direction {
   bool gathering_;
   Network network_;
   std::vector<TreeKeeper::Tree> trees_;
-  std::vector<std::vector<TreeEdge>> edges_;  // by tree: those between ranks that are left; arcs of a gone one are not all
+  std::vector<std::vector<PathEdge>>
+      edges_;  // by tree: those between ranks that are left; arcs of a gone one are not all
   std::vector<int64_t> supply_;
 };
 

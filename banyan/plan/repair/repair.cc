@@ -83,9 +83,9 @@ Fraction bound_of_direction(const Fabric& fabric, const Collective& collective, 
   if (collective.kind() != CollectiveKind::all_reduce)
     return compute_bound(fabric, collective, observer).seconds_per_byte;
   const auto participants = collective.participants();
-  const Collective half = Collective::make(
-      fabric, {.kind = gathering ? CollectiveKind::reduce_scatter : CollectiveKind::all_gather,
-               .ranks = {participants.begin(), participants.end()}});
+  const Collective half =
+      Collective::make(fabric, {.kind = gathering ? CollectiveKind::reduce_scatter : CollectiveKind::all_gather,
+                                .ranks = {participants.begin(), participants.end()}});
   return compute_bound(fabric, half, observer).seconds_per_byte;
 }
 
@@ -306,7 +306,7 @@ class RepairWriter {
       : old_(old), directions_(directions), outcomes_(outcomes), builder_(old.fabric, old.collective) {}
 
   void add(const NewChunk& chunk, uint64_t units) {
-    std::vector<RouteId> trees[2];      // in, out
+    std::vector<RouteId> trees[2];  // in, out
     std::vector<uint32_t> steps[2];
     for (size_t d = 0; d < directions_.size(); ++d) {
       const size_t side = directions_[d].gathering() ? 0 : 1;
@@ -341,11 +341,11 @@ class RepairWriter {
     const bool stays = outcomes_[d].fates[place] == Direction::Fate::stays;
     const Chunk chunk = old_.schedule.chunk(old_.chunks[place]);
     const auto old_steps = direction.gathering() ? chunk.in_steps : chunk.out_steps;
-    std::vector<TreeEdge> edges = outcomes_[d].edges[place];
+    std::vector<PathEdge> edges = outcomes_[d].edges[place];
     // As they stood, where all edges are old ones.
-    if (stays) std::ranges::sort(edges, {}, &TreeEdge::origin);
+    if (stays) std::ranges::sort(edges, {}, &PathEdge::origin);
     if (!stays && direction.gathering()) std::reverse(edges.begin(), edges.end());
-    for (const TreeEdge& edge : edges) {
+    for (const PathEdge& edge : edges) {
       tree.push_back(route_along(direction, edge.arcs));
       if (stays && !old_steps.empty()) steps.push_back(old_steps[edge.origin]);
     }
@@ -367,8 +367,8 @@ class RepairWriter {
   std::map<std::vector<LinkId>, RouteId> routes_;
 };
 
-void count_edges(std::span<const TreeEdge> edges, Repair& result) {
-  for (const TreeEdge& edge : edges) {
+void count_edges(std::span<const PathEdge> edges, Repair& result) {
+  for (const PathEdge& edge : edges) {
     ++result.edges_of_patched;
     if (edge.origin == SIZE_MAX) ++result.edges_replaced;
   }

@@ -8,8 +8,8 @@
 //
 // How much time. Let f be 1 + most_cost or, where it is more, how far the old plan was above its own bound: somebody
 // wanted it so, a ring say. As many trees stay as can in f times the new bound; then the plan takes the least time that
-// these allow, which is often the bound itself. Where neither any stays nor any is patched, or the repaired plan comes out slower than that
-// and than a new one, the plan is made anew by plan_forest.
+// these allow, which is often the bound itself. Where neither any stays nor any is patched, or the repaired plan comes
+// out slower than that and than a new one, the plan is made anew by plan_forest.
 //
 // The two directions of an allreduce are repaired apart: its in-trees and its out-trees, each within its own bound. A
 // plan that overlaps them, and so beats the sum of the two bounds, keeps its own division of each link: what the old

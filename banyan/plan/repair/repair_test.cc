@@ -201,7 +201,8 @@ TEST(Repair, SaysWhatCannotBeRepaired) {
 
 TEST(LinkMatch, TellsParallelLinksByTheirBandwidth) {
   const Fabric before = fabric::parse_fabric_text("a -> b 1GB/s; a -> b 2GB/s; a -> b 3GB/s; b -> a 1GB/s");
-  const Fabric after = fabric::parse_fabric_text("b -> a 1GB/s; a -> b 3GB/s; a -> b 1500MB/s; a -> c 1GB/s; c -> a 1GB/s");
+  const Fabric after =
+      fabric::parse_fabric_text("b -> a 1GB/s; a -> b 3GB/s; a -> b 1500MB/s; a -> c 1GB/s; c -> a 1GB/s");
   const LinkMatch match = match_links(before, after);
   EXPECT_EQ(match.now[0], LinkId{2});
   EXPECT_EQ(match.now[1], std::nullopt);

@@ -24,7 +24,7 @@ struct TreePatcher::Growing {
   std::vector<std::vector<size_t>> below{};  // by terminal: old edges from there that are not gone
   std::vector<uint8_t> hangs = {};           // by terminal: an old edge leads there that may still be used
   std::vector<uint32_t> uses = {};           // by arc
-  std::vector<TreeEdge> edges = {};
+  std::vector<PathEdge> edges = {};
   uint32_t members = 1;
 };
 
@@ -88,7 +88,7 @@ bool TreePatcher::undo_overdraft(std::span<const BrokenTree> broken, std::span<c
       auto& edges = patched[batch[i]];
       if (!edges) continue;
       int64_t overdraft = cut[broken[batch[i]].root] ? 0 : -1;
-      for (const TreeEdge& edge : *edges) overdraft += std::ranges::count_if(edge.arcs, enters);
+      for (const PathEdge& edge : *edges) overdraft += std::ranges::count_if(edge.arcs, enters);
       if (overdraft <= 0) continue;
       shortage -= overdraft * broken[batch[i]].units;
       book(broken[batch[i]], *edges, -1);
@@ -100,15 +100,15 @@ bool TreePatcher::undo_overdraft(std::span<const BrokenTree> broken, std::span<c
   return all_kept;
 }
 
-void TreePatcher::book(const BrokenTree& tree, std::span<const TreeEdge> edges, int64_t sign) {
-  for (const TreeEdge& edge : edges) {
+void TreePatcher::book(const BrokenTree& tree, std::span<const PathEdge> edges, int64_t sign) {
+  for (const PathEdge& edge : edges) {
     for (const uint32_t a : edge.arcs) left_[a] -= sign * tree.units;
   }
   supply_[tree.root] -= sign * tree.units;
 }
 
 void TreePatcher::reserve(const BrokenTree& tree, int64_t sign) {
-  for (const TreeEdge& edge : tree.edges) {
+  for (const PathEdge& edge : tree.edges) {
     if (edge.is_gone) continue;
     for (const uint32_t a : edge.arcs) reserved_[a] += sign * tree.units;
   }
@@ -117,7 +117,8 @@ void TreePatcher::reserve(const BrokenTree& tree, int64_t sign) {
 // Whether the tree may take this path: there is room, and no known cut is entered that holds a member already.
 bool TreePatcher::allows(const Growing& tree, std::span<const uint32_t> arcs) const {
   for (size_t i = 0; i < arcs.size(); ++i) {
-    const int64_t own = 1 + tree.uses[arcs[i]] + std::count(arcs.begin(), arcs.begin() + static_cast<ptrdiff_t>(i), arcs[i]);
+    const int64_t own =
+        1 + tree.uses[arcs[i]] + std::count(arcs.begin(), arcs.begin() + static_cast<ptrdiff_t>(i), arcs[i]);
     if (own * tree.old.units > left_[arcs[i]]) return false;
     for (const uint32_t c : entering_[arcs[i]]) {
       const VertexSet& cut = cuts_[c];
@@ -129,7 +130,7 @@ bool TreePatcher::allows(const Growing& tree, std::span<const uint32_t> arcs) co
   return true;
 }
 
-void TreePatcher::attach(Growing& tree, TreeEdge edge) const {
+void TreePatcher::attach(Growing& tree, PathEdge edge) const {
   for (const uint32_t a : edge.arcs) ++tree.uses[a];
   tree.depth[edge.to] = tree.depth[edge.from] + 1;
   ++tree.members;
@@ -141,7 +142,7 @@ void TreePatcher::follow(Growing& tree, uint32_t from) const {
   std::vector<uint32_t> queue{from};
   for (size_t i = 0; i < queue.size(); ++i) {
     for (const size_t e : tree.below[queue[i]]) {
-      const TreeEdge& edge = tree.old.edges[e];
+      const PathEdge& edge = tree.old.edges[e];
       if (tree.depth[edge.to] != kOutside) continue;
       if (!allows(tree, edge.arcs)) {
         tree.hangs[edge.to] = 0;
@@ -220,7 +221,7 @@ bool TreePatcher::join_some(Growing& tree) const {
   return false;
 }
 
-std::optional<std::vector<TreeEdge>> TreePatcher::patch_one(const BrokenTree& old) {
+std::optional<std::vector<PathEdge>> TreePatcher::patch_one(const BrokenTree& old) {
   const uint32_t terminals = network_.terminal_count();
   for (const bool spares : {true, false}) {
     Growing tree{.old = old,
@@ -230,7 +231,7 @@ std::optional<std::vector<TreeEdge>> TreePatcher::patch_one(const BrokenTree& ol
                  .hangs = std::vector<uint8_t>(terminals, 0),
                  .uses = std::vector<uint32_t>(left_.size(), 0)};
     for (size_t e = 0; e < old.edges.size(); ++e) {
-      const TreeEdge& edge = old.edges[e];
+      const PathEdge& edge = old.edges[e];
       if (edge.is_gone) continue;
       tree.below[edge.from].push_back(e);
       tree.hangs[edge.to] = 1;
@@ -239,7 +240,8 @@ std::optional<std::vector<TreeEdge>> TreePatcher::patch_one(const BrokenTree& ol
     follow(tree, old.root);
     while (tree.members < terminals && join_some(tree)) {
     }
-    if (tree.members == terminals) return std::move(tree.edges);
+    const bool any_old = std::ranges::any_of(tree.edges, [](const PathEdge& edge) { return edge.origin != SIZE_MAX; });
+    if (tree.members == terminals && any_old) return std::move(tree.edges);
   }
   return std::nullopt;
 }
