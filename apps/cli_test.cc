@@ -125,6 +125,7 @@ TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
       {{"fabric", "--list"}, {"cli.md"}},
       {{"plan", "allgather", "dgx-a100:2", "--compare"}, {"formats/plan-json.md"}},
       {{"plan", "allreduce", "dgx-a100:2", "--bytes", "64KiB"}, {"formats/plan-json.md"}},
+      {{"plan", "--repair", plan_, "--fail", "gpu3-ib0"}, {"formats/plan-json.md"}},
       {{"plan", "--list"}, {"cli.md"}},
       {{"verify", plan_}, {"cli.md", "formats/plan-json.md"}},
       {{"export", plan_, "--format", "msccl", "-o", folder_.path("out.xml")}, {"cli.md"}},

@@ -6,10 +6,12 @@
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
 #include "apps/plan/plan_progress.h"
+#include "apps/plan/plan_repair.h"
 #include "apps/plan/watched_simulation.h"
 #include "apps/report.h"
 #include "banyan/answer/plan_answer.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/loss.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -20,7 +22,7 @@ constexpr uint64_t kMaxHeight = 1'000'000;
 constexpr size_t kMaxSizes = 16;
 
 struct PlanTexts {
-  std::string trees, max_height, bytes, sizes, output;
+  std::string trees, max_height, bytes, sizes, output, repair, max_loss;
   bool compare = false, list = false, json = false, no_lower = false;
 };
 
@@ -194,18 +196,43 @@ class PlanCommand : public Command {
     command.option("-o,--output", &texts_.output, "FILE", "write the plan, for verify, export, show and run");
     command.flag("--json", texts_.json, "print one JSON object");
     bytes.excludes = {"--trees", "--max-height"};
+    command.option("--max-loss", &texts_.max_loss, "FRACTION",
+                   "leave out links that lose more packets than this, such as 1e-5");
+    OptionSyntax& repair = command.option(
+        "--repair", &texts_.repair, "PLAN",
+        "repair this plan after --fail, --degrade or --remove, or for FABRIC as it is now: keep what still fits");
+    repair.paths = OptionSyntax::Paths::files;
+    repair.excludes = {"--trees", "--max-height", "--no-lower", "--bytes",  "--compare",
+                       "--list",  "--ranks",      "--root",     "--weights"};
     command.examples({"banyan plan allgather dgx-h100:8 -o plan.json",
                       "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MiB,64MiB,1GiB",
                       "banyan plan broadcast torus:4x4 --root x0y0", "banyan plan allgather mi250:2 --trees 1 --json",
                       "banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json",
                       "banyan plan allgather ring:4 --weights 1,2,1,4",
-                      "banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4"});
+                      "banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4",
+                      "banyan plan --repair plan.json --fail gpu3-ib0 -o repaired.json",
+                      "banyan plan allgather dgx-h100:8 --repair repaired.json   # the link is back",
+                      "banyan plan allgather cluster.json --max-loss 1e-5"});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
     if (texts_.list) {
       terminal.print(list_planners(terminal, texts_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
+    }
+    if (!texts_.repair.empty()) {
+      if (syntax_->is_given("COLLECTIVE") && !syntax_->is_given("FABRIC")) {
+        throw Error(ErrorCode::invalid_input,
+                    "--repair takes the COLLECTIVE and the FABRIC as it is now, or neither: then the plan says what "
+                    "they are");
+      }
+      repair_plan_file(terminal, {.plan = texts_.repair,
+                                  .collective = collective_.text(),
+                                  .fabric = fabric_,
+                                  .max_loss = texts_.max_loss,
+                                  .output = texts_.output,
+                                  .json = texts_.json});
       return ExitCode::success;
     }
     for (const char* const word : {"COLLECTIVE", "FABRIC"}) {
@@ -225,8 +252,7 @@ class PlanCommand : public Command {
         write_plan(terminal, planned->answer);
       }
     }
-    std::string text =
-        texts_.json ? plan_json(*planned, fabric_.described()) : plan_text(terminal, *planned, fabric_.described());
+    std::string text = texts_.json ? plan_json(*planned, described()) : plan_text(terminal, *planned, described());
     if (!texts_.json) text += written(terminal, texts_.output);
     say_beside(terminal, texts_.output, text);
     return ExitCode::success;
@@ -266,6 +292,17 @@ class PlanCommand : public Command {
     return result;
   }
 
+  Fabric load_fabric() const {
+    if (texts_.max_loss.empty()) return fabric_.load();
+    const double most = parse_option("--max-loss", [&] { return fabric::parse_loss(texts_.max_loss); });
+    const Fabric fabric = fabric_.load();
+    return parse_option("--max-loss", [&] { return without_lossy_links(fabric, most); });
+  }
+
+  std::string described() const {
+    return fabric_.described() + (texts_.max_loss.empty() ? "" : " --max-loss " + harmless(texts_.max_loss));
+  }
+
   Planned make_plan(plan::ForestOptions options, Progress& progress) const {
     std::vector<Size> wanted = texts_.compare ? sizes() : std::vector<Size>();
     if (find_collective_kind(fabric_.text()) && !find_collective_kind(collective_.text())) {
@@ -273,7 +310,7 @@ class PlanCommand : public Command {
                                                 " " + harmless(collective_.text()));
     }
     collective_.kind();  // a misspelt collective is told before a large fabric is read
-    Fabric fabric = fabric_.load();
+    Fabric fabric = load_fabric();
     Collective collective = collective_.make(fabric);
     PlanProgress watch(progress);
     options.observer = &watch;

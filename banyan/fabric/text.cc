@@ -5,6 +5,7 @@
 #include <string>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/loss.h"
 
 namespace banyan::fabric {
 namespace {
@@ -81,9 +82,12 @@ class TextReader {
                                                 std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
     }
     Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(rest.substr(0, end)))};
-    if (const std::string_view latency = trim(rest.substr(end)); !latency.empty()) {
-      link.latency = parse_duration(latency);
+    rest = trim(rest.substr(end));
+    if (const size_t loss = rest.find("loss"); loss != std::string_view::npos) {
+      link.loss = parse_loss(trim(rest.substr(loss + std::string_view("loss").size())));
+      rest = trim(rest.substr(0, loss));
     }
+    if (!rest.empty()) link.latency = parse_duration(rest);
     if (both) {
       builder_.add_cable(link);
     } else {

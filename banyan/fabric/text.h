@@ -1,9 +1,9 @@
 // The one-line text form of a fabric, for tests, examples and quick questions.
 //
-//   a -> b 400Gb/s; b <-> c 100Gb/s 2us; sw: switch; a <-> sw 50 GB/s
+//   a -> b 400Gb/s; b <-> c 100Gb/s 2us; sw: switch; a <-> sw 50 GB/s loss 1e-5
 //
-// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY]` is one link, `<->` a cable (two links);
-// spaces around the arrow may be left out.
+// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY] [loss FRACTION]` is one link, `<->` a cable (two
+// links); spaces around the arrow may be left out.
 // A node is declared by its first use and is a rank, unless `name: switch` or `name: rank` says otherwise, or its name
 // starts with "sw" or "nvsw". '#' starts a comment that runs to the end of its line.
 #pragma once

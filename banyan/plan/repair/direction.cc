@@ -1,0 +1,110 @@
+#include "banyan/plan/repair/direction.h"
+
+#include <algorithm>
+
+#include "banyan/plan/forest/capacities.h"
+
+namespace banyan::plan {
+
+Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
+    : gathering_(gathering),
+      network_(old.fabric, old.collective, gathering, observer),
+      supply_(network_.terminal_count(), 0) {
+  std::vector<uint32_t> arc_of(old.fabric.links().size());
+  for (uint32_t a = 0; a < network_.arcs().size(); ++a) arc_of[index(network_.arcs()[a].link)] = a;
+  for (const size_t c : old.chunks) {
+    const Chunk chunk = old.schedule.chunk(c);
+    const auto edges = gathering ? chunk.in_tree : chunk.out_tree;
+    TreeKeeper::Tree tree{
+        .root = old.terminal_of[index(chunk.root)], .units = static_cast<int64_t>(chunk.units), .can_stay = true};
+    supply_[tree.root] += tree.units;
+    edges_.emplace_back();
+    // Back to front, parents of an in-tree come first, too.
+    for (size_t i = 0; i < edges.size(); ++i) {
+      const size_t e = gathering ? edges.size() - 1 - i : i;
+      const Route route = old.schedule.route(edges[e]);
+      const NodeId parent = gathering ? route.to : route.from, child = gathering ? route.from : route.to;
+      if (old.is_lost(child)) continue;
+      tree.can_stay &= !old.is_lost(parent);
+      if (old.is_lost(parent)) continue;
+      PathEdge edge{
+          .from = old.terminal_of[index(parent)], .to = old.terminal_of[index(child)], .arcs = {}, .origin = e};
+      for (const LinkId link : route.links) {
+        const auto now = old.links.now[index(link)];
+        edge.is_gone |= !now;
+        if (now) edge.arcs.push_back(arc_of[index(*now)]);
+      }
+      if (gathering) std::reverse(edge.arcs.begin(), edge.arcs.end());
+      tree.can_stay &= !edge.is_gone;
+      tree.arcs.insert(tree.arcs.end(), edge.arcs.begin(), edge.arcs.end());
+      edges_.back().push_back(std::move(edge));
+    }
+    trees_.push_back(std::move(tree));
+  }
+}
+
+std::vector<int64_t> Direction::loads(const OldPlan& old) const {
+  std::vector<int64_t> by_link(old.fabric.links().size(), 0);
+  for (const size_t c : old.chunks) {
+    const Chunk chunk = old.schedule.chunk(c);
+    for (const RouteId id : gathering_ ? chunk.in_tree : chunk.out_tree) {
+      for (const LinkId link : old.schedule.route(id).links) {
+        if (const auto now = old.links.now[index(link)]) by_link[index(*now)] += static_cast<int64_t>(chunk.units);
+      }
+    }
+  }
+  std::vector<int64_t> loads;
+  for (const Arc& arc : network_.arcs()) loads.push_back(by_link[index(arc.link)]);
+  return loads;
+}
+
+void Direction::set_scale(int64_t scale) {
+  for (TreeKeeper::Tree& tree : trees_) tree.units *= scale;
+  for (int64_t& owed : supply_) owed *= scale;
+}
+
+bool Direction::suffices(const ArcCapacities& capacities, const Fraction& time, int64_t scale) const {
+  std::vector<int64_t> supply = supply_;
+  for (int64_t& owed : supply) owed *= scale;
+  return !CutCondition(network_).find_violated({.capacity = capacities.at(time), .supply = supply});
+}
+
+std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacities, const Fraction& least,
+                                                    const Fraction& most) const {
+  TreeKeeper keeper(network_, capacities, supply_, trees_);
+  keeper.choose(most);
+  for (const Fraction& time : {keeper.least_time(least), most}) {
+    if (auto outcome = repair_in(keeper, time)) return outcome;
+  }
+  return std::nullopt;
+}
+
+std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper, const Fraction& time) const {
+  std::vector<int64_t> left = keeper.capacity_left(time);
+  if (!balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
+  Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
+  std::vector<BrokenTree> broken;
+  for (size_t i = 0; i < trees_.size(); ++i) {
+    outcome.fates.push_back(keeper.stays()[i] ? Fate::stays : Fate::moved);
+    if (!keeper.stays()[i]) broken.push_back({.root = trees_[i].root, .units = trees_[i].units, .edges = edges_[i]});
+  }
+  TreePatcher patcher(network_, std::move(left), keeper.supply_left());
+  TreePatcher::Patched patched = patcher.patch(broken);
+  for (size_t i = 0, b = 0; i < trees_.size(); ++i) {
+    if (outcome.fates[i] == Fate::stays) continue;
+    outcome.edges[i].clear();
+    if (auto& edges = patched[b++]) {
+      const bool is_whole = std::ranges::all_of(*edges, [](const PathEdge& edge) { return edge.origin != SIZE_MAX; });
+      outcome.fates[i] = is_whole ? Fate::stays : Fate::patched;
+      outcome.edges[i] = std::move(*edges);
+    }
+  }
+  if (std::ranges::all_of(outcome.fates, [](Fate fate) { return fate == Fate::moved; })) return std::nullopt;
+  if (std::ranges::all_of(patcher.supply(), [](int64_t owed) { return owed == 0; })) return outcome;
+  auto packing = pack_trees(network_, patcher.left(), patcher.supply(), {.lower = false});
+  if (!packing) return std::nullopt;
+  outcome.packing = std::move(*packing);
+  return outcome;
+}
+
+}  // namespace banyan::plan

@@ -1,0 +1,461 @@
+#include "banyan/plan/repair/repair.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/plan/forest/forest.h"
+#include "banyan/plan/repair/direction.h"
+#include "banyan/schedule/cost.h"
+
+namespace banyan::plan {
+namespace {
+
+// Shares are cut finer where that reaches the bound: into up to so many parts, or else into powers of two of parts
+// until no more than this part of most_cost is lost.
+constexpr int64_t kMaxExactScale = 32;
+constexpr int64_t kMaxScale = 1024;
+constexpr int64_t kRoundingPart = 8;
+// How far above its bound a plan was is rounded up to so many parts.
+constexpr int64_t kFactorParts = 1000;
+
+std::vector<NodeId> ranks_left(const Schedule& old, const Fabric& fabric, std::vector<std::string>& lost) {
+  std::vector<NodeId> left;
+  for (const NodeId id : old.collective().participants()) {
+    const std::string& name = old.fabric().name(id);
+    const auto now = fabric.find(name);
+    if (now && fabric.is_rank(*now)) {
+      left.push_back(*now);
+    } else {
+      lost.push_back(name);
+    }
+  }
+  return left;
+}
+
+Collective collective_of(const Schedule& old, const Fabric& fabric, std::vector<std::string>& lost) {
+  const Collective& asked = old.collective();
+  Collective::Options options{.kind = asked.kind(), .ranks = ranks_left(old, fabric, lost)};
+  if (options.ranks.size() < 2) {
+    throw Error(ErrorCode::invalid_input,
+                "fewer than two ranks of the plan are left: '" + lost.front() + "' is gone; plan anew for the others");
+  }
+  if (asked.is_rooted()) {
+    const std::string& root = old.fabric().name(asked.root());
+    if (std::ranges::find(lost, root) != lost.end()) {
+      throw Error(ErrorCode::invalid_input,
+                  "the root '" + root + "' of the plan is gone; plan anew with another --root");
+    }
+    options.root = fabric.at(root);
+  } else if (asked.fixes_roots()) {
+    for (size_t i = 0; i < asked.participants().size(); ++i) {
+      const auto now = fabric.find(old.fabric().name(asked.participants()[i]));
+      if (now && fabric.is_rank(*now)) options.weights.push_back(asked.weights()[i]);
+    }
+  }
+  return Collective::make(fabric, options);
+}
+
+OldPlan place_old_plan(const Schedule& old, const LinkMatch& links, const Fabric& fabric,
+                       const Collective& collective) {
+  OldPlan placed{.schedule = old,
+                 .links = links,
+                 .fabric = fabric,
+                 .collective = collective,
+                 .terminal_of = std::vector<uint32_t>(old.fabric().nodes().size(), OldPlan::kLost),
+                 .chunks = {}};
+  for (uint32_t t = 0; t < collective.participants().size(); ++t) {
+    const auto before = old.fabric().find(fabric.name(collective.participants()[t]));
+    placed.terminal_of[index(*before)] = t;
+  }
+  for (size_t c = 0; c < old.chunk_count(); ++c) {
+    if (!placed.is_lost(old.chunk(c).root)) placed.chunks.push_back(c);
+  }
+  return placed;
+}
+
+// The least time of one direction, whatever the other does meanwhile.
+Fraction bound_of_direction(const Fabric& fabric, const Collective& collective, bool gathering,
+                            PlanObserver* observer) {
+  if (collective.kind() != CollectiveKind::all_reduce)
+    return compute_bound(fabric, collective, observer).seconds_per_byte;
+  const auto participants = collective.participants();
+  const Collective half =
+      Collective::make(fabric, {.kind = gathering ? CollectiveKind::reduce_scatter : CollectiveKind::all_gather,
+                                .ranks = {participants.begin(), participants.end()}});
+  return compute_bound(fabric, half, observer).seconds_per_byte;
+}
+
+std::vector<bool> directions_of(const Collective& collective) {
+  if (!collective.spreads()) return {true};
+  if (!collective.reduces()) return {false};
+  return {true, false};
+}
+
+Fraction bound_of_phases(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  Fraction sum(0);
+  for (const bool gathering : directions_of(collective))
+    sum = sum + bound_of_direction(fabric, collective, gathering, observer);
+  return sum;
+}
+
+Fraction rounded_up(const Fraction& factor) {
+  const Fraction parts = factor * Fraction(kFactorParts);
+  return Fraction((parts.numerator() + parts.denominator() - 1) / parts.denominator(), kFactorParts);
+}
+
+// Repairs what can be repaired of one plan.
+class Repairer {
+ public:
+  Repairer(const OldPlan& old, const RepairOptions& options) : old_(old), options_(options) {
+    const Schedule& before = old.schedule;
+    before_ = seconds_per_byte(before);
+    const Fraction phases = bound_of_phases(before.fabric(), before.collective(), options.observer);
+    overlaps_ = before_ < phases;
+    factor_ = Fraction(1) + options.most_cost;
+    if (!overlaps_) factor_ = std::max(factor_, rounded_up(before_ / phases));
+    for (const bool gathering : directions_of(old.collective)) {
+      directions_.emplace_back(old, gathering, options.observer);
+      bounds_.push_back(bound_of_direction(old.fabric, old.collective, gathering, options.observer));
+    }
+    total_ = std::accumulate(directions_[0].supply().begin(), directions_[0].supply().end(), int64_t{0});
+  }
+
+  bool overlaps() const { return overlaps_; }
+  const Fraction& before() const { return before_; }
+  const Fraction& factor() const { return factor_; }
+
+  // False when nothing can be kept.
+  bool repair() {
+    if (!is_countable(1)) return false;
+    set_scale(choose_scale());
+    for (size_t d = 0; d < directions_.size(); ++d) {
+      const ArcCapacities capacities = capacities_of(d, scale_);
+      const Fraction least = least_time(d, capacities);
+      auto outcome = directions_[d].repair(capacities, least, least * factor_);
+      if (!outcome) return false;
+      outcomes_.push_back(std::move(*outcome));
+    }
+    return true;
+  }
+
+  void write(Repair& result) const;
+
+ private:
+  // Sums over arcs and trees stay below 2^61.
+  bool is_countable(int64_t scale) const {
+    int128 most = total_;
+    for (const Direction& direction : directions_)
+      most = std::max(most, int128{total_} * direction.network().arcs().size() *
+                                (direction.network().terminal_count() + int64_t{1}));
+    return most * scale <= int128{1} << 61;
+  }
+
+  void set_scale(int64_t scale) {
+    for (Direction& direction : directions_) direction.set_scale(scale);
+    scale_ = scale;
+  }
+
+  ArcCapacities capacities_of(size_t d, int64_t scale) const {
+    const Direction& direction = directions_[d];
+    const auto bandwidths = direction.network().bandwidths();
+    ArcCapacities result{.rates = {bandwidths.begin(), bandwidths.end()},
+                         .offsets = std::vector<int64_t>(bandwidths.size(), 0),
+                         .divisor = overlaps_ ? 2 : 1,
+                         .most = total_ * scale * (direction.network().terminal_count() + int64_t{1})};
+    if (!overlaps_) return result;
+    const std::vector<int64_t> own = direction.loads(old_), other = loads_by_arc_of(d, directions_[1 - d]);
+    // Neither direction ever has less than nothing or more than the whole link: no time is less than a bound.
+    const Fraction time = std::max(bound_time(0, scale), bound_time(1, scale));
+    for (size_t a = 0; a < own.size(); ++a) {
+      const Fraction whole = time * Fraction(bandwidths[a]);
+      const int64_t most = static_cast<int64_t>(std::min<int128>(whole.numerator() / whole.denominator(), result.most));
+      result.offsets[a] = std::clamp((own[a] - other[a]) * scale, -most, most);
+    }
+    return result;
+  }
+
+  // The loads of another direction, by the arcs of direction d.
+  std::vector<int64_t> loads_by_arc_of(size_t d, const Direction& other) const {
+    std::vector<int64_t> by_link(old_.fabric.links().size(), 0), result;
+    const std::vector<int64_t> loads = other.loads(old_);
+    for (size_t a = 0; a < loads.size(); ++a) by_link[index(other.network().arcs()[a].link)] = loads[a];
+    for (const Arc& arc : directions_[d].network().arcs()) result.push_back(by_link[index(arc.link)]);
+    return result;
+  }
+
+  // In units of this scale over rates.
+  Fraction bound_time(size_t d, int64_t scale) const {
+    const Network& network = directions_[d].network();
+    return bounds_[d] * Fraction(int128{total_} * scale) * Fraction(static_cast<int128>(network.unit()), 1);
+  }
+
+  // The scale at which the bound can be reached exactly, or nearly.
+  int64_t choose_scale() {
+    if (overlaps_) return 1;
+    const auto reaches = [&](int64_t scale, const Fraction& factor) {
+      for (size_t d = 0; d < directions_.size(); ++d) {
+        if (!directions_[d].suffices(capacities_of(d, scale), bound_time(d, scale) * factor, scale)) return false;
+      }
+      return true;
+    };
+    for (int64_t scale = 1; scale <= kMaxExactScale && is_countable(scale); ++scale) {
+      if (reaches(scale, Fraction(1))) return scale;
+    }
+    const Fraction nearly = Fraction(1) + options_.most_cost / Fraction(kRoundingPart);
+    int64_t scale = 1;
+    while (scale < kMaxScale && is_countable(2 * scale) && !reaches(scale, nearly)) scale *= 2;
+    return scale;
+  }
+
+  // In which everything could be packed anew.
+  Fraction least_time(size_t d, const ArcCapacities& capacities) const {
+    const Direction& direction = directions_[d];
+    TreeKeeper keeper(direction.network(), capacities, direction.supply(), direction.trees());
+    return keeper.least_time_of_none(bound_time(d, scale_));
+  }
+
+  const OldPlan& old_;
+  const RepairOptions& options_;
+  Fraction before_, factor_;
+  bool overlaps_ = false;  // the directions of an allreduce
+  std::vector<Direction> directions_;
+  std::vector<Fraction> bounds_;  // seconds per byte, by direction
+  std::vector<Direction::Outcome> outcomes_;
+  int64_t total_ = 0, scale_ = 1;  // old units of all chunks
+};
+
+// A piece of a chunk in one direction: some units of one tree, which the old plan had, if not all edges of it, or which
+// is new.
+struct Piece {
+  int64_t units = 0;
+  bool is_old = false;
+  size_t tree = 0;  // the place of the chunk in OldPlan::chunks, or in the packing
+  bool is_same_tree(const Piece& other) const { return is_old == other.is_old && tree == other.tree; }
+};
+
+// The trees of one direction, piece by piece, in the order of the old chunks: each tree that stays or is patched where
+// it was, the new ones where others have been.
+class Pieces {
+ public:
+  Pieces(const Direction& direction, const Direction::Outcome& outcome)
+      : direction_(direction), outcome_(outcome), next_(direction.network().terminal_count(), 0) {
+    const auto& trees = outcome.packing.trees;  // sorted by root
+    for (uint32_t root = 0; root < next_.size(); ++root) {
+      next_[root] = static_cast<size_t>(
+          std::ranges::find_if(trees, [&](const PackedTree& tree) { return tree.root >= root; }) - trees.begin());
+    }
+    for (const PackedTree& tree : trees) left_.push_back(tree.units);
+  }
+
+  std::vector<Piece> of(size_t place) {
+    const TreeKeeper::Tree& old = direction_.trees()[place];
+    if (outcome_.fates[place] != Direction::Fate::moved) return {{.units = old.units, .is_old = true, .tree = place}};
+    std::vector<Piece> pieces;
+    size_t& next = next_[old.root];
+    for (int64_t owed = old.units; owed > 0;) {
+      CHECK(next < left_.size() && outcome_.packing.trees[next].root == old.root) << "new trees are missing";
+      const int64_t units = std::min(owed, left_[next]);
+      pieces.push_back({.units = units, .is_old = false, .tree = next});
+      owed -= units;
+      if ((left_[next] -= units) == 0) ++next;
+    }
+    return pieces;
+  }
+
+ private:
+  const Direction& direction_;
+  const Direction::Outcome& outcome_;
+  std::vector<size_t> next_;  // by root: its first new tree that is not used up
+  std::vector<int64_t> left_;
+};
+
+// A chunk of the repaired plan: an index by direction.
+struct NewChunk {
+  uint32_t root = 0;
+  int64_t units = 0;
+  std::vector<Piece> pieces;        // one for each direction
+  std::optional<size_t> kept_from;  // chunk of the old plan
+};
+
+// Cuts the pieces of all directions of an old chunk at the same places.
+std::vector<NewChunk> join(std::vector<std::vector<Piece>> by_direction) {
+  std::vector<NewChunk> chunks;
+  std::vector<size_t> at(by_direction.size(), 0);
+  while (at[0] < by_direction[0].size()) {
+    NewChunk chunk{.units = INT64_MAX, .pieces = {}, .kept_from = {}};
+    for (size_t d = 0; d < at.size(); ++d) chunk.units = std::min(chunk.units, by_direction[d][at[d]].units);
+    for (size_t d = 0; d < at.size(); ++d) {
+      Piece& piece = by_direction[d][at[d]];
+      chunk.pieces.push_back(piece);
+      if ((piece.units -= chunk.units) == 0) ++at[d];
+    }
+    chunks.push_back(std::move(chunk));
+  }
+  return chunks;
+}
+
+// Puts old and new trees into a schedule, each route once.
+class RepairWriter {
+ public:
+  RepairWriter(const OldPlan& old, const std::vector<Direction>& directions,
+               const std::vector<Direction::Outcome>& outcomes)
+      : old_(old), directions_(directions), outcomes_(outcomes), builder_(old.fabric, old.collective) {}
+
+  void add(const NewChunk& chunk, uint64_t units) {
+    std::vector<RouteId> trees[2];  // in, out
+    std::vector<uint32_t> steps[2];
+    for (size_t d = 0; d < directions_.size(); ++d) {
+      const size_t side = directions_[d].gathering() ? 0 : 1;
+      if (chunk.pieces[d].is_old) {
+        write_old(d, chunk.pieces[d].tree, trees[side], steps[side]);
+      } else {
+        write_new(d, chunk.pieces[d].tree, trees[side]);
+      }
+    }
+    builder_.add_chunk({.root = directions_[0].network().node_of(chunk.root),
+                        .units = units,
+                        .in_tree = trees[0],
+                        .out_tree = trees[1],
+                        .in_steps = steps[0],
+                        .out_steps = steps[1]});
+  }
+
+  Schedule build() && { return std::move(builder_).build(); }
+
+ private:
+  RouteId route_along(const Direction& direction, std::span<const uint32_t> arcs) {
+    std::vector<LinkId> links;
+    for (const uint32_t arc : arcs) links.push_back(direction.network().arcs()[arc].link);
+    if (direction.gathering()) std::reverse(links.begin(), links.end());
+    const auto [place, is_new] = routes_.try_emplace(links, RouteId{});
+    if (is_new) place->second = builder_.add_route(links);
+    return place->second;
+  }
+
+  void write_old(size_t d, size_t place, std::vector<RouteId>& tree, std::vector<uint32_t>& steps) {
+    const Direction& direction = directions_[d];
+    const bool stays = outcomes_[d].fates[place] == Direction::Fate::stays;
+    const Chunk chunk = old_.schedule.chunk(old_.chunks[place]);
+    const auto old_steps = direction.gathering() ? chunk.in_steps : chunk.out_steps;
+    std::vector<PathEdge> edges = outcomes_[d].edges[place];
+    // As they stood, where all edges are old ones.
+    if (stays) std::ranges::sort(edges, {}, &PathEdge::origin);
+    if (!stays && direction.gathering()) std::reverse(edges.begin(), edges.end());
+    for (const PathEdge& edge : edges) {
+      tree.push_back(route_along(direction, edge.arcs));
+      if (stays && !old_steps.empty()) steps.push_back(old_steps[edge.origin]);
+    }
+  }
+
+  void write_new(size_t d, size_t packed, std::vector<RouteId>& tree) {
+    const Packing& packing = outcomes_[d].packing;
+    const Direction& direction = directions_[d];
+    for (const uint32_t path : packing.trees[packed].paths) {
+      tree.push_back(route_along(direction, packing.paths.path(path)));
+    }
+    if (direction.gathering()) std::reverse(tree.begin(), tree.end());
+  }
+
+  const OldPlan& old_;
+  const std::vector<Direction>& directions_;
+  const std::vector<Direction::Outcome>& outcomes_;
+  Schedule::Builder builder_;
+  std::map<std::vector<LinkId>, RouteId> routes_;
+};
+
+void count_edges(std::span<const PathEdge> edges, Repair& result) {
+  for (const PathEdge& edge : edges) {
+    ++result.edges_of_patched;
+    if (edge.origin == SIZE_MAX) ++result.edges_replaced;
+  }
+}
+
+void Repairer::write(Repair& result) const {
+  std::vector<Pieces> pieces;
+  for (size_t d = 0; d < directions_.size(); ++d) pieces.emplace_back(directions_[d], outcomes_[d]);
+  std::vector<NewChunk> chunks;
+  for (size_t place = 0; place < old_.chunks.size(); ++place) {
+    std::vector<std::vector<Piece>> by_direction;
+    bool stays = true;
+    for (size_t d = 0; d < directions_.size(); ++d) {
+      by_direction.push_back(pieces[d].of(place));
+      const Direction::Fate fate = outcomes_[d].fates[place];
+      stays &= fate == Direction::Fate::stays;
+      ++(fate == Direction::Fate::stays     ? result.trees_kept
+         : fate == Direction::Fate::patched ? result.trees_patched
+                                            : result.trees_moved);
+      if (fate == Direction::Fate::patched) count_edges(outcomes_[d].edges[place], result);
+    }
+    for (NewChunk& chunk : join(std::move(by_direction))) {
+      chunk.root = directions_[0].trees()[place].root;
+      if (stays) chunk.kept_from = old_.chunks[place];
+      // Parts of one new tree that follow each other are one chunk.
+      NewChunk* const last = chunks.empty() ? nullptr : &chunks.back();
+      const bool goes_on = last && last->root == chunk.root &&
+                           std::ranges::equal(last->pieces, chunk.pieces, [](const Piece& a, const Piece& b) {
+                             return a.is_same_tree(b) && !a.is_old;
+                           });
+      if (goes_on) {
+        last->units += chunk.units;
+      } else {
+        chunks.push_back(std::move(chunk));
+      }
+    }
+  }
+  int64_t common = 0;
+  for (const NewChunk& chunk : chunks) common = std::gcd(common, chunk.units);
+  RepairWriter writer(old_, directions_, outcomes_);
+  for (const NewChunk& chunk : chunks) {
+    writer.add(chunk, static_cast<uint64_t>(chunk.units / common));
+    result.kept_from.push_back(chunk.kept_from);
+  }
+  result.schedule = std::move(writer).build();
+}
+
+}  // namespace
+
+Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOptions& options) {
+  const auto begin = [&](PlanObserver::Phase phase) {
+    if (options.observer) options.observer->phase_begins(phase);
+  };
+  LinkMatch links = match_links(old.fabric(), fabric);
+  std::vector<std::string> lost;
+  const Collective collective = collective_of(old, fabric, lost);
+  begin(PlanObserver::Phase::bound);
+  Bound bound = compute_bound(fabric, collective, options.observer);
+  const OldPlan placed = place_old_plan(old, links, fabric, collective);
+  Repairer repairer(placed, options);
+  begin(PlanObserver::Phase::packing);
+  Repair result{.schedule = old,
+                .bound = std::move(bound),
+                .seconds_per_byte = {},
+                .seconds_per_byte_before = repairer.before(),
+                .links = std::move(links.changes),
+                .lost_ranks = std::move(lost)};
+  bool repaired = !placed.chunks.empty() && repairer.repair();
+  if (repaired) {
+    repairer.write(result);
+    result.seconds_per_byte = seconds_per_byte(result.schedule);
+    repaired = !repairer.overlaps() && result.seconds_per_byte <= result.bound.seconds_per_byte * repairer.factor();
+  }
+  if (!repaired) {
+    ForestPlan anew = plan_forest(fabric, collective, {.observer = options.observer});
+    const Fraction most = anew.seconds_per_byte * (Fraction(1) + options.most_cost);
+    if (result.kept_from.empty() || result.seconds_per_byte > most) {
+      result.trees_moved = placed.chunks.size() * directions_of(collective).size();
+      result.trees_kept = result.trees_patched = result.edges_of_patched = result.edges_replaced = 0;
+      result.kept_from.clear();
+      result.schedule = std::move(anew.schedule);
+      result.seconds_per_byte = anew.seconds_per_byte;
+    }
+    result.bound = std::move(anew.bound);
+  }
+  result.optimal = result.seconds_per_byte <= result.bound.seconds_per_byte;
+  return result;
+}
+
+}  // namespace banyan::plan
