@@ -119,6 +119,8 @@ TEST(Boxes, OfEveryGeneratorAreItsServersElseItsLeavesElseOne) {
       {"rail:boxes=4,gpus=8", 4, 8},
       {"rail:boxes=4,gpus=8,spines=2", 4, 8},
       {"dragonfly:groups=5,routers=2,hosts=3", 10, 3},
+      {"subways:racks=6,hosts=4,ports=2,spines=2", 6, 4},
+      {"shufflecast:fanout=2,columns=2", 1, 8},
       {"random:n=16,links=40,seed=7", 1, 16},
   };
   std::set<std::string> kinds;

@@ -125,4 +125,38 @@ Fabric generate_dragonfly(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
+// Servers with several ports, each on another top-of-rack switch, so that neighbouring racks share switches and the
+// racks close to a circle (Liu, Zhuo, Peter, Krishnamurthy, Anderson: Subways, CoNEXT 2015). Port p of a server in rack
+// r is on the switch of rack r + p, modulo the racks; every switch is joined to every spine.
+Fabric generate_subways(const GeneratorSpec& spec) {
+  spec.expect_parameters({"racks", "hosts", "ports", "spines", "uplink"});
+  const uint64_t racks = spec.parameter("racks", {.min = 2}), hosts = spec.parameter("hosts", {});
+  const uint64_t ports = spec.parameter("ports", {}), spines = spec.parameter("spines", {}), ranks = racks * hosts;
+  if (ports > racks) {
+    throw spec.error("ports is '" + std::to_string(ports) + "' but must be at most " + std::to_string(racks) +
+                     ", the racks, since every port is on the switch of another rack");
+  }
+  spec.expect_size(ranks + racks + spines, 0);
+  spec.expect_size(ranks, 2 * ranks * ports + 2 * racks * spines);
+  const Bandwidth port = spec.bandwidth_or(kDefaultPort), uplink = spec.bandwidth_parameter_or("uplink", port);
+  Fabric::Builder builder;
+  add_gpus(builder, ranks);
+  add_switches(builder, "tor", racks);
+  add_switches(builder, "spine", spines);
+  for (uint64_t i = 0; i < ranks; ++i) {
+    for (uint64_t p = 0; p < ports; ++p) join(builder, i, ranks + (i / hosts + p) % racks, port);
+  }
+  for (uint64_t tor = 0; tor < racks; ++tor) {
+    for (uint64_t spine = 0; spine < spines; ++spine) join(builder, ranks + tor, ranks + racks + spine, uplink);
+  }
+  propose_symmetry(builder, [=](uint64_t v) {
+    if (v < ranks) return (v + hosts) % ranks;
+    return v < ranks + racks ? ranks + (v - ranks + 1) % racks : v;
+  });
+  if (hosts > 1) {
+    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
+  }
+  return std::move(builder).build();
+}
+
 }  // namespace banyan::fabric

@@ -126,5 +126,9 @@ Fabric generate_rail(const GeneratorSpec& spec);
 Fabric generate_leaf_spine(const GeneratorSpec& spec);
 Fabric generate_fat_tree(const GeneratorSpec& spec);
 Fabric generate_dragonfly(const GeneratorSpec& spec);
+Fabric generate_subways(const GeneratorSpec& spec);
+
+// Passive optics: generate_optical.cc.
+Fabric generate_shufflecast(const GeneratorSpec& spec);
 
 }  // namespace banyan::fabric

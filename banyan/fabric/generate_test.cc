@@ -155,7 +155,61 @@ INSTANTIATE_TEST_SUITE_P(
         Fact{"dragonfly:groups=5,routers=2,hosts=2@1GB/s", 20, 10, 70, 1, 1, 5, 10},
         Fact{"dragonfly:groups=9,routers=4,hosts=2", 72, 36, 324, 1, 50, 5, 18},
         Fact{"dragonfly:groups=3,routers=4,hosts=1,globals=2", 12, 12, 84, 1, 50, 4, 3},
+        Fact{"subways:racks=6,hosts=4,ports=2,spines=2", 24, 8, 120, 2, 100, 4, 24},
+        Fact{"subways:racks=3,hosts=2,ports=3,spines=1@1GB/s", 6, 4, 42, 3, 3, 2, 6},
+        Fact{"subways:racks=5,hosts=1,ports=1,spines=2,uplink=5GB/s", 5, 7, 30, 1, 50, 4, 5},
         Fact{"random:n=16,links=40,seed=7", 16, 0, 80, 0, 0, 3, 1}, Fact{"random:n=5,links=10", 5, 0, 20, 4, 0, 1, 1}));
+
+// Neighbouring racks share switches: with P ports, P racks do, and the last rack shares with the first.
+TEST(Generate, SharesSubwaysSwitchesAmongNeighbouringRacks) {
+  const Fabric fabric = generate_fabric("subways:racks=5,hosts=2,ports=3,spines=1");
+  std::set<std::string> on_tor1;
+  for (const LinkId id : fabric.in_links(fabric.at("tor1"))) on_tor1.insert(fabric.name(fabric.link(id).from));
+  EXPECT_THAT(on_tor1, ::testing::ElementsAre("gpu0", "gpu1", "gpu2", "gpu3", "gpu8", "gpu9", "spine0"));
+}
+
+struct ShufflecastFact {
+  std::string spec;
+  size_t racks, fanout, columns;
+};
+
+TEST(Generate, JoinsShufflecastRacksBySplitters) {
+  for (const auto& [spec, racks, fanout, columns] : {ShufflecastFact{"shufflecast:fanout=2,columns=2", 8, 2, 2},
+                                                     {"shufflecast:fanout=3,columns=2", 18, 3, 2},
+                                                     {"shufflecast:fanout=2,columns=3", 24, 2, 3},
+                                                     {"shufflecast:fanout=2,columns=4@10GB/s", 64, 2, 4}}) {
+    const Fabric fabric = generate_fabric(spec);
+    EXPECT_EQ(fabric.ranks().size(), racks) << spec;
+    EXPECT_EQ(fabric.nodes().size(), 2 * racks) << spec;
+    EXPECT_EQ(fabric.links().size(), racks * (1 + fanout)) << spec;
+    for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
+      const NodeId id{v};
+      EXPECT_EQ(fabric.out_links(id).size(), fabric.is_rank(id) ? 1u : fanout) << spec << " " << fabric.name(id);
+      EXPECT_EQ(fabric.in_links(id).size(), fabric.is_rank(id) ? fanout : 1u) << spec << " " << fabric.name(id);
+      EXPECT_EQ(fabric.node(id).multicast, !fabric.is_rank(id)) << spec << " " << fabric.name(id);
+    }
+    EXPECT_EQ(diameter(fabric), 2 * (2 * columns - 1)) << spec;  // two links for each splitter
+    EXPECT_EQ(generate_group(fabric.symmetries(), racks).size(), racks) << spec;
+  }
+}
+
+TEST(Generate, FeedsAllRacksOfAShufflecastOfOneColumn) {
+  const Fabric fabric = generate_fabric("shufflecast:fanout=4,columns=1");
+  EXPECT_EQ(fabric.ranks().size(), 4u);
+  EXPECT_EQ(fabric.links().size(), 4u + 12u);
+  EXPECT_EQ(diameter(fabric), 2u);
+  EXPECT_EQ(generate_group(fabric.symmetries(), 4).size(), 4u);
+}
+
+// Rack r of a column is heard by racks fanout * r + 0, 1, ... of the next, modulo the racks of a column.
+TEST(Generate, WiresShufflecastByAPerfectShuffle) {
+  const Fabric fabric = generate_fabric("shufflecast:fanout=2,columns=2");
+  std::vector<std::string> heard;
+  for (const char* splitter : {"splitter0", "splitter1", "splitter3", "splitter6"}) {
+    for (const LinkId id : fabric.out_links(fabric.at(splitter))) heard.push_back(fabric.name(fabric.link(id).to));
+  }
+  EXPECT_THAT(heard, ::testing::ElementsAre("tor4", "tor5", "tor6", "tor7", "tor6", "tor7", "tor0", "tor1"));
+}
 
 // Regular up to what a dropped self-loop takes away: a Kautz node with i = -d*i - a mod n.
 TEST(Generate, DropsSelfLoopsOfKautzAndDeBruijn) {
@@ -369,6 +423,11 @@ TEST(Generate, NamesWhatIsWrongWithASpec) {
   EXPECT_THAT(error_of(nested), HasSubstr("more than 16 brackets"));
   EXPECT_THAT(error_of("random:n=4,links=2"), HasSubstr("links is '2' but must be a whole number from 3 to 6"));
   EXPECT_THAT(error_of("dragonfly:groups=9,routers=2,hosts=1,globals=1"), HasSubstr("do not reach 8 other groups"));
+  EXPECT_THAT(error_of("subways:racks=3,hosts=2,ports=4,spines=1"), HasSubstr("ports is '4' but must be at most 3"));
+  EXPECT_THAT(error_of("subways:racks=3,hosts=2,ports=2"), HasSubstr("subways needs spines="));
+  EXPECT_THAT(error_of("shufflecast:fanout=1,columns=2"), HasSubstr("fanout is '1' but must be a whole number from 2"));
+  EXPECT_THAT(error_of("shufflecast:fanout=2"), HasSubstr("shufflecast needs columns="));
+  EXPECT_THAT(error_of("shufflecast:8"), HasSubstr("as in shufflecast:fanout=2,columns=2"));
   EXPECT_THAT(error_of(std::string("ring:\n\x01") + std::string(500, 'x')), Not(HasSubstr("\n")));
   EXPECT_LT(error_of("ring:" + std::string(1'000'000, '7')).size(), 400u);
 }
@@ -391,13 +450,17 @@ TEST(Generate, RefusesWhatAFabricCannotHold) {
   EXPECT_THAT(error_of("copies:(ring:4)x1000000"), HasSubstr("nodes"));
   EXPECT_THAT(error_of("copies:(ring:4)x10000"), HasSubstr("links"));
   EXPECT_THAT(error_of("power:(ring:1000)^3"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("subways:racks=1000000,hosts=1000000,ports=1000000,spines=1000000"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("subways:racks=1000,hosts=900,ports=1000,spines=1"), HasSubstr("1800002000 links"));
+  EXPECT_THAT(error_of("shufflecast:fanout=1000000,columns=19"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("shufflecast:fanout=2,columns=19"), HasSubstr("nodes"));
   EXPECT_THAT(error_of("random:n=20000,links=199990000"), HasSubstr("links"));
   EXPECT_THAT(error_of("random:n=4,links=4@1000TB/s"), HasSubstr("1 PB/s"));
 }
 
 TEST(Generate, ListsEveryGeneratorWithItsForm) {
   const auto help = fabric_generators();
-  EXPECT_EQ(help.size(), 31u);
+  EXPECT_EQ(help.size(), 33u);
   for (const GeneratorHelp& line : help) {
     EXPECT_TRUE(is_fabric_spec(line.spec.substr(0, line.spec.find('[')))) << line.spec;
     EXPECT_FALSE(line.description.empty()) << line.spec;

@@ -59,7 +59,9 @@ INSTANTIATE_TEST_SUITE_P(Direct, OnFabric,
                                            "torus:3x3x3"));
 INSTANTIATE_TEST_SUITE_P(Switched, OnFabric,
                          ::testing::Values("star:8", "leaf-spine:leaves=4,hosts=4,spines=2", "fat-tree:k=4",
-                                           "rail:boxes=4,gpus=4", "random:n=24,links=60,seed=7"));
+                                           "rail:boxes=4,gpus=4", "random:n=24,links=60,seed=7",
+                                           "subways:racks=6,hosts=2,ports=2,spines=2",
+                                           "subways:racks=4,hosts=2,ports=3,spines=1,uplink=10GB/s"));
 
 TEST(Forest, ReachesTheBoundOnRandomFabricsOfEveryShape) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {

@@ -1,0 +1,58 @@
+// What endpoints have to send each other: the demand that a topology is chosen for. Endpoints are ranks, racks or pods.
+//
+//   ,gpu0,gpu1,gpu2          0,40GB,1GB            # no names: gpu0, gpu1, ...
+//   gpu0,0,40GB,1GB          1GB,0,40GB
+//   gpu1,1GB,0,40GB          40GB,1GB,0
+//   gpu2,40GB,1GB,0
+//
+// A CSV of N x N amounts without quotes: line i, cell j is what endpoint i sends to endpoint j. A first line and a first
+// column of names may be there, both or either; where both are, they agree. Amounts are bytes (4096, 1.5e9, 64KiB, 40GB)
+// or rates (12GB/s, 100Gb/s), one of the two in the whole matrix; a plain 0 is either. What an endpoint sends to itself
+// is 0. Lines that are empty or begin with '#' are left out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/base/fraction.h"
+
+namespace banyan::plan {
+
+struct Demand {
+  static constexpr size_t kMaxEndpoints = 256;
+  static constexpr uint64_t kMaxAmount = uint64_t{1} << 53;  // of a pair; whole numbers up to it are exact as doubles
+
+  enum class Unit : uint8_t { bytes, bytes_per_second };
+  Unit unit = Unit::bytes;
+  std::vector<std::string> names;  // of the endpoints, unique
+  std::vector<uint64_t> amounts;   // row by row
+
+  size_t size() const { return names.size(); }
+  uint64_t at(size_t from, size_t to) const { return amounts[from * size() + to]; }
+  std::vector<uint64_t> row_totals() const;
+  std::vector<uint64_t> column_totals() const;
+};
+
+// Throws Error{invalid_input} with the line and the column (the cell, counted from 1) of what is wrong. `where` (a
+// file's name) is put in front of it.
+Demand parse_demand_csv(std::string_view text, const std::string& where);
+
+// Demands that one topology has to serve, one at a time: each of the matrices, and all that differ from one of them by
+// at most `uncertainty`: every entry may grow by that part of it, as long as no endpoint sends or receives more in all
+// than its row or column says. With 0.3, what is 10 GB in the matrix may be 13.
+struct DemandSet {
+  std::vector<Demand> matrices;  // at least one
+  Fraction uncertainty;          // 0 or more
+
+  size_t size() const { return matrices.front().size(); }
+  // The most that an entry may be: grown, and no more than its row and its column have in all.
+  std::vector<uint64_t> most(const Demand& matrix) const;
+};
+
+// Throws Error{mismatch} where the matrices have not the same endpoints and unit, Error{invalid_input} where none has
+// any demand or the uncertainty is negative or above 1000.
+void check_demands(const DemandSet& demands);
+
+}  // namespace banyan::plan
