@@ -15,6 +15,7 @@ namespace {
 constexpr int kFirstPower = 3, kLastPower = 12;  // as powers of 2
 // Constant lengths, beside that of the most loaded arc, which is 1 by its bandwidth.
 constexpr double kLengthOfArc = 0x1p-14, kLengthOfForwarding = 0x1p-12;
+constexpr int kMostHalvingsOfStep = 20;
 constexpr double kShorter = 1 - 0x1p-10;        // of a way that joins the others
 constexpr double kLeastAmount = 0x1p-20;        // of a pair's demand: less is nothing
 
@@ -161,9 +162,15 @@ void PathBalance::shift(Path& from, Path& to) {
     if (stamps_[path_arcs_[to.begin + i]] == in_to) add(path_arcs_[to.begin + i]);
   }
   curvature *= static_cast<double>(int64_t{1} << power_);
-  const double amount = curvature * from.amount > difference ? difference / curvature : from.amount;
+  double amount = curvature * from.amount > difference ? difference / curvature : from.amount;
   put(from, -amount);
   put(to, amount);
+  // From below, Newton's step on a power goes too far: halve it until it does not.
+  for (int halvings = 0; halvings < kMostHalvingsOfStep && length(to) > length(from); ++halvings) {
+    amount /= 2;
+    put(from, amount);
+    put(to, -amount);
+  }
   from.amount -= amount;
   to.amount += amount;
 }
