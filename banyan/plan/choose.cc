@@ -56,19 +56,20 @@ Cost cost_of(const Schedule& schedule, schedule::AlphaBeta model = {}) {
 std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective, OthersObserver* observer) {
   std::vector<Candidate> all;
   std::optional<Error> why_not;
-  for (const Planner& planner : planners()) {
+  for (const Planner* planner : planners_of(collective.kind())) {
     if (observer) observer->next();
-    if (collective.participants().size() > planner.most_participants_to_choose_from) continue;
+    if (collective.participants().size() > planner->most_participants_to_choose_from) continue;
     try {
-      all.push_back({std::string(planner.name), make_plan(planner, fabric, collective, observer)});
+      all.push_back({std::string(planner->name), make_plan(*planner, fabric, collective, observer)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
       if (!why_not) why_not = error;
     }
   }
   if (all.empty()) {
-    CHECK(why_not.has_value()) << "no planner was asked";
-    throw *why_not;
+    if (why_not) throw *why_not;
+    throw Error(ErrorCode::unsupported, "no planner has schedules for " + std::string(to_string(collective.kind())) +
+                                            " among " + std::to_string(collective.participants().size()) + " ranks");
   }
   return all;
 }

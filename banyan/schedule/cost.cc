@@ -11,7 +11,9 @@ uint32_t height(const Schedule& schedule, std::span<const RouteId> tree, bool in
   for (size_t i = 0; i < tree.size(); ++i) {
     const Route route = schedule.route(in_tree ? tree[tree.size() - 1 - i] : tree[i]);
     const NodeId parent = in_tree ? route.to : route.from, child = in_tree ? route.from : route.to;
-    depth[index(child)] = depth[index(parent)] + 1;
+    // A switch adds no message of its own: what it multicasts or reduces is on its way.
+    const NodeId sends_to = in_tree ? parent : child;
+    depth[index(child)] = depth[index(parent)] + (schedule.fabric().is_rank(sends_to) ? 1 : 0);
     highest = std::max(highest, depth[index(child)]);
   }
   return highest;
@@ -46,7 +48,7 @@ Fraction seconds_per_byte(const Schedule& schedule) {
   for (uint32_t i = 0; i < loads.size(); ++i) {
     worst = std::max(worst, Fraction(loads[i], schedule.fabric().link(LinkId{i}).bandwidth.bytes_per_second()));
   }
-  return worst / Fraction(static_cast<int128>(schedule.total_units()), 1);
+  return worst / Fraction(static_cast<int128>(schedule.total_units()), 1) * schedule.collective().carried_per_byte();
 }
 
 Heights heights(const Schedule& schedule) {

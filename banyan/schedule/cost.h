@@ -20,7 +20,8 @@ std::vector<uint64_t> link_loads(const Schedule& schedule);
 Fraction seconds_per_byte(const Schedule& schedule);
 
 struct Heights {
-  uint32_t max = 0;  // hops from the furthest leaf: out-tree, in-tree, or the sum of both for an allreduce chunk
+  uint32_t max = 0;  // hops from the furthest leaf, from rank to rank: out-tree, in-tree, or the sum of both for an
+                     // allreduce chunk
   double mean = 0;   // over chunks, weighted by their units
 };
 Heights heights(const Schedule& schedule);

@@ -68,9 +68,28 @@ std::optional<Export> export_rounded(const Schedule& schedule, ExportFormat form
   return best;
 }
 
+// What neither runtime can follow.
+void expect_exportable(const Schedule& schedule) {
+  const Collective& collective = schedule.collective();
+  if (collective.is_personal()) {
+    throw Error(ErrorCode::unsupported, "plans of " + std::string(to_string(collective.kind())) +
+                                            " are run by Banyan; no file of a GPU runtime is written for them");
+  }
+  const Fabric& fabric = schedule.fabric();
+  for (uint32_t r = 0; r < schedule.route_count(); ++r) {
+    const Route route = schedule.route(RouteId{r});
+    for (const NodeId end : {route.from, route.to}) {
+      if (fabric.is_rank(end)) continue;
+      throw Error(ErrorCode::unsupported, "the plan has switch '" + fabric.name(end) +
+                                              "' multicast or reduce, which no file of a GPU runtime says");
+    }
+  }
+}
+
 }  // namespace
 
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
+  expect_exportable(schedule);
   const CollectiveKind kind = schedule.collective().kind();
   ExportSizes sizes{.divisor = parts_of(schedule),
                     .exact_divisor = parts_of(schedule),

@@ -173,6 +173,10 @@ std::string name_list(const Fabric& fabric, std::vector<NodeId> ids) {
 }  // namespace
 
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  if (collective.is_personal()) {
+    throw Error(ErrorCode::unsupported,
+                "no bound is known for " + std::string(to_string(collective.kind())) + " by cuts alone");
+  }
   Bound bound;
   if (collective.reduces()) bound.witnesses.push_back(find_witness(fabric, collective, true, observer));
   if (collective.spreads()) bound.witnesses.push_back(find_witness(fabric, collective, false, observer));
