@@ -13,8 +13,9 @@
 namespace banyan::plan {
 namespace {
 
-constexpr double kNoise = 1e-7;                       // of CLP's answers, beside 1
-constexpr int64_t kMostParts = int64_t{1} << 20;      // into which a unit of demand may be cut
+constexpr double kNoise = 1e-6;                       // of CLP's answers, beside 1
+constexpr int64_t kMostParts = int64_t{1} << 13;      // into which a unit of demand may be cut
+constexpr double kSlack = 1e-9;                       // left to the load by which ways are made short
 constexpr double kCostOfArc = 1, kCostOfForwarding = 8;  // per unit of flow: of every arc, and of one out of a terminal
 
 class FlowProgram {
@@ -130,7 +131,7 @@ void FlowProgram::note_lengths(const LinearProgram::Solution& solution) {
 
 void FlowProgram::ask_for_short_ways(double load) {
   const LinearProgram::Term only_load{load_, 1};
-  program_.add_row(std::span(&only_load, 1), -LinearProgram::kInfinity, load * (1 + kNoise / 100));
+  program_.add_row(std::span(&only_load, 1), -LinearProgram::kInfinity, load * (1 + kSlack));
   program_.change_cost(load_, 0);
   for (const std::vector<int>& columns : columns_) {
     for (uint32_t a = 0; a < columns.size(); ++a) {
@@ -151,17 +152,20 @@ void FlowProgram::read_flows(const LinearProgram::Solution& solution) {
   }
 }
 
-// The parts of a unit of demand in which all flows are whole.
+// The parts of a unit of demand in which all flows are whole, if there is such a number that is small.
 std::optional<int64_t> FlowProgram::common_denominator() const {
   constexpr double kWhole = 0x1p53;
   int64_t parts = 1;
   for (const std::vector<double>& flow : flows_) {
     for (const double amount : flow) {
-      const double scaled = amount * static_cast<double>(parts);
-      if (std::abs(scaled - std::round(scaled)) < kNoise * std::max(1.0, scaled)) continue;
-      const Fraction more = nearest_fraction(scaled, kMostParts / parts);
-      parts *= static_cast<int64_t>(more.denominator());
-      if (std::abs(more.to_double() - scaled) > kNoise * std::max(1.0, scaled)) return std::nullopt;
+      const double scaled = amount * static_cast<double>(parts),
+                   noise = kNoise * demand_unit_ * static_cast<double>(parts);
+      int64_t more = 1;
+      while (std::abs(nearest_fraction(scaled, more).to_double() - scaled) > noise) {
+        more *= 2;
+        if (parts * more > kMostParts) return std::nullopt;
+      }
+      parts *= static_cast<int64_t>(nearest_fraction(scaled, more).denominator());
     }
   }
   if (static_cast<double>(demand_.total()) * static_cast<double>(parts) >= kWhole) return std::nullopt;

@@ -13,9 +13,15 @@ namespace banyan::plan {
 namespace {
 
 constexpr int kFirstPower = 3, kLastPower = 12;  // as powers of 2
-// Constant lengths, beside that of the most loaded arc, which is 1 by its bandwidth.
-constexpr double kLengthOfArc = 0x1p-14, kLengthOfForwarding = 0x1p-12;
+constexpr uint32_t kMostRoundsOfPower = 8;
+constexpr double kLittle = 0x1p-11;  // of what a round gains: the power goes up
+// Constant lengths, beside that of the most loaded arc, which is 1 by its bandwidth: half of it with the first power, a
+// quarter of that with each further one down to the least. Most of them is for leaving a terminal, so that ways pass
+// through few ranks.
+constexpr double kFirstConstant = 0.5, kLeastConstant = 0x1p-13;
+constexpr double kForwarding = 0.75;
 constexpr int kMostHalvingsOfStep = 20;
+constexpr size_t kMostPathsOfPair = 3;          // on average, unused ones included
 constexpr double kShorter = 1 - 0x1p-10;        // of a way that joins the others
 constexpr double kLeastAmount = 0x1p-20;        // of a pair's demand: less is nothing
 
@@ -25,8 +31,7 @@ class PathBalance {
       : network_(network), demand_(demand), ways_(network), arcs_(network.arcs().size()), stamps_(arcs_.size(), 0) {
     for (size_t a = 0; a < arcs_.size(); ++a) {
       arcs_[a].per_bandwidth = 1 / static_cast<double>(network.bandwidths()[a]);
-      arcs_[a].constant =
-          kLengthOfArc + (network.is_terminal(network.arcs()[a].tail) ? kLengthOfForwarding : 0);
+      arcs_[a].constant = 1 - (network.is_terminal(network.arcs()[a].tail) ? 0 : kForwarding);
     }
     for (uint32_t s = 0; s < demand.terminals(); ++s) {
       for (uint32_t t = 0; t < demand.terminals(); ++t) {
@@ -58,7 +63,7 @@ class PathBalance {
   void update(ArcState& arc) const {
     double power = arc.load * per_greatest_;
     for (int i = 0; i < power_; ++i) power *= power;
-    arc.length = (power + arc.constant) * arc.per_bandwidth;
+    arc.length = (power + constant_ * arc.constant) * arc.per_bandwidth;
   }
   void put(const Path& path, double amount) {
     for (uint32_t i = 0; i < path.count; ++i) {
@@ -81,6 +86,7 @@ class PathBalance {
   bool improves(const Pair& pair) const;
   void shift(Pair& pair);
   void shift(Path& from, Path& to);
+  void forget_unused();
   RoughPaths rough_paths() const;
 
   const Network& network_;
@@ -94,7 +100,7 @@ class PathBalance {
   std::vector<uint64_t> stamps_;  // by arc
   uint64_t stamp_ = 0;
   int power_ = kFirstPower;
-  double per_greatest_ = 1;
+  double per_greatest_ = 1, constant_ = kFirstConstant;
   int128 crossed_ = 0;  // of the bound that this round's lengths prove
 };
 
@@ -106,6 +112,8 @@ double PathBalance::greatest() const {
 
 void PathBalance::set_power(int power) {
   power_ = power;
+  constant_ = kFirstConstant;
+  for (int i = kFirstPower; i < power_; ++i) constant_ = std::max(kLeastConstant, constant_ / 4);
   const double most = greatest();
   per_greatest_ = most > 0 ? 1 / most : 1;
   for (ArcState& arc : arcs_) update(arc);
@@ -146,7 +154,7 @@ void PathBalance::shift(Path& from, Path& to) {
   const uint64_t in_to = ++stamp_, shared = ++stamp_;
   double curvature = 0;
   const auto add = [&](uint32_t a) {
-    curvature += (arcs_[a].length - arcs_[a].constant * arcs_[a].per_bandwidth) * arcs_[a].per_bandwidth /
+    curvature += (arcs_[a].length - constant_ * arcs_[a].constant * arcs_[a].per_bandwidth) * arcs_[a].per_bandwidth /
                  std::max(arcs_[a].load, 1e-300);
   };
   for (uint32_t i = 0; i < to.count; ++i) stamps_[path_arcs_[to.begin + i]] = in_to;
@@ -225,6 +233,26 @@ void PathBalance::round() {
   }
 }
 
+// Keeps the paths of pairs alone, those of one pair together.
+void PathBalance::forget_unused() {
+  std::vector<Path> paths;
+  std::vector<uint32_t> path_arcs;
+  for (Pair& pair : pairs_) {
+    uint32_t* link = &pair.first_path;
+    while (*link != kNone) {
+      Path path = paths_[*link];
+      const auto arcs = std::span(path_arcs_).subspan(path.begin, path.count);
+      path.begin = path_arcs.size();
+      path_arcs.insert(path_arcs.end(), arcs.begin(), arcs.end());
+      *link = static_cast<uint32_t>(paths.size());
+      paths.push_back(path);
+      link = &paths.back().next;
+    }
+  }
+  paths_ = std::move(paths);
+  path_arcs_ = std::move(path_arcs);
+}
+
 RoughPaths PathBalance::rough_paths() const {
   RoughPaths rough;
   for (const Pair& pair : pairs_) {
@@ -238,27 +266,29 @@ RoughPaths PathBalance::rough_paths() const {
 
 ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
   ConcurrentFlow flow;
-  double bound = 0;
+  double bound = 0, last_most = 0;
   set_power(kFirstPower);
+  uint32_t of_power = 0;
   for (uint32_t rounds = 0; rounds < options.most_rounds; ++rounds) {
     round();
+    if (paths_.size() > kMostPathsOfPair * pairs_.size()) forget_unused();
     int128 carried = 0;
     for (size_t a = 0; a < lengths_.size(); ++a) carried += static_cast<int128>(lengths_[a]) * network_.bandwidths()[a];
-    const double proved = static_cast<double>(crossed_) / static_cast<double>(carried);
+    const double proved = static_cast<double>(crossed_) / static_cast<double>(carried), most = greatest();
+    bool gains = ++of_power < 2 || most < last_most * (1 - kLittle);
     if (proved > bound) {
+      gains |= proved > bound * (1 + kLittle);
       bound = proved;
       flow.lengths = lengths_;
       flow.bound = Fraction(crossed_, carried);
     }
-    const double most = greatest();
+    last_most = most;
     if (getenv("FLOW_DEBUG"))
       fprintf(stderr, "round %u power %d load %.6g bound %.6g (now %.6g) gap %.4f paths %zu\n", rounds, power_, most, bound, proved, most / bound - 1, paths_.size());
     if (most <= bound * (1 + options.gap)) break;
-    if ((rounds + 1) % 8 == 0 && power_ < kLastPower) {
-      set_power(power_ + 1);
-    } else {
-      set_power(power_);
-    }
+    const bool goes_up = power_ < kLastPower && (!gains || of_power == kMostRoundsOfPower);
+    if (goes_up) of_power = 0;
+    set_power(goes_up ? power_ + 1 : power_);
   }
   const RoughPaths rough = rough_paths();
   std::vector<uint32_t> own(arcs_.size());
