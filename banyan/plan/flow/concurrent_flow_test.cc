@@ -19,6 +19,9 @@ TEST(Proto, All) {
     const ConcurrentFlow flow = m == 0 ? solve_exactly(network, demand, *symmetry) : balance_paths(network, demand, {.gap = getenv("GAP") ? atof(getenv("GAP")) : 0.01});
     size_t hops = 0, longest = 0;
     for (size_t i = 0; i < flow.paths.size(); ++i) { hops += flow.paths[i].arcs.size(); longest = std::max(longest, flow.paths[i].arcs.size()); }
+    std::vector<size_t> histogram(longest + 1, 0);
+    for (size_t i = 0; i < flow.paths.size(); ++i) ++histogram[flow.paths[i].arcs.size()];
+    for (size_t i = 0; i <= longest; ++i) printf("%zu:%zu ", i, histogram[i]);
     printf("%s bound f %.6f reached %.6f gap %.5f bound %s load %s parts %ld paths %zu of %zu pairs longest %zu, %.2f s\n", m == 0 ? "exact" : "balance", 1 / flow.bound.to_double(), 1 / flow.load.to_double(),
            flow.gap(), flow.bound.to_string().c_str(), flow.load.to_string().c_str(), long(flow.paths.units_per_demand), flow.paths.size(), size_t(demand.pairs()), longest, double(clock() - begin) / CLOCKS_PER_SEC);
   }

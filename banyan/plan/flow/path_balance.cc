@@ -13,14 +13,16 @@ namespace banyan::plan {
 namespace {
 
 constexpr int kFirstPower = 3, kLastPower = 12;  // as powers of 2
-constexpr uint32_t kMostRoundsOfPower = 8;
+constexpr uint32_t kMostRoundsOfPower = 12;
 constexpr double kLittle = 0x1p-11;  // of what a round gains: the power goes up
-// Constant lengths, beside that of the most loaded arc, which is 1 by its bandwidth: half of it with the first power, a
-// quarter of that with each further one down to the least. Most of them is for leaving a terminal, so that ways pass
-// through few ranks.
+// Constant lengths, as a part of all: with the first power, and a quarter of that with each further one down to the
+// least. Most of them is for leaving a terminal, so that ways pass through few ranks.
 constexpr double kFirstConstant = 0.5, kLeastConstant = 0x1p-13;
 constexpr double kForwarding = 0.75;
 constexpr int kMostHalvingsOfStep = 20;
+// How many arcs a path may have more than the fewest of its pair; from some power on more, in the end any.
+constexpr uint32_t kFirstDetour = 3, kSecondDetour = 8;
+constexpr int kWidensFrom = 9;
 constexpr size_t kMostPathsOfPair = 3;          // on average, unused ones included
 constexpr double kShorter = 1 - 0x1p-10;        // of a way that joins the others
 constexpr double kLeastAmount = 0x1p-20;        // of a pair's demand: less is nothing
@@ -51,7 +53,7 @@ class PathBalance {
   struct Pair {
     uint32_t source = 0, target = 0;
     double demand = 0;
-    uint32_t first_path = kNone;
+    uint32_t first_path = kNone, fewest = 0;
   };
   struct Path {
     uint32_t next = kNone;  // of the same pair
@@ -100,6 +102,7 @@ class PathBalance {
   std::vector<uint64_t> stamps_;  // by arc
   uint64_t stamp_ = 0;
   int power_ = kFirstPower;
+  uint32_t detour_ = kFirstDetour;
   double per_greatest_ = 1, constant_ = kFirstConstant;
   int128 crossed_ = 0;  // of the bound that this round's lengths prove
 };
@@ -112,10 +115,18 @@ double PathBalance::greatest() const {
 
 void PathBalance::set_power(int power) {
   power_ = power;
-  constant_ = kFirstConstant;
-  for (int i = kFirstPower; i < power_; ++i) constant_ = std::max(kLeastConstant, constant_ / 4);
   const double most = greatest();
   per_greatest_ = most > 0 ? 1 / most : 1;
+  double share = kFirstConstant;
+  for (int i = kFirstPower; i < power_; ++i) share = std::max(kLeastConstant, share / 4);
+  double powers = 0, constants = 0;
+  constant_ = 0;
+  for (ArcState& arc : arcs_) {
+    update(arc);
+    powers += arc.length / arc.per_bandwidth;
+    constants += arc.constant;
+  }
+  constant_ = powers > 0 ? share * powers / constants : share;
   for (ArcState& arc : arcs_) update(arc);
 }
 
@@ -225,10 +236,11 @@ void PathBalance::round() {
     if (pair.first_path == kNone) {
       Path& path = paths_[add_path(pair)];
       path.amount = pair.demand;
+      pair.fewest = path.count;
       put(path, pair.demand);
       continue;
     }
-    if (improves(pair)) add_path(pair);
+    if (improves(pair) && ways_.way_to(pair.target).size() <= pair.fewest + detour_) add_path(pair);
     shift(pair);
   }
 }
@@ -266,7 +278,7 @@ RoughPaths PathBalance::rough_paths() const {
 
 ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
   ConcurrentFlow flow;
-  double bound = 0, last_most = 0;
+  double bound = 0, last_most = 0, last_proved = 0;
   set_power(kFirstPower);
   uint32_t of_power = 0;
   for (uint32_t rounds = 0; rounds < options.most_rounds; ++rounds) {
@@ -275,20 +287,26 @@ ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
     int128 carried = 0;
     for (size_t a = 0; a < lengths_.size(); ++a) carried += static_cast<int128>(lengths_[a]) * network_.bandwidths()[a];
     const double proved = static_cast<double>(crossed_) / static_cast<double>(carried), most = greatest();
-    bool gains = ++of_power < 2 || most < last_most * (1 - kLittle);
+    const bool gains = ++of_power < 2 || most < last_most * (1 - kLittle) || proved > last_proved * (1 + kLittle);
     if (proved > bound) {
-      gains |= proved > bound * (1 + kLittle);
       bound = proved;
       flow.lengths = lengths_;
       flow.bound = Fraction(crossed_, carried);
     }
     last_most = most;
-    if (getenv("FLOW_DEBUG"))
-      fprintf(stderr, "round %u power %d load %.6g bound %.6g (now %.6g) gap %.4f paths %zu\n", rounds, power_, most, bound, proved, most / bound - 1, paths_.size());
-    if (most <= bound * (1 + options.gap)) break;
-    const bool goes_up = power_ < kLastPower && (!gains || of_power == kMostRoundsOfPower);
-    if (goes_up) of_power = 0;
-    set_power(goes_up ? power_ + 1 : power_);
+    last_proved = proved;
+    if (most * (1 + kLossOfRounding) <= bound * (1 + options.gap)) break;
+    int power = power_;
+    if (!gains || of_power == kMostRoundsOfPower) {
+      of_power = 0;
+      ++power;
+      if (power == kWidensFrom) detour_ = kSecondDetour;
+      if (power > kLastPower) {
+        power = kWidensFrom;
+        detour_ = network_.vertex_count();
+      }
+    }
+    set_power(power);
   }
   const RoughPaths rough = rough_paths();
   std::vector<uint32_t> own(arcs_.size());
