@@ -10,6 +10,7 @@ void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, c
              const schedule::AlphaBeta& model) {
   row.seconds_per_byte = seconds_per_byte(schedule);
   row.heights = heights(schedule);
+  row.messages = message_counts(schedule);
   row.chunks = schedule.chunk_count();
   for (const Bytes size : sizes) row.estimate_seconds.push_back(estimate_seconds(schedule, size, model));
   row.over_bound = row.seconds_per_byte.to_double() / bound.seconds_per_byte.to_double();

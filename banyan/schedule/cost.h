@@ -26,6 +26,13 @@ struct Heights {
 };
 Heights heights(const Schedule& schedule);
 
+// How many messages there are when a buffer is moved in one piece.
+struct MessageCounts {
+  uint64_t most_of_a_rank = 0;  // that one rank sends: an edge each, those that are tied by a step together one
+  uint32_t rounds = 0;          // one after the other: the largest step where edges are tied, else the height
+};
+MessageCounts message_counts(const Schedule& schedule);
+
 struct AlphaBeta {
   Picoseconds per_message = std::chrono::microseconds(5);  // fixed cost of one hop besides the links' own latency
 };

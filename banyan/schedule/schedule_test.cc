@@ -39,6 +39,21 @@ TEST(Schedule, CostsWhatItsMostLoadedLinkCosts) {
   EXPECT_EQ(heights(schedule).max, 1u);
 }
 
+TEST(Schedule, CountsTiedMessagesOnce) {
+  EXPECT_EQ(message_counts(star_allgather()).most_of_a_rank, 2u);
+  EXPECT_EQ(message_counts(star_allgather()).rounds, 1u);
+  Schedule::Builder builder(kStar, Collective::make(kStar, {}));
+  const std::vector<RouteId> from_a{builder.add_route(std::vector<LinkId>{LinkId{0}, LinkId{3}})},
+      from_b{builder.add_route(std::vector<LinkId>{LinkId{2}, LinkId{1}})};
+  const std::vector<uint32_t> third{3};
+  builder.add_chunk({.root = kStar.at("a"), .units = 1, .out_tree = from_a, .out_steps = third});
+  builder.add_chunk({.root = kStar.at("a"), .units = 1, .out_tree = from_a, .out_steps = third});
+  builder.add_chunk({.root = kStar.at("b"), .units = 2, .out_tree = from_b});
+  const MessageCounts counts = message_counts(std::move(builder).build());
+  EXPECT_EQ(counts.most_of_a_rank, 1u);
+  EXPECT_EQ(counts.rounds, 3u);
+}
+
 // a, b and c in a line, ab 0, ba 1, bc 2, cb 3.
 const Fabric kLine = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s");
 

@@ -142,8 +142,8 @@ TEST(EnginePairs, BlocksNeedPaths) {
   for (uint32_t to = 1; to < 4; ++to) {
     if (collective.traffic(0, to) == 0) blocks.send[to].count = 7;
   }
-  const bool has_none = std::ranges::any_of(std::vector<uint32_t>{1, 2, 3},
-                                            [&](uint32_t to) { return collective.traffic(0, to) == 0; });
+  const bool has_none =
+      std::ranges::any_of(std::vector<uint32_t>{1, 2, 3}, [&](uint32_t to) { return collective.traffic(0, to) == 0; });
   ASSERT_TRUE(has_none) << "seed 5";
   EXPECT_THROW(make_pair_plan(paths.schedule, blocks, 0), Error);
   const Fabric fabric = full_mesh(2);
