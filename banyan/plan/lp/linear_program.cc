@@ -50,7 +50,7 @@ struct LinearProgram::Model {
   std::vector<int> row_columns;
   std::vector<double> row_factors, row_low, row_high;
   int row_count = 0;
-  bool is_loaded = false;
+  bool is_loaded = false, has_other_costs = false;
 
   void load() {
     if (!is_loaded) {
@@ -99,6 +99,14 @@ int LinearProgram::add_row(std::span<const Term> terms, double low, double high)
   return model_->row_count++;
 }
 
+void LinearProgram::change_cost(int column, double cost) {
+  CHECK(column >= 0 && column < static_cast<int>(model_->cost.size())) << column;
+  model_->cost[column] = cost;
+  if (!model_->is_loaded) return;
+  model_->clp.setObjectiveCoefficient(column, cost);
+  model_->has_other_costs = true;
+}
+
 LinearProgram::Solution LinearProgram::solve(const std::function<void()>& works_on) {
   ClpSimplex& clp = model_->clp;
   model_->load();
@@ -107,10 +115,13 @@ LinearProgram::Solution LinearProgram::solve(const std::function<void()>& works_
     const Watcher watcher(&works_on, &thrown);
     clp.passInEventHandler(&watcher);
   }
-  if (std::exchange(model_->is_loaded, true)) {
-    clp.dual();
-  } else {
+  const bool has_other_costs = std::exchange(model_->has_other_costs, false);
+  if (!std::exchange(model_->is_loaded, true)) {
     clp.initialSolve();
+  } else if (has_other_costs) {
+    clp.primal();
+  } else {
+    clp.dual();
   }
   if (works_on) {
     const ClpEventHandler silent;

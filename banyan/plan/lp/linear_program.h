@@ -3,8 +3,10 @@
 //   minimise  sum of cost_j x_j   subject to   low_i <= sum of a_ij x_j <= high_i   and   low_j <= x_j <= high_j
 //
 // All columns come before the first solve. Rows may be added after it; the next one goes on from the last basis by the
-// dual simplex, so that cuts can be generated one round after the other. Answers are doubles: what is claimed to be
-// exact is rounded by nearest_fraction() and proven anew in fractions. The same calls give the same answer. One thread.
+// dual simplex, so that cuts can be generated one round after the other. Costs may change after it, too, so that of all
+// best answers one is found that is best by another measure; the next solve then goes on by the primal simplex. Answers
+// are doubles: what is claimed to be exact is rounded by nearest_fraction() and proven anew in fractions. The same calls
+// give the same answer. One thread.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +42,7 @@ class LinearProgram {
   // Numbers count from 0. A column may stand in a row once only.
   int add_column(double cost, double low = 0, double high = kInfinity);
   int add_row(std::span<const Term> terms, double low, double high);
+  void change_cost(int column, double cost);
 
   // The least value, or Error{unsupported} when there is none: the program is infeasible, unbounded or too badly scaled
   // to be solved. `works_on`, if any, is called every few pivots; what it throws comes out of solve().

@@ -1,0 +1,96 @@
+#include "banyan/plan/flow/arc_lengths.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "banyan/base/check.h"
+
+namespace banyan::plan {
+namespace {
+
+constexpr int kVertexBits = 20;  // a fabric has at most 10^6 nodes; so a distance is below 2^44, and both fit
+
+}  // namespace
+
+ShortestWays::ShortestWays(const Network& network)
+    : network_(&network), distance_(network.vertex_count()), came_by_(network.vertex_count()) {
+  for (uint32_t v = 0; v < network.vertex_count(); ++v) {
+    first_.push_back(static_cast<uint32_t>(ids_.size()));
+    for (const uint32_t a : network.out_arcs(v)) {
+      heads_.push_back(network.arcs()[a].head);
+      ids_.push_back(a);
+    }
+  }
+  first_.push_back(static_cast<uint32_t>(ids_.size()));
+}
+
+void ShortestWays::search(std::span<const uint64_t> lengths, uint32_t source) {
+  source_ = source;
+  std::fill(distance_.begin(), distance_.end(), kUnreached);
+  distance_[source] = 0;
+  heap_.assign(1, source);
+  while (!heap_.empty()) {
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    const uint64_t distance = heap_.back() >> kVertexBits;
+    const uint32_t v = static_cast<uint32_t>(heap_.back() & ((uint64_t{1} << kVertexBits) - 1));
+    heap_.pop_back();
+    if (distance != distance_[v]) continue;
+    for (uint32_t i = first_[v]; i < first_[v + 1]; ++i) {
+      const uint64_t longer = distance + lengths[ids_[i]];
+      if (longer >= distance_[heads_[i]]) continue;
+      distance_[heads_[i]] = longer;
+      came_by_[heads_[i]] = ids_[i];
+      heap_.push_back(longer << kVertexBits | heads_[i]);
+      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    }
+  }
+}
+
+std::span<const uint32_t> ShortestWays::way_to(uint32_t vertex) {
+  CHECK(distance_[vertex] != kUnreached) << vertex;
+  way_.clear();
+  for (uint32_t v = vertex; v != source_; v = network_->arcs()[came_by_[v]].tail) way_.push_back(came_by_[v]);
+  std::reverse(way_.begin(), way_.end());
+  return way_;
+}
+
+Fraction least_load(const Network& network, const Demand& demand, std::span<const uint64_t> lengths) {
+  int128 crossed = 0, carried = 0;
+  for (size_t a = 0; a < lengths.size(); ++a) carried += static_cast<int128>(lengths[a]) * network.bandwidths()[a];
+  ShortestWays ways(network);
+  for (uint32_t s = 0; s < demand.terminals(); ++s) {
+    if (demand.out_of(s) == 0) continue;
+    network.tell_observer();
+    ways.search(lengths, s);
+    for (uint32_t t = 0; t < demand.terminals(); ++t) {
+      const int64_t amount = demand.of(s, t);
+      if (amount == 0) continue;
+      CHECK(ways.distance(t) != ShortestWays::kUnreached) << s << " to " << t;
+      crossed += static_cast<int128>(ways.distance(t)) * amount;
+    }
+  }
+  return Fraction(crossed, carried);
+}
+
+std::vector<uint64_t> whole_lengths(std::span<const double> values) {
+  constexpr uint64_t kMostUnits = 5000;  // common denominators that are tried
+  constexpr double kNearWhole = 1e-6;
+  const double greatest = *std::max_element(values.begin(), values.end());
+  CHECK(greatest > 0);
+  double units = 0;
+  for (uint64_t tried = 1; tried <= kMostUnits && units == 0; ++tried) {
+    const bool fits = std::all_of(values.begin(), values.end(), [&](double value) {
+      const double scaled = value / greatest * static_cast<double>(tried);
+      return std::abs(scaled - std::round(scaled)) < kNearWhole * static_cast<double>(tried);
+    });
+    if (fits) units = static_cast<double>(tried);
+  }
+  if (units == 0) units = static_cast<double>(ShortestWays::kMostLength);
+  std::vector<uint64_t> lengths;
+  for (const double value : values) lengths.push_back(static_cast<uint64_t>(std::llround(value / greatest * units)));
+  return lengths;
+}
+
+}  // namespace banyan::plan

@@ -1,0 +1,55 @@
+// Lengths of arcs, and what they prove: the dual of the concurrent flow.
+//
+// Whoever ships D(s,t) from s to t along any ways crosses lengths of at least D(s,t) * dist(s,t). All arcs together
+// carry at most sum of bandwidth * length for each second. So the greatest load, the seconds that one unit of each
+// demand takes, is at least
+//
+//   sum of D(s,t) * dist(s,t)  /  sum of bandwidth * length          (Shahrokhi and Matula, JACM 37(2), 1990)
+//
+// whatever the lengths are, and for the best lengths it is just that (duality of linear programs). Lengths are whole
+// numbers, so that what they prove is an exact fraction.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "banyan/base/fraction.h"
+#include "banyan/plan/flow/demand.h"
+#include "banyan/plan/graph/network.h"
+
+namespace banyan::plan {
+
+// The shortest ways out of one source at a time, through any vertices. Dijkstra's algorithm with a binary heap,
+// O(arcs log vertices).
+class ShortestWays {
+ public:
+  static constexpr uint64_t kMostLength = uint64_t{1} << 24;
+  static constexpr uint64_t kUnreached = UINT64_MAX;
+
+  explicit ShortestWays(const Network& network);
+
+  // `lengths`, by arc, are at most kMostLength.
+  void search(std::span<const uint64_t> lengths, uint32_t source);
+  uint64_t distance(uint32_t vertex) const { return distance_[vertex]; }
+  // The arcs from the source to a vertex that was reached, in order; valid until the next call.
+  std::span<const uint32_t> way_to(uint32_t vertex);
+
+ private:
+  const Network* network_;
+  uint32_t source_ = 0;
+  std::vector<uint64_t> distance_;
+  std::vector<uint32_t> came_by_, way_;
+  std::vector<uint64_t> heap_;
+  // The arcs out of each vertex, one after the other.
+  std::vector<uint32_t> first_, heads_, ids_;
+};
+
+// What `lengths` prove. A way leads to everything that something is to be shipped to.
+Fraction least_load(const Network& network, const Demand& demand, std::span<const uint64_t> lengths);
+
+// Whole numbers of at most ShortestWays::kMostLength in the proportions of `values`, which are not negative and not all
+// zero: exactly, up to what doubles lose, where a common denominator is small.
+std::vector<uint64_t> whole_lengths(std::span<const double> values);
+
+}  // namespace banyan::plan

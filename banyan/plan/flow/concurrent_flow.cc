@@ -1,0 +1,71 @@
+#include "banyan/plan/flow/concurrent_flow.h"
+
+#include <string>
+
+#include "banyan/base/error.h"
+#include "banyan/plan/flow/exact_flow.h"
+#include "banyan/plan/flow/path_balance.h"
+#include "banyan/plan/graph/network_symmetry.h"
+
+namespace banyan::plan {
+namespace {
+
+// A program of so many columns takes about a second.
+constexpr size_t kMostColumns = 5'000;
+
+void check_connected(const Network& network, const Fabric& fabric, const Demand& demand) {
+  std::vector<uint8_t> reached;
+  std::vector<uint32_t> queue;
+  for (uint32_t s = 0; s < demand.terminals(); ++s) {
+    if (demand.out_of(s) == 0) continue;
+    reached.assign(network.vertex_count(), 0);
+    reached[s] = 1;
+    queue.assign(1, s);
+    for (size_t i = 0; i < queue.size(); ++i) {
+      for (const uint32_t a : network.out_arcs(queue[i])) {
+        const uint32_t head = network.arcs()[a].head;
+        if (!reached[head]) queue.push_back(head);
+        reached[head] = 1;
+      }
+    }
+    for (uint32_t t = 0; t < demand.terminals(); ++t) {
+      if (reached[t] || demand.of(s, t) == 0) continue;
+      throw Error(ErrorCode::invalid_input,
+                  "rank '" + fabric.name(network.node_of(s)) + "' can only reach '" + fabric.name(network.node_of(t)) +
+                      "' through ranks that do not take part; add those to --ranks");
+    }
+  }
+}
+
+// What the fabric declares, where the demand shares it.
+NetworkSymmetry symmetry_of(const Network& network, const Fabric& fabric, const Demand& demand) {
+  const std::optional<NetworkSymmetry> declared = NetworkSymmetry::of(network, fabric);
+  if (!declared) return NetworkSymmetry(network);
+  if (demand.is_uniform()) return *declared;
+  for (size_t g = 0; g < declared->generators(); ++g) {
+    for (uint32_t s = 0; s < demand.terminals(); ++s) {
+      for (uint32_t t = 0; t < demand.terminals(); ++t) {
+        if (demand.of(s, t) != demand.of(declared->vertex(g, s), declared->vertex(g, t)))
+          return NetworkSymmetry(network);
+      }
+    }
+  }
+  return *declared;
+}
+
+}  // namespace
+
+ConcurrentFlow solve_concurrent_flow(const Network& network, const Fabric& fabric, const Demand& demand,
+                                     const FlowOptions& options) {
+  if (demand.pairs() > kMostPairs) {
+    throw Error(ErrorCode::unsupported, std::to_string(demand.pairs()) +
+                                            " pairs of ranks have something to ship, the limit is " +
+                                            std::to_string(kMostPairs));
+  }
+  check_connected(network, fabric, demand);
+  const NetworkSymmetry symmetry = symmetry_of(network, fabric, demand);
+  if (exact_flow_columns(network, demand, symmetry) <= kMostColumns) return solve_exactly(network, demand, symmetry);
+  return balance_paths(network, demand, options);
+}
+
+}  // namespace banyan::plan
