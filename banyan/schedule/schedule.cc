@@ -29,12 +29,6 @@ Chunk Schedule::chunk(size_t i) const {
           .out_steps = steps(row.out_begin, row.out_end)};
 }
 
-Route Schedule::route(RouteId id) const {
-  const uint64_t begin = route_start_[index(id)], end = route_start_[index(id) + 1];
-  const auto& [from, to] = route_ends_[index(id)];
-  return {.from = from, .to = to, .links = std::span(route_links_).subspan(begin, end - begin)};
-}
-
 std::pair<uint64_t, uint64_t> Schedule::element_range(size_t i, uint64_t elements) const {
   const ChunkRow& row = chunks_[i];
   return {scaled(elements, row.offset_units, total_units_),
@@ -55,6 +49,13 @@ Schedule::Builder::Builder(Fabric fabric, Collective collective)
   for (const NodeId id : schedule_.collective_.participants()) takes_part_[index(id)] = true;
 }
 
+void Schedule::Builder::reserve(const Sizes& sizes) {
+  schedule_.route_start_.reserve(sizes.routes + 1);
+  schedule_.route_links_.reserve(sizes.route_links);
+  schedule_.chunks_.reserve(sizes.chunks);
+  schedule_.edges_.reserve(sizes.edges);
+}
+
 RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
   const Fabric& fabric = schedule_.fabric_;
   if (links.empty()) throw invalid("a route has no links");
@@ -68,10 +69,11 @@ RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
                     fabric.name(fabric.link(links[i]).from) + "'");
     }
   }
+  const size_t end = schedule_.route_links_.size() + links.size();
+  if (end > UINT32_MAX) throw Error(ErrorCode::unsupported, "the routes of a schedule cross more than 2^32 - 1 links");
   schedule_.route_links_.insert(schedule_.route_links_.end(), links.begin(), links.end());
-  schedule_.route_start_.push_back(schedule_.route_links_.size());
-  schedule_.route_ends_.emplace_back(fabric.link(links.front()).from, fabric.link(links.back()).to);
-  return RouteId{static_cast<uint32_t>(schedule_.route_ends_.size() - 1)};
+  schedule_.route_start_.push_back(static_cast<uint32_t>(end));
+  return RouteId{static_cast<uint32_t>(schedule_.route_count() - 1)};
 }
 
 void Schedule::Builder::add_chunk(const NewChunk& chunk) {
@@ -84,14 +86,15 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
     if (!tree_steps.empty() && tree_steps.size() != tree.size())
       throw invalid("a chunk has steps for some of its edges only");
     for (const RouteId id : tree) {
-      if (index(id) >= schedule_.route_ends_.size())
+      if (index(id) >= schedule_.route_count())
         throw invalid("a tree uses route " + std::to_string(index(id)) + ", but there are " +
-                      std::to_string(schedule_.route_ends_.size()));
+                      std::to_string(schedule_.route_count()));
     }
+    const bool tied = std::any_of(tree_steps.begin(), tree_steps.end(), [](uint32_t step) { return step != 0; });
+    if (tied) steps.resize(edges.size(), 0);
     edges.insert(edges.end(), tree.begin(), tree.end());
-    steps.insert(steps.end(), tree_steps.begin(), tree_steps.end());
-    steps.resize(edges.size(), 0);
-    any_steps_ |= std::any_of(tree_steps.begin(), tree_steps.end(), [](uint32_t step) { return step != 0; });
+    if (tied) steps.insert(steps.end(), tree_steps.begin(), tree_steps.end());
+    if (!steps.empty()) steps.resize(edges.size(), 0);
   };
   ChunkRow row{.root = chunk.root, .units = chunk.units};
   row.in_begin = edges.size();
@@ -102,18 +105,18 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
   schedule_.chunks_.push_back(row);
 }
 
+void Schedule::Builder::order_by_root() {
+  const auto participants = schedule_.collective_.participants();
+  std::vector<uint32_t> place_of(schedule_.fabric_.nodes().size(), 0);
+  for (uint32_t i = 0; i < participants.size(); ++i) place_of[index(participants[i])] = i;
+  std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
+    return place_of[index(a.root)] < place_of[index(b.root)];
+  });
+}
+
 Schedule Schedule::Builder::build() && {
   if (schedule_.chunks_.empty()) throw invalid("a schedule has no chunks");
-  const Collective& collective = schedule_.collective_;
-  if (!any_steps_) schedule_.steps_ = {};
-  // Group by root in shard order; the order of chunks of one root, and of all chunks of an allreduce, stays.
-  if (collective.fixes_roots()) {
-    std::vector<uint32_t> shard_of(schedule_.fabric_.nodes().size(), 0);
-    for (uint32_t i = 0; i < collective.participants().size(); ++i) shard_of[index(collective.participants()[i])] = i;
-    std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
-      return shard_of[index(a.root)] < shard_of[index(b.root)];
-    });
-  }
+  if (schedule_.collective_.fixes_roots()) order_by_root();
   uint64_t total = 0;
   for (ChunkRow& row : schedule_.chunks_) {
     row.offset_units = total;

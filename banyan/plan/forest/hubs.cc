@@ -258,10 +258,9 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
   };
   // 3. Along the allgather of a symmetric fabric, which costs little; else along none: all grows from the ways.
   const std::vector<int64_t> supplies(network.terminal_count(), std::ranges::max(dealt->units));
-  const uint32_t height = low_enough(least_height(network));
   std::optional<Packing> best;
-  if (const auto allgather = pack_low_by_rotation(network, problem.fabric, wide, supplies, height))
-    best = along(*allgather);
+  if (const auto allgather = pack_by_rotation(network, problem.fabric, wide, supplies))
+    best = along(collect(*allgather));
   if (!best) best = along({});
   if (!best) return std::nullopt;
   return OneRootPacking{.packing = std::move(*best), .parts = dealt->parts};

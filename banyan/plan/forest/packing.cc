@@ -421,14 +421,19 @@ uint32_t least_height(const Network& network) {
 }
 
 uint32_t PathTable::intern(std::span<const uint32_t> arcs) {
-  if (2 * size() >= slots_.size()) widen();
+  if (indexed_ < size() || 2 * size() >= slots_.size()) widen();
   uint32_t& slot = find_slot(arcs);
   if (slot == kEmpty) {
-    slot = static_cast<uint32_t>(size());
-    arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
-    start_.push_back(arcs_.size());
+    slot = append(arcs);
+    ++indexed_;
   }
   return slot;
+}
+
+uint32_t PathTable::append(std::span<const uint32_t> arcs) {
+  arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
+  start_.push_back(arcs_.size());
+  return static_cast<uint32_t>(size() - 1);
 }
 
 uint32_t& PathTable::find_slot(std::span<const uint32_t> arcs) {
@@ -441,8 +446,11 @@ uint32_t& PathTable::find_slot(std::span<const uint32_t> arcs) {
 }
 
 void PathTable::widen() {
-  slots_.assign(std::max<size_t>(2 * slots_.size(), 1024), kEmpty);
+  size_t slots = std::max<size_t>(slots_.size(), 1024);
+  while (2 * size() >= slots) slots *= 2;
+  slots_.assign(slots, kEmpty);
   for (uint32_t id = 0; id < size(); ++id) find_slot(path(id)) = id;
+  indexed_ = size();
 }
 
 std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity,

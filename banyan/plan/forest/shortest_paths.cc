@@ -159,14 +159,14 @@ void cut_into_trees(const Network& network, uint32_t root, int64_t supply, const
 
 }  // namespace
 
-std::optional<Packing> pack_along_shortest_paths(const Network& network, std::span<const int64_t> capacity,
-                                                 std::span<const int64_t> supply) {
+std::unique_ptr<TreeSource> pack_along_shortest_paths(const Network& network, std::span<const int64_t> capacity,
+                                                      std::span<const int64_t> supply) {
   const uint32_t terminals = network.terminal_count();
-  if (network.vertex_count() != terminals) return std::nullopt;
+  if (network.vertex_count() != terminals) return nullptr;
   std::vector<std::vector<uint32_t>> distance;
   for (uint32_t root = 0; root < terminals; ++root) {
     distance.push_back(distances_from(network, capacity, root));
-    if (*std::max_element(distance.back().begin(), distance.back().end()) == kFar) return std::nullopt;
+    if (*std::max_element(distance.back().begin(), distance.back().end()) == kFar) return nullptr;
   }
   std::vector<Shares> shares;  // by receiver
   std::vector<uint8_t> allowed;
@@ -183,14 +183,14 @@ std::optional<Packing> pack_along_shortest_paths(const Network& network, std::sp
       }
     }
     Receiver receiver(arcs, room);
-    if (!receiver.split(allowed, needs)) return std::nullopt;
+    if (!receiver.split(allowed, needs)) return nullptr;
     shares.push_back(receiver.shares(terminals));
   }
   Packing packing;
   for (uint32_t root = 0; root < terminals; ++root) {
     if (supply[root] > 0) cut_into_trees(network, root, supply[root], distance[root], shares, packing);
   }
-  return packing;
+  return hand_over(std::move(packing));
 }
 
 }  // namespace banyan::plan
