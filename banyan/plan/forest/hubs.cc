@@ -245,8 +245,8 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
   const auto along = [&](const Packing& allgather) -> std::optional<Packing> {
     const uint32_t low = hops + std::max(height_of(allgather), least);
     std::optional<Packing> best;
-    for (const bool waits : {true, false}) {
-      TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for_shorter = waits};
+    for (const auto waits : {TreeGrower::Waits::shorter, TreeGrower::Waits::wider}) {
+      TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for = waits};
       if (best) limits.max_height = height_of(*best) - 1;
       while (auto packing = packer.pack(hubs, units, allgather, limits, kGrowthWork)) {
         best = std::move(packing);

@@ -131,24 +131,29 @@ std::unique_ptr<TreeSource> pack_by_rotation(const Network& network, const Fabri
   // entered once and filled from inside; then whatever comes.
   const uint32_t least = least_height(network, *symmetry), low = max_height.value_or(low_enough(least));
   std::vector<Manner> manners{
-      {.shares = {Share::all}, .limits = {.max_height = least, .waits_for_shorter = false}},
+      {.shares = {Share::all}, .limits = {.max_height = least, .waits_for = TreeGrower::Waits::wider}},
   };
   for (uint32_t height = low; height <= low + (max_height ? 0 : kExcess); ++height) {
     manners.push_back({.shares = {Share::thrifty, Share::even, Share::all}, .limits = {.max_height = height}});
     manners.push_back({.shares = {Share::all}, .limits = {.max_height = height}});
     manners.push_back({.shares = {Share::thrifty, Share::even, Share::all},
-                       .limits = {.max_height = height, .waits_for_shorter = false}});
+                       .limits = {.max_height = height, .waits_for = TreeGrower::Waits::wider}});
   }
-  std::unique_ptr<TreeSource> heavy;  // the first trees that were found, if they have many paths
-  for (const Manner& manner : manners) {
-    if (heavy && manner.limits.max_height > low) break;
+  const auto pack = [&](const Manner& manner) -> std::unique_ptr<TreeSource> {
     const auto grown = RotatingPacker(network, *symmetry, capacity, supply, tight).pack(manner);
-    auto trees = grown ? RotatedTrees::make(network, *symmetry, *grown) : nullptr;
+    return grown ? RotatedTrees::make(network, *symmetry, *grown) : nullptr;
+  };
+  for (const Manner& manner : manners) {
+    auto trees = pack(manner);
     if (!trees) continue;
-    if (path_bytes(*trees) <= many_path_bytes) return trees;
-    if (!heavy) heavy = std::move(trees);
+    if (path_bytes(*trees) > many_path_bytes && low > least) {
+      auto lean = pack({.shares = {Share::all, Share::even},
+                        .limits = {.max_height = least + 1, .waits_for = TreeGrower::Waits::one_switch}});
+      if (lean && path_bytes(*lean) < path_bytes(*trees)) return lean;
+    }
+    return trees;
   }
-  return heavy;
+  return nullptr;
 }
 
 }  // namespace banyan::plan

@@ -181,7 +181,10 @@ bool TreeGrower::has_better_way(const Candidate& candidate, const Limits& limits
     const uint32_t fed = network_.is_terminal(tail) ? (members_[tail] ? 0 : kUnseen) : fed_from_[tail];
     if (fed == kUnseen || !has_room(a)) continue;
     if (fed <= 1 && kMuchWider * inverse_initial_[a] < narrowest) return true;
-    if (limits.waits_for_shorter && fed + 1 < length) return true;
+    const size_t wanted = limits.waits_for == Waits::shorter      ? length - 1
+                          : limits.waits_for == Waits::one_switch ? 2
+                                                                  : 0;
+    if (fed + 1 <= wanted && fed + 1 < length) return true;
   }
   return false;
 }
