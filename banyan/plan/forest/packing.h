@@ -32,6 +32,8 @@ class PathTable {
   uint32_t intern(std::span<const uint32_t> arcs);
   // The same for a path that is known to be new; where all are, no index of them is built.
   uint32_t append(std::span<const uint32_t> arcs);
+  // Of paths that were interned.
+  std::optional<uint32_t> find(std::span<const uint32_t> arcs) const;
   size_t size() const { return start_.size() - 1; }
   size_t arcs() const { return arcs_.size(); }  // of all paths together
   std::span<const uint32_t> path(uint32_t id) const {
@@ -40,7 +42,7 @@ class PathTable {
 
  private:
   static constexpr uint32_t kEmpty = UINT32_MAX;
-  uint32_t& find_slot(std::span<const uint32_t> arcs);  // where its number is, or where it belongs
+  size_t find_slot(std::span<const uint32_t> arcs) const;  // where its number is, or where it belongs
   void widen();
 
   // Numbers of paths by hash, a power of two of them, at most half full; of the first indexed_ paths.

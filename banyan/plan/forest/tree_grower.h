@@ -102,8 +102,9 @@ class TreeGrower {
   bool find_detour(uint32_t to, const Limits& limits);
   void grow_level(std::span<const uint32_t> frontier, const Limits& limits);
   bool has_better_way(const Candidate& candidate, const Limits& limits) const;
-  void feed_switches(uint32_t member);
+  void feed_switches();
   void join(std::span<const uint32_t> path);
+  void add_edge(std::span<const uint32_t> path);
   std::span<const uint32_t> path_of(const Candidate& candidate) const {
     return std::span(scratch_).subspan(candidate.path_begin, candidate.path_end - candidate.path_begin);
   }
