@@ -99,7 +99,7 @@ std::string as_json(const Repaired& repaired) {
   const Collective& collective = repair.schedule.collective();
   return format_json({{"collective", to_string(collective.kind())},
                       {"fabric", counts_json(fabric)},
-                      {is_reference(collective) ? "reference" : "bound", bound_json(repair.bound, fabric, collective)},
+                      {"bound", bound_json(repair.bound, fabric, collective)},
                       {"schedule", schedule_json(repair.schedule, repair.seconds_per_byte, repair.bound)},
                       {"seconds", {{"total", repaired.answer.seconds}}},
                       {"name", repaired.fabric},
@@ -123,20 +123,19 @@ std::string as_text(const Terminal& terminal, const Repaired& repaired) {
   const plan::Repair& repair = repaired.answer.repair;
   const Fabric& fabric = repair.schedule.fabric();
   const Collective& collective = repair.schedule.collective();
-  const bool reference = is_reference(collective);
   std::string text = labelled(terminal, std::string(to_string(collective.kind())),
                               "on " + repaired.fabric + ": " + describe_counts(fabric));
   text += labelled(terminal, "repairs",
                    harmless(repaired.plan) + ", which had " + format_algbw(repair.seconds_per_byte_before));
   text += labelled(terminal, "changed", describe_changes(repair));
-  text += labelled(terminal, reference ? "reference" : "bound",
-                   (reference ? "reduce-scatter then allgather: " : "") + format_algbw(repair.bound.seconds_per_byte) +
-                       ", exactly " + exact_algbw(repair.bound.seconds_per_byte) + " bytes/s, because\n" +
-                       describe_witnesses(repair.bound, fabric, collective, ",\nand then "));
+  text += labelled(terminal, "bound",
+                   format_algbw(repair.bound.seconds_per_byte) + ", exactly " +
+                       exact_algbw(repair.bound.seconds_per_byte) + " bytes/s, because\n" +
+                       describe(repair.bound.witness, fabric, collective));
   text += labelled(terminal, "schedule",
                    format_algbw(repair.seconds_per_byte) + ", " +
-                       terminal.styled(repair.optimal && !reference ? Terminal::Style::good : Terminal::Style::bold,
-                                       describe_distance(repair.seconds_per_byte, repair.bound, collective)) +
+                       terminal.styled(repair.optimal ? Terminal::Style::good : Terminal::Style::bold,
+                                       describe_distance(repair.seconds_per_byte, repair.bound)) +
                        ", verified");
   text += labelled(terminal, "trees", describe_trees(repair));
   text += labelled(terminal, "planned in", format_seconds(repaired.answer.seconds));

@@ -21,18 +21,24 @@ uint32_t height(const Schedule& schedule, std::span<const RouteId> tree, bool in
   return highest;
 }
 
-// Units are at most 2^62, but a chunk may cross a link many times.
+// Units are at most 2^62, but a chunk may cross a link many times. Sums by route wrap round, which is booked at once:
+// there can be many more routes than links.
 std::vector<int128> exact_loads(const Schedule& schedule) {
-  std::vector<int128> route_units(schedule.route_count(), 0);
+  std::vector<int128> loads(schedule.fabric().links().size(), 0);
+  const auto book = [&](uint32_t route, int128 units) {
+    for (const LinkId link : schedule.route(RouteId{route}).links) loads[index(link)] += units;
+  };
+  std::vector<uint64_t> route_units(schedule.route_count(), 0);
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
-    for (const RouteId id : chunk.in_tree) route_units[index(id)] += chunk.units;
-    for (const RouteId id : chunk.out_tree) route_units[index(id)] += chunk.units;
+    for (const std::span tree : {chunk.in_tree, chunk.out_tree}) {
+      for (const RouteId id : tree) {
+        uint64_t& sum = route_units[index(id)];
+        if (__builtin_add_overflow(sum, chunk.units, &sum)) book(index(id), int128{1} << 64);
+      }
+    }
   }
-  std::vector<int128> loads(schedule.fabric().links().size(), 0);
-  for (uint32_t r = 0; r < route_units.size(); ++r) {
-    for (const LinkId link : schedule.route(RouteId{r}).links) loads[index(link)] += route_units[r];
-  }
+  for (uint32_t r = 0; r < route_units.size(); ++r) book(r, static_cast<int128>(route_units[r]));
   return loads;
 }
 

@@ -32,12 +32,6 @@ Chunk Schedule::chunk(size_t i) const {
           .out_steps = steps(row.out_begin, row.out_end)};
 }
 
-Route Schedule::route(RouteId id) const {
-  const uint64_t begin = route_start_[index(id)], end = route_start_[index(id) + 1];
-  const auto& [from, to] = route_ends_[index(id)];
-  return {.from = from, .to = to, .links = std::span(route_links_).subspan(begin, end - begin)};
-}
-
 std::pair<uint64_t, uint64_t> Schedule::element_range(size_t i, uint64_t elements) const {
   const ChunkRow& row = chunks_[i];
   return {scaled(elements, row.offset_units, total_units_),
@@ -55,7 +49,7 @@ std::pair<uint64_t, uint64_t> Schedule::shard_range(size_t participant, uint64_t
 
 NodeId Schedule::target(size_t i) const {
   const ChunkRow& row = chunks_[i];
-  return collective_.is_personal() ? route_ends_[index(edges_[row.out_end - 1])].second : row.root;
+  return collective_.is_personal() ? route(edges_[row.out_end - 1]).to : row.root;
 }
 
 std::pair<uint64_t, uint64_t> Schedule::block_range(size_t i, uint64_t elements) const {
@@ -68,6 +62,13 @@ Schedule::Builder::Builder(Fabric fabric, Collective collective)
     : schedule_(std::move(fabric), std::move(collective)), participant_of_(schedule_.fabric_.nodes().size(), kNobody) {
   const auto participants = schedule_.collective_.participants();
   for (uint32_t i = 0; i < participants.size(); ++i) participant_of_[index(participants[i])] = i;
+}
+
+void Schedule::Builder::reserve(const Sizes& sizes) {
+  schedule_.route_start_.reserve(sizes.routes + 1);
+  schedule_.route_links_.reserve(sizes.route_links);
+  schedule_.chunks_.reserve(sizes.chunks);
+  schedule_.edges_.reserve(sizes.edges);
 }
 
 RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
@@ -83,10 +84,11 @@ RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
                     fabric.name(fabric.link(links[i]).from) + "'");
     }
   }
+  const size_t end = schedule_.route_links_.size() + links.size();
+  if (end > UINT32_MAX) throw Error(ErrorCode::unsupported, "the routes of a schedule cross more than 2^32 - 1 links");
   schedule_.route_links_.insert(schedule_.route_links_.end(), links.begin(), links.end());
-  schedule_.route_start_.push_back(schedule_.route_links_.size());
-  schedule_.route_ends_.emplace_back(fabric.link(links.front()).from, fabric.link(links.back()).to);
-  return RouteId{static_cast<uint32_t>(schedule_.route_ends_.size() - 1)};
+  schedule_.route_start_.push_back(static_cast<uint32_t>(end));
+  return RouteId{static_cast<uint32_t>(schedule_.route_count() - 1)};
 }
 
 void Schedule::Builder::add_chunk(const NewChunk& chunk) {
@@ -99,14 +101,15 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
     if (!tree_steps.empty() && tree_steps.size() != tree.size())
       throw invalid("a chunk has steps for some of its edges only");
     for (const RouteId id : tree) {
-      if (index(id) >= schedule_.route_ends_.size())
+      if (index(id) >= schedule_.route_count())
         throw invalid("a tree uses route " + std::to_string(index(id)) + ", but there are " +
-                      std::to_string(schedule_.route_ends_.size()));
+                      std::to_string(schedule_.route_count()));
     }
+    const bool tied = std::any_of(tree_steps.begin(), tree_steps.end(), [](uint32_t step) { return step != 0; });
+    if (tied) steps.resize(edges.size(), 0);
     edges.insert(edges.end(), tree.begin(), tree.end());
-    steps.insert(steps.end(), tree_steps.begin(), tree_steps.end());
-    steps.resize(edges.size(), 0);
-    any_steps_ |= std::any_of(tree_steps.begin(), tree_steps.end(), [](uint32_t step) { return step != 0; });
+    if (tied) steps.insert(steps.end(), tree_steps.begin(), tree_steps.end());
+    if (!steps.empty()) steps.resize(edges.size(), 0);
   };
   ChunkRow row{.root = chunk.root, .units = chunk.units};
   row.in_begin = edges.size();
@@ -116,7 +119,7 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
   row.out_end = edges.size();
   if (schedule_.collective_.is_personal()) {
     if (chunk.out_tree.empty()) throw invalid("a chunk of an all-to-all has no path");
-    const NodeId target = schedule_.route_ends_[index(chunk.out_tree.back())].second;
+    const NodeId target = schedule_.route(chunk.out_tree.back()).to;
     if (target == chunk.root || participant_of_[index(target)] == kNobody) {
       throw invalid("the path of a chunk from '" + schedule_.fabric_.name(chunk.root) + "' ends at '" +
                     schedule_.fabric_.name(target) + "', which is no other rank that takes part");
@@ -125,10 +128,15 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
   schedule_.chunks_.push_back(row);
 }
 
+void Schedule::Builder::order_by_root() {
+  std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
+    return participant_of_[index(a.root)] < participant_of_[index(b.root)];
+  });
+}
+
 Schedule Schedule::Builder::build() && {
   if (schedule_.chunks_.empty()) throw invalid("a schedule has no chunks");
   const Collective& collective = schedule_.collective_;
-  if (!any_steps_) schedule_.steps_ = {};
   // The order of chunks of one block, and of all chunks of an allreduce, stays.
   if (collective.is_personal()) {
     std::vector<std::pair<uint64_t, size_t>> order;  // by root and target
@@ -143,9 +151,7 @@ Schedule Schedule::Builder::build() && {
     for (const auto& [pair, i] : order) sorted.push_back(schedule_.chunks_[i]);
     schedule_.chunks_ = std::move(sorted);
   } else if (collective.fixes_roots()) {
-    std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
-      return participant_of_[index(a.root)] < participant_of_[index(b.root)];
-    });
+    order_by_root();
   }
   lay_out();
   return std::move(schedule_);

@@ -13,8 +13,8 @@
 // all-to-all collective().carried_per_byte() buffers. Where it lies follows from the units alone (element_range,
 // block_range), so every rank computes the same byte offsets without talking.
 //
-// Memory: a tree edge is one RouteId, 4 bytes; a route is stored once however many trees use it. 1024 ranks with one
-// tree each are 1 M edges.
+// Memory: a tree edge is one RouteId, 4 bytes; a route is stored once however many trees use it, in 4 bytes and 4 per
+// link. 1024 ranks with one tree each are 1 M edges, 16,384 are 268 M.
 //
 // A Schedule is only *well formed* by construction: ids are in range, routes are connected paths of links, units are
 // positive and fit. That it does what the collective promises is the verifier's to say (verify.h), because a schedule
@@ -66,8 +66,13 @@ class Schedule {
   size_t chunk_count() const { return chunks_.size(); }
   Chunk chunk(size_t i) const;
 
-  size_t route_count() const { return route_ends_.size(); }
-  Route route(RouteId id) const;
+  size_t route_count() const { return route_start_.size() - 1; }
+  Route route(RouteId id) const {
+    const uint32_t begin = route_start_[index(id)], end = route_start_[index(id) + 1];
+    const std::span links = std::span(route_links_).subspan(begin, end - begin);
+    return {
+        .from = fabric_links_[index(links.front())].from, .to = fabric_links_[index(links.back())].to, .links = links};
+  }
 
   // The rank that a chunk is for: of an all-to-all, where its path ends. Chunks of other kinds are for all: their root.
   NodeId target(size_t i) const;
@@ -92,16 +97,17 @@ class Schedule {
     uint64_t in_begin = 0, in_end = 0, out_begin = 0, out_end = 0;  // into edges_ (and steps_)
   };
 
-  Schedule(Fabric fabric, Collective collective) : fabric_(std::move(fabric)), collective_(std::move(collective)) {}
+  Schedule(Fabric fabric, Collective collective)
+      : fabric_(std::move(fabric)), fabric_links_(fabric_.links()), collective_(std::move(collective)) {}
 
   Fabric fabric_;
+  std::span<const Link> fabric_links_;  // of fabric_; all copies of a fabric share them
   Collective collective_;
   uint64_t total_units_ = 0;
   std::vector<ChunkRow> chunks_;
   std::vector<RouteId> edges_;
-  std::vector<uint32_t> steps_;  // parallel to edges_, or empty
-  std::vector<uint64_t> route_start_{0};
-  std::vector<std::pair<NodeId, NodeId>> route_ends_;
+  std::vector<uint32_t> steps_;  // parallel to edges_, or empty where nothing is tied
+  std::vector<uint32_t> route_start_{0};
   std::vector<LinkId> route_links_;
 };
 
@@ -111,7 +117,15 @@ class Schedule::Builder {
  public:
   Builder(Fabric fabric, Collective collective);
 
-  // Throws Error{invalid_input} when `links` is empty or no connected path. Does not look for an equal route.
+  // What is to come, where that is known: memory for it is taken once, instead of growing twofold again and again.
+  struct Sizes {
+    size_t routes = 0, route_links = 0;
+    size_t chunks = 0, edges = 0;
+  };
+  void reserve(const Sizes& sizes);
+
+  // Throws Error{invalid_input} when `links` is empty or no connected path, Error{unsupported} when all routes together
+  // cross more than 2^32 - 1 links. Does not look for an equal route.
   RouteId add_route(std::span<const LinkId> links);
 
   struct NewChunk {
@@ -124,6 +138,10 @@ class Schedule::Builder {
   // length; for all-to-all, no path, or one that ends at its root or where nobody takes part.
   void add_chunk(const NewChunk& chunk);
 
+  // Lays chunks out in the order of their roots among the participants, those of one root in the order in which they
+  // were added. For allgather and reduce-scatter build() does so anyway.
+  void order_by_root();
+
   // Throws Error{invalid_input} when there is no chunk, or units sum beyond 2^62.
   Schedule build() &&;
 
@@ -132,7 +150,6 @@ class Schedule::Builder {
 
   Schedule schedule_;
   std::vector<uint32_t> participant_of_;  // by node; kNobody where it does not take part
-  bool any_steps_ = false;
 };
 
 }  // namespace banyan::schedule

@@ -84,7 +84,7 @@ class Verifier {
   std::vector<uint32_t> last_step_;   // by node: the largest step of this chunk's hops that come before its next
   std::vector<uint32_t> step_stamp_;  // by node: the chunk that last_step_ is about
   uint32_t chunk_stamp_ = 0;
-  std::vector<uint128> route_units_;
+  std::vector<uint64_t> route_units_;  // below 2^64: a chunk that has passed uses a route once in each of its trees
 };
 
 void Verifier::check_routes() {

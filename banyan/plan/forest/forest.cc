@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
@@ -15,6 +17,7 @@
 #include "banyan/plan/forest/packing.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
+#include "banyan/plan/forest/tree_source.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
 #include "banyan/schedule/cost.h"
@@ -26,11 +29,17 @@ namespace {
 constexpr int64_t kTimeParts = 256;
 constexpr int kNarrowingSteps = 3;
 
+// Trees, and into how many parts each unit of capacity and supply was cut for them.
+struct Trees {
+  std::unique_ptr<TreeSource> source;
+  int64_t parts = 1;
+};
+
 // One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
 struct Phase {
   Network network;
   int64_t trees_per_weight = 0;
-  Packing packing;
+  std::unique_ptr<TreeSource> trees;
 };
 
 void begin(const ForestOptions& options, PlanObserver::Phase phase) {
@@ -45,22 +54,17 @@ PackingOptions packing_options(const ForestOptions& options) {
   return result;
 }
 
-bool is_low(const Packing& packing, uint32_t height) {
-  return std::all_of(packing.trees.begin(), packing.trees.end(),
-                     [&](const PackedTree& tree) { return tree.height <= height; });
-}
-
-// Trees for given capacities, or nothing when the height does not allow it: the two guesses that cost little, taken
-// only if they come out low, then the search that cannot fail.
-std::optional<Packing> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
-                            const ForestOptions& options) {
-  const uint32_t height = options.max_height.value_or(low_enough(least_height(network)));
-  if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
-      packing && is_low(*packing, height))
-    return packing;
-  const auto rotate = options.max_height ? pack_by_rotation : pack_low_by_rotation;
-  if (auto packing = rotate(network, fabric, capacities.capacity, capacities.supply, height)) return packing;
-  return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+// Trees for given capacities, or null when the height does not allow it: the two guesses that cost little, taken only
+// if they come out low, then the search that cannot fail. Trees along shortest paths are as low as any.
+std::unique_ptr<TreeSource> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+                                 const ForestOptions& options) {
+  if (auto trees = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
+      trees && trees->height() <= options.max_height.value_or(UINT32_MAX))
+    return trees;
+  if (auto trees = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, options.max_height))
+    return trees;
+  auto packing = pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+  return packing ? hand_over(std::move(*packing)) : nullptr;
 }
 
 // The same where one participant roots all trees: these are planned together if they can be.
@@ -84,13 +88,13 @@ std::optional<OneRootPacking> pack_rooted(const Network& network, const Fabric& 
                         .progress = packing_options(options).progress});
 }
 
-std::optional<OneRootPacking> pack_any(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
-                                       const ForestOptions& options) {
-  if (auto packing = pack_rooted(network, fabric, capacities, options)) return packing;
+// Without a source when the height does not allow it.
+Trees pack_any(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+               const ForestOptions& options) {
+  if (auto rooted = pack_rooted(network, fabric, capacities, options))
+    return {.source = hand_over(std::move(rooted->packing)), .parts = rooted->parts};
   begin(options, PlanObserver::Phase::packing);
-  auto packing = pack(network, fabric, capacities, options);
-  if (!packing) return std::nullopt;
-  return OneRootPacking{.packing = std::move(*packing)};
+  return {.source = pack(network, fabric, capacities, options)};
 }
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
@@ -110,7 +114,7 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   };
   int64_t low = kTimeParts, high = kTimeParts;
   auto best = attempt(high);
-  for (int64_t widening = kTimeParts / 32; !best; widening *= 2) {
+  for (int64_t widening = kTimeParts / 32; !best.source; widening *= 2) {
     low = high;
     high = kTimeParts + widening;
     best = attempt(high);
@@ -118,10 +122,10 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   for (int step = 0; step < kNarrowingSteps && high - low > 1; ++step) {
     const int64_t middle = low + (high - low) / 2;
     auto found = attempt(middle);
-    (found ? high : low) = middle;
-    if (found) best = std::move(found);
+    (found.source ? high : low) = middle;
+    if (found.source) best = std::move(found);
   }
-  return {.network = std::move(network), .trees_per_weight = trees * best->parts, .packing = std::move(best->packing)};
+  return {.network = std::move(network), .trees_per_weight = trees * best.parts, .trees = std::move(best.source)};
 }
 
 // What one direction of a collective has to pack.
@@ -156,11 +160,11 @@ Phase solve(Problem problem, const Fabric& fabric, const Collective& collective,
   const int64_t trees = problem.capacities.trees_per_weight;
   if (options.max_height)
     return plan_low_phase(std::move(problem.network), fabric, collective, problem.witness, trees, options);
-  auto packed = pack_any(problem.network, fabric, problem.capacities, options);
-  CHECK(packed.has_value()) << "no packing although the cut condition holds";
+  Trees packed = pack_any(problem.network, fabric, problem.capacities, options);
+  CHECK(packed.source != nullptr) << "no packing although the cut condition holds";
   return {.network = std::move(problem.network),
-          .trees_per_weight = trees * packed->parts,
-          .packing = std::move(packed->packing)};
+          .trees_per_weight = trees * packed.parts,
+          .trees = std::move(packed.source)};
 }
 
 // For each link its opposite of the same bandwidth, or nothing when some link has none.
@@ -181,80 +185,106 @@ std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
   return opposite;
 }
 
-// Puts the trees of one phase into a schedule as routes, once per path.
+// Puts the paths of one phase into a schedule as routes, and says which routes make a tree.
 class TreeWriter {
  public:
   // `turned` reverses every path: reduce trees planned on the reversed network, or mirrored through opposite links.
   TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr)
       : turned_(turned) {
     std::vector<LinkId> links;
-    for (uint32_t id = 0; id < phase.packing.paths.size(); ++id) {
+    phase.trees->visit_paths([&](TreeSource::Path path) {
       links.clear();
-      for (const uint32_t arc : phase.packing.paths.path(id)) {
+      for (const uint32_t arc : path) {
         const LinkId link = phase.network.arcs()[arc].link;
         links.push_back(opposite ? (*opposite)[index(link)] : link);
       }
       if (turned) std::reverse(links.begin(), links.end());
-      routes_.push_back(builder.add_route(links));
-    }
+      const RouteId route = builder.add_route(links);
+      if (!any_) first_ = index(route);
+      any_ = true;
+    });
   }
 
-  std::vector<RouteId> tree(const PackedTree& packed) const {
-    std::vector<RouteId> edges;
-    edges.reserve(packed.paths.size());
-    for (const uint32_t path : packed.paths) edges.push_back(routes_[path]);
-    if (turned_) std::reverse(edges.begin(), edges.end());
-    return edges;
+  // Until the next call.
+  std::span<const RouteId> tree(std::span<const uint32_t> paths) {
+    edges_.resize(paths.size());
+    std::ranges::transform(paths, edges_.begin(), [&](uint32_t path) { return RouteId{first_ + path}; });
+    if (turned_) std::reverse(edges_.begin(), edges_.end());
+    return edges_;
   }
 
  private:
-  bool turned_;
-  std::vector<RouteId> routes_;
+  bool turned_, any_ = false;
+  uint32_t first_ = 0;  // route of path 0; those of the others follow
+  std::vector<RouteId> edges_;
 };
 
+// How many chunks and edges are to come.
+void reserve(Schedule::Builder& builder, const TreeSource::Sizes& sizes, size_t times) {
+  builder.reserve({.routes = times * sizes.paths,
+                   .route_links = times * sizes.path_arcs,
+                   .chunks = sizes.trees,
+                   .edges = times * sizes.edges});
+}
+
 // Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
-void add_joined_chunks(Schedule::Builder& builder, const Phase& gather, const TreeWriter& in, const Phase& spread,
-                       const TreeWriter& out) {
+void add_joined_chunks(Schedule::Builder& builder, Phase& gather, TreeWriter& in, Phase& spread, TreeWriter& out) {
   const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
   const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
+  const Packing in_trees = collect(*gather.trees), out_trees = collect(*spread.trees);
   size_t i = 0, o = 0;
   int64_t in_left = 0, out_left = 0;
   // Trees of both packings are sorted by root, and every root has the same total in both.
-  while (i < gather.packing.trees.size() && o < spread.packing.trees.size()) {
-    const PackedTree &in_tree = gather.packing.trees[i], &out_tree = spread.packing.trees[o];
+  while (i < in_trees.trees.size() && o < out_trees.trees.size()) {
+    const PackedTree &in_tree = in_trees.trees[i], &out_tree = out_trees.trees[o];
     CHECK_EQ(in_tree.root, out_tree.root);
     if (in_left == 0) in_left = in_tree.units * in_scale;
     if (out_left == 0) out_left = out_tree.units * out_scale;
     const int64_t units = std::min(in_left, out_left);
-    const std::vector<RouteId> in_edges = in.tree(in_tree), out_edges = out.tree(out_tree);
     builder.add_chunk({.root = spread.network.node_of(out_tree.root),
                        .units = static_cast<uint64_t>(units),
-                       .in_tree = in_edges,
-                       .out_tree = out_edges});
+                       .in_tree = in.tree(in_tree.paths),
+                       .out_tree = out.tree(out_tree.paths)});
     if ((in_left -= units) == 0) ++i;
     if ((out_left -= units) == 0) ++o;
   }
 }
 
-Schedule to_schedule(const Fabric& fabric, const Collective& collective, const std::optional<Phase>& gather,
-                     const std::optional<Phase>& spread) {
+// An allreduce whose in-trees are its out-trees turned round.
+void add_mirrored_chunks(Schedule::Builder& builder, Phase& spread, TreeWriter& in, TreeWriter& out) {
+  spread.trees->visit_trees([&](const TreeSource::Tree& tree) {
+    builder.add_chunk({.root = spread.network.node_of(tree.root),
+                       .units = static_cast<uint64_t>(tree.units),
+                       .in_tree = in.tree(tree.paths),
+                       .out_tree = out.tree(tree.paths)});
+  });
+  builder.order_by_root();
+}
+
+Schedule to_schedule(const Fabric& fabric, const Collective& collective, std::optional<Phase> gather,
+                     std::optional<Phase> spread) {
   Schedule::Builder builder(fabric, collective);
-  if (collective.reduces() && collective.spreads()) {
-    const auto opposite = gather ? std::nullopt : opposite_links(fabric);
-    const TreeWriter out(builder, *spread, false);
-    const TreeWriter in(builder, gather ? *gather : *spread, true, opposite ? &*opposite : nullptr);
-    add_joined_chunks(builder, gather ? *gather : *spread, in, *spread, out);
+  if (gather && spread) {
+    TreeWriter out(builder, *spread, false), in(builder, *gather, true);
+    add_joined_chunks(builder, *gather, in, *spread, out);
     return std::move(builder).build();
   }
-  const Phase& phase = gather ? *gather : *spread;
-  const TreeWriter writer(builder, phase, gather.has_value());
-  for (const PackedTree& packed : phase.packing.trees) {
-    const std::vector<RouteId> edges = writer.tree(packed);
-    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(packed.root),
-                                      .units = static_cast<uint64_t>(packed.units)};
-    (gather ? chunk.in_tree : chunk.out_tree) = edges;
-    builder.add_chunk(chunk);
+  if (collective.reduces() && collective.spreads()) {
+    const auto opposite = opposite_links(fabric);
+    reserve(builder, spread->trees->sizes(), 2);
+    TreeWriter out(builder, *spread, false), in(builder, *spread, true, &*opposite);
+    add_mirrored_chunks(builder, *spread, in, out);
+    return std::move(builder).build();
   }
+  Phase& phase = gather ? *gather : *spread;
+  reserve(builder, phase.trees->sizes(), 1);
+  TreeWriter writer(builder, phase, gather.has_value());
+  phase.trees->visit_trees([&](const TreeSource::Tree& tree) {
+    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(tree.root),
+                                      .units = static_cast<uint64_t>(tree.units)};
+    (gather ? chunk.in_tree : chunk.out_tree) = writer.tree(tree.paths);
+    builder.add_chunk(chunk);
+  });
   return std::move(builder).build();
 }
 
@@ -324,14 +354,13 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
   const bool mirrored = opposite_links(fabric).has_value();
   const auto plan = [&](bool gathering) {
     Phase phase{
-        .network = Network(fabric, collective, gathering, options.observer), .trees_per_weight = 1, .packing = {}};
+        .network = Network(fabric, collective, gathering, options.observer), .trees_per_weight = 1, .trees = {}};
     begin(options, PlanObserver::Phase::packing);
-    auto packing =
+    phase.trees =
         pack(phase.network, fabric,
              {.trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply},
              options);
-    CHECK(packing.has_value()) << "no packing although the cut condition holds";
-    phase.packing = std::move(*packing);
+    CHECK(phase.trees != nullptr) << "no packing although the cut condition holds";
     return phase;
   };
   Phases phases{.gather = {}, .spread = plan(false), .trees = 0, .roundings = 0};
@@ -353,7 +382,7 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
       overlap.shares && overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
   Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
                               : plan_phases(fabric, collective, cuts, options);
-  Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
+  Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   const Fraction time = seconds_per_byte(schedule);
   Fraction excess(0);
   if (bound < time && !options.max_height) {
@@ -382,8 +411,8 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   begin(options, PlanObserver::Phase::bound);
   if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
   const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);
-  const Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
-  Schedule schedule = to_schedule(fabric, collective, phases.gather, phases.spread);
+  Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
+  Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   const Fraction time = seconds_per_byte(schedule);
   const bool optimal = time <= cut.seconds_per_byte();
   Fraction excess(0);

@@ -219,14 +219,15 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
   const Network network(fabric, allgather, false);
   const CutWitness witness = std::get<CutWitness>(compute_bound(fabric, allgather).witness);
   const TreeCapacities capacities = optimal_capacities(network, fabric, allgather, witness);
-  const auto rotated = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, 2);
-  ASSERT_TRUE(rotated.has_value());
+  const auto source = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, 2);
+  ASSERT_NE(source, nullptr);
+  const Packing rotated = collect(*source);
   std::vector<int64_t> trees(network.terminal_count(), 0), used(network.arcs().size(), 0);
-  for (const PackedTree& tree : rotated->trees) {
-    EXPECT_EQ(tree.height, rotated->trees.front().height);
+  for (const PackedTree& tree : rotated.trees) {
+    EXPECT_EQ(tree.height, rotated.trees.front().height);
     trees[tree.root] += tree.units;
     for (const uint32_t id : tree.paths) {
-      for (const uint32_t arc : rotated->paths.path(id)) used[arc] += tree.units;
+      for (const uint32_t arc : rotated.paths.path(id)) used[arc] += tree.units;
     }
   }
   EXPECT_EQ(trees, capacities.supply);
@@ -234,7 +235,7 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
   // A supply that the group does not share cannot be rotated.
   std::vector<int64_t> uneven = capacities.supply;
   uneven[0] = 0;
-  EXPECT_FALSE(pack_by_rotation(network, fabric, capacities.capacity, uneven, 2).has_value());
+  EXPECT_EQ(pack_by_rotation(network, fabric, capacities.capacity, uneven, 2), nullptr);
 }
 
 TEST(Packing, WithoutShortcutsStillFindsEveryTree) {

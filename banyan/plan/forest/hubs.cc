@@ -19,6 +19,8 @@ constexpr uint64_t kGrowthWork = 20'000'000;
 // A way's trees have at least this part of its units each.
 constexpr int64_t kWaySplits = 64;
 constexpr uint32_t kNotReached = UINT32_MAX;
+constexpr uint32_t kNotTaken = UINT32_MAX;
+constexpr uint32_t kGrown = uint32_t{1} << 31;  // marks numbers of paths that are no stem's
 
 // One packing: stems (what is kept of the allgather's trees) and ways are booked for all hubs first, so that no tree
 // takes what a later one cannot do without; then tree after tree grows from its way and stem over all that is left.
@@ -36,6 +38,7 @@ class HubPacker {
         ledger_(network_),
         grower_(network_, left_, initial_, owed_, ledger_),
         ways_(network_, capacity, root_),
+        is_hub_(network_.terminal_count(), 0),
         depth_(network_.terminal_count()) {
     // Trees must learn the cuts that have nothing to spare before they run into them.
     std::vector<int64_t> supplies(network_.terminal_count(), 0);
@@ -50,11 +53,13 @@ class HubPacker {
   std::optional<Packing> pack(std::vector<uint32_t> hubs, std::span<const int64_t> units, const Packing& allgather,
                               const TreeGrower::Limits& limits, uint64_t work) {
     limits_ = limits;
+    allgather_ = &allgather;
+    for (const uint32_t hub : hubs) is_hub_[hub] = 1;
     const uint64_t begun = grower_.work();
     for (int attempt = 0; attempt < kHubAttempts; ++attempt) {
-      if (!book_ways(hubs, units, allgather)) return std::nullopt;
+      if (!book_ways(hubs, units)) return std::nullopt;
       const std::optional<uint32_t> failed = grow_all(hubs);
-      if (!failed) return std::move(packing_);
+      if (!failed) return finish();
       if (grower_.work() - begun > work) return std::nullopt;
       const bool learnt = learn();
       if (hubs.front() == *failed && !learnt) return std::nullopt;
@@ -64,31 +69,36 @@ class HubPacker {
   }
 
  private:
-  // The part of an allgather's tree that is kept: what hangs together with the hub when the root and all who are no
-  // hubs are left out.
-  struct Stem {
+  // Units of a hub, and the allgather's tree that their trees follow, if any. Of that tree its stem is kept: what hangs
+  // together with the hub when the root and all who are no hubs are left out.
+  struct Share {
     int64_t units = 0;
-    std::vector<TreeGrower::Path> paths;
+    const PackedTree* tree = nullptr;
   };
 
   // Takes what stems and the ways to the hubs need out of the capacity; false when there are no such ways.
-  bool book_ways(const std::vector<uint32_t>& hubs, std::span<const int64_t> units, const Packing& allgather) {
+  bool book_ways(const std::vector<uint32_t>& hubs, std::span<const int64_t> units) {
     std::ranges::copy(initial_, left_.begin());
     std::ranges::copy(units, owed_.begin());
     ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
     packing_ = {};
+    grown_ = {};
+    number_.assign(allgather_->paths.size(), kNotTaken);
     done_ = 0;
-    stems_.assign(network_.terminal_count(), {});
+    shares_.assign(network_.terminal_count(), {});
     std::vector<int64_t> bare(units.begin(), units.end());  // by hub: without a stem
-    for (const PackedTree& tree : allgather.trees) {
+    for (const PackedTree& tree : allgather_->trees) {
       const int64_t used = std::min(tree.units, bare[tree.root]);
       if (used == 0) continue;
-      stems_[tree.root].push_back(stem_of(allgather.paths, tree, used));
+      shares_[tree.root].push_back({.units = used, .tree = &tree});
       bare[tree.root] -= used;
     }
     for (const uint32_t hub : hubs) {
-      if (bare[hub] > 0) stems_[hub].push_back({.units = bare[hub], .paths = {}});
-      for (const Stem& stem : stems_[hub]) book(stem.paths, -stem.units);
+      if (bare[hub] > 0) shares_[hub].push_back({.units = bare[hub]});
+      for (const Share& share : shares_[hub]) {
+        find_stem(share);
+        book_stem(-share.units);
+      }
     }
     ways_ = RootFlow(network_, left_, root_);
     for (const uint32_t hub : hubs) {
@@ -101,9 +111,10 @@ class HubPacker {
   // The hub that is left without a tree, or nothing.
   std::optional<uint32_t> grow_all(const std::vector<uint32_t>& hubs) {
     for (const uint32_t hub : hubs) {
-      for (Stem& stem : stems_[hub]) {
-        while (stem.units > 0) {
-          if (!grow(hub, ways_.take_way(hub, stem.units), stem)) return hub;
+      for (Share& share : shares_[hub]) {
+        find_stem(share);
+        while (share.units > 0) {
+          if (!grow(hub, ways_.take_way(hub, share.units), share)) return hub;
         }
       }
     }
@@ -139,71 +150,102 @@ class HubPacker {
     return ledger_.learn(cut, slack(cut));
   }
 
-  Stem stem_of(const PathTable& paths, const PackedTree& tree, int64_t units) {
-    Stem stem{.units = units, .paths = {}};
+  // Fills stem_ with numbers of paths.
+  void find_stem(const Share& share) {
+    stem_.clear();
+    if (!share.tree) return;
     std::ranges::fill(depth_, kNotReached);
-    depth_[tree.root] = 0;
-    for (const uint32_t id : tree.paths) {
-      const TreeGrower::Path path = paths.path(id);
+    depth_[share.tree->root] = 0;
+    for (const uint32_t id : share.tree->paths) {
+      const TreeGrower::Path path = allgather_->paths.path(id);
       const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
-      if (depth_[from] == kNotReached || owed_[to] == 0) continue;
+      if (depth_[from] == kNotReached || !is_hub_[to]) continue;
       depth_[to] = depth_[from] + 1;
-      stem.paths.push_back(path);
+      stem_.push_back(id);
     }
-    return stem;
   }
 
-  void book(std::span<const TreeGrower::Path> paths, int64_t units) {
-    for (const TreeGrower::Path path : paths) {
-      for (const uint32_t a : path) left_[a] += units;
-    }
+  void book(TreeGrower::Path path, int64_t units) {
+    for (const uint32_t a : path) left_[a] += units;
+  }
+  void book_stem(int64_t units) {
+    for (const uint32_t id : stem_) book(allgather_->paths.path(id), units);
   }
 
   // The units of a way, as trees of the way, the stem without whom the way has passed, and what grows from both.
-  bool grow(uint32_t hub, const Way& way, Stem& stem) {
-    std::vector<TreeGrower::Path> start;
+  bool grow(uint32_t hub, const Way& way, Share& share) {
+    start_.clear();
     std::ranges::fill(depth_, kNotReached);
     depth_[root_] = 0;
     for (size_t begin = 0, i = 0; i < way.arcs.size(); ++i) {
       const uint32_t to = network_.arcs()[way.arcs[i]].head;
       if (!network_.is_terminal(to)) continue;
       depth_[to] = 0;
-      start.push_back(std::span(way.arcs).subspan(begin, i + 1 - begin));
+      start_.push_back(std::span(way.arcs).subspan(begin, i + 1 - begin));
       begin = i + 1;
     }
-    const size_t ways = start.size();
-    for (const TreeGrower::Path path : stem.paths) {
-      if (depth_[network_.arcs()[path.back()].head] == kNotReached) start.push_back(path);
+    started_with_.clear();
+    for (const uint32_t id : stem_) {
+      const TreeGrower::Path path = allgather_->paths.path(id);
+      if (depth_[network_.arcs()[path.back()].head] != kNotReached) continue;
+      start_.push_back(path);
+      started_with_.push_back(id);
     }
     for (int64_t left = way.units, units = left; left > 0; units = std::min(units, left)) {
-      book(stem.paths, units);
-      book(std::span(start).first(ways), units);
+      book_stem(units);
+      book(way.arcs, units);
       ++packing_.growths;
-      if (grower_.grow(root_, units, limits_, start) && grower_.height() <= limits_.max_height.value_or(UINT32_MAX)) {
+      if (grower_.grow(root_, units, limits_, start_) && grower_.height() <= limits_.max_height.value_or(UINT32_MAX)) {
         commit(units);
         left -= units;
-        stem.units -= units;
+        share.units -= units;
         owed_[hub] -= units;
         continue;
       }
-      book(stem.paths, -units);
-      book(std::span(start).first(ways), -units);
+      book_stem(-units);
+      book(way.arcs, -units);
       units /= 2;
       if (units <= way.units / kWaySplits) return false;
     }
     return true;
   }
 
+  // The tree that has grown. Its paths are those of the way, then those of the stem, which have numbers, then others.
   void commit(int64_t units) {
     PackedTree tree{.root = root_, .units = units, .height = grower_.height()};
-    for (const TreeGrower::Edge& edge : grower_.edges()) {
-      tree.paths.push_back(packing_.paths.intern(grower_.path_of(edge)));
-      for (const uint32_t a : grower_.path_of(edge)) left_[a] -= units;
+    tree.paths.reserve(grower_.edges().size());
+    const size_t way = start_.size() - started_with_.size();
+    for (size_t i = 0; i < grower_.edges().size(); ++i) {
+      const TreeGrower::Path path = grower_.path_of(grower_.edges()[i]);
+      const bool known = i >= way && i < start_.size();
+      tree.paths.push_back(known ? taken(started_with_[i - way]) : grown_.intern(path) | kGrown);
+      book(path, -units);
     }
     packing_.trees.push_back(std::move(tree));
     ledger_.commit(units);
     done_ += units;
     if (problem_.progress) problem_.progress(static_cast<double>(done_) / static_cast<double>(supply_));
+  }
+
+  // The number in the packing of a path of the allgather's.
+  uint32_t taken(uint32_t id) {
+    if (number_[id] == kNotTaken) number_[id] = packing_.paths.append(allgather_->paths.path(id));
+    return number_[id];
+  }
+
+  // Numbers the grown paths after the taken ones, or as them where they are the same.
+  Packing finish() {
+    std::vector<uint32_t> number(grown_.size(), kNotTaken);
+    for (uint32_t id = 0; id < packing_.paths.size(); ++id) {
+      if (const auto same = grown_.find(packing_.paths.path(id))) number[*same] = id;
+    }
+    for (uint32_t id = 0; id < grown_.size(); ++id) {
+      if (number[id] == kNotTaken) number[id] = packing_.paths.append(grown_.path(id));
+    }
+    for (PackedTree& tree : packing_.trees) {
+      for (uint32_t& id : tree.paths) id = id & kGrown ? number[id & ~kGrown] : id;
+    }
+    return std::move(packing_);
   }
 
   const OneRoot& problem_;
@@ -216,11 +258,19 @@ class HubPacker {
   CutLedger ledger_;
   TreeGrower grower_;
   TreeGrower::Limits limits_;
-  std::vector<std::vector<Stem>> stems_;  // by hub: of trees to come
-  RootFlow ways_;                         // to hubs of trees to come
-  std::vector<uint32_t> depth_;           // scratch, by terminal
+  const Packing* allgather_ = nullptr;
+  std::vector<std::vector<Share>> shares_;  // by hub: of trees to come
+  RootFlow ways_;                           // to hubs of trees to come
+  std::vector<uint8_t> is_hub_;
+  std::vector<uint32_t> depth_;  // scratch, by terminal
+  std::vector<uint32_t> stem_;   // of the share at hand: numbers of paths
+  // What the tree at hand begins with, and the numbers of those paths that are the stem's; they come last.
+  std::vector<TreeGrower::Path> start_;
+  std::vector<uint32_t> started_with_;
   Packing packing_;
-  int64_t done_ = 0;  // units of trees in it
+  PathTable grown_;               // paths that are no stem's
+  std::vector<uint32_t> number_;  // by path of the allgather's: in packing_
+  int64_t done_ = 0;              // units of trees in it
 };
 
 }  // namespace
@@ -245,8 +295,8 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
   const auto along = [&](const Packing& allgather) -> std::optional<Packing> {
     const uint32_t low = hops + std::max(height_of(allgather), least);
     std::optional<Packing> best;
-    for (const bool waits : {true, false}) {
-      TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for_shorter = waits};
+    for (const auto waits : {TreeGrower::Waits::shorter, TreeGrower::Waits::wider}) {
+      TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for = waits};
       if (best) limits.max_height = height_of(*best) - 1;
       while (auto packing = packer.pack(hubs, units, allgather, limits, kGrowthWork)) {
         best = std::move(packing);
@@ -258,10 +308,9 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
   };
   // 3. Along the allgather of a symmetric fabric, which costs little; else along none: all grows from the ways.
   const std::vector<int64_t> supplies(network.terminal_count(), std::ranges::max(dealt->units));
-  const uint32_t height = low_enough(least_height(network));
   std::optional<Packing> best;
-  if (const auto allgather = pack_low_by_rotation(network, problem.fabric, wide, supplies, height))
-    best = along(*allgather);
+  if (const auto allgather = pack_by_rotation(network, problem.fabric, wide, supplies))
+    best = along(collect(*allgather));
   if (!best) best = along({});
   if (!best) return std::nullopt;
   return OneRootPacking{.packing = std::move(*best), .parts = dealt->parts};

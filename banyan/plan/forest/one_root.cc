@@ -18,7 +18,8 @@ std::optional<Packing> pack_straight(const OneRoot& problem) {
   const std::vector<int64_t> nothing_owed(problem.network.terminal_count(), 0);
   CutLedger ledger(problem.network);
   TreeGrower grower(problem.network, problem.capacity, problem.capacity, nothing_owed, ledger);
-  if (!grower.grow(problem.root, problem.supply, {.max_height = 1, .waits_for_shorter = false})) return std::nullopt;
+  if (!grower.grow(problem.root, problem.supply, {.max_height = 1, .waits_for = TreeGrower::Waits::wider}))
+    return std::nullopt;
   Packing packing{.paths = {}, .trees = {{.root = problem.root, .units = problem.supply, .height = 1}}, .growths = 1};
   for (const TreeGrower::Edge& edge : grower.edges())
     packing.trees.front().paths.push_back(packing.paths.intern(grower.path_of(edge)));

@@ -421,28 +421,42 @@ uint32_t least_height(const Network& network) {
 }
 
 uint32_t PathTable::intern(std::span<const uint32_t> arcs) {
-  if (2 * size() >= slots_.size()) widen();
-  uint32_t& slot = find_slot(arcs);
+  if (indexed_ < size() || 2 * size() >= slots_.size()) widen();
+  uint32_t& slot = slots_[find_slot(arcs)];
   if (slot == kEmpty) {
-    slot = static_cast<uint32_t>(size());
-    arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
-    start_.push_back(arcs_.size());
+    slot = append(arcs);
+    ++indexed_;
   }
   return slot;
 }
 
-uint32_t& PathTable::find_slot(std::span<const uint32_t> arcs) {
+uint32_t PathTable::append(std::span<const uint32_t> arcs) {
+  arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
+  start_.push_back(arcs_.size());
+  return static_cast<uint32_t>(size() - 1);
+}
+
+std::optional<uint32_t> PathTable::find(std::span<const uint32_t> arcs) const {
+  if (slots_.empty()) return std::nullopt;
+  const uint32_t id = slots_[find_slot(arcs)];
+  return id == kEmpty ? std::nullopt : std::optional(id);
+}
+
+size_t PathTable::find_slot(std::span<const uint32_t> arcs) const {
   uint64_t hash = arcs.size();
   for (const uint32_t arc : arcs) hash = (hash ^ arc) * 0x9E3779B97F4A7C15u;
   const size_t last = slots_.size() - 1;
   size_t at = (hash ^ (hash >> 32)) & last;
   while (slots_[at] != kEmpty && !std::ranges::equal(path(slots_[at]), arcs)) at = (at + 1) & last;
-  return slots_[at];
+  return at;
 }
 
 void PathTable::widen() {
-  slots_.assign(std::max<size_t>(2 * slots_.size(), 1024), kEmpty);
-  for (uint32_t id = 0; id < size(); ++id) find_slot(path(id)) = id;
+  size_t slots = std::max<size_t>(slots_.size(), 1024);
+  while (2 * size() >= slots) slots *= 2;
+  slots_.assign(slots, kEmpty);
+  for (uint32_t id = 0; id < size(); ++id) slots_[find_slot(path(id))] = id;
+  indexed_ = size();
 }
 
 std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity,

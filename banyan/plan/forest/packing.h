@@ -30,17 +30,24 @@ namespace banyan::plan {
 class PathTable {
  public:
   uint32_t intern(std::span<const uint32_t> arcs);
+  // The same for a path that is known to be new; where all are, no index of them is built.
+  uint32_t append(std::span<const uint32_t> arcs);
+  // Of paths that were interned.
+  std::optional<uint32_t> find(std::span<const uint32_t> arcs) const;
   size_t size() const { return start_.size() - 1; }
+  size_t arcs() const { return arcs_.size(); }  // of all paths together
   std::span<const uint32_t> path(uint32_t id) const {
     return std::span(arcs_).subspan(start_[id], start_[id + 1] - start_[id]);
   }
 
  private:
   static constexpr uint32_t kEmpty = UINT32_MAX;
-  uint32_t& find_slot(std::span<const uint32_t> arcs);  // where its number is, or where it belongs
+  size_t find_slot(std::span<const uint32_t> arcs) const;  // where its number is, or where it belongs
   void widen();
 
-  std::vector<uint32_t> slots_;  // numbers of paths by hash, a power of two of them, at most half full
+  // Numbers of paths by hash, a power of two of them, at most half full; of the first indexed_ paths.
+  std::vector<uint32_t> slots_;
+  size_t indexed_ = 0;
   std::vector<uint32_t> arcs_;
   std::vector<uint64_t> start_{0};
 };

@@ -8,13 +8,13 @@
 // takes over.
 #pragma once
 
-#include <optional>
+#include <memory>
 
-#include "banyan/plan/forest/packing.h"
+#include "banyan/plan/forest/tree_source.h"
 
 namespace banyan::plan {
 
-std::optional<Packing> pack_along_shortest_paths(const Network& network, std::span<const int64_t> capacity,
-                                                 std::span<const int64_t> supply);
+std::unique_ptr<TreeSource> pack_along_shortest_paths(const Network& network, std::span<const int64_t> capacity,
+                                                      std::span<const int64_t> supply);
 
 }  // namespace banyan::plan

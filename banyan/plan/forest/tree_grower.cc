@@ -140,8 +140,14 @@ void TreeGrower::reopen() {
   closed_arcs_.clear();
 }
 
-// Books the path and its terminal, in the ledger as well.
 void TreeGrower::join(std::span<const uint32_t> path) {
+  add_edge(path);
+  feeding_.assign(1, network_.arcs()[path.back()].head);
+  feed_switches();
+}
+
+// Books the path and its terminal, in the ledger as well.
+void TreeGrower::add_edge(std::span<const uint32_t> path) {
   const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
   const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
   for (const uint32_t arc : path) {
@@ -153,13 +159,11 @@ void TreeGrower::join(std::span<const uint32_t> path) {
   path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());
   edges_.push_back({.from = from, .to = to, .path_begin = begin, .path_end = static_cast<uint32_t>(path_arcs_.size())});
   height_ = std::max(height_, depth_[to]);
-  feed_switches(to);
 }
 
-// Lowers the distances of switches from the nearest member.
-void TreeGrower::feed_switches(uint32_t member) {
-  feeding_.assign(1, member);
-  fed_from_[member] = 0;
+// Lowers the distances of switches from the nearest member, by the members in feeding_.
+void TreeGrower::feed_switches() {
+  for (const uint32_t member : feeding_) fed_from_[member] = 0;
   for (size_t i = 0; i < feeding_.size(); ++i) {
     const uint32_t v = feeding_[i], next = fed_from_[v] + 1;
     for (const uint32_t a : network_.out_arcs(v)) {
@@ -181,7 +185,10 @@ bool TreeGrower::has_better_way(const Candidate& candidate, const Limits& limits
     const uint32_t fed = network_.is_terminal(tail) ? (members_[tail] ? 0 : kUnseen) : fed_from_[tail];
     if (fed == kUnseen || !has_room(a)) continue;
     if (fed <= 1 && kMuchWider * inverse_initial_[a] < narrowest) return true;
-    if (limits.waits_for_shorter && fed + 1 < length) return true;
+    const size_t wanted = limits.waits_for == Waits::shorter      ? length - 1
+                          : limits.waits_for == Waits::one_switch ? 2
+                                                                  : 0;
+    if (fed + 1 <= wanted && fed + 1 < length) return true;
   }
   return false;
 }
@@ -403,8 +410,12 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::s
   begin_tree(root, units);
   for (const Path path : start) {
     if (!ledger_.allows(path, network_.arcs()[path.back()].head)) return false;
-    join(path);
+    add_edge(path);
   }
+  if (edges_.size() + 1 == network_.terminal_count()) return true;
+  feeding_.assign(1, root);
+  for (const Edge& edge : edges_) feeding_.push_back(edge.to);
+  feed_switches();
   // The members that the tree begins with spread in the order of their depth, as if they had grown.
   const size_t started = edges_.size();
   const uint32_t deepest_start = height_;
@@ -453,7 +464,6 @@ void TreeGrower::begin_tree(uint32_t root, int64_t units) {
   depth_[root] = 0;
   waiting_ = false;
   std::fill(fed_from_.begin(), fed_from_.end(), kUnseen);
-  feed_switches(root);
 }
 
 }  // namespace banyan::plan

@@ -26,10 +26,13 @@ class TreeGrower {
     uint32_t from = 0, to = 0;              // terminals
     uint32_t path_begin = 0, path_end = 0;  // into path_arcs()
   };
+  // What terminals wait for that could join now: for much wider ways only; for a way through one switch, too; or for
+  // any shorter way.
+  enum class Waits { wider, one_switch, shorter };
   struct Limits {
     std::optional<uint32_t> max_height = {};
-    bool waits_for_shorter = true;  // false: terminals wait for wider ways only
-    bool detours = false;           // a tree that is stuck goes on by whatever path there is, however long
+    Waits waits_for = Waits::shorter;
+    bool detours = false;  // a tree that is stuck goes on by whatever path there is, however long
   };
   // Arcs that are used alike: crossing one of them takes capacity off each. Of a tree and its images under symmetries.
   struct ArcClasses {
@@ -99,8 +102,9 @@ class TreeGrower {
   bool find_detour(uint32_t to, const Limits& limits);
   void grow_level(std::span<const uint32_t> frontier, const Limits& limits);
   bool has_better_way(const Candidate& candidate, const Limits& limits) const;
-  void feed_switches(uint32_t member);
+  void feed_switches();
   void join(std::span<const uint32_t> path);
+  void add_edge(std::span<const uint32_t> path);
   std::span<const uint32_t> path_of(const Candidate& candidate) const {
     return std::span(scratch_).subspan(candidate.path_begin, candidate.path_end - candidate.path_begin);
   }
