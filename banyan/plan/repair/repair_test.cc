@@ -271,6 +271,33 @@ TEST(Repair, HoldsOnRandomFabricsAndChanges) {
   EXPECT_GT(repaired, 9 * anew) << repaired << " repaired, " << anew << " anew";
 }
 
+// Repairs of repairs. Repaired allreduces often overlap their two directions.
+TEST(Repair, HoldsThroughSeveralChanges) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    Fabric fabric = banyan::testing::random_fabric({.ranks = 6 + static_cast<uint32_t>(random() % 5),
+                                                    .switches = 0,
+                                                    .extra_cables = 12 + static_cast<uint32_t>(random() % 14),
+                                                    .max_gigabytes = 1 + static_cast<uint32_t>(random() % 4),
+                                                    .seed = seed});
+    Schedule plan = plan_of(fabric, {.kind = CollectiveKind::all_reduce});
+    for (int change = 0; change < 4; ++change) {
+      const auto next = random_change(fabric, random);
+      if (!next) continue;
+      const Repair repair = repair_plan(plan, *next);
+      check(repair, plan, next->ranks().size() == fabric.ranks().size());
+      const Fraction anew = plan_forest(*next, repair.schedule.collective()).seconds_per_byte;
+      EXPECT_LE(repair.seconds_per_byte.to_double(),
+                1.02 * std::max(anew, repair.bound.seconds_per_byte).to_double() *
+                    std::max(1.0, seconds_per_byte(plan).to_double() /
+                                      compute_bound(plan.fabric(), plan.collective()).seconds_per_byte.to_double()));
+      fabric = *next;
+      plan = repair.schedule;
+    }
+  }
+}
+
 TEST(Repair, IsTheSameEveryTime) {
   const Fabric fabric = fabric::generate_fabric("mi250:2");
   const Fabric broken = edited(fabric, Edit::Kind::fail, "gpu0-gpu4");
