@@ -1,5 +1,5 @@
-// `banyan topology --demand`: links for a demand, with their bound; mistakes that name the option, the file, the line and
-// the column; a fabric that other commands plan on.
+// `banyan topology --demand`: links for a demand, with their bound; mistakes that name the option, the file, the line
+// and the column; a fabric that other commands plan on.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
