@@ -38,10 +38,10 @@ class Help : public ::testing::TestWithParam<const char*> {
   std::string line_;
 };
 INSTANTIATE_TEST_SUITE_P(Of, Help,
-                         ::testing::Values("fabric", "plan", "verify", "export", "show", "run", "doctor", "bench",
-                                           "predict", "predict train", "predict job", "predict calibrate", "lab up",
-                                           "lab run", "lab status", "lab check", "lab fail", "lab heal", "lab list",
-                                           "lab down"));
+                         ::testing::Values("fabric", "topology", "plan", "verify", "export", "show", "run", "doctor",
+                                           "bench", "predict", "predict train", "predict job", "predict calibrate",
+                                           "lab up", "lab run", "lab status", "lab check", "lab fail", "lab heal",
+                                           "lab list", "lab down"));
 
 TEST_P(Help, HasExamplesOfItsCommand) {
   std::istringstream words(GetParam());
@@ -123,6 +123,7 @@ TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
   const std::pair<std::vector<std::string>, std::vector<const char*>> commands[] = {
       {{"fabric", "dgx-a100:2"}, {"cli.md", "formats/plan-json.md"}},
       {{"fabric", "--list"}, {"cli.md"}},
+      {{"topology", "--demand", examples + "demand.csv", "--ports", "4"}, {"cli.md"}},
       {{"plan", "allgather", "dgx-a100:2", "--compare"}, {"formats/plan-json.md"}},
       {{"plan", "allreduce", "dgx-a100:2", "--bytes", "64KiB"}, {"formats/plan-json.md"}},
       {{"plan", "--repair", plan_, "--fail", "gpu3-ib0"}, {"formats/plan-json.md"}},

@@ -5,10 +5,10 @@
 //   gpu1,1GB,0,40GB          40GB,1GB,0
 //   gpu2,40GB,1GB,0
 //
-// A CSV of N x N amounts without quotes: line i, cell j is what endpoint i sends to endpoint j. A first line and a first
-// column of names may be there, both or either; where both are, they agree. Amounts are bytes (4096, 1.5e9, 64KiB, 40GB)
-// or rates (12GB/s, 100Gb/s), one of the two in the whole matrix; a plain 0 is either. What an endpoint sends to itself
-// is 0. Lines that are empty or begin with '#' are left out.
+// A CSV of N x N amounts without quotes: line i, cell j is what endpoint i sends to endpoint j. A first line and a
+// first column of names may be there, both or either; where both are, they agree. Amounts are bytes (4096, 1.5e9,
+// 64KiB, 40GB) or rates (12GB/s, 100Gb/s), one of the two in the whole matrix; a plain 0 is either. What an endpoint
+// sends to itself is 0. Lines that are empty or begin with '#' are left out.
 #pragma once
 
 #include <cstdint>

@@ -264,8 +264,8 @@ class TopologySearch {
     return (is_changed && kind < 12) || (exchange_two() || is_changed);
   }
 
-  // Takes the best change as long as one helps: of all exchanges of two links or endpoints, or, when none of these does, of two such
-  // exchanges, as far as the judgements go.
+  // Takes the best change as long as one helps: of all exchanges of two links or endpoints, or, when none of these
+  // does, of two such exchanges, as far as the judgements go.
   Candidate descend(Candidate best, size_t judgements) const {
     const size_t turns = ports_.wiring == Wiring::cables ? 2 : 1;
     while (true) {

@@ -1,5 +1,5 @@
-// The choice of links for a demand: n endpoints with D optical ports each, and a circuit switch, or a person with cables,
-// that can join them in any way. Which topology has the least worst load, with threshold routing?
+// The choice of links for a demand: n endpoints with D optical ports each, and a circuit switch, or a person with
+// cables, that can join them in any way. Which topology has the least worst load, with threshold routing?
 //
 // Problem and routing are those of TROD and its co-design of topology and thresholds (threshold_routing.h has the
 // definitions); method and bound are our own:
@@ -59,8 +59,8 @@ struct RivalTopology {
   double worst = 0, threshold = 0;
   double unreachable = 0;  // part of the traffic that has no way; then the others mean nothing
 };
-// The even mesh in whole links, the even mesh on average (what a rotor switch gives, which joins all pairs in turn), and
-// a random regular topology.
+// The even mesh in whole links, the even mesh on average (what a rotor switch gives, which joins all pairs in turn),
+// and a random regular topology.
 std::vector<RivalTopology> rival_topologies(const DemandSet& demands, const TopologyRequest& request);
 
 // The topology as a fabric, to plan on: endpoints are ranks, parallel links are one link of their sum. Throws

@@ -1,8 +1,9 @@
 // Topologies of whole links: how fractions of links become whole ones, and how free ports are used up.
 //
-// A topology of n endpoints is an n x n table of counts, row by row, with a diagonal of 0: from i to j lead links[i*n+j]
-// circuits. Circuits have one direction; an endpoint has `ports` transmitters and as many receivers, so no row and no
-// column sums up to more. Cables have two: the table is symmetric, and a row is all that an endpoint has plugged in.
+// A topology of n endpoints is an n x n table of counts, row by row, with a diagonal of 0: from i to j lead
+// links[i*n+j] circuits. Circuits have one direction; an endpoint has `ports` transmitters and as many receivers, so no
+// row and no column sums up to more. Cables have two: the table is symmetric, and a row is all that an endpoint has
+// plugged in.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ struct Ports {
   Wiring wiring = Wiring::cables;
 };
 
-// Fractions as whole numbers: shares[e] / scale links. Rows and columns sum up to `ports.each` links at most; for cables
-// the table is symmetric.
+// Fractions as whole numbers: shares[e] / scale links. Rows and columns sum up to `ports.each` links at most; for
+// cables the table is symmetric.
 //
 // For circuits, every count is the floor or the ceiling of its fraction. Where all rows and columns sum up to
 // `ports.each` exactly, all ports are used: the bipartite graph of the fractions that are not whole has such a matching

@@ -16,8 +16,8 @@ namespace banyan::plan {
 
 inline constexpr Bandwidth kUnit = Bandwidth::bytes_per_second(1);  // of a link, so that amounts are loads
 
-// Calls `visit` for every topology; with `all_used`, for those that use all ports, of cables with an odd number of ports
-// in all, all but one.
+// Calls `visit` for every topology; with `all_used`, for those that use all ports, of cables with an odd number of
+// ports in all, all but one.
 inline void for_all_topologies(const Ports& ports, bool all_used,
                                const std::function<void(const std::vector<uint32_t>&)>& visit) {
   const size_t n = ports.endpoints;

@@ -283,7 +283,8 @@ ThresholdRouting::Choice ThresholdRouting::best_threshold(std::span<const double
   }
   std::vector<double> costs;
   for (const double step : steps) costs.push_back(cost_of(judge(links, step), *this));
-  const size_t best = static_cast<size_t>(std::min_element(costs.begin(), costs.end()) - costs.begin());
+  size_t best = 0;  // of equal ones the largest: what can go direct does
+  for (size_t c = 1; c < costs.size(); ++c) best = costs[c] <= costs[best] ? c : best;
   double middle = steps[best], least = costs[best];
   double low = best > 0 ? steps[best - 1] : middle, high = best + 1 < steps.size() ? steps[best + 1] : middle;
   for (int round = 0; round < 24 && high - low > 1e-7 * high; ++round) {

@@ -54,8 +54,8 @@ class DirectTraffic {
   int128 scaled(uint64_t amount) const { return int128{amount} * ports_.each * kGrid; }
   int128 scaled(int128 amount) const { return amount * ports_.each * kGrid; }
 
-  // Traffic times the hops that it takes beyond two, at least. From an endpoint D others are one hop away at most, D times
-  // D (for cables: D - 1) two, and so on (Moore); those with the least traffic are the farthest.
+  // Traffic times the hops that it takes beyond two, at least. From an endpoint D others are one hop away at most, D
+  // times D (for cables: D - 1) two, and so on (Moore); those with the least traffic are the farthest.
   int128 beyond_two_hops(bool to_column) const {
     const size_t n = demand_.size();
     const uint64_t spread = ports_.wiring == Wiring::cables ? ports_.each - 1 : ports_.each;

@@ -1,5 +1,5 @@
-// The least worst load that any topology can have for a demand: an exact fraction that nothing beats, whatever its links
-// and however traffic is routed, over more than two hops, too.
+// The least worst load that any topology can have for a demand: an exact fraction that nothing beats, whatever its
+// links and however traffic is routed, over more than two hops, too.
 //
 // Let a topology serve the demand with a worst load of u (in units as in threshold_routing.h). A link carries u at most
 // (times B), so d_ij <= min(t_ij, u x_ij) of the traffic from i to j goes direct, and the rest takes two hops or more:
@@ -9,10 +9,11 @@
 //   sum of t_ij  -  the most direct traffic at u  +  far   <=   sum over k of (u D - max(row_k, column_k))
 //
 // and each summand at the right is at least 0. Here `far` is what goes over more than two hops, times the hops beyond
-// two: an endpoint has D others at most one hop away, D^2 (for cables: D (D - 1)) two, and so on. The most direct traffic at u is that of the best counts x with rows and
-// columns of at most D: a transportation problem with gains that shrink with each link, solved by CLP. Its duals, made
-// whole numbers, prove an upper limit of it in integers (weak duality), whatever CLP did: where even the limit is too
-// little, no topology has a worst load of u. For cables the gains of both directions of a pair are taken together.
+// two: an endpoint has D others at most one hop away, D^2 (for cables: D (D - 1)) two, and so on. The most direct
+// traffic at u is that of the best counts x with rows and columns of at most D: a transportation problem with gains
+// that shrink with each link, solved by CLP. Its duals, made whole numbers, prove an upper limit of it in integers
+// (weak duality), whatever CLP did: where even the limit is too little, no topology has a worst load of u. For cables
+// the gains of both directions of a pair are taken together.
 //
 // u is looked for on a grid of 1/4096 of max over k of max(row_k, column_k) / D, the bound without looking at links.
 // With Hops::direct_only the answer is exact: the least worst load of links alone, found by giving one link after the
