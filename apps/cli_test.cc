@@ -124,6 +124,7 @@ TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
       {{"fabric", "dgx-a100:2"}, {"cli.md", "formats/plan-json.md"}},
       {{"fabric", "--list"}, {"cli.md"}},
       {{"topology", "--demand", examples + "demand.csv", "--ports", "4"}, {"cli.md"}},
+      {{"topology", "--ranks", "16", "--degree", "4"}, {"cli.md"}},
       {{"plan", "allgather", "dgx-a100:2", "--compare"}, {"formats/plan-json.md"}},
       {{"plan", "allreduce", "dgx-a100:2", "--bytes", "64KiB"}, {"formats/plan-json.md"}},
       {{"plan", "--repair", plan_, "--fail", "gpu3-ib0"}, {"formats/plan-json.md"}},
@@ -188,6 +189,48 @@ TEST(Fabric, AppliesEditsInTheOrderGiven) {
 TEST(Fabric, ListsGenerators) {
   EXPECT_THAT(run_banyan({"fabric", "--list"}).out, HasSubstr("torus:"));
   EXPECT_GT(json_of({"fabric", "--list", "--json"})["generators"].size(), 10u);
+}
+
+TEST(Topology, PrintsTheFrontierWithTheBounds) {
+  const Json report = json_of({"topology", "--ranks", "16", "--degree", "4", "--bandwidth", "25GB/s", "--json"});
+  EXPECT_EQ(report["bound"], Json::parse(R"({"steps": 2, "time_fraction": "15/16"})"));
+  EXPECT_EQ(report["link_bytes_per_second"], 25'000'000'000);
+  EXPECT_EQ(report["picked"], Json(nullptr));
+  ASSERT_EQ(report["topologies"].size(), 2u);
+  const Json &low = report["topologies"][0], &wide = report["topologies"][1];
+  EXPECT_EQ(low["steps"], 2);
+  EXPECT_EQ(wide["steps"], 3);
+  EXPECT_EQ(wide["spec"], "circulant:16,3,4@25GB/s");
+  EXPECT_EQ(wide["time_fraction"], "15/16");
+  EXPECT_DOUBLE_EQ(wide["algbw_GBps"], 100 * 16.0 / 15);
+  EXPECT_EQ(wide["all_to_all"]["links_fraction"], "2/15");
+  EXPECT_EQ(wide["verified"], true);
+  const std::string text = run_banyan({"topology", "--ranks", "16", "--degree", "4"}).out;
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("2 steps (Moore), time 15/16"), HasSubstr("circulant:16,3,4"), HasSubstr("<= 6.67 GB/s")));
+  EXPECT_EQ(json_of({"topology", "--ranks", "16", "--degree", "4", "--all", "--json"})["topologies"].size(), 5u);
+  const Json cables = json_of({"topology", "--ranks", "16", "--degree", "4", "--cables", "--json"});
+  EXPECT_EQ(cables["topologies"].size(), 1u);
+  EXPECT_EQ(cables["topologies"][0]["cables"], true);
+  EXPECT_EQ(cables["picked"], "circulant:16,3,4@50GB/s");
+}
+
+TEST(Topology, WritesAndDrawsWhatWasPicked) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("fabric.json"), picture = folder.path("fabric.svg");
+  const Json report = json_of(
+      {"topology", "--ranks", "16", "--degree", "4", "--pick", "2", "-o", file, "--picture", picture, "--json"});
+  EXPECT_EQ(report["picked"], "circulant:16,3,4@50GB/s");
+  EXPECT_EQ(json_of({"fabric", file, "--json"})["fingerprint"],
+            json_of({"fabric", "circulant:16,3,4@50GB/s", "--json"})["fingerprint"]);
+  EXPECT_THAT(read_file(picture), HasSubstr("<svg"));
+  const auto picked = [](const std::string& option, const std::string& value) {
+    return json_of({"topology", "--ranks", "16", "--degree", "4", option, value, "--json"})["picked"]
+        .get<std::string>();
+  };
+  EXPECT_EQ(picked("--pick", "circulant:16,3,4"), "circulant:16,3,4@50GB/s");
+  EXPECT_EQ(picked("--bytes", "1GiB"), "circulant:16,3,4@50GB/s");
+  EXPECT_THAT(picked("--bytes", "1KiB"), StartsWith("cayley:m=8"));
 }
 
 TEST(Plan, PrintsTheObjectThatScriptsReadFrom) {

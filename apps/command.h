@@ -47,6 +47,7 @@ class Command {
 std::unique_ptr<Command> make_fabric_command();
 std::unique_ptr<Command> make_topology_command();
 std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_topology_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_show_command();

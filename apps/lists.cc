@@ -48,7 +48,11 @@ std::vector<std::string> reductions() { return names_up_to<element::ReduceOp>(el
 
 std::vector<std::string> fabric_specs() {
   return names_of(fabric::fabric_generators(),
-                  [](const auto& each) { return each.spec.substr(0, each.spec.find(':') + 1); });
+                  // "torus:", to go on; "diamond", which has no arguments
+                  [](const auto& each) {
+                    const size_t end = each.spec.find_first_of(":[");
+                    return each.spec.substr(0, each.spec[end] == ':' ? end + 1 : end);
+                  });
 }
 
 std::vector<std::string> nccl_gpus() {

@@ -278,7 +278,6 @@ void declare_demand_options(CommandSyntax& command, DemandTopologyTexts& texts) 
                      "names; several: links that serve each of them");
   demand.paths = OptionSyntax::Paths::files;
   command.option("--ports", &texts.ports, "N", "optical ports of an endpoint").needs = "--demand";
-  command.option("--bandwidth", &texts.bandwidth, "RATE", "of a port in each direction (400Gb/s)").needs = "--demand";
   command
       .option("--uncertainty", &texts.uncertainty, "PART",
               "entries may grow by this part (0.3 or 30%), while no endpoint sends or receives more in all")

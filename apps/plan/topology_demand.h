@@ -15,7 +15,7 @@ struct DemandTopologyTexts {
   bool two_hop = false, direct = false, one_way = false, json = false;
 };
 
-// --demand, --ports, --bandwidth, --uncertainty, --two-hop, --direct, --one-way. The caller adds -o and --json.
+// --demand, --ports, --uncertainty, --two-hop, --direct, --one-way. The caller adds --bandwidth, -o and --json.
 void declare_demand_options(CommandSyntax& command, DemandTopologyTexts& texts);
 
 // Chooses the links, writes the fabric where `output` says, and prints. Throws Error that names the option or the file.

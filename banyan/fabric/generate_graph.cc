@@ -52,8 +52,8 @@ Fabric generate_circulant(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
-// cayley:m=M[,k=K][,r=R],by=a.i+b.j+..: a digraph of Cayley on a group of semidirect_group.h: from every x one link to x
-// times each of the elements. Looks alike from every rank.
+// cayley:m=M[,k=K][,r=R],by=a.i+b.j+..: a digraph of Cayley on a group of semidirect_group.h, with a link from every x
+// to x times each of the elements. Looks alike from every rank.
 Fabric generate_cayley(const GeneratorSpec& spec) {
   spec.expect_parameters({"m", "k", "r", "by"});
   const uint64_t m = spec.parameter("m", {}), k = spec.parameter_or("k", 1, {}), r = spec.parameter_or("r", 1, {});

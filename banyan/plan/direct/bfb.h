@@ -14,12 +14,13 @@
 //
 // Two times. *Step-synchronised*, as the paper counts: T_B is the sum over steps of the most loaded link's time, as if
 // nobody began a step before all had ended the last. *Pipelined*, as the verifier counts: the total load of the most
-// loaded link, all steps together. The second is at most the first; on fabrics whose ranks are all alike they are equal.
+// loaded link, all steps together. The second is at most the first, and equal to it where one link is the most loaded
+// in every step, as on tori of equal links.
 //
 // Chunks. A root's shard is cut only where some receiver takes its parts from different links; a split at the same
 // place serves all receivers. With equal bandwidths these places are fractions with a denominator of at most the
-// degree, so a root has a few chunks (one on most regular fabrics). Edges carry their step as a tie, so that everything
-// a rank sends to a neighbour in one step travels as one message.
+// degree, so a root has a few chunks: 1 to 2 on Kautz digraphs, 4 on a torus of two dimensions. Edges carry
+// their step as a tie, so that everything a rank sends to a neighbour in one step travels as one message.
 //
 // Where the fabric declares symmetries (fabric.h), one receiver of an orbit is solved and carried over to the others.
 // Complexity: O(ranks * links) steps of a breadth-first search for receivers that are not alike, and N^2 numbers of 32

@@ -1,5 +1,5 @@
-// Digraphs of Cayley with few steps, found by trying many: groups of semidirect_group.h, elements drawn at random from a
-// fixed seed. Every rank sees the same graph, so one breadth-first search and one balance for each step tell what a
+// Digraphs of Cayley with few steps, found by trying many: groups of semidirect_group.h, elements drawn at random from
+// a fixed seed. Every rank sees the same graph, so one breadth-first search and one balance for each step tell what a
 // breadth-first broadcast costs (bfb.h), exactly.
 //
 // Among so many there are better ones than in the families with a formula: 64 ranks of degree 4 in 4 steps at optimal
