@@ -19,7 +19,7 @@ Match(Cases...) -> Match<Cases...>;
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
   Bound bound;
   if (collective.reduces() && collective.spreads()) {
-    bound.witness = solve_overlap(fabric, collective, OverlapWanted::bound, observer).witness;
+    bound.witness = solve_overlap(fabric, collective, observer).witness;
   } else {
     bound.witness = narrowest_cut(fabric, collective, collective.reduces(), observer);
   }
