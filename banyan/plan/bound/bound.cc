@@ -24,7 +24,7 @@ Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObse
   }
   Bound bound;
   if (collective.reduces() && collective.spreads()) {
-    bound.witness = solve_overlap(fabric, collective, OverlapWanted::bound, observer).witness;
+    bound.witness = solve_overlap(fabric, collective, observer).witness;
   } else {
     bound.witness = narrowest_cut(fabric, collective, collective.reduces(), observer);
   }

@@ -19,11 +19,13 @@
 // too large, the bound comes out a little too low, and shares are rounded down to at most one part in 16,000 less than
 // the best. Whoever compares both sees it.
 //
-// A vertex of the program leaves out what it can of the links, and trees on what remains would be high. So a second
-// program looks for shares as near as can be to half of each link, with the roots of the first, which root the same if
-// that costs nothing.
+// An answer of the program leaves out what it can of the links, trees on what remains would be high, and where many
+// answers are as good each violates other sets. So once its value stays the same a second program looks for shares as
+// near as can be to half of each link with that throughput (overlap_program.h). Where it finds them, that is the end;
+// else it has found sets that lower the throughput, with which the first goes on.
 //
-// The work is counted, not timed: beyond kMostRounds programs the last one stands.
+// The work is counted, not timed, and the search given up beyond some: the last dual stands, and there are no shares.
+// 64 ranks take hundredths of a second; that happens from some thousand ranks on that are not alike.
 #pragma once
 
 #include <cstdint>
@@ -48,15 +50,12 @@ struct OverlapShares {
 
 struct Overlap {
   AllreduceWitness witness;
-  // Nothing where they were not asked for, the cuts were not all found, or no rounding was feasible.
+  // Nothing where the search was given up, or no rounding was right.
   std::optional<OverlapShares> shares;
   uint32_t rounds = 0;  // programs solved; how hard it was
 };
 
-enum class OverlapWanted : uint8_t { bound, shares };
-
 // Throws as compute_bound. `observer` hears works_on() alone.
-Overlap solve_overlap(const Fabric& fabric, const Collective& collective, OverlapWanted wanted,
-                      PlanObserver* observer = nullptr);
+Overlap solve_overlap(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
 }  // namespace banyan::plan

@@ -34,7 +34,7 @@ TEST(Overlap, IsTheProgramOfAllFlowsOnRandomFabrics) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Fabric fabric = random_fabric_of(seed);
     const Collective collective = allreduce(fabric);
-    const Overlap overlap = solve_overlap(fabric, collective, OverlapWanted::shares);
+    const Overlap overlap = solve_overlap(fabric, collective);
     const double expected = banyan::testing::allreduce_throughput(fabric, collective);
     EXPECT_NEAR(throughput(overlap.witness.bound), expected, 1e-6 * expected);
     EXPECT_TRUE(holds(overlap.witness, fabric, collective));

@@ -371,15 +371,13 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
 // An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
 // such plans are simpler.
 ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
-  const bool is_free = !options.trees && !options.max_height;
-  Overlap overlap =
-      solve_overlap(fabric, collective, is_free ? OverlapWanted::shares : OverlapWanted::bound, options.observer);
+  Overlap overlap = solve_overlap(fabric, collective, options.observer);
   const CutWitness cuts[] = {narrowest_cut(fabric, collective, true, options.observer),
                              narrowest_cut(fabric, collective, false, options.observer)};
   const Fraction one_after_the_other = cuts[0].seconds_per_byte() + cuts[1].seconds_per_byte();
   const Fraction bound = overlap.witness.bound;
-  const bool may_overlap =
-      overlap.shares && overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
+  const bool may_overlap = overlap.shares && !options.trees && !options.max_height &&
+                           overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
   Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
                               : plan_phases(fabric, collective, cuts, options);
   Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));

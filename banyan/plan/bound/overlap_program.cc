@@ -1,0 +1,272 @@
+#include "banyan/plan/bound/overlap_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "banyan/base/error.h"
+
+namespace banyan::plan {
+namespace {
+
+// In flows rates are integers of which about so many make the whole; a cut counts as violated beyond a part of them
+// that rounding cannot explain.
+constexpr double kWhole = 0x1p50;
+constexpr double kTolerance = 1e-9;
+constexpr uint64_t kPivotsBetweenCalls = 64;  // of linear_program.cc
+
+}  // namespace
+
+void WorkLeft::spend(uint64_t numbers) {
+  if (numbers > left_) throw Exhausted();
+  left_ -= numbers;
+}
+
+OverlapProgram::OverlapProgram(const OverlapQuestion& question) : OverlapProgram(question, 0) {
+  for (const uint32_t t : sinks_) {
+    VertexSet alone(question.spread.vertex_count(), 0);
+    alone[t] = 1;
+    add_cut(alone, false);
+    if (!question.is_mirrored) add_cut(alone, true);
+  }
+}
+
+OverlapProgram OverlapProgram::near_halves(const OverlapProgram& asked) {
+  OverlapProgram result(*asked.question_, asked.throughput_);
+  result.learn_cuts_of(asked);
+  return result;
+}
+
+OverlapProgram::OverlapProgram(const OverlapQuestion& question, double throughput)
+    : question_(&question),
+      spread_cuts_(question.spread),
+      gather_cuts_(question.gather),
+      throughput_(throughput),
+      is_second_(throughput > 0) {
+  const auto bandwidths = question.spread.bandwidths();
+  unit_ = std::accumulate(bandwidths.begin(), bandwidths.end(), 0.0) / static_cast<double>(bandwidths.size());
+  choose_sinks();
+  add_columns();
+  add_links();
+  if (is_second_) add_distances();
+  add_switches();
+}
+
+void OverlapProgram::choose_sinks() {
+  std::vector<uint8_t> seen(classes().vertex_classes(), 0);
+  for (const uint32_t t : question_->spread.terminals_nearby()) {
+    uint8_t& is_seen = seen[classes().of_vertex(t)];
+    if (!is_seen) sinks_.push_back(t);
+    is_seen = 1;
+  }
+}
+
+void OverlapProgram::add_columns() {
+  const auto add = [&](std::vector<int>& columns, double cost) {
+    columns.push_back(program_.add_column(cost));
+    ++size_;
+  };
+  const uint32_t count = classes().arc_classes();
+  for (uint32_t c = 0; c < count; ++c) add(spread_columns_, 0);
+  for (uint32_t c = 0; c < count; ++c) {
+    if (question_->is_mirrored) {
+      gather_columns_.push_back(spread_columns_[classes().opposite(c)]);
+    } else {
+      add(gather_columns_, 0);
+    }
+  }
+  root_columns_.assign(classes().vertex_classes(), -1);
+  for (const uint32_t t : sinks_) {
+    const double count_of_class = static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
+    root_columns_[classes().of_vertex(t)] = program_.add_column(is_second_ ? 0 : -count_of_class);
+    ++size_;
+  }
+  if (!is_second_) return;
+  for (uint32_t c = 0; c < count; ++c) {
+    add(spread_distances_, static_cast<double>(classes().arc_size(c)));
+    if (!question_->is_mirrored) add(gather_distances_, static_cast<double>(classes().arc_size(c)));
+  }
+  // That roots are equal counts most.
+  for (size_t i = 0; i < sinks_.size(); ++i) {
+    add(root_distances_, static_cast<double>(question_->spread.arcs().size()));
+  }
+}
+
+void OverlapProgram::add_links() {
+  capacity_.assign(classes().arc_classes(), 0);
+  for (uint32_t a = 0; a < question_->spread.arcs().size(); ++a) {
+    capacity_[classes().of_arc(a)] = static_cast<double>(question_->spread.bandwidths()[a]) / unit_;
+  }
+  for (uint32_t c = 0; c < classes().arc_classes(); ++c) {
+    if (question_->is_mirrored && classes().opposite(c) < c) continue;
+    const LinearProgram::Term terms[] = {{.column = spread_columns_[c], .factor = 1},
+                                         {.column = gather_columns_[c], .factor = 1}};
+    add_row(terms, -LinearProgram::kInfinity, capacity_[c]);
+  }
+}
+
+// How far each share is from half of its link and each root from the mean, in parts of these.
+void OverlapProgram::add_distances() {
+  for (uint32_t c = 0; c < classes().arc_classes(); ++c) {
+    add_distance(spread_columns_[c], spread_distances_[c], capacity_[c], capacity_[c] / 2);
+    if (!question_->is_mirrored) {
+      add_distance(gather_columns_[c], gather_distances_[c], capacity_[c], capacity_[c] / 2);
+    }
+  }
+  std::vector<LinearProgram::Term> all;
+  const double mean = throughput_ / question_->spread.terminal_count();
+  for (size_t i = 0; i < sinks_.size(); ++i) {
+    const int column = root_column(sinks_[i]);
+    add_distance(column, root_distances_[i], mean, mean);
+    all.push_back({column, static_cast<double>(classes().vertex_size(classes().of_vertex(sinks_[i])))});
+  }
+  add_row(all, throughput_, LinearProgram::kInfinity);
+}
+
+void OverlapProgram::add_distance(int column, int distance, double unit, double target) {
+  for (const double sign : {1.0, -1.0}) {
+    const LinearProgram::Term terms[] = {{.column = column, .factor = sign}, {.column = distance, .factor = -unit}};
+    add_row(terms, -LinearProgram::kInfinity, sign * target);
+  }
+}
+
+void OverlapProgram::add_switches() {
+  const Network& network = question_->spread;
+  std::vector<uint8_t> seen(classes().vertex_classes(), 0);
+  for (uint32_t v = network.terminal_count(); v < network.vertex_count(); ++v) {
+    uint8_t& is_seen = seen[classes().of_vertex(v)];
+    if (is_seen) continue;
+    is_seen = 1;
+    for (const bool gathering : {false, true}) {
+      if (gathering && question_->is_mirrored) continue;
+      std::vector<LinearProgram::Term> terms;
+      for (const uint32_t a : network.in_arcs(v)) terms.push_back({columns(gathering)[classes().of_arc(a)], 1});
+      for (const uint32_t a : network.out_arcs(v)) terms.push_back({columns(gathering)[classes().of_arc(a)], -1});
+      rows_.push_back({.number = add_row(terms, 0, 0), .gathering = gathering, .at = v});
+    }
+  }
+}
+
+// Adds up the terms of one column: a column may stand in a row once only.
+int OverlapProgram::add_row(std::span<const LinearProgram::Term> terms, double low, double high) {
+  std::map<int, double> sums;
+  for (const auto& [column, factor] : terms) sums[column] += factor;
+  std::vector<LinearProgram::Term> row;
+  for (const auto& [column, factor] : sums) {
+    if (factor != 0) row.push_back({.column = column, .factor = factor});
+  }
+  ++size_;
+  return program_.add_row(row, low, high);
+}
+
+// What spreads must enter `outside` from, and what is gathered must leave it to, the rest. Whether that is new.
+bool OverlapProgram::add_cut(const VertexSet& outside, bool gathering) {
+  const Network& network = question_->spread;
+  std::map<int, double> sums;
+  for (uint32_t a = 0; a < network.arcs().size(); ++a) {
+    const auto& [tail, head, link] = network.arcs()[a];
+    const uint32_t near = gathering ? head : tail, far = gathering ? tail : head;
+    if (!outside[near] && outside[far]) sums[columns(gathering)[classes().of_arc(a)]] += 1;
+  }
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    if (!outside[t]) sums[root_column(t)] -= 1;
+  }
+  std::vector<LinearProgram::Term> terms;
+  for (const auto& [column, factor] : sums) terms.push_back({.column = column, .factor = factor});
+  if (!known_.emplace(gathering, std::move(sums)).second) return false;
+  rows_.push_back({.number = add_row(terms, 0, LinearProgram::kInfinity), .gathering = gathering, .outside = outside});
+  return true;
+}
+
+void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
+  for (const Row& row : other.rows_) {
+    if (!row.outside.empty()) add_cut(row.outside, row.gathering);
+  }
+}
+
+OverlapProgram::Step OverlapProgram::solve(WorkLeft& work) {
+  const auto works_on = [&] {
+    question_->spread.tell_observer();
+    work.spend(kPivotsBetweenCalls * size_);
+  };
+  try {
+    solution_ = program_.solve(works_on);
+  } catch (const Error& error) {
+    if (!is_second_ || error.code() != ErrorCode::unsupported) throw;
+    return Step::infeasible;
+  }
+  throughput_ = 0;
+  for (const uint32_t t : sinks_) {
+    throughput_ += value(root_column(t)) * static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
+  }
+  return add_violated() ? Step::violated : Step::done;
+}
+
+bool OverlapProgram::add_violated() {
+  const Network& network = question_->spread;
+  const double whole = kWhole / throughput_ / 4 / static_cast<double>(network.arcs().size() + network.terminal_count());
+  std::vector<int64_t> supply, capacity(network.arcs().size());
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    supply.push_back(std::max<int64_t>(0, std::llround(value(root_column(t)) * whole)));
+  }
+  bool any = false;
+  for (const bool gathering : {false, true}) {
+    if (gathering && question_->is_mirrored) continue;
+    const double slack = kTolerance * throughput_;
+    for (uint32_t a = 0; a < capacity.size(); ++a) {
+      const double rate = value(columns(gathering)[classes().of_arc(a)]);
+      capacity[a] = std::max<int64_t>(0, std::llround((rate + slack) * whole));
+    }
+    (gathering ? gather_cuts_ : spread_cuts_)
+        .each_violated({.capacity = capacity, .supply = supply}, sinks_,
+                       [&](const VertexSet& outside) { any |= add_cut(outside, gathering); });
+  }
+  return any;
+}
+
+OverlapRates OverlapProgram::rates() const {
+  OverlapRates rates;
+  for (uint32_t a = 0; a < question_->spread.arcs().size(); ++a) {
+    rates.spread.push_back(value(spread_columns_[classes().of_arc(a)]) * unit_);
+    rates.gather.push_back(value(gather_columns_[classes().of_arc(a)]) * unit_);
+  }
+  for (uint32_t t = 0; t < question_->spread.terminal_count(); ++t) {
+    rates.roots.push_back(value(root_column(t)) * unit_);
+  }
+  return rates;
+}
+
+std::vector<double> OverlapProgram::multipliers() const {
+  std::vector<double> result;
+  for (const Row& row : rows_) {
+    // Cuts that were learnt after the last answer have none.
+    const size_t number = static_cast<size_t>(row.number);
+    result.push_back(number < solution_.duals.size() ? solution_.duals[number] : 0);
+  }
+  return result;
+}
+
+AllreduceWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipliers) const {
+  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = true, .bound = Fraction(0)};
+  int64_t common = 0;
+  for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    if (multipliers[i] == 0) continue;
+    const int64_t times = multipliers[i] / common;
+    if (row.outside.empty()) {
+      witness.potentials.push_back(
+          {.gathering = row.gathering, .at = question_->spread.node_of(row.at), .height = times});
+    } else if (times > 0) {
+      AllreduceWitness::Cut cut{.gathering = row.gathering, .inside = {}, .times = times};
+      for (uint32_t v = 0; v < row.outside.size(); ++v) {
+        if (!row.outside[v]) cut.inside.push_back(question_->spread.node_of(v));
+      }
+      std::sort(cut.inside.begin(), cut.inside.end());
+      witness.cuts.push_back(std::move(cut));
+    }
+  }
+  return witness;
+}
+
+}  // namespace banyan::plan

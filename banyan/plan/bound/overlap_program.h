@@ -1,0 +1,118 @@
+// The linear programs of overlap.h, with the cuts that they have learnt.
+//
+// Columns are the shares of links, by class of arcs, and what a rank roots, by class of ranks, in units of the mean
+// bandwidth. The first program asks for the greatest throughput. The second one, near_halves, is given a throughput and
+// asks for shares as near as can be to half of each link, and for roots as equal as can be: such an answer leaves trees
+// room to be low, and it violates few cuts where an answer of the first, which is any vertex of many, violates new ones
+// for long after its throughput has ceased to fall.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "banyan/plan/bound/bound.h"
+#include "banyan/plan/graph/arc_classes.h"
+#include "banyan/plan/graph/cut_condition.h"
+#include "banyan/plan/graph/network.h"
+#include "banyan/plan/lp/linear_program.h"
+
+namespace banyan::plan {
+
+// What is asked, for both programs. Outlives them.
+struct OverlapQuestion {
+  OverlapQuestion(const Fabric& fabric, const Collective& collective, PlanObserver* observer)
+      : spread(fabric, collective, false, observer),
+        gather(fabric, collective, true, observer),
+        classes(spread, fabric),
+        is_mirrored(classes.is_symmetric()) {}
+
+  Network spread, gather;  // the same arcs, those of `gather` turned round
+  ArcClasses classes;
+  bool is_mirrored;  // gathering is spreading turned round
+};
+
+// An answer in floating point, in units of the network.
+struct OverlapRates {
+  std::vector<double> spread, gather;  // by arc
+  std::vector<double> roots;           // by terminal
+};
+
+// How much work is left, counted in numbers that pivots of the simplex look at. Deterministic.
+class WorkLeft {
+ public:
+  struct Exhausted {};
+  explicit WorkLeft(uint64_t numbers) : left_(numbers) {}
+  // Throws Exhausted.
+  void spend(uint64_t numbers);
+
+ private:
+  uint64_t left_;
+};
+
+class OverlapProgram {
+ public:
+  // The greatest throughput.
+  explicit OverlapProgram(const OverlapQuestion& question);
+  // The second program, for the throughput that `asked` has found, with its cuts.
+  static OverlapProgram near_halves(const OverlapProgram& asked);
+
+  enum class Step : uint8_t { done, violated, infeasible };
+  // Solves the program with the cuts that are known and learns those that the answer violates. Throws
+  // WorkLeft::Exhausted; the answer before, if there was one, then stands.
+  Step solve(WorkLeft& work);
+  void learn_cuts_of(const OverlapProgram& other);
+
+  bool has_answer() const { return !solution_.columns.empty(); }
+  double throughput() const { return throughput_; }  // in units of columns
+  OverlapRates rates() const;
+
+  // By row that a proof may count: its multiplier in the dual.
+  std::vector<double> multipliers() const;
+  // The witness that counts them in these proportions; its bound is zero when it proves nothing.
+  AllreduceWitness witness_of(const std::vector<int64_t>& multipliers) const;
+
+ private:
+  // A cut, or what enters and leaves a switch.
+  struct Row {
+    int number = 0;
+    bool gathering = false;
+    VertexSet outside = {};  // of a cut
+    uint32_t at = 0;         // of a switch
+  };
+
+  // `throughput`: zero for the first program.
+  OverlapProgram(const OverlapQuestion& question, double throughput);
+  void choose_sinks();
+  void add_columns();
+  void add_distances();
+  void add_links();
+  void add_switches();
+  void add_distance(int column, int distance, double unit, double target);
+  int add_row(std::span<const LinearProgram::Term> terms, double low, double high);
+  bool add_cut(const VertexSet& outside, bool gathering);
+  bool add_violated();
+  int root_column(uint32_t terminal) const { return root_columns_[classes().of_vertex(terminal)]; }
+  double value(int column) const { return solution_.columns[static_cast<size_t>(column)]; }
+  const ArcClasses& classes() const { return question_->classes; }
+  const std::vector<int>& columns(bool gathering) const { return gathering ? gather_columns_ : spread_columns_; }
+
+  const OverlapQuestion* question_;
+  CutCondition spread_cuts_, gather_cuts_;
+  double unit_ = 1;        // of columns, in network units
+  double throughput_ = 0;  // of the answer, or asked for
+  bool is_second_;
+  std::vector<uint32_t> sinks_;   // one terminal of each class
+  std::vector<double> capacity_;  // by class of arcs
+  std::vector<int> spread_columns_, gather_columns_, root_columns_;
+  std::vector<int> spread_distances_, gather_distances_, root_distances_;  // of the second program
+  LinearProgram program_;
+  LinearProgram::Solution solution_;
+  std::vector<Row> rows_;
+  uint64_t size_ = 0;                                       // rows and columns
+  std::set<std::pair<bool, std::map<int, double>>> known_;  // cuts, by what they say
+};
+
+}  // namespace banyan::plan
