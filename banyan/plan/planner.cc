@@ -8,6 +8,8 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/baselines/pairwise.h"
+#include "banyan/plan/flow/all_to_all.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/verify.h"
 
@@ -46,6 +48,14 @@ const std::array kPlanners = {
             make_baseline<Baseline::recursive_doubling>},
     Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", for_all, kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
+    Planner{"flow", "paths of an all-to-all at its bound", is_personal, kAnyNumber, false,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              return plan_all_to_all(fabric, collective, {.observer = observer}).schedule;
+            }},
+    Planner{"pairwise", "all ranks exchange directly, by shortest ways", is_personal, kAnyNumber, true,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver*) {
+              return plan_pairwise(fabric, collective);
+            }},
 };
 
 void check_accepted(const schedule::Verdict& verdict, std::string_view planner) {

@@ -11,7 +11,7 @@ namespace banyan::plan {
 
 class Demand {
  public:
-  static constexpr uint64_t kMostTotal = uint64_t{1} << 40;  // of all amounts
+  static constexpr uint64_t kMostTotal = uint64_t{1} << 52;  // of all amounts: a double holds them exactly
 
   // One unit for every pair.
   static Demand uniform(uint32_t terminals) { return Demand(terminals, {}); }
