@@ -39,9 +39,9 @@ void check_connected(const Network& network, const Fabric& fabric, const Demand&
     }
     for (uint32_t t = 0; t < demand.terminals(); ++t) {
       if (reached[t] || demand.of(s, t) == 0) continue;
-      throw Error(ErrorCode::invalid_input,
-                  "rank '" + fabric.name(network.node_of(s)) + "' can only reach '" + fabric.name(network.node_of(t)) +
-                      "' through ranks that do not take part; add those to --ranks");
+      throw Error(ErrorCode::invalid_input, "rank '" + fabric.name(network.node_of(s)) + "' can only reach '" +
+                                                fabric.name(network.node_of(t)) +
+                                                "' through ranks that do not take part; add those to --ranks");
     }
   }
 }
