@@ -8,7 +8,9 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/baselines/pairwise.h"
 #include "banyan/plan/direct/bfb.h"
+#include "banyan/plan/flow/all_to_all.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/plan/two_tier/two_tier_schedule.h"
 #include "banyan/schedule/verify.h"
@@ -53,10 +55,18 @@ const std::array kPlanners = {
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
               return plan_bfb(fabric, collective, observer).schedule;
             }},
+    Planner{"flow", "paths of an all-to-all at its bound", is_personal, kAnyNumber, false,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              return plan_all_to_all(fabric, collective, {.observer = observer}).schedule;
+            }},
     Planner{"two-tier", "balance inside boxes, then stages in which each box sends to one other", is_personal,
             kManyParticipants, true,
             [](const Fabric& fabric, const Collective& collective, PlanObserver*) {
               return two_tier_schedule(fabric, collective);
+            }},
+    Planner{"pairwise", "all ranks exchange directly, by shortest ways", is_personal, kAnyNumber, true,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver*) {
+              return plan_pairwise(fabric, collective);
             }},
 };
 

@@ -10,8 +10,17 @@
 namespace banyan::plan {
 namespace {
 
-// A program of so many columns takes about a second.
-constexpr size_t kMostColumns = 5'000;
+// What a linear program may have so that it is solved within some two seconds: columns with at most so many ranks, of
+// at most so many sources, or otherwise.
+constexpr uint32_t kFewTerminals = 32;
+constexpr size_t kFewSources = 4;
+constexpr size_t kMostColumnsOfFewTerminals = 40'000, kMostColumnsOfFewSources = 60'000, kMostColumns = 10'000;
+
+bool may_be_solved_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry) {
+  const size_t columns = exact_flow_columns(network, demand, symmetry), arcs = network.arcs().size();
+  if (columns <= kFewSources * arcs && columns <= kMostColumnsOfFewSources) return true;
+  return columns <= (network.terminal_count() <= kFewTerminals ? kMostColumnsOfFewTerminals : kMostColumns);
+}
 
 void check_connected(const Network& network, const Fabric& fabric, const Demand& demand) {
   std::vector<uint8_t> reached;
@@ -30,9 +39,9 @@ void check_connected(const Network& network, const Fabric& fabric, const Demand&
     }
     for (uint32_t t = 0; t < demand.terminals(); ++t) {
       if (reached[t] || demand.of(s, t) == 0) continue;
-      throw Error(ErrorCode::invalid_input,
-                  "rank '" + fabric.name(network.node_of(s)) + "' can only reach '" + fabric.name(network.node_of(t)) +
-                      "' through ranks that do not take part; add those to --ranks");
+      throw Error(ErrorCode::invalid_input, "rank '" + fabric.name(network.node_of(s)) + "' can only reach '" +
+                                                fabric.name(network.node_of(t)) +
+                                                "' through ranks that do not take part; add those to --ranks");
     }
   }
 }
@@ -64,7 +73,7 @@ ConcurrentFlow solve_concurrent_flow(const Network& network, const Fabric& fabri
   }
   check_connected(network, fabric, demand);
   const NetworkSymmetry symmetry = symmetry_of(network, fabric, demand);
-  if (exact_flow_columns(network, demand, symmetry) <= kMostColumns) return solve_exactly(network, demand, symmetry);
+  if (may_be_solved_exactly(network, demand, symmetry)) return solve_exactly(network, demand, symmetry);
   return balance_paths(network, demand, options);
 }
 

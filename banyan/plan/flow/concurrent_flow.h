@@ -25,14 +25,14 @@ namespace banyan::plan {
 struct ConcurrentFlow {
   PathFlows paths = {};
   std::vector<uint64_t> lengths = {};  // by arc; they prove the bound (arc_lengths.h)
-  Fraction bound = {};            // the least load that any flow can have, as far as is known
-  Fraction load = {};             // that of the paths
+  Fraction bound = {};                 // the least load that any flow can have, as far as is known
+  Fraction load = {};                  // that of the paths
 
   double gap() const { return (load / bound).to_double() - 1; }
 };
 
 struct FlowOptions {
-  double gap = 0.01;          // good enough; a linear program does better
+  double gap = 0.01;           // good enough; a linear program does better
   uint32_t most_rounds = 600;  // of balancing paths
 };
 

@@ -11,7 +11,7 @@ namespace banyan::plan {
 
 class Demand {
  public:
-  static constexpr uint64_t kMostTotal = uint64_t{1} << 40;  // of all amounts
+  static constexpr uint64_t kMostTotal = uint64_t{1} << 52;  // of all amounts: a double holds them exactly
 
   // One unit for every pair.
   static Demand uniform(uint32_t terminals) { return Demand(terminals, {}); }
@@ -25,9 +25,9 @@ class Demand {
     if (source == target) return 0;
     return amounts_.empty() ? 1 : static_cast<int64_t>(amounts_[size_t{source} * terminals_ + target]);
   }
-  int64_t total() const { return total_; }                                // between different terminals
+  int64_t total() const { return total_; }                              // between different terminals
   int64_t out_of(uint32_t source) const { return by_source_[source]; }  // what a source has for all others
-  uint64_t pairs() const { return pairs_; }                               // that have something to ship
+  uint64_t pairs() const { return pairs_; }                             // that have something to ship
 
  private:
   uint32_t terminals_ = 0;

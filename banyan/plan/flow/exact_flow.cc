@@ -13,9 +13,9 @@
 namespace banyan::plan {
 namespace {
 
-constexpr double kNoise = 1e-6;                       // of CLP's answers, beside 1
-constexpr int64_t kMostParts = int64_t{1} << 13;      // into which a unit of demand may be cut
-constexpr double kSlack = 1e-9;                       // left to the load by which ways are made short
+constexpr double kNoise = 1e-6;                          // of CLP's answers, beside 1
+constexpr int64_t kMostParts = int64_t{1} << 13;         // into which a unit of demand may be cut
+constexpr double kSlack = 1e-9;                          // left to the load by which ways are made short
 constexpr double kCostOfArc = 1, kCostOfForwarding = 8;  // per unit of flow: of every arc, and of one out of a terminal
 
 class FlowProgram {

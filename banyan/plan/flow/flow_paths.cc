@@ -1,6 +1,7 @@
 #include "banyan/plan/flow/flow_paths.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -206,10 +207,13 @@ class Rounder {
 
 PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const ArcClasses& classes, double loss) {
   Rounder rounder(paths, demand, classes);
-  for (int halvings = 0; halvings < kMostHalvings; ++halvings) {
+  // All units together are counted in 62 bits.
+  const int most =
+      std::min(kMostHalvings, 61 - static_cast<int>(std::bit_width(static_cast<uint64_t>(demand.total()))));
+  for (int halvings = 0; halvings < most; ++halvings) {
     if (rounder.round(int64_t{1} << halvings) <= 1 + loss) return rounder.flows();
   }
-  rounder.round(int64_t{1} << kMostHalvings);
+  rounder.round(int64_t{1} << most);
   return rounder.flows();
 }
 

@@ -23,9 +23,9 @@ constexpr int kMostHalvingsOfStep = 20;
 // How many arcs a path may have more than the fewest of its pair; from some power on more, in the end any.
 constexpr uint32_t kFirstDetour = 3, kSecondDetour = 8;
 constexpr int kWidensFrom = 9;
-constexpr size_t kMostPathsOfPair = 3;          // on average, unused ones included
-constexpr double kShorter = 1 - 0x1p-10;        // of a way that joins the others
-constexpr double kLeastAmount = 0x1p-20;        // of a pair's demand: less is nothing
+constexpr size_t kMostPathsOfPair = 3;    // on average, unused ones included
+constexpr double kShorter = 1 - 0x1p-10;  // of a way that joins the others
+constexpr double kLeastAmount = 0x1p-20;  // of a pair's demand: less is nothing
 
 class PathBalance {
  public:
@@ -135,7 +135,8 @@ void PathBalance::freeze_lengths() {
   for (const ArcState& arc : arcs_) longest = std::max(longest, arc.length);
   const double scale = static_cast<double>(ShortestWays::kMostLength) / longest;
   lengths_.clear();
-  for (const ArcState& arc : arcs_) lengths_.push_back(std::max<uint64_t>(1, static_cast<uint64_t>(arc.length * scale)));
+  for (const ArcState& arc : arcs_)
+    lengths_.push_back(std::max<uint64_t>(1, static_cast<uint64_t>(arc.length * scale)));
 }
 
 // Whether the way that was just searched for is shorter than all of the pair's.
@@ -315,7 +316,8 @@ ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
     own[a] = a;
     bandwidths[a] = static_cast<double>(network_.bandwidths()[a]);
   }
-  static_cast<PathFlows&>(flow.paths) = round_amounts(rough, demand_, {.of = own, .bandwidth = bandwidths}, kLossOfRounding);
+  static_cast<PathFlows&>(flow.paths) =
+      round_amounts(rough, demand_, {.of = own, .bandwidth = bandwidths}, kLossOfRounding);
   flow.paths.sort();
   flow.load = greatest_load(network_, flow.paths);
   CHECK(flow.load >= flow.bound) << flow.load << " is less than the bound " << flow.bound;

@@ -1,0 +1,35 @@
+// The flow planner: all-to-all and all-to-allv along paths that are, together, as fast as the fabric allows.
+//
+// The maximum concurrent flow (concurrent_flow.h) says which ways the shards of each pair take; each path becomes a
+// chunk, cut into hops where it passes through a rank. Hop h is tied to step h, so that a rank may send all that goes
+// to one neighbour in a step as one message. Where the network alone leads from rank to rank, the paths pass through
+// none, unless that makes it faster.
+#pragma once
+
+#include "banyan/plan/flow/link_lengths.h"
+#include "banyan/plan/graph/plan_observer.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan::plan {
+
+struct FlowPlan {
+  Schedule schedule;
+  LinkLengths lengths;        // they prove the bound
+  Fraction bound;             // seconds per byte of M
+  Fraction seconds_per_byte;  // by the most loaded link
+  bool optimal = false;       // both are equal
+  // How many bytes for others pass through the rank that forwards most, as a multiple of M: what it may have to hold.
+  Fraction most_forwarded;
+};
+
+struct AllToAllOptions {
+  double gap = 0.01;  // above the bound; good enough where no linear program is solved
+  PlanObserver* observer = nullptr;
+};
+
+// Up to 32 ranks, and on fabrics with symmetries, the bound is exact, and the plan reaches it or is at most 0.1 % above,
+// where shares would have too large denominators; otherwise it is within the gap, unless that takes too many rounds.
+// Throws what solve_concurrent_flow throws.
+FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options = {});
+
+}  // namespace banyan::plan
