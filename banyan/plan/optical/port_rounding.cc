@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <queue>
 #include <random>
 
 #include "banyan/base/check.h"
@@ -120,6 +121,15 @@ FreePorts free_ports(std::span<const uint32_t> links, const Ports& ports) {
   return free;
 }
 
+struct Wish {
+  double size = 0;
+  size_t from = 0, to = 0;
+
+  bool operator<(const Wish& other) const {
+    return size != other.size ? size < other.size : std::pair(from, to) > std::pair(other.from, other.to);
+  }
+};
+
 void add_link(std::vector<uint32_t>& links, const Ports& ports, size_t from, size_t to, int by = 1) {
   links[from * ports.endpoints + to] += static_cast<uint32_t>(by);
   if (ports.wiring == Wiring::cables) links[to * ports.endpoints + from] += static_cast<uint32_t>(by);
@@ -189,20 +199,35 @@ std::vector<uint32_t> round_links(std::span<const uint64_t> shares, uint64_t sca
 void fill_ports(std::vector<uint32_t>& links, const Ports& ports,
                 const std::function<double(size_t from, size_t to)>& wish) {
   const size_t n = ports.endpoints;
+  const uint32_t enough = ports.wiring == Wiring::cables ? 2 : 1;  // to lead a link through
   while (true) {
-    const FreePorts free = free_ports(links, ports);
-    std::optional<std::pair<size_t, size_t>> best;
+    FreePorts free = free_ports(links, ports);
+    std::priority_queue<Wish> wishes;
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) {
-        if (i == j || free.out[i] == 0 || free.in[j] == 0) continue;
-        if (!best || wish(i, j) > wish(best->first, best->second)) best = {i, j};
+        if (i != j && free.out[i] > 0 && free.in[j] > 0) wishes.push({.size = wish(i, j), .from = i, .to = j});
       }
     }
-    if (best) {
-      add_link(links, ports, best->first, best->second);
-      continue;
+    while (!wishes.empty()) {
+      Wish best = wishes.top();
+      wishes.pop();
+      if (free.out[best.from] == 0 || free.in[best.to] == 0) continue;
+      // Of a cable, the other direction has changed, too.
+      if (const double now = wish(best.from, best.to); now != best.size) {
+        best.size = now;
+        wishes.push(best);
+        continue;
+      }
+      add_link(links, ports, best.from, best.to);
+      --free.out[best.from];
+      --free.in[best.to];
+      if (ports.wiring == Wiring::cables) {
+        --free.out[best.to];
+        --free.in[best.from];
+      }
+      best.size = wish(best.from, best.to);
+      wishes.push(best);
     }
-    const uint32_t enough = ports.wiring == Wiring::cables ? 2 : 1;
     size_t through = 0;
     while (through < n && (free.out[through] < enough || free.in[through] < enough)) ++through;
     if (through == n || !lead_through(links, ports, through, wish)) return;

@@ -33,8 +33,9 @@ struct Ports {
 std::vector<uint32_t> round_links(std::span<const uint64_t> shares, uint64_t scale, const Ports& ports);
 
 // Adds links until no port is free that another could meet, first where `wish(from, to)` is largest, one link after the
-// other. Where the free ports are one endpoint's own, a link of two others is led through it. What stays free: one port
-// where ports and endpoints are odd both, and what two endpoints alone have.
+// other; a pair's wish may shrink as the pair gets links. Where the free ports are one endpoint's own, a link of two
+// others is led through it. What stays free: one port where ports and endpoints are odd both, and what two endpoints
+// alone have.
 void fill_ports(std::vector<uint32_t>& links, const Ports& ports,
                 const std::function<double(size_t from, size_t to)>& wish);
 
