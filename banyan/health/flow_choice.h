@@ -1,7 +1,7 @@
 // Which lossy cables to disable on a fabric that is no Clos: the capacity of a rank is what it can surely exchange.
 //
-// That is the least max-flow from the rank to any other rank and from any other rank to it, whichever is less of what it
-// was at first: what it can broadcast, and what can be reduced to it (Edmonds). Switches and other ranks forward.
+// That is the least max-flow from the rank to any other rank and from any other rank to it, whichever is less of what
+// it was at first: what it can broadcast, and what can be reduced to it (Edmonds). Switches and other ranks forward.
 // Cables are decided from the most loss down; feasible sets are found by branch and bound, where all of what is
 // undecided bounds what may still come. Each try is up to two flows for each pair of ranks that are near each other
 // (plan/graph/cut_condition.h), so that this is for small fabrics and few lossy cables; beyond kMaxFlowWork the

@@ -1,7 +1,7 @@
 // Which links of a fabric lose packets, and which of them may be disabled without costing any rank too much.
 //
-// The question and its answer by capacity are CorrOpt's (Zhuo et al., "Understanding and mitigating packet corruption in
-// data center networks", SIGCOMM 2017): losses by corruption do not go away with less traffic, so a lossy link is
+// The question and its answer by capacity are CorrOpt's (Zhuo et al., "Understanding and mitigating packet corruption
+// in data center networks", SIGCOMM 2017): losses by corruption do not go away with less traffic, so a lossy link is
 // best disabled until it is mended, unless too few links are left. What stays may still carry what bears loss, as in
 // RAIL (Zhuo et al., NSDI 2017): plans leave out links by --max-loss (fabric/loss.h).
 //
