@@ -122,6 +122,7 @@ TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
   const std::string examples = BANYAN_SOURCE_DIR "/examples/";
   const std::pair<std::vector<std::string>, std::vector<const char*>> commands[] = {
       {{"fabric", "dgx-a100:2"}, {"cli.md", "formats/plan-json.md"}},
+      {{"fabric", "a <-> b 1GB/s loss 0.1; b <-> c 1GB/s; c <-> a 1GB/s", "--loss-report"}, {"cli.md"}},
       {{"fabric", "--list"}, {"cli.md"}},
       {{"topology", "--demand", examples + "demand.csv", "--ports", "4"}, {"cli.md"}},
       {{"topology", "--ranks", "16", "--degree", "4"}, {"cli.md"}},

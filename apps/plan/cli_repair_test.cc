@@ -74,6 +74,25 @@ TEST_F(RepairFile, IsRefusedWithTheMend) {
   expect_refused({"plan", "--repair", plan_, "--json", "-o", "-"}, "-o -");
 }
 
+TEST(LossReport, SaysWhichLinksToDisable) {
+  const std::string fabric = "a <-> b 1GB/s loss 0.1; b <-> c 1GB/s loss 0.2; c <-> d 1GB/s; d <-> a 1GB/s";
+  const Json report = json_of({"fabric", fabric, "--loss-report", "--capacity-share", "0.5", "--json"})["losses"];
+  EXPECT_EQ(report["cables"].size(), 2);
+  EXPECT_EQ(report["cables"][0]["cable"], "b-c");
+  EXPECT_EQ(report["cables"][0]["disable"], true);
+  EXPECT_EQ(report["cables"][1]["disable"], false);
+  EXPECT_EQ(report["cables"][1]["may_alone"], true);
+  EXPECT_EQ(report["exact"], true);
+  EXPECT_THAT(run_banyan({"fabric", fabric, "--loss-report"}).out, HasSubstr("0 cables"));
+  EXPECT_THAT(run_banyan({"fabric", "ring:4", "--loss-report"}).out, HasSubstr("no link loses packets"));
+  for (const char* bad : {"0", "1.5", "x", "-1", "", ".", "0.0000000001"}) {
+    const Outcome outcome = run_banyan({"fabric", fabric, "--loss-report", std::string("--capacity-share=") + bad});
+    EXPECT_EQ(outcome.exit_code, 2) << bad;
+    EXPECT_THAT(outcome.err, HasSubstr("--capacity-share")) << bad;
+  }
+  EXPECT_EQ(run_banyan({"fabric", fabric, "--capacity-share", "0.5"}).exit_code, 2);
+}
+
 TEST(MaxLoss, LeavesLossyLinksOut) {
   const std::string fabric = "a <-> b 1GB/s; b <-> c 1GB/s loss 0.01; c <-> a 1GB/s loss 0.2";
   const Json report = json_of({"plan", "allgather", fabric, "--max-loss", "0.1", "--json"});

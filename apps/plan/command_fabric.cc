@@ -6,6 +6,7 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/plan/loss_text.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
 #include "banyan/base/text.h"
@@ -62,11 +63,16 @@ class FabricCommand : public Command {
     fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
     command.flag("--list", list_, "list the fabrics that have a name");
     command.option("-o,--output", &output_, "FILE", "write the fabric as JSON, with the edits applied");
+    command.flag("--loss-report", loss_report_, "tell which lossy links to disable until they are mended");
+    command
+        .option("--capacity-share", &share_, "SHARE", "of its capacity that every rank must keep then (default 0.75)")
+        .needs = "--loss-report";
     command.flag("--json", json_, "print one JSON object");
     command.examples({"banyan fabric dgx-h100:8", "banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json",
                       "banyan fabric dgx-a100:4 --fail gpu3-ib0 --degrade gpu0-nvsw0=100GB/s -o hurt.json",
                       "banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s",
-                      "banyan fabric topology.conf@400Gb/s   # of Slurm", "banyan fabric --list"});
+                      "banyan fabric topology.conf@400Gb/s   # of Slurm",
+                      "banyan fabric cluster.json --loss-report --capacity-share 0.5", "banyan fabric --list"});
     return command;
   }
 
@@ -75,28 +81,50 @@ class FabricCommand : public Command {
     if (!fabric_.given())
       throw Error(ErrorCode::invalid_input, "FABRIC is required: a file or a spec; see 'banyan fabric --list'");
     check_output_place(output_, json_);
+    const Fraction share = parse_capacity_share(share_.empty() ? "0.75" : share_);
     std::string text;
     {
       Progress progress(terminal, "reading the fabric");
       std::vector<std::string> assumed;
       const Fabric fabric = fabric_.load(&assumed);
-      std::vector<std::string> doubts = warnings(fabric);
-      std::transform(assumed.begin(), assumed.end(), std::back_inserter(doubts),
-                     [](const std::string& note) { return "assumed: " + note; });
-      std::optional<Bound> bound;
-      const Collective allgather = Collective::make(fabric, {});
-      if (fabric.ranks().size() <= kMaxRanksForCut) {
-        progress.say("looking for the bottleneck");
-        bound = plan::compute_bound(fabric, allgather);
+      if (loss_report_) {
+        if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
+        progress.say("looking for links to disable");
+        text = losses(terminal, fabric, health::report_losses(fabric, share));
+      } else {
+        text = overview(terminal, fabric, assumed, progress);
       }
-      if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
-      text = json_ ? as_json(fabric, allgather, bound, doubts) : as_text(terminal, fabric, allgather, bound, doubts);
     }
     say_beside(terminal, output_, text);
     return ExitCode::success;
   }
 
  private:
+  std::string losses(const Terminal& terminal, const Fabric& fabric, const health::LossReport& report) const {
+    if (json_) {
+      Json json = {{"name", fabric_.described()}, {"fabric", counts_json(fabric)}};
+      json["losses"] = loss_report_json(report);
+      return format_json(json);
+    }
+    return labelled(terminal, "fabric", fabric_.described() + ": " + describe_counts(fabric)) +
+           loss_report_text(terminal, report) + written(terminal, output_);
+  }
+
+  std::string overview(const Terminal& terminal, const Fabric& fabric, const std::vector<std::string>& assumed,
+                       Progress& progress) const {
+    std::vector<std::string> doubts = warnings(fabric);
+    std::transform(assumed.begin(), assumed.end(), std::back_inserter(doubts),
+                   [](const std::string& note) { return "assumed: " + note; });
+    std::optional<Bound> bound;
+    const Collective allgather = Collective::make(fabric, {});
+    if (fabric.ranks().size() <= kMaxRanksForCut) {
+      progress.say("looking for the bottleneck");
+      bound = plan::compute_bound(fabric, allgather);
+    }
+    if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
+    return json_ ? as_json(fabric, allgather, bound, doubts) : as_text(terminal, fabric, allgather, bound, doubts);
+  }
+
   ExitCode list_generators(const Terminal& terminal) const {
     const std::vector<fabric::GeneratorHelp> generators = fabric::fabric_generators();
     if (json_) {
@@ -160,8 +188,8 @@ class FabricCommand : public Command {
   }
 
   FabricOption fabric_;
-  std::string output_;
-  bool json_ = false, list_ = false;
+  std::string output_, share_;
+  bool json_ = false, list_ = false, loss_report_ = false;
 };
 
 }  // namespace

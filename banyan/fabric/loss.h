@@ -12,8 +12,8 @@ namespace banyan::fabric {
 double parse_loss(std::string_view text);
 std::string format_loss(double loss);  // the shortest that reads back the same
 
-// The fabric without the cables (cables.h) of which either direction loses more than `most`: a cable is taken out whole,
-// so that switches still give out as much as they take in. Nodes keep their numbers; symmetries as in edit.h.
+// The fabric without the cables (cables.h) of which either direction loses more than `most`: a cable is taken out
+// whole, so that switches still give out as much as they take in. Nodes keep their numbers; symmetries as in edit.h.
 //
 // Throws Error{invalid_input} when that cuts off a rank, with the cable that is needed: of those that would join all
 // ranks again, the one with the least loss that must be allowed.
