@@ -79,6 +79,12 @@ std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const C
   return text;
 }
 
+std::string because(const Bound& bound, const Fabric& fabric, const Collective& collective,
+                    const std::string& between) {
+  if (bound.witnesses.empty()) return "";
+  return ", because\n" + describe_witnesses(bound, fabric, collective, between);
+}
+
 Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective) {
   Json cuts = Json::array();
   for (const Witness& witness : bound.witnesses) {

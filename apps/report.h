@@ -43,6 +43,9 @@ Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& coll
 std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const Collective& collective,
                                const std::string& between);
 
+// ", because", then on a line of its own each witness; nothing where the bound has none.
+std::string because(const Bound& bound, const Fabric& fabric, const Collective& collective, const std::string& between);
+
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound);
 
 // Of an allreduce the bound is that of a reduce-scatter and then an allgather. Plans that overlap the two may be

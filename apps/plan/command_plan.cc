@@ -145,8 +145,8 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
     text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
   text += labelled(terminal, reference ? "reference" : "bound",
                    (reference ? "reduce-scatter then allgather: " : "") + format_algbw(plan.bound.seconds_per_byte) +
-                       ", exactly " + exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
-                       describe_witnesses(plan.bound, planned.fabric, planned.collective, ",\nand then "));
+                       ", exactly " + exact_algbw(plan.bound.seconds_per_byte) + " bytes/s" +
+                       because(plan.bound, planned.fabric, planned.collective, ",\nand then "));
   text += labelled(terminal, "schedule",
                    format_algbw(plan.seconds_per_byte) + ", " +
                        terminal.styled(plan.optimal && !reference ? Terminal::Style::good : Terminal::Style::bold,

@@ -86,10 +86,10 @@ class VerifyCommand : public Command {
                          describe_distance(verdict.seconds_per_byte, answer.bound, schedule.collective()) +
                          "; the busiest link is " + link_name(schedule.fabric(), verdict.busiest));
     const bool reference = is_reference(schedule.collective());
-    text += labelled(terminal, reference ? "reference" : "bound",
-                     (reference ? "reduce-scatter then allgather: " : "") +
-                         format_algbw(answer.bound.seconds_per_byte) + ", because\n" +
-                         describe_witnesses(answer.bound, schedule.fabric(), schedule.collective(), ",\nand then "));
+    text +=
+        labelled(terminal, reference ? "reference" : "bound",
+                 (reference ? "reduce-scatter then allgather: " : "") + format_algbw(answer.bound.seconds_per_byte) +
+                     because(answer.bound, schedule.fabric(), schedule.collective(), ",\nand then "));
     if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.described());
     return text;
   }

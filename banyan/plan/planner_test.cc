@@ -12,8 +12,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce,
-                                 CollectiveKind::broadcast, CollectiveKind::reduce};
+const CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                 CollectiveKind::all_reduce, CollectiveKind::broadcast,
+                                 CollectiveKind::reduce,     CollectiveKind::all_to_all};
 
 TEST(Planners, AreKnownByTheirNames) {
   ASSERT_FALSE(planners().empty());
