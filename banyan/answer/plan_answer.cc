@@ -7,6 +7,7 @@
 #include "banyan/answer/timed_plan.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/choose.h"
+#include "banyan/plan/flow/all_to_all.h"
 #include "banyan/plan/planner.h"
 #include "banyan/schedule/cost.h"
 
@@ -65,6 +66,22 @@ class PlanClock : public plan::PlanObserver {
   std::array<double, plan::kPlanPhases> seconds_{};
 };
 
+// The paths of an all-to-all, in place of a forest.
+plan::ForestPlan plan_paths(const Fabric& fabric, const Collective& collective, const plan::ForestOptions& options) {
+  if (options.trees || options.max_height) {
+    throw Error(ErrorCode::invalid_input,
+                std::string(to_string(collective.kind())) +
+                    " takes paths; a number of trees and a height are for the other kinds",
+                options.trees ? "--trees" : "--max-height");
+  }
+  plan::FlowPlan flow = plan::plan_all_to_all(fabric, collective, {.observer = options.observer});
+  return {.schedule = std::move(flow.schedule),
+          .bound = {.seconds_per_byte = flow.bound, .witnesses = {}},
+          .seconds_per_byte = flow.seconds_per_byte,
+          .optimal = flow.optimal,
+          .guaranteed_excess = {}};
+}
+
 }  // namespace
 
 PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const plan::ForestOptions& options) {
@@ -74,9 +91,11 @@ PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const p
   PlanClock clock(options.observer);
   plan::ForestOptions timed = options;
   timed.observer = &clock;
-  plan::ForestPlan plan = plan_forest(fabric, collective, timed);
+  plan::ForestPlan plan =
+      collective.is_personal() ? plan_paths(fabric, collective, timed) : plan_forest(fabric, collective, timed);
+  const std::string_view planner = plan::planners_of(collective.kind()).front()->name;
   clock.phase_begins(Phase::verifying);
-  plan::check_own_plan(plan.schedule, "forest", plan.seconds_per_byte);
+  plan::check_own_plan(plan.schedule, planner, plan.seconds_per_byte);
   clock.end();
   return {.plan = std::move(plan),
           .seconds = {.bound = clock.seconds(Phase::bound),
@@ -84,7 +103,8 @@ PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const p
                       .packing = clock.seconds(Phase::one_root) + clock.seconds(Phase::packing),
                       .lowering = clock.seconds(Phase::lowering),
                       .verify = clock.seconds(Phase::verifying),
-                      .total = total.seconds()}};
+                      .total = total.seconds()},
+          .planner = std::string(planner)};
 }
 
 void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,

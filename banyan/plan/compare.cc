@@ -1,5 +1,7 @@
 #include "banyan/plan/compare.h"
 
+#include <span>
+
 #include "banyan/base/error.h"
 #include "banyan/plan/planner.h"
 
@@ -23,10 +25,9 @@ std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound&
   std::vector<ComparisonRow> rows;
   std::optional<OthersObserver> others;
   if (observer) others.emplace(*observer);
-  measure(rows.emplace_back(ComparisonRow{.planner = std::string(planners().front().name)}), forest, bound, sizes,
-          model);
-  for (const Planner* planner : planners_of(forest.collective().kind())) {
-    if (planner == &planners().front()) continue;
+  const std::vector<const Planner*> those = planners_of(forest.collective().kind());
+  measure(rows.emplace_back(ComparisonRow{.planner = std::string(those.front()->name)}), forest, bound, sizes, model);
+  for (const Planner* planner : std::span(those).subspan(1)) {
     ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(planner->name)});
     if (others) others->next();
     try {

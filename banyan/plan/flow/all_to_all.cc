@@ -89,6 +89,13 @@ LinkLengths lengths_on(const Fabric& fabric, const Network& network, const Concu
 
 }  // namespace
 
+LinkLengths find_link_lengths(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options) {
+  CHECK(collective.is_personal()) << to_string(collective.kind());
+  const Network network(fabric, collective, false, options.observer);
+  return lengths_on(fabric, network,
+                    solve_concurrent_flow(network, fabric, demand_of(collective), {.gap = options.gap}));
+}
+
 FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options) {
   CHECK(collective.is_personal()) << to_string(collective.kind());
   if (options.observer) options.observer->phase_begins(PlanObserver::Phase::bound);

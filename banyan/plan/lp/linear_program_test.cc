@@ -40,6 +40,21 @@ TEST(LinearProgram, GoesOnAfterRowsAreAdded) {
   EXPECT_EQ(solution.duals.size(), 2u);
 }
 
+// Of all points with the greatest x + y, the one of the least x, then the one of the least y.
+TEST(LinearProgram, GoesOnWithOtherCosts) {
+  LinearProgram program;
+  const int x = program.add_column(-1, 0, 5), y = program.add_column(-1, 0, 7);
+  program.add_row(std::vector<Term>{{x, 1}, {y, 1}}, -LinearProgram::kInfinity, 10);
+  EXPECT_NEAR(program.solve().value, -10, 1e-9);
+  program.add_row(std::vector<Term>{{x, 1}, {y, 1}}, 10, LinearProgram::kInfinity);
+  program.change_cost(x, 1);
+  program.change_cost(y, 0);
+  EXPECT_NEAR(program.solve().columns[x], 3, 1e-9);
+  program.change_cost(x, 0);
+  program.change_cost(y, 1);
+  EXPECT_NEAR(program.solve().columns[y], 5, 1e-9);
+}
+
 TEST(LinearProgram, SaysWhenThereIsNoLeastValue) {
   LinearProgram infeasible;
   const int x = infeasible.add_column(1, 0, 1);
