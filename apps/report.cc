@@ -37,6 +37,8 @@ Json proof_json(const AllreduceWitness& witness, const Fabric& fabric) {
   return {{"weighted_cuts", cuts}, {"potentials", potentials}, {"over_images", witness.over_images}};
 }
 
+Json proof_json(const LinkLengths& lengths, const Fabric&) { return {{"link_lengths", lengths.length}}; }
+
 // As many columns as a text of UTF-8 takes, but for wide and combining characters.
 size_t characters(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));

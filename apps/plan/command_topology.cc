@@ -36,18 +36,21 @@ class TopologyCommand : public Command {
     command.option("--bandwidth", &bandwidth_, "BANDWIDTH", "of each link, or port, each way (default 400Gb/s)");
     command.flag("--cables", cables_, "only topologies whose links come in pairs, one each way").needs = "--ranks";
     command.flag("--all", all_, "show those, too, that others beat in steps and in bandwidth").needs = "--ranks";
-    command.option("--bytes", &bytes_, "SIZE", "pick the one with the quickest allgather of this size").needs = "--ranks";
+    command.option("--bytes", &bytes_, "SIZE", "pick the one with the quickest allgather of this size").needs =
+        "--ranks";
     OptionSyntax& pick = command.option("--pick", &pick_, "ROW", "pick this one: its number, or its spec");
     pick.excludes = {"--bytes"};
     pick.needs = "--ranks";
     command.option("-o,--output", &output_, "FILE", "write the fabric that was chosen as JSON");
-    OptionSyntax& picture = command.option("--picture", &picture_, "FILE", "draw the fabric that was picked (.svg, .dot)");
+    OptionSyntax& picture =
+        command.option("--picture", &picture_, "FILE", "draw the fabric that was picked (.svg, .dot)");
     picture.paths = OptionSyntax::Paths::files;
     picture.needs = "--ranks";
     command.flag("--json", json_, "print one JSON object");
     declare_demand_options(command, demand_);
     command.notes(
-        {"With --ranks and --degree, steps and time are those of a breadth-first broadcast, for each phase of a collective: an allreduce takes "
+        {"With --ranks and --degree, steps and time are those of a breadth-first broadcast, for each phase of a "
+         "collective: an allreduce takes "
          "both twice. Time is in units of M / B, the buffer over the bandwidth of all links out of a rank. Every row "
          "was built and planned; up to 2048 ranks its allreduce passed the verifier."});
     command.examples({"banyan topology --ranks 64 --degree 4", "banyan topology --ranks 12 --degree 4 --cables --all",

@@ -128,10 +128,10 @@ std::string as_text(const Terminal& terminal, const Repaired& repaired) {
   text += labelled(terminal, "repairs",
                    harmless(repaired.plan) + ", which had " + format_algbw(repair.seconds_per_byte_before));
   text += labelled(terminal, "changed", describe_changes(repair));
-  text += labelled(terminal, "bound",
-                   format_algbw(repair.bound.seconds_per_byte) + ", exactly " +
-                       exact_algbw(repair.bound.seconds_per_byte) + " bytes/s, because\n" +
-                       describe(repair.bound.witness, fabric, collective));
+  text +=
+      labelled(terminal, "bound",
+               format_algbw(repair.bound.seconds_per_byte) + ", exactly " + exact_algbw(repair.bound.seconds_per_byte) +
+                   " bytes/s, because\n" + describe(repair.bound.witness, fabric, collective));
   text += labelled(terminal, "schedule",
                    format_algbw(repair.seconds_per_byte) + ", " +
                        terminal.styled(repair.optimal ? Terminal::Style::good : Terminal::Style::bold,

@@ -15,7 +15,7 @@
 namespace banyan::app {
 namespace {
 
-using plan::Demand;
+using plan::DemandMatrix;
 using plan::DemandSet;
 using plan::DemandTopology;
 using plan::Hops;
@@ -50,12 +50,12 @@ struct Chosen {
   std::vector<double> links;
   std::vector<RivalTopology> rivals;
 
-  const Demand& demand() const { return demands.matrices.front(); }
+  const DemandMatrix& demand() const { return demands.matrices.front(); }
   size_t size() const { return demands.size(); }
   const std::string& name(size_t endpoint) const { return demand().names[endpoint]; }
   bool is_rate() const {
     return std::any_of(demands.matrices.begin(), demands.matrices.end(),
-                       [](const Demand& matrix) { return matrix.unit == Demand::Unit::bytes_per_second; });
+                       [](const DemandMatrix& matrix) { return matrix.unit == DemandMatrix::Unit::bytes_per_second; });
   }
   bool is_uncertain() const { return demands.uncertainty > Fraction(0) || demands.matrices.size() > 1; }
   std::string load(double value) const { return is_rate() ? format_percent_of_link(value) : format_seconds(value); }

@@ -4,6 +4,7 @@
 
 #include "apps/plan/watched_simulation.h"
 #include "banyan/base/check.h"
+#include "banyan/base/text.h"
 
 namespace banyan::app {
 namespace {

@@ -76,7 +76,7 @@ plan::ForestPlan plan_paths(const Fabric& fabric, const Collective& collective, 
   }
   plan::FlowPlan flow = plan::plan_all_to_all(fabric, collective, {.observer = options.observer});
   return {.schedule = std::move(flow.schedule),
-          .bound = {.seconds_per_byte = flow.bound, .witnesses = {}},
+          .bound = {.seconds_per_byte = flow.bound, .witness = std::move(flow.lengths)},
           .seconds_per_byte = flow.seconds_per_byte,
           .optimal = flow.optimal,
           .guaranteed_excess = {}};

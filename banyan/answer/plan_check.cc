@@ -2,7 +2,6 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/describe.h"
-#include "banyan/plan/flow/all_to_all.h"
 
 namespace banyan::answer {
 namespace {
@@ -40,14 +39,7 @@ Examination examine(const schedule::ScheduleFile& file, plan::PlanObserver* obse
   Examination examined{.verdict = verify(file.schedule, file.claimed_seconds_per_byte), .bound = {}};
   if (!examined.verdict.valid) return examined;
   if (observer) observer->phase_begins(Phase::bound);
-  const Collective& collective = file.schedule.collective();
-  if (collective.is_personal()) {
-    const plan::LinkLengths lengths =
-        plan::find_link_lengths(file.schedule.fabric(), collective, {.observer = observer});
-    examined.bound = {.seconds_per_byte = lengths.seconds_per_byte(collective), .witnesses = {}};
-  } else {
-    examined.bound = plan::compute_bound(file.schedule.fabric(), collective, observer);
-  }
+  examined.bound = plan::compute_bound(file.schedule.fabric(), file.schedule.collective(), observer);
   if (file.bound_seconds_per_byte && *file.bound_seconds_per_byte != examined.bound.seconds_per_byte) {
     examined.verdict.valid = false;
     examined.verdict.reason = "it claims a bound of " + file.bound_seconds_per_byte->to_string() +

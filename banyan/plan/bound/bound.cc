@@ -1,9 +1,9 @@
 #include "banyan/plan/bound/bound.h"
 
-#include "banyan/base/error.h"
 #include "banyan/plan/bound/allreduce_witness.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
+#include "banyan/plan/flow/all_to_all.h"
 
 namespace banyan::plan {
 namespace {
@@ -18,33 +18,35 @@ Match(Cases...) -> Match<Cases...>;
 }  // namespace
 
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
-  if (collective.is_personal()) {
-    throw Error(ErrorCode::unsupported,
-                "no bound is known for " + std::string(to_string(collective.kind())) + " by cuts alone");
-  }
   Bound bound;
-  if (collective.reduces() && collective.spreads()) {
+  if (collective.is_personal()) {
+    bound.witness = find_link_lengths(fabric, collective, {.observer = observer});
+  } else if (collective.reduces() && collective.spreads()) {
     bound.witness = solve_overlap(fabric, collective, observer).witness;
   } else {
     bound.witness = narrowest_cut(fabric, collective, collective.reduces(), observer);
   }
-  bound.seconds_per_byte = seconds_per_byte(bound.witness);
+  bound.seconds_per_byte = seconds_per_byte(bound.witness, collective);
   return bound;
 }
 
-Fraction seconds_per_byte(const Witness& witness) {
-  return std::visit([](const auto& proof) { return proof.seconds_per_byte(); }, witness);
+Fraction seconds_per_byte(const Witness& witness, const Collective& collective) {
+  return std::visit(Match{[&](const LinkLengths& proof) { return proof.seconds_per_byte(collective); },
+                          [](const auto& proof) { return proof.seconds_per_byte(); }},
+                    witness);
 }
 
 bool holds(const Witness& witness, const Fabric& fabric, const Collective& collective) {
   return std::visit(Match{[&](const CutWitness& proof) { return holds_as_cut(proof, fabric, collective); },
-                          [&](const AllreduceWitness& proof) { return holds_as_cuts(proof, fabric, collective); }},
+                          [&](const AllreduceWitness& proof) { return holds_as_cuts(proof, fabric, collective); },
+                          [&](const LinkLengths& proof) { return holds(proof, fabric, collective); }},
                     witness);
 }
 
 std::string describe(const Witness& witness, const Fabric& fabric, const Collective& collective) {
   return std::visit(Match{[&](const CutWitness& proof) { return describe_cut(proof, fabric, collective); },
-                          [&](const AllreduceWitness& proof) { return describe_cuts(proof, fabric, collective); }},
+                          [&](const AllreduceWitness& proof) { return describe_cuts(proof, fabric, collective); },
+                          [&](const LinkLengths& proof) { return describe(proof, fabric, collective); }},
                     witness);
 }
 

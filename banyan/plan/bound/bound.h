@@ -20,6 +20,8 @@
 // Where links are alike (graph/arc_classes.h) the costs may be averaged over the images of the cuts, and over
 // spreading and gathering turned round where every link has its opposite: all of these prove as much.
 //
+// All-to-all. Lengths of links (flow/link_lengths.h): every byte crosses at least the distance of its ends.
+//
 // The bound holds for schedules of trees, which all of ours are; nothing is claimed of switches that reduce or copy.
 //
 // Ranks that do not take part neither send, receive nor forward: they are taken out of the graph.
@@ -35,6 +37,7 @@
 
 #include "banyan/base/fraction.h"
 #include "banyan/fabric/fabric.h"
+#include "banyan/plan/flow/link_lengths.h"
 #include "banyan/plan/graph/plan_observer.h"
 #include "banyan/schedule/collective.h"
 
@@ -75,7 +78,7 @@ struct AllreduceWitness {
   Fraction seconds_per_byte() const { return bound; }
 };
 
-using Witness = std::variant<CutWitness, AllreduceWitness>;
+using Witness = std::variant<CutWitness, AllreduceWitness, LinkLengths>;  // the last for all-to-all
 
 struct Bound {
   Fraction seconds_per_byte;  // of the total M
@@ -85,13 +88,16 @@ struct Bound {
 // Throws Error{invalid_input} when the participants cannot reach each other without passing through other ranks, and
 // Error{unsupported} when bandwidths are so diverse that exact capacities need more than 62 bits.
 //
+// The bound of an all-to-all takes as long as its plan does (flow/all_to_all.h), which says when it is exact.
+//
 // Of an allreduce the bound is exact but where its multiplicities are no small fractions, or where the fabric is so
 // large that not all cuts are found in the work that is spent on them; it then is a little too low, and still a bound.
 //
 // `observer`, if any, hears works_on() alone.
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
-Fraction seconds_per_byte(const Witness& witness);
+// Of the collective that it is about.
+Fraction seconds_per_byte(const Witness& witness, const Collective& collective);
 
 // Re-counts a witness in time linear in the links and in the witness: whether its numbers are those of its cuts.
 bool holds(const Witness& witness, const Fabric& fabric, const Collective& collective);
@@ -106,5 +112,6 @@ namespace banyan {
 using plan::AllreduceWitness;
 using plan::Bound;
 using plan::CutWitness;
+using plan::LinkLengths;
 using plan::Witness;
 }  // namespace banyan

@@ -69,8 +69,8 @@ class Peeler {
   std::vector<uint8_t> reached_;
 };
 
-// The targets that something is shipped to, by hops from the source: near ones go first, since what passes by them would
-// otherwise take their short ways.
+// The targets that something is shipped to, by hops from the source: near ones go first, since what passes by them
+// would otherwise take their short ways.
 std::vector<uint32_t> targets_nearby(const Network& network, uint32_t source, std::span<const double> amounts) {
   std::vector<uint8_t> seen(network.vertex_count(), 0);
   std::vector<uint32_t> queue{source}, targets;
@@ -123,7 +123,7 @@ constexpr int kSteepness = 6;
 
 class Rounder {
  public:
-  Rounder(const RoughPaths& paths, const Demand& demand, const ArcClasses& classes)
+  Rounder(const RoughPaths& paths, const Demand& demand, const FlowArcs& classes)
       : paths_(paths), demand_(demand), classes_(classes), unrounded_(classes.bandwidth.size(), 0) {
     for (size_t i = 0; i < paths.size(); ++i) place(paths[i].arcs, paths[i].amount, unrounded_);
     greatest_ = greatest(unrounded_);
@@ -196,7 +196,7 @@ class Rounder {
 
   const RoughPaths& paths_;
   const Demand& demand_;
-  const ArcClasses& classes_;
+  const FlowArcs& classes_;
   std::vector<double> unrounded_, loads_;
   double greatest_ = 0;
   int64_t parts_ = 1;
@@ -205,7 +205,7 @@ class Rounder {
 
 }  // namespace
 
-PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const ArcClasses& classes, double loss) {
+PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const FlowArcs& classes, double loss) {
   Rounder rounder(paths, demand, classes);
   // All units together are counted in 62 bits.
   const int most =

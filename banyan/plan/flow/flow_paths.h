@@ -13,14 +13,15 @@ namespace banyan::plan {
 using RoughPaths = PathList<double>;
 
 // Takes the flow of one source apart into paths to each target, and adds them to `paths`: near targets first, short
-// ways first, and a path that carries all that is left for a target where there is one. `flow`, by arc, ships `amounts`,
-// by terminal. With a `noise` of zero all are whole numbers below 2^53, and stay so; otherwise they may be wrong by that
-// part of an amount. Cycles in the flow are left out. O(targets * arcs), and a search for each further path.
+// ways first, and a path that carries all that is left for a target where there is one. `flow`, by arc, ships
+// `amounts`, by terminal. With a `noise` of zero all are whole numbers below 2^53, and stay so; otherwise they may be
+// wrong by that part of an amount. Cycles in the flow are left out. O(targets * arcs), and a search for each further
+// path.
 void take_apart(const Network& network, uint32_t source, std::vector<double> flow, std::span<const double> amounts,
                 double noise, RoughPaths& paths);
 
 // What rounding has to look at besides arcs: arcs of a class are loaded alike, each crossing counts on all of them.
-struct ArcClasses {
+struct FlowArcs {
   std::span<const uint32_t> of;       // by arc
   std::span<const double> bandwidth;  // by class
 };
@@ -29,6 +30,6 @@ struct ArcClasses {
 // greatest load within `loss` of what it is unrounded. `paths` of a pair stand together; their amounts sum to its
 // demand, up to the rounding of doubles.
 constexpr double kLossOfRounding = 0.0005;
-PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const ArcClasses& classes, double loss);
+PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const FlowArcs& classes, double loss);
 
 }  // namespace banyan::plan

@@ -1,7 +1,7 @@
 // Balancing paths: the concurrent flow of large networks, to within a gap that is known.
 //
-// What is minimised is a soft maximum of the loads, the sum of their p-th powers, for p = 2, 4, ... one after the other:
-// the larger p, the nearer is its least value to the least greatest load. The derivative by the flow on an arc,
+// What is minimised is a soft maximum of the loads, the sum of their p-th powers, for p = 2, 4, ... one after the
+// other: the larger p, the nearer is its least value to the least greatest load. The derivative by the flow on an arc,
 // load^(p-1) / bandwidth, is the arc's length (the exponential lengths of Shahrokhi and Matula 1990, in another form:
 // powers are the same on every machine). In every round, source by source, the shortest way to each target joins the
 // paths of that pair, and what goes along longer ones is shifted to the shortest, by as much as Newton's method says

@@ -20,7 +20,7 @@ struct CsvLine {
 
 struct Amount {
   uint64_t value = 0;
-  std::optional<Demand::Unit> unit;  // none of a plain 0
+  std::optional<DemandMatrix::Unit> unit;  // none of a plain 0
 };
 
 std::vector<CsvLine> split_csv(std::string_view text) {
@@ -36,9 +36,9 @@ std::vector<CsvLine> split_csv(std::string_view text) {
   return lines;
 }
 
-Amount in_range(double value, std::string_view cell, Demand::Unit unit) {
-  if (value > static_cast<double>(Demand::kMaxAmount)) {
-    throw invalid(in_quotes(cell) + " is more than " + std::to_string(Demand::kMaxAmount) +
+Amount in_range(double value, std::string_view cell, DemandMatrix::Unit unit) {
+  if (value > static_cast<double>(DemandMatrix::kMaxAmount)) {
+    throw invalid(in_quotes(cell) + " is more than " + std::to_string(DemandMatrix::kMaxAmount) +
                   ", the most that an entry can be");
   }
   if (value != std::floor(value)) {
@@ -55,13 +55,13 @@ Amount parse_amount(std::string_view cell) {
     if (code == std::errc::result_out_of_range || !std::isfinite(plain) || std::signbit(plain)) {
       throw invalid(in_quotes(cell) + " is no amount; write bytes such as 4096 or 40GB, or rates such as 12GB/s");
     }
-    return in_range(plain, cell, Demand::Unit::bytes);
+    return in_range(plain, cell, DemandMatrix::Unit::bytes);
   }
   if (cell.find("/s") != std::string_view::npos || lower(cell).ends_with("ps")) {
     return in_range(static_cast<double>(Bandwidth::parse(cell).bytes_per_second()), cell,
-                    Demand::Unit::bytes_per_second);
+                    DemandMatrix::Unit::bytes_per_second);
   }
-  return in_range(static_cast<double>(Bytes::parse(cell).count()), cell, Demand::Unit::bytes);
+  return in_range(static_cast<double>(Bytes::parse(cell).count()), cell, DemandMatrix::Unit::bytes);
 }
 
 bool is_amount(std::string_view cell) {
@@ -82,7 +82,7 @@ class DemandReader {
     if (lines_.empty()) throw invalid("has no lines; write N lines of N amounts").within(where);
   }
 
-  Demand read() {
+  DemandMatrix read() {
     find_heads();
     read_names();
     for (size_t i = 0; i < demand_.size(); ++i) read_row(i);
@@ -111,9 +111,9 @@ class DemandReader {
                   "a demand has as many lines as columns, but there are " + plural(rows, "line") + " and " +
                       plural(columns, "column") + " of amounts");
     }
-    if (rows < 2 || rows > Demand::kMaxEndpoints) {
+    if (rows < 2 || rows > DemandMatrix::kMaxEndpoints) {
       throw error(lines_.back(), std::nullopt,
-                  "a demand has 2 to " + std::to_string(Demand::kMaxEndpoints) + " endpoints, but this one has " +
+                  "a demand has 2 to " + std::to_string(DemandMatrix::kMaxEndpoints) + " endpoints, but this one has " +
                       std::to_string(rows));
     }
     demand_.names.resize(rows);
@@ -175,7 +175,7 @@ class DemandReader {
     if (amount.unit) {
       if (i == j) throw invalid(demand_.names[i] + " has " + in_quotes(cell) + " for itself; write 0");
       if (unit_ && *unit_ != *amount.unit) {
-        throw invalid(in_quotes(cell) + (*amount.unit == Demand::Unit::bytes ? " is in bytes" : " is a rate") +
+        throw invalid(in_quotes(cell) + (*amount.unit == DemandMatrix::Unit::bytes ? " is in bytes" : " is a rate") +
                       ", unlike what comes before; write all of a demand in one of the two");
       }
       demand_.unit = *(unit_ = amount.unit);
@@ -186,17 +186,17 @@ class DemandReader {
   std::string where_;
   std::vector<CsvLine> lines_;
   bool has_head_line_ = false, has_head_column_ = false;
-  std::optional<Demand::Unit> unit_;
-  Demand demand_;
+  std::optional<DemandMatrix::Unit> unit_;
+  DemandMatrix demand_;
 };
 
-bool has_any(const Demand& demand) {
+bool has_any(const DemandMatrix& demand) {
   return std::any_of(demand.amounts.begin(), demand.amounts.end(), [](uint64_t amount) { return amount > 0; });
 }
 
 }  // namespace
 
-std::vector<uint64_t> Demand::row_totals() const {
+std::vector<uint64_t> DemandMatrix::row_totals() const {
   std::vector<uint64_t> totals(size());
   for (size_t i = 0; i < size(); ++i) {
     for (size_t j = 0; j < size(); ++j) totals[i] += at(i, j);
@@ -204,7 +204,7 @@ std::vector<uint64_t> Demand::row_totals() const {
   return totals;
 }
 
-std::vector<uint64_t> Demand::column_totals() const {
+std::vector<uint64_t> DemandMatrix::column_totals() const {
   std::vector<uint64_t> totals(size());
   for (size_t i = 0; i < size(); ++i) {
     for (size_t j = 0; j < size(); ++j) totals[j] += at(i, j);
@@ -212,7 +212,7 @@ std::vector<uint64_t> Demand::column_totals() const {
   return totals;
 }
 
-std::vector<uint64_t> DemandSet::most(const Demand& matrix) const {
+std::vector<uint64_t> DemandSet::most(const DemandMatrix& matrix) const {
   const std::vector<uint64_t> rows = matrix.row_totals(), columns = matrix.column_totals();
   const Fraction factor = Fraction(1) + uncertainty;
   std::vector<uint64_t> result(matrix.amounts.size());
@@ -225,16 +225,18 @@ std::vector<uint64_t> DemandSet::most(const Demand& matrix) const {
   return result;
 }
 
-Demand parse_demand_csv(std::string_view text, const std::string& where) { return DemandReader(text, where).read(); }
+DemandMatrix parse_demand_csv(std::string_view text, const std::string& where) {
+  return DemandReader(text, where).read();
+}
 
 void check_demands(const DemandSet& demands) {
   if (demands.uncertainty < Fraction(0) || demands.uncertainty > Fraction(1000)) {
     throw invalid("an uncertainty is from 0 to 1000, such as 0.3");
   }
-  const Demand& first = demands.matrices.front();
+  const DemandMatrix& first = demands.matrices.front();
   bool any = false;
-  std::optional<Demand::Unit> unit;
-  for (const Demand& matrix : demands.matrices) {
+  std::optional<DemandMatrix::Unit> unit;
+  for (const DemandMatrix& matrix : demands.matrices) {
     if (matrix.names != first.names) {
       throw Error(ErrorCode::mismatch, "demands for one topology name the same endpoints in the same order");
     }

@@ -20,7 +20,7 @@
 
 namespace banyan::plan {
 
-struct Demand {
+struct DemandMatrix {
   static constexpr size_t kMaxEndpoints = 256;
   static constexpr uint64_t kMaxAmount = uint64_t{1} << 53;  // of a pair; whole numbers up to it are exact as doubles
 
@@ -37,18 +37,18 @@ struct Demand {
 
 // Throws Error{invalid_input} with the line and the column (the cell, counted from 1) of what is wrong. `where` (a
 // file's name) is put in front of it.
-Demand parse_demand_csv(std::string_view text, const std::string& where);
+DemandMatrix parse_demand_csv(std::string_view text, const std::string& where);
 
 // Demands that one topology has to serve, one at a time: each of the matrices, and all that differ from one of them by
 // at most `uncertainty`: every entry may grow by that part of it, as long as no endpoint sends or receives more in all
 // than its row or column says. With 0.3, what is 10 GB in the matrix may be 13.
 struct DemandSet {
-  std::vector<Demand> matrices;  // at least one
-  Fraction uncertainty;          // 0 or more
+  std::vector<DemandMatrix> matrices;  // at least one
+  Fraction uncertainty;                // 0 or more
 
   size_t size() const { return matrices.front().size(); }
   // The most that an entry may be: grown, and no more than its row and its column have in all.
-  std::vector<uint64_t> most(const Demand& matrix) const;
+  std::vector<uint64_t> most(const DemandMatrix& matrix) const;
 };
 
 // Throws Error{mismatch} where the matrices have not the same endpoints and unit, Error{invalid_input} where none has

@@ -16,10 +16,10 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(DemandCsv, ReadsPlainNumbers) {
-  const Demand demand = parse_demand_csv("0,1,2\n3,0,4\r\n\n# the last one\n5,1.5e9,0\n", "d.csv");
+  const DemandMatrix demand = parse_demand_csv("0,1,2\n3,0,4\r\n\n# the last one\n5,1.5e9,0\n", "d.csv");
   EXPECT_THAT(demand.names, ElementsAre("gpu0", "gpu1", "gpu2"));
   EXPECT_THAT(demand.amounts, ElementsAre(0, 1, 2, 3, 0, 4, 5, 1'500'000'000, 0));
-  EXPECT_EQ(demand.unit, Demand::Unit::bytes);
+  EXPECT_EQ(demand.unit, DemandMatrix::Unit::bytes);
   EXPECT_EQ(demand.at(2, 1), 1'500'000'000u);
   EXPECT_THAT(demand.row_totals(), ElementsAre(3, 7, 1'500'000'005));
   EXPECT_THAT(demand.column_totals(), ElementsAre(8, 1'500'000'001, 6));
@@ -27,8 +27,8 @@ TEST(DemandCsv, ReadsPlainNumbers) {
 
 TEST(DemandCsv, ReadsUnits) {
   EXPECT_THAT(parse_demand_csv("0, 64KiB\n1.5 GB, 0", "d.csv").amounts, ElementsAre(0, 65536, 1'500'000'000, 0));
-  const Demand rates = parse_demand_csv("0,100Gb/s\n12 GB/s,0", "d.csv");
-  EXPECT_EQ(rates.unit, Demand::Unit::bytes_per_second);
+  const DemandMatrix rates = parse_demand_csv("0,100Gb/s\n12 GB/s,0", "d.csv");
+  EXPECT_EQ(rates.unit, DemandMatrix::Unit::bytes_per_second);
   EXPECT_THAT(rates.amounts, ElementsAre(0, 12'500'000'000, 12'000'000'000, 0));
   EXPECT_THAT(parse_demand_csv("0,100Gbps\n0,0", "d.csv").amounts, ElementsAre(0, 12'500'000'000, 0, 0));
 }
@@ -37,7 +37,7 @@ TEST(DemandCsv, ReadsUnits) {
 TEST(DemandCsv, FindsNamesInTheFirstLineAndTheFirstColumn) {
   for (const char* text : {"a,b\n0,1\n2,0", ",a,b\na,0,1\nb,2,0", "from,a,b\na,0,1\nb,2,0", "a,0,1\nb,2,0",
                            "\xEF\xBB\xBF,a,b\na,0,1\nb,2,0", "a,b\na,0,1\nb,2,0"}) {
-    const Demand demand = parse_demand_csv(text, "d.csv");
+    const DemandMatrix demand = parse_demand_csv(text, "d.csv");
     EXPECT_THAT(demand.names, ElementsAre("a", "b")) << text;
     EXPECT_THAT(demand.amounts, ElementsAre(0, 1, 2, 0)) << text;
   }
@@ -77,9 +77,9 @@ TEST(Demands, GrowByTheUncertaintyWithinTheirTotals) {
 }
 
 TEST(Demands, AreRefusedWhereTheyDoNotFitTogether) {
-  const Demand bytes = parse_demand_csv("0,1\n2,0", "a.csv"), rates = parse_demand_csv("0,1GB/s\n0,0", "b.csv");
-  const Demand named = parse_demand_csv("a,b\n0,1\n2,0", "c.csv"), none = parse_demand_csv("0,0\n0,0", "d.csv");
-  const auto check = [](std::vector<Demand> matrices, Fraction uncertainty) {
+  const DemandMatrix bytes = parse_demand_csv("0,1\n2,0", "a.csv"), rates = parse_demand_csv("0,1GB/s\n0,0", "b.csv");
+  const DemandMatrix named = parse_demand_csv("a,b\n0,1\n2,0", "c.csv"), none = parse_demand_csv("0,0\n0,0", "d.csv");
+  const auto check = [](std::vector<DemandMatrix> matrices, Fraction uncertainty) {
     return testing::error_of([&] { check_demands({.matrices = std::move(matrices), .uncertainty = uncertainty}); });
   };
   EXPECT_EQ(check({bytes, none}, Fraction(1, 2)), "no error");

@@ -36,7 +36,7 @@ void check_request(const DemandSet& demands, const TopologyRequest& request) {
 // The largest of all demands, entry by entry.
 std::vector<double> envelope(const DemandSet& demands) {
   std::vector<double> result(demands.size() * demands.size());
-  for (const Demand& matrix : demands.matrices) {
+  for (const DemandMatrix& matrix : demands.matrices) {
     for (size_t e = 0; e < result.size(); ++e) {
       result[e] = std::max(result[e], static_cast<double>(matrix.amounts[e]));
     }

@@ -38,7 +38,7 @@ void expect_within_ports(const DemandTopology& topology, size_t n, const Topolog
 }
 
 // The least worst load over all topologies and many thresholds, by code that shares nothing with what is tested.
-double best_of_all(const Demand& demand, const Ports& ports) {
+double best_of_all(const DemandMatrix& demand, const Ports& ports) {
   const std::vector<double> amounts = in_links(demand, kUnit);
   double least = 1e300;
   for_all_topologies(ports, true, [&](const std::vector<uint32_t>& links) {
@@ -127,7 +127,7 @@ TEST(DemandTopology, StaysWithinItsWorstLoadForAllOfTheSet) {
   const DemandTopology found = choose_topology(unsure, request);
   expect_within_ports(found, 6, request);
   EXPECT_LE(found.bound.to_double(), found.worst);
-  for (const Demand& matrix : sure.matrices) {
+  for (const DemandMatrix& matrix : sure.matrices) {
     EXPECT_LE(WayByWay(as_real(found.links), 6, found.threshold).worst(in_links(matrix, kUnit)),
               found.worst * (1 + 1e-9));
   }

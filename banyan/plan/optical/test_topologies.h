@@ -55,8 +55,8 @@ inline void for_all_topologies(const Ports& ports, bool all_used,
 }
 
 // Amounts up to 1000, some far larger, some 0.
-inline Demand random_demand(std::mt19937_64& random, size_t n) {
-  Demand demand;
+inline DemandMatrix random_demand(std::mt19937_64& random, size_t n) {
+  DemandMatrix demand;
   for (size_t i = 0; i < n; ++i) demand.names.push_back("e" + std::to_string(i));
   const uint64_t zeros = random() % 4, large = random() % 4;
   for (size_t i = 0; i < n; ++i) {
@@ -149,7 +149,7 @@ class WayByWay {
   mutable bool has_no_way_ = false;
 };
 
-inline std::vector<double> in_links(const Demand& demand, Bandwidth bandwidth) {
+inline std::vector<double> in_links(const DemandMatrix& demand, Bandwidth bandwidth) {
   std::vector<double> result;
   for (const uint64_t amount : demand.amounts) {
     result.push_back(static_cast<double>(amount) / static_cast<double>(bandwidth.bytes_per_second()));

@@ -118,7 +118,7 @@ ThresholdRouting::ThresholdRouting(const DemandSet& demands, Bandwidth bandwidth
     for (const uint64_t amount : amounts) result.push_back(static_cast<double>(amount) / unit);
     return result;
   };
-  for (const Demand& matrix : demands.matrices) {
+  for (const DemandMatrix& matrix : demands.matrices) {
     matrices_.push_back({.amounts = in_units(matrix.amounts),
                          .most = in_units(demands.most(matrix)),
                          .rows = in_units(matrix.row_totals()),

@@ -80,7 +80,8 @@ TEST(ThresholdRouting, LoadsLinksAsWayByWay) {
 }
 
 // A member of the set: entries up to what they may be, in random order, within the totals of rows and columns.
-std::vector<double> random_member(std::mt19937_64& random, const Demand& demand, const std::vector<uint64_t>& most) {
+std::vector<double> random_member(std::mt19937_64& random, const DemandMatrix& demand,
+                                  const std::vector<uint64_t>& most) {
   const size_t n = demand.size();
   std::vector<uint64_t> rows = demand.row_totals(), columns = demand.column_totals();
   std::vector<size_t> order(n * n);
@@ -147,8 +148,8 @@ TEST(ThresholdRouting, WithoutUncertaintyTheSetIsTheMatrix) {
 }
 
 TEST(ThresholdRouting, TakesTheWorstOfSeveralMatrices) {
-  const Demand first = parse_demand_csv("0,10,0\n0,0,0\n0,0,0", "a.csv"),
-               second = parse_demand_csv("0,0,0\n0,0,30\n0,0,0", "b.csv");
+  const DemandMatrix first = parse_demand_csv("0,10,0\n0,0,0\n0,0,0", "a.csv"),
+                     second = parse_demand_csv("0,0,0\n0,0,30\n0,0,0", "b.csv");
   const DemandSet both{.matrices = {first, second}, .uncertainty = Fraction(0)};
   const std::vector<double> links{0, 1, 1, 1, 0, 1, 1, 1, 0};
   const ThresholdRouting routing(both, kUnit, Hops::direct_only);

@@ -29,7 +29,7 @@ struct Step {
 // both directions, halved.
 class DirectTraffic {
  public:
-  DirectTraffic(const Demand& demand, const Ports& ports) : demand_(demand), ports_(ports) {
+  DirectTraffic(const DemandMatrix& demand, const Ports& ports) : demand_(demand), ports_(ports) {
     const std::vector<uint64_t> rows = demand.row_totals(), columns = demand.column_totals();
     for (size_t k = 0; k < demand.size(); ++k) {
       lines_.push_back(std::max(rows[k], columns[k]));
@@ -137,7 +137,7 @@ class DirectTraffic {
     return limit;
   }
 
-  const Demand& demand_;
+  const DemandMatrix& demand_;
   Ports ports_;
   std::vector<uint64_t> lines_;
   uint64_t line_ = 0;
@@ -162,7 +162,7 @@ bool is_less_loaded(const Loaded& a, const Loaded& b) {
 TopologyBound bound_topology(const DemandSet& demands, Bandwidth bandwidth, const Ports& ports,
                              const std::function<void()>& works_on) {
   TopologyBound result;
-  for (const Demand& matrix : demands.matrices) {
+  for (const DemandMatrix& matrix : demands.matrices) {
     const DirectTraffic traffic(matrix, ports);
     if (traffic.line() == 0) continue;
     // Less than kGrid is too little, since an endpoint could not send what is its own.
@@ -189,7 +189,7 @@ TopologyBound bound_topology(const DemandSet& demands, Bandwidth bandwidth, cons
 DirectTopology best_direct_topology(const DemandSet& demands, Bandwidth bandwidth, const Ports& ports) {
   const size_t n = demands.size();
   std::vector<uint64_t> amounts(n * n);
-  for (const Demand& matrix : demands.matrices) {
+  for (const DemandMatrix& matrix : demands.matrices) {
     const std::vector<uint64_t> most = demands.most(matrix);
     for (size_t e = 0; e < n * n; ++e) amounts[e] = std::max(amounts[e], most[e]);
   }

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 // The least worst load of a topology with the best of all routings, by a program of flows: a flow for each source, in
 // each link.
-double best_routing(const Demand& demand, const std::vector<uint32_t>& links) {
+double best_routing(const DemandMatrix& demand, const std::vector<uint32_t>& links) {
   const size_t n = demand.size();
   LinearProgram program;
   std::vector<std::vector<int>> flow(n, std::vector<int>(n * n, -1));
@@ -102,9 +102,9 @@ TEST(TopologyBound, CountsHopsThatFewPortsForce) {
 
 TEST(TopologyBound, OfSeveralMatricesIsTheLargest) {
   const Ports ports{.endpoints = 3, .each = 2, .wiring = Wiring::cables};
-  const Demand low = parse_demand_csv("0,4,4\n4,0,4\n4,4,0", "a.csv"),
-               high = parse_demand_csv("0,6,6\n6,0,6\n6,6,0", "b.csv");
-  for (const auto& matrices : {std::vector<Demand>{low, high}, {high, low}}) {
+  const DemandMatrix low = parse_demand_csv("0,4,4\n4,0,4\n4,4,0", "a.csv"),
+                     high = parse_demand_csv("0,6,6\n6,0,6\n6,6,0", "b.csv");
+  for (const auto& matrices : {std::vector<DemandMatrix>{low, high}, {high, low}}) {
     EXPECT_EQ(bound_topology({.matrices = matrices, .uncertainty = Fraction(0)}, kUnit, ports).least, Fraction(6));
   }
 }

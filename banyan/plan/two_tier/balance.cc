@@ -4,12 +4,13 @@
 
 namespace banyan::plan {
 
-Balance::Balance(uint32_t gpus) : gpus_(gpus), held_(gpus), surplus_(gpus), lack_(gpus), given_(size_t{gpus} * gpus) {
+BoxBalance::BoxBalance(uint32_t gpus)
+    : gpus_(gpus), held_(gpus), surplus_(gpus), lack_(gpus), given_(size_t{gpus} * gpus) {
   givers_.reserve(gpus);
   takers_.reserve(gpus);
 }
 
-uint64_t Balance::add_moves(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves) {
+uint64_t BoxBalance::add_moves(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves) {
   uint64_t all = 0;
   for (uint32_t gpu = 0; gpu < gpus_; ++gpu) {
     uint64_t sum = 0;
@@ -36,7 +37,7 @@ uint64_t Balance::add_moves(const uint64_t* bytes, size_t stride, std::vector<Tw
   return all;
 }
 
-void Balance::give_to_targets(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves) {
+void BoxBalance::give_to_targets(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves) {
   for (const uint16_t from : givers_) {
     uint64_t* given = &given_[size_t{from} * gpus_];
     std::fill_n(given, gpus_, 0);
@@ -51,7 +52,7 @@ void Balance::give_to_targets(const uint64_t* bytes, size_t stride, std::vector<
   }
 }
 
-void Balance::give_the_rest(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves) {
+void BoxBalance::give_the_rest(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves) {
   auto taker = takers_.begin();
   for (const uint16_t from : givers_) {
     uint64_t* given = &given_[size_t{from} * gpus_];

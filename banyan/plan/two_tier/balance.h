@@ -1,5 +1,5 @@
-// Balance: what the GPUs of one box pass to each other before their box sends to another one, so that every GPU holds
-// the same amount for it.
+// BoxBalance: what the GPUs of one box pass to each other before their box sends to another one, so that every GPU
+// holds the same amount for it.
 //
 // Let GPU a of the sending box hold D(a,j) bytes for GPU j of the receiving box, and all together T. Afterwards GPU i
 // holds floor(T/G) bytes, and one more where i < T mod G. Only what a GPU holds too much moves, so no balance moves
@@ -23,9 +23,9 @@ struct TwoTierMove {
   uint16_t target = 0;        // of the receiving box
 };
 
-class Balance {
+class BoxBalance {
  public:
-  explicit Balance(uint32_t gpus);
+  explicit BoxBalance(uint32_t gpus);
 
   // D is gpus x gpus in a matrix whose rows are `stride` apart. Appends the moves; returns T, which must be below 2^63.
   uint64_t add_moves(const uint64_t* bytes, size_t stride, std::vector<TwoTierMove>& moves);

@@ -31,7 +31,7 @@ TwoTierPlanner::TwoTierPlanner(TwoTierShape shape, const Options& options)
   left_.resize(pairs);
   plan_.box_bytes_.resize(pairs);
   plan_.move_starts_.resize(pairs + 1);
-  plan_.moves_.reserve((pairs - shape.boxes) * Balance::most_moves(shape.gpus));
+  plan_.moves_.reserve((pairs - shape.boxes) * BoxBalance::most_moves(shape.gpus));
   plan_.rest_.reserve(pairs);
   const size_t few = std::min<size_t>(shape.boxes, 64);
   const size_t most_pieces = few * few + 2 * size_t{options.pieces} + 1;

@@ -128,7 +128,7 @@ class TwoTierPlanner {
   };
 
   Options options_;
-  Balance balance_;
+  BoxBalance balance_;
   BoxStages stages_;
   std::vector<Piece> pieces_, ordered_;
   std::vector<uint64_t> left_;  // by pair of boxes
