@@ -108,12 +108,10 @@ void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* p
 
 schedule::ScheduleFile to_file(PlanAnswer&& answer) {
   plan::ForestPlan& plan = answer.plan;
-  schedule::ScheduleFile file{.schedule = std::move(plan.schedule),
-                              .planner = std::move(answer.planner),
-                              .claimed_seconds_per_byte = plan.seconds_per_byte,
-                              .bound_seconds_per_byte = {}};
-  if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
-  return file;
+  return {.schedule = std::move(plan.schedule),
+          .planner = std::move(answer.planner),
+          .claimed_seconds_per_byte = plan.seconds_per_byte,
+          .bound_seconds_per_byte = plan.bound.seconds_per_byte};
 }
 
 }  // namespace banyan::answer
