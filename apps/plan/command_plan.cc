@@ -60,6 +60,8 @@ Json comparison_json(const Planned& planned) {
                     {"times_bound", row.over_bound},
                     {"height_max", row.heights.max},
                     {"height_mean", row.heights.mean},
+                    {"rounds", row.messages.rounds},
+                    {"messages_of_a_rank", row.messages.most_of_a_rank},
                     {"trees", row.chunks},
                     {"estimates", estimates}});
   }
@@ -84,15 +86,17 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
     for (const answer::Contender& contender : planned.answer.contenders) {
       contenders.push_back({{"planner", contender.planner}, {"time_ps", contender.time.count()}});
     }
-    report["chosen_for"] = {
-        {"bytes", planned.chosen_for->bytes.count()}, {"planner", planned.answer.planner}, {"simulated", contenders}};
+    report["chosen_for"] = {{"bytes", planned.chosen_for->bytes.count()},
+                            {"planner", planned.answer.planner},
+                            {"simulated", contenders},
+                            {"left_out", planned.answer.left_out}};
   }
   if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
   return format_json(report);
 }
 
 std::string comparison_text(const Terminal& terminal, const Planned& planned) {
-  std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees"};
+  std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees", "rounds", "messages"};
   for (const Size& size : planned.sizes) heads.push_back(size.text);
   Table table(heads);
   for (const plan::ComparisonRow& row : planned.rows) {
@@ -105,13 +109,17 @@ std::string comparison_text(const Terminal& terminal, const Planned& planned) {
                                       format_percent(1 / row.over_bound),
                                       std::to_string(row.heights.max),
                                       format_decimals(row.heights.mean, 1),
-                                      std::to_string(row.chunks)};
+                                      std::to_string(row.chunks),
+                                      std::to_string(row.messages.rounds),
+                                      std::to_string(row.messages.most_of_a_rank)};
     for (const double seconds : row.estimate_seconds) cells.push_back(format_seconds(seconds));
     table.add(std::move(cells));
   }
   return "\n" + table.format(terminal) +
-         terminal.styled(Terminal::Style::dim,
-                         "times are estimates: height x (5 us + latency of the links) + bytes / algbw") +
+         terminal.styled(
+             Terminal::Style::dim,
+             "rounds follow one another; messages are those of the rank that sends most, for a buffer in one "
+             "piece;\ntimes are estimates: height x (5 us + latency of the links) + bytes / algbw") +
          "\n";
 }
 
@@ -155,6 +163,10 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
     std::string simulated;
     for (const answer::Contender& contender : planned.answer.contenders) {
       simulated += (simulated.empty() ? "" : ", ") + contender.planner + " " + format_seconds(contender.time);
+    }
+    if (planned.answer.left_out > 0) {
+      simulated += ";\n" + plural(planned.answer.left_out, "other plan") +
+                   " cannot be quicker: the busiest link or the height alone costs more";
     }
     text += labelled(
         terminal, "chosen",

@@ -94,9 +94,10 @@ void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* p
   }
   plan::ForestPlan& plan = answer.plan;
   std::vector<plan::Candidate> candidates =
-      plan::plan_candidates(plan.schedule.fabric(), plan.schedule.collective(), planning);
+      plan::plans_of_all(plan.schedule.fabric(), plan.schedule.collective(), planning);
   const std::vector<TimedCandidate> ranking = rank_by_simulation(candidates, total, {.observer = simulating});
   answer.contenders.clear();
+  answer.left_out = candidates.size() - ranking.size();
   for (const auto& [candidate, time] : ranking) answer.contenders.push_back({candidates[candidate].planner, time});
   plan::Candidate& best = candidates[ranking.front().candidate];
   answer.planner = best.planner;
@@ -104,6 +105,7 @@ void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* p
   plan.seconds_per_byte = seconds_per_byte(plan.schedule);
   plan.optimal = plan.seconds_per_byte <= plan.bound.seconds_per_byte;
   plan.guaranteed_excess = Fraction(0);
+  plan.gave_up_overlap = false;
 }
 
 schedule::ScheduleFile to_file(PlanAnswer&& answer) {

@@ -30,6 +30,7 @@ struct PlanAnswer {
   PlanSeconds seconds;
   std::string planner = "forest";          // whose plan it is
   std::vector<Contender> contenders = {};  // of a choice, the quickest first
+  size_t left_out = 0;                     // plans that cannot be quicker, by their busiest link or height alone
 };
 
 // Plans a forest and has the verifier look at it; options.observer hears of both. A plan of ours that the verifier

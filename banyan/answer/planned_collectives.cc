@@ -31,7 +31,7 @@ class PlannedCollectives : public predict::CollectivePlans, public predict::Coll
       : planner_(planner), book_(fabric), rings_(predict::make_ring_plans(fabric, {})) {}
 
   predict::Footprint footprint(const predict::CollectiveCall& call) override {
-    if (!is_planned(call.kind)) return rings_->footprint(call);
+    if (!predict::scheduled_kind(call.kind)) return rings_->footprint(call);
     const plan::PlanQuestion question = question_of(call);
     auto known = of_planned_bytes_.find(question);
     if (known == of_planned_bytes_.end()) {

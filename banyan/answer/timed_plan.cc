@@ -1,10 +1,12 @@
 #include "banyan/answer/timed_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/schedule/cost.h"
 
 namespace banyan::answer {
 namespace {
@@ -14,6 +16,13 @@ constexpr Bytes kMostPredictedSlice{uint64_t{1} << 30};
 
 // A piece is an event on each tree of a kind of its own; so many take minutes.
 constexpr uint64_t kMostPieces = uint64_t{1} << 22;
+
+// That every simulation needs: each message of the highest tree costs its fixed time, one after the other, and the
+// busiest link carries all of its bytes.
+double least_seconds(const Schedule& schedule, Bytes total, Picoseconds alpha) {
+  const double climbing = static_cast<double>(heights(schedule).max) * std::chrono::duration<double>(alpha).count();
+  return std::max(climbing, seconds_per_byte(schedule).to_double() * static_cast<double>(total.count()) * (1 - 1e-9));
+}
 
 }  // namespace
 
@@ -49,9 +58,17 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
 
 std::vector<TimedCandidate> rank_by_simulation(std::span<const plan::Candidate> candidates, Bytes total,
                                                const TimingOptions& options) {
+  // In the order of their estimates, which are the sum of what they need at least.
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    order.emplace_back(estimate_seconds(candidates[i].schedule, total, {.per_message = options.alpha}), i);
+  std::stable_sort(order.begin(), order.end());
   std::vector<TimedCandidate> ranking;
-  for (size_t i = 0; i < candidates.size(); ++i) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [estimate, i] : order) {
+    if (least_seconds(candidates[i].schedule, total, options.alpha) > least) continue;
     const TimedPlan timed = time_plan(candidates[i].schedule, total, options);
+    least = std::min(least, std::chrono::duration<double>(timed.simulation.time).count());
     if (!timed.simulation.complete) throw Error(ErrorCode::aborted, "interrupted before a plan was chosen");
     ranking.push_back({.candidate = i, .time = timed.simulation.time});
   }

@@ -34,8 +34,10 @@ struct TimedCandidate {
   Picoseconds time;
 };
 
-// All of them, the quickest for `total` bytes first; of equally quick ones the one that stands first. At least one is
-// needed. Throws Error{aborted} when the observer ends a simulation.
+// The quickest for `total` bytes first; of equally quick ones the one that stands first. None that is left out is
+// quicker than the first: no simulation ends before the busiest link has carried its bytes, nor before the highest tree
+// has been climbed, so that a plan for which this alone takes longer than another needs is not simulated. At least one
+// is needed. Throws Error{aborted} when the observer ends a simulation.
 std::vector<TimedCandidate> rank_by_simulation(std::span<const plan::Candidate> candidates, Bytes total,
                                                const TimingOptions& options);
 

@@ -75,7 +75,11 @@ inline constexpr std::array<CollectiveTraits, 9> kCollectives{{
      .is_rooted = true,
      .reduces = true,
      .is_planned = true},
-    {.kind = CollectiveKind::all_to_all, .name = "all-to-all", .compact = "alltoall", .is_sharded = true},
+    {.kind = CollectiveKind::all_to_all,
+     .name = "all-to-all",
+     .compact = "alltoall",
+     .is_sharded = true,
+     .is_planned = true},
     {.kind = CollectiveKind::gather, .name = "gather", .compact = "gather", .is_rooted = true, .is_sharded = true},
     {.kind = CollectiveKind::scatter, .name = "scatter", .compact = "scatter", .is_rooted = true, .is_sharded = true},
     {.kind = CollectiveKind::barrier, .name = "barrier", .compact = "barrier"},
@@ -86,6 +90,8 @@ constexpr std::string_view to_string(CollectiveKind kind) { return traits_of(kin
 constexpr bool is_rooted(CollectiveKind kind) { return traits_of(kind).is_rooted; }
 constexpr bool reduces(CollectiveKind kind) { return traits_of(kind).reduces; }
 constexpr bool is_sharded(CollectiveKind kind) { return traits_of(kind).is_sharded; }
+// Every rank has something else for each, so that no two ranks are sent the same.
+constexpr bool is_personal(CollectiveKind kind) { return kind == CollectiveKind::all_to_all; }
 constexpr bool is_planned(CollectiveKind kind) { return traits_of(kind).is_planned; }
 
 // algbw times this is busbw (nccl-tests, doc/PERFORMANCE.md): the bytes that a ring moves over each link, by M.

@@ -42,7 +42,7 @@ std::string refusal_of(std::string_view text, bool (*is_known)(CollectiveKind)) 
 TEST(CollectiveKind, OneThatIsNotKnownHereIsRefusedWithThoseThatAre) {
   EXPECT_EQ(refusal_of("brodcast", is_planned),
             "unknown collective 'brodcast' (did you mean 'broadcast'?); known: allgather, reduce-scatter, allreduce, "
-            "broadcast, reduce");
+            "broadcast, reduce, all-to-all");
   EXPECT_THAT(refusal_of("barrier", is_planned), HasSubstr("unknown collective 'barrier'"));
   EXPECT_EQ(refusal_of("MPI_Barrier", is_rooted),
             "unknown collective 'MPI_Barrier'; known: broadcast, reduce, gather, "

@@ -171,7 +171,7 @@ void each_sender(const DirectCall& direct, uint32_t to, Take take) {
 
 std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint32_t ranks) {
   const std::optional<CollectiveKind> kind = collective_of(call.kind);
-  if (!kind || !is_planned(*kind)) return std::nullopt;
+  if (!kind || !is_planned(*kind) || is_personal(*kind)) return std::nullopt;
   const uint64_t elements = elements_of(call, ranks);
   if (elements == 0) return std::nullopt;
   return run::PlanSource::Question{.kind = *kind,

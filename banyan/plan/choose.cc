@@ -51,34 +51,33 @@ Cost cost_of(const Schedule& schedule, schedule::AlphaBeta model = {}) {
           .per_byte = seconds_per_byte(schedule).to_double() * share};
 }
 
-// One plan of every planner that has one for this collective. At least one; throws what the first planner threw when no
-// planner has any.
-std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective, OthersObserver* observer) {
+}  // namespace
+
+std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  std::optional<OthersObserver> others;
+  if (observer) others.emplace(*observer);
   std::vector<Candidate> all;
   std::optional<Error> why_not;
-  for (const Planner& planner : planners()) {
-    if (observer) observer->next();
-    if (collective.participants().size() > planner.most_participants_to_choose_from) continue;
+  for (const Planner* planner : planners_of(collective.kind())) {
+    if (others) others->next();
+    if (collective.participants().size() > planner->most_participants_to_choose_from) continue;
     try {
-      all.push_back({std::string(planner.name), make_plan(planner, fabric, collective, observer)});
+      all.push_back({std::string(planner->name), make_plan(*planner, fabric, collective, others ? &*others : nullptr)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
       if (!why_not) why_not = error;
     }
   }
   if (all.empty()) {
-    CHECK(why_not.has_value()) << "no planner was asked";
-    throw *why_not;
+    if (why_not) throw *why_not;
+    throw Error(ErrorCode::unsupported, "no planner has schedules for " + std::string(to_string(collective.kind())) +
+                                            " among " + std::to_string(collective.participants().size()) + " ranks");
   }
   return all;
 }
 
-}  // namespace
-
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
-  std::optional<OthersObserver> others;
-  if (observer) others.emplace(*observer);
-  std::vector<Candidate> all = plans_of_all(fabric, collective, others ? &*others : nullptr);
+  std::vector<Candidate> all = plans_of_all(fabric, collective, observer);
   // From the quickest per byte on, keep what starts sooner than all before.
   std::vector<std::pair<Cost, size_t>> order;
   for (size_t i = 0; i < all.size(); ++i) order.emplace_back(cost_of(all[i].schedule), i);

@@ -15,11 +15,15 @@ struct Candidate {
   Schedule schedule;
 };
 
-// Asks every planner of planner.h, and keeps each plan that is best for some message size by the estimate of cost.h,
+// One plan of every planner of planner.h that has one, in the order of the table, whose first is the default; without
+// those that take too long for so many participants. At least one, all accepted by the verifier. Throws what the first
+// planner threw when no planner has any. `observer`, which may be null, hears of the phase `others` only.
+std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective,
+                                    PlanObserver* observer = nullptr);
+
+// Of these, keeps each plan that is best for some message size by the estimate of cost.h,
 // which is 5 % worse where several streams share a link that decides the time. Each kept plan is lower, and slower at
-// large sizes, than the one before; the first is the quickest for large messages. At least one. The verifier accepts
-// every one. Throws what the forest planner throws when no other planner has a plan either. `observer`, which may be
-// null, hears of the phase `others` only.
+// large sizes, than the one before; the first is the quickest for large messages. Throws as plans_of_all.
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective,
                                        PlanObserver* observer = nullptr);
 

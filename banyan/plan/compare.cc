@@ -10,6 +10,7 @@ void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, c
              const schedule::AlphaBeta& model) {
   row.seconds_per_byte = seconds_per_byte(schedule);
   row.heights = heights(schedule);
+  row.messages = message_counts(schedule);
   row.chunks = schedule.chunk_count();
   for (const Bytes size : sizes) row.estimate_seconds.push_back(estimate_seconds(schedule, size, model));
   row.over_bound = row.seconds_per_byte.to_double() / bound.seconds_per_byte.to_double();
@@ -24,11 +25,12 @@ std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound&
   if (observer) others.emplace(*observer);
   measure(rows.emplace_back(ComparisonRow{.planner = std::string(planners().front().name)}), forest, bound, sizes,
           model);
-  for (const Planner& planner : planners().subspan(1)) {
-    ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(planner.name)});
+  for (const Planner* planner : planners_of(forest.collective().kind())) {
+    if (planner == &planners().front()) continue;
+    ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(planner->name)});
     if (others) others->next();
     try {
-      measure(row, planner.make(forest.fabric(), forest.collective(), others ? &*others : nullptr), bound, sizes,
+      measure(row, planner->make(forest.fabric(), forest.collective(), others ? &*others : nullptr), bound, sizes,
               model);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;

@@ -16,6 +16,7 @@ struct ComparisonRow {
   std::string why_not = {};        // not empty: this algorithm cannot run here; the figures are then unset
   Fraction seconds_per_byte = {};  // by the most loaded link
   schedule::Heights heights = {};
+  schedule::MessageCounts messages = {};
   uint64_t chunks = 0;
   std::vector<double> estimate_seconds = {};  // one per size asked for
   double over_bound = 0;  // seconds_per_byte / bound; 1 is optimal

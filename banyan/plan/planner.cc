@@ -18,30 +18,33 @@ constexpr size_t kAnyNumber = SIZE_MAX;
 // Each of the others has as many tree edges as the square of the participants.
 constexpr size_t kManyParticipants = 256;
 
+// What one rank has, or is to have, goes to all or comes from all.
+bool for_all(CollectiveKind kind) { return is_planned(kind) && !is_personal(kind); }
+
 template <Baseline baseline>
 Schedule make_baseline(const Fabric& fabric, const Collective& collective, PlanObserver*) {
   return plan_baseline(baseline, fabric, collective);
 }
 
 const std::array kPlanners = {
-    Planner{"forest", "spanning trees at the bound: the default", kAnyNumber, false,
+    Planner{"forest", "spanning trees at the bound: the default", for_all, kAnyNumber, false,
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
               return plan_forest(fabric, collective, {.observer = observer}).schedule;
             }},
-    Planner{"forest-1-tree", "the forest with one low tree per root, for small buffers", kAnyNumber, false,
+    Planner{"forest-1-tree", "the forest with one low tree per root, for small buffers", for_all, kAnyNumber, false,
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
               return plan_forest(fabric, collective, {.trees = 1, .observer = observer}).schedule;
             }},
-    Planner{"ring", "one ring through all ranks", kManyParticipants, true, make_baseline<Baseline::ring>},
-    Planner{"bidirectional-ring", "half of the data each way round a ring", kManyParticipants, true,
+    Planner{"ring", "one ring through all ranks", for_all, kManyParticipants, true, make_baseline<Baseline::ring>},
+    Planner{"bidirectional-ring", "half of the data each way round a ring", for_all, kManyParticipants, true,
             make_baseline<Baseline::bidirectional_ring>},
-    Planner{"binary-tree", "one balanced binary tree per root", kManyParticipants, true,
+    Planner{"binary-tree", "one balanced binary tree per root", for_all, kManyParticipants, true,
             make_baseline<Baseline::binary_tree>},
-    Planner{"double-binary-tree", "two binary trees per root; the leaves of one are inner nodes of the other",
+    Planner{"double-binary-tree", "two binary trees per root; the leaves of one are inner nodes of the other", for_all,
             kManyParticipants, true, make_baseline<Baseline::double_binary_tree>},
-    Planner{"recursive-doubling", "exchange with partners at distances 1, 2, 4, ...", kManyParticipants, true,
+    Planner{"recursive-doubling", "exchange with partners at distances 1, 2, 4, ...", for_all, kManyParticipants, true,
             make_baseline<Baseline::recursive_doubling>},
-    Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", kManyParticipants, true,
+    Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", for_all, kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
 };
 
@@ -52,6 +55,14 @@ void check_accepted(const schedule::Verdict& verdict, std::string_view planner) 
 }  // namespace
 
 std::span<const Planner> planners() { return kPlanners; }
+
+std::vector<const Planner*> planners_of(CollectiveKind kind) {
+  std::vector<const Planner*> those;
+  for (const Planner& planner : kPlanners) {
+    if (planner.plans(kind)) those.push_back(&planner);
+  }
+  return those;
+}
 
 const Planner& planner_named(std::string_view name) {
   NearestName meant(name);
@@ -65,6 +76,10 @@ const Planner& planner_named(std::string_view name) {
 }
 
 Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  if (!planner.plans(collective.kind())) {
+    throw Error(ErrorCode::unsupported, "planner " + std::string(planner.name) + " has no schedules for " +
+                                            std::string(to_string(collective.kind())));
+  }
   Schedule schedule = planner.make(fabric, collective, observer);
   check_own_plan(schedule, planner.name);
   return schedule;

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "banyan/plan/graph/plan_observer.h"
 #include "banyan/schedule/schedule.h"
@@ -11,20 +12,23 @@
 namespace banyan::plan {
 
 struct Planner {
-  std::string_view name;     // as users and files write it: "forest", "double-binary-tree"
-  std::string_view summary;  // a few words for a list of planners
+  std::string_view name;               // as users and files write it: "forest", "double-binary-tree"
+  std::string_view summary;            // a few words for a list of planners
+  bool (*plans)(CollectiveKind kind);  // whether it has schedules of this kind at all
   // A chooser leaves this planner out beyond so many participants: making its trees would take longer than they save.
   size_t most_participants_to_choose_from;
   // Of several ways that are as good, all edges take the first; spread_routes.h has them take all.
   bool takes_first_ways;
-  // Throws Error{unsupported} with the reason when there is no such schedule for this fabric or collective, and what
-  // plan_forest throws.
+  // Of a kind that it plans. Throws Error{unsupported} with the reason when there is no such schedule for this fabric
+  // or collective, and what plan_forest throws.
   // `observer` may be null; baselines tell it nothing.
   Schedule (*make)(const Fabric& fabric, const Collective& collective, PlanObserver* observer);
 };
 
 // The forest comes first.
 std::span<const Planner> planners();
+// Those that plan this kind, in the same order; the first is the default.
+std::vector<const Planner*> planners_of(CollectiveKind kind);
 
 // Tells a listener of a walk through the table as one phase, `others`. What a forest on the way tells of its own phases
 // is passed on as works_on() alone.
@@ -46,7 +50,7 @@ class OthersObserver : public PlanObserver {
 const Planner& planner_named(std::string_view name);
 
 // The schedule of `planner`, accepted by the verifier. A schedule that the verifier rejects is our own bug and ends the
-// process. Throws as Planner::make.
+// process. Throws as Planner::make, and Error{unsupported} for a kind that it does not plan.
 Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective,
                    PlanObserver* observer = nullptr);
 

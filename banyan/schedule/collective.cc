@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
 namespace banyan::schedule {
@@ -39,6 +41,30 @@ std::vector<uint64_t> checked_weights(std::vector<uint64_t> weights, size_t part
   return weights;
 }
 
+// In lowest terms; empty where all pairs are equal.
+std::vector<uint64_t> checked_traffic(std::vector<uint64_t> traffic, size_t participants) {
+  if (traffic.empty()) return {};
+  if (traffic.size() != participants * participants) {
+    throw invalid("a traffic matrix of " + std::to_string(traffic.size()) + " numbers for " +
+                  std::to_string(participants) + " ranks; give " + std::to_string(participants) + " rows of as many");
+  }
+  uint64_t common = 0;
+  for (const uint64_t parts : traffic) common = std::gcd(common, parts);
+  bool any = false;
+  for (size_t i = 0; i < traffic.size(); ++i) {
+    if (common > 0) traffic[i] /= common;
+    any |= traffic[i] > 0 && i / participants != i % participants;
+    if (traffic[i] > Collective::kMaxTraffic) {
+      throw invalid("traffic of " + std::to_string(traffic[i]) + " parts from rank " +
+                    std::to_string(i / participants) + " to rank " + std::to_string(i % participants) + ", more than " +
+                    std::to_string(Collective::kMaxTraffic) + "; count in larger units");
+    }
+  }
+  if (!any) throw invalid("no rank sends anything to another");
+  const bool is_even = std::all_of(traffic.begin(), traffic.end(), [](uint64_t parts) { return parts == 1; });
+  return is_even ? std::vector<uint64_t>() : traffic;
+}
+
 }  // namespace
 
 Collective Collective::make(const Fabric& fabric, const Options& options) {
@@ -50,7 +76,8 @@ Collective Collective::make(const Fabric& fabric, const Options& options) {
   collective.kind_ = options.kind;
   collective.participants_ = checked_participants(fabric, options.ranks);
   const auto& participants = collective.participants_;
-  if (!is_sharded(options.kind) && !options.weights.empty())
+  const bool takes_weights = is_sharded(options.kind) && !collective.is_personal();
+  if (!takes_weights && !options.weights.empty())
     throw invalid("weights are for allgather and reduce-scatter, not for " + std::string(to_string(options.kind)));
   if (!collective.is_rooted() && options.root)
     throw invalid("a root is for broadcast and reduce, not for " + std::string(to_string(options.kind)));
@@ -61,6 +88,12 @@ Collective Collective::make(const Fabric& fabric, const Options& options) {
                                                                              : std::to_string(index(collective.root_));
     throw invalid("root '" + name + "' does not take part");
   }
+  if (!options.traffic.empty() && !collective.is_personal())
+    throw invalid("a traffic matrix is for all-to-all, not for " + std::string(to_string(options.kind)));
+  if (collective.is_personal()) {
+    collective.set_traffic(checked_traffic(options.traffic, participants.size()));
+    return collective;
+  }
   collective.weights_ = checked_weights(options.weights, participants.size());
   if (collective.is_rooted()) {
     std::fill(collective.weights_.begin(), collective.weights_.end(), 0);
@@ -68,6 +101,31 @@ Collective Collective::make(const Fabric& fabric, const Options& options) {
   }
   collective.total_weight_ = std::accumulate(collective.weights_.begin(), collective.weights_.end(), uint64_t{0});
   return collective;
+}
+
+void Collective::set_traffic(std::vector<uint64_t> traffic) {
+  const size_t ranks = participants_.size();
+  traffic_ = std::move(traffic);
+  weights_.assign(ranks, traffic_.empty() ? ranks - 1 : 0);
+  total_traffic_ = traffic_.empty() ? ranks * ranks : 0;
+  for (size_t pair = 0; pair < traffic_.size(); ++pair) {
+    total_traffic_ += traffic_[pair];
+    if (pair / ranks != pair % ranks) weights_[pair / ranks] += traffic_[pair];
+  }
+  total_weight_ = std::accumulate(weights_.begin(), weights_.end(), uint64_t{0});
+}
+
+uint64_t Collective::block_elements(size_t from, size_t to, uint64_t elements) const {
+  using uint128 = unsigned __int128;
+  CHECK(is_personal()) << to_string(kind_);
+  const uint128 of_all = uint128{elements} * participants_.size() * traffic(from, to);
+  return static_cast<uint64_t>(of_all / total_traffic_);
+}
+
+Fraction Collective::carried_per_byte() const {
+  if (!is_personal()) return Fraction(1);
+  return Fraction(static_cast<int128>(participants_.size()) * static_cast<int128>(total_weight_),
+                  static_cast<int128>(total_traffic_));
 }
 
 }  // namespace banyan::schedule

@@ -1,6 +1,8 @@
 #include "banyan/schedule/cost.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 namespace banyan::schedule {
 namespace {
@@ -11,7 +13,9 @@ uint32_t height(const Schedule& schedule, std::span<const RouteId> tree, bool in
   for (size_t i = 0; i < tree.size(); ++i) {
     const Route route = schedule.route(in_tree ? tree[tree.size() - 1 - i] : tree[i]);
     const NodeId parent = in_tree ? route.to : route.from, child = in_tree ? route.from : route.to;
-    depth[index(child)] = depth[index(parent)] + 1;
+    // A switch adds no message of its own: what it multicasts or reduces is on its way.
+    const NodeId sends_to = in_tree ? parent : child;
+    depth[index(child)] = depth[index(parent)] + (schedule.fabric().is_rank(sends_to) ? 1 : 0);
     highest = std::max(highest, depth[index(child)]);
   }
   return highest;
@@ -46,7 +50,7 @@ Fraction seconds_per_byte(const Schedule& schedule) {
   for (uint32_t i = 0; i < loads.size(); ++i) {
     worst = std::max(worst, Fraction(loads[i], schedule.fabric().link(LinkId{i}).bandwidth.bytes_per_second()));
   }
-  return worst / Fraction(static_cast<int128>(schedule.total_units()), 1);
+  return worst / Fraction(static_cast<int128>(schedule.total_units()), 1) * schedule.collective().carried_per_byte();
 }
 
 Heights heights(const Schedule& schedule) {
@@ -64,6 +68,30 @@ Heights heights(const Schedule& schedule) {
   }
   result.mean = weighted / static_cast<double>(schedule.total_units());
   return result;
+}
+
+MessageCounts message_counts(const Schedule& schedule) {
+  MessageCounts counts{.rounds = heights(schedule).max};
+  std::vector<uint64_t> sent(schedule.fabric().nodes().size(), 0);
+  std::set<std::tuple<bool, NodeId, NodeId, uint32_t>> ties;
+  uint32_t last_step = 0;
+  const auto count = [&](bool is_in, std::span<const RouteId> tree, std::span<const uint32_t> steps) {
+    for (size_t e = 0; e < tree.size(); ++e) {
+      const Route route = schedule.route(tree[e]);
+      const uint32_t step = steps.empty() ? 0 : steps[e];
+      last_step = std::max(last_step, step);
+      if (step == 0 || ties.emplace(is_in, route.from, route.to, step).second) ++sent[index(route.from)];
+    }
+  };
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const Chunk chunk = schedule.chunk(i);
+    count(true, chunk.in_tree, chunk.in_steps);
+    count(false, chunk.out_tree, chunk.out_steps);
+  }
+  for (const NodeId id : schedule.collective().participants())
+    counts.most_of_a_rank = std::max(counts.most_of_a_rank, sent[index(id)]);
+  if (last_step > 0) counts.rounds = last_step;
+  return counts;
 }
 
 double estimate_seconds(const Schedule& schedule, Bytes total, AlphaBeta model) {

@@ -20,10 +20,18 @@ std::vector<uint64_t> link_loads(const Schedule& schedule);
 Fraction seconds_per_byte(const Schedule& schedule);
 
 struct Heights {
-  uint32_t max = 0;  // hops from the furthest leaf: out-tree, in-tree, or the sum of both for an allreduce chunk
+  uint32_t max = 0;  // hops from the furthest leaf, from rank to rank: out-tree, in-tree, or the sum of both for an
+                     // allreduce chunk
   double mean = 0;   // over chunks, weighted by their units
 };
 Heights heights(const Schedule& schedule);
+
+// How many messages there are when a buffer is moved in one piece.
+struct MessageCounts {
+  uint64_t most_of_a_rank = 0;  // that one rank sends: an edge each, those that are tied by a step together one
+  uint32_t rounds = 0;          // one after the other: the largest step where edges are tied, else the height
+};
+MessageCounts message_counts(const Schedule& schedule);
 
 struct AlphaBeta {
   Picoseconds per_message = std::chrono::microseconds(5);  // fixed cost of one hop besides the links' own latency

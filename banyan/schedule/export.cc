@@ -68,13 +68,29 @@ std::optional<Export> export_rounded(const Schedule& schedule, ExportFormat form
   return best;
 }
 
+// What neither runtime can follow.
+void expect_exportable(const Schedule& schedule, bool in_place) {
+  if (schedule.collective().is_personal() && in_place) {
+    throw Error(ErrorCode::unsupported,
+                "an all-to-all in place would overwrite what is still to be sent; export it without --in-place");
+  }
+  const Fabric& fabric = schedule.fabric();
+  for (uint32_t r = 0; r < schedule.route_count(); ++r) {
+    const Route route = schedule.route(RouteId{r});
+    for (const NodeId end : {route.from, route.to}) {
+      if (fabric.is_rank(end)) continue;
+      throw Error(ErrorCode::unsupported, "the plan has switch '" + fabric.name(end) +
+                                              "' multicast or reduce, which no file of a GPU runtime says");
+    }
+  }
+}
+
 }  // namespace
 
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
+  expect_exportable(schedule, options.in_place);
   const CollectiveKind kind = schedule.collective().kind();
-  ExportSizes sizes{.divisor = parts_of(schedule),
-                    .exact_divisor = parts_of(schedule),
-                    .per_rank = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter};
+  ExportSizes sizes{.divisor = parts_of(schedule), .exact_divisor = parts_of(schedule), .per_rank = is_sharded(kind)};
   const bool is_power = (sizes.divisor & (sizes.divisor - 1)) == 0;
   if (options.chunks == ChunkCount::power_of_two && !is_power) {
     if (std::optional<Export> rounded = export_rounded(schedule, format, options, sizes)) return *rounded;

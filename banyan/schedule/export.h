@@ -42,7 +42,8 @@ struct ExportFit {
 };
 
 // The sizes that the runtime takes the file for: counts of elements that `divisor` divides. The count is what the
-// collective's call is given: of each rank for an allgather or reduce-scatter, else of the whole buffer.
+// collective's call is given: of each rank for an allgather or reduce-scatter, of what each rank has for another in an
+// all-to-all, else of the whole buffer.
 struct ExportSizes {
   uint64_t divisor = 1;
   uint64_t exact_divisor = 1;  // with shares as planned
@@ -57,8 +58,9 @@ struct Export {
   ExportSizes sizes = {};
 };
 
-// Throws Error{unsupported} when the plan cannot fit, naming the limit, by how much, and the number of trees per rank
-// that would: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
+// Throws Error{unsupported} for what the runtimes do not know: shards or pairs of unequal size, switches as nodes of
+// trees, an all-to-all in place; and when the plan cannot fit, naming the limit, by how much, and the number of trees
+// per rank that would: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options = {});
 
 }  // namespace banyan::schedule

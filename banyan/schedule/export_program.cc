@@ -36,20 +36,28 @@ class ProgramBuilder {
   void measure() {
     const Collective& collective = schedule_.collective();
     const bool sharded = is_sharded(collective.kind());
-    const uint64_t whole = sharded ? schedule_.total_units() / program_.ranks : schedule_.total_units();
+    const uint64_t pairs = uint64_t{program_.ranks} * (program_.ranks - 1);
+    const uint64_t wholes = collective.is_personal() ? pairs : sharded ? program_.ranks : 1;
+    const uint64_t whole = schedule_.total_units() / wholes;
     unit_ = whole / parts_of(schedule_);
     std::vector<uint64_t> per_root(program_.ranks, 0);
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
       uint64_t& trees = per_root[participant_[index(schedule_.chunk(i).root)]];
       program_.trees_per_rank = std::max(program_.trees_per_rank, ++trees);
     }
-    program_.total_chunks = schedule_.total_units() / unit_;
-    program_.shard_chunks = sharded ? program_.total_chunks / program_.ranks : program_.total_chunks;
+    program_.shard_chunks = whole / unit_;
+    program_.total_chunks = sharded ? program_.shard_chunks * program_.ranks : program_.shard_chunks;
   }
 
   void add_chunk(uint32_t number) {
     const Chunk chunk = schedule_.chunk(number);
-    const uint64_t begin = chunk.offset_units / unit_, end = begin + chunk.units / unit_;
+    uint64_t begin = chunk.offset_units / unit_;
+    if (schedule_.collective().is_personal()) {
+      const uint64_t from = participant_[index(chunk.root)], to = participant_[index(schedule_.target(number))];
+      begin = from * program_.total_chunks + to * program_.shard_chunks +
+              schedule_.block_range(number, program_.shard_chunks).first;
+    }
+    const uint64_t end = begin + chunk.units / unit_;
     for (uint64_t offset = begin; offset < end; offset += largest_)
       add_piece(number, chunk, offset, std::min(largest_, end - offset));
   }
@@ -120,6 +128,7 @@ ExportProgram make_export_program(const Schedule& schedule, uint64_t largest) {
 }
 
 BufferPlace BufferMap::input(const ExportTransfer& transfer, uint32_t rank) const {
+  if (kind_ == CollectiveKind::all_to_all) return {'i', transfer.offset % program_.total_chunks};
   if (kind_ != CollectiveKind::all_gather) return {'i', transfer.offset};
   // In place, an allgather's shard is found in the output, where it has been all along.
   return in_place_ ? BufferPlace{'o', transfer.offset} : BufferPlace{'i', transfer.offset - program_.shard_begin(rank)};
@@ -137,7 +146,13 @@ BufferPlace BufferMap::result(const ExportTransfer& transfer, uint32_t rank) {
     case CollectiveKind::reduce:
       if (rank == program_.root) return {'o', transfer.offset};
       break;
-    case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all: {
+      const uint64_t from = transfer.offset / program_.total_chunks,
+                     in_buffer = transfer.offset % program_.total_chunks;
+      if (rank == in_buffer / program_.shard_chunks)
+        return {'o', from * program_.shard_chunks + in_buffer % program_.shard_chunks};
+      break;
+    }
     case CollectiveKind::gather:
     case CollectiveKind::scatter:
     case CollectiveKind::barrier:
@@ -161,6 +176,11 @@ std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const Expor
     if (kind == CollectiveKind::all_gather) {
       pieces.push_back({.rank = rank,
                         .source = {'i', 0},
+                        .destination = {'o', program.shard_begin(rank)},
+                        .count = program.shard_chunks});
+    } else if (kind == CollectiveKind::all_to_all) {
+      pieces.push_back({.rank = rank,
+                        .source = {'i', program.shard_begin(rank)},
                         .destination = {'o', program.shard_begin(rank)},
                         .count = program.shard_chunks});
     } else if (kind == CollectiveKind::broadcast && rank == program.root) {

@@ -22,17 +22,17 @@ struct ExportTransfer {
   uint32_t chunk = 0;         // of the schedule
   bool reduces = false;       // an in-tree edge: `to` adds what it gets; else `to` just takes it
   uint32_t time = 0;
-  uint64_t offset = 0;  // first format chunk of the whole buffer
+  uint64_t offset = 0;  // first format chunk of the whole buffer; of an all-to-all, of all buffers one after the other
   uint64_t count = 0;
   std::optional<uint32_t> after;  // the transfer, by number, that `from` must have received and added before
 };
 
 struct ExportProgram {
   uint32_t ranks = 0;
-  uint32_t root = 0;                      // participant
-  uint64_t total_chunks = 0;              // format chunks of the whole buffer; a multiple of ranks where it is sharded
-  uint64_t shard_chunks = 0;              // of one shard; total_chunks where there are none
-  uint64_t trees_per_rank = 0;            // schedule chunks that one root has, at most
+  uint32_t root = 0;            // participant
+  uint64_t total_chunks = 0;    // format chunks of the whole buffer; a multiple of ranks where it is sharded
+  uint64_t shard_chunks = 0;    // of one shard, or what a rank has for another; total_chunks where there are none
+  uint64_t trees_per_rank = 0;  // schedule chunks that one root has, at most
   std::vector<ExportTransfer> transfers;  // in the order that all follow
 
   // Where rank r's shard begins in the whole buffer.
@@ -49,8 +49,8 @@ struct BufferPlace {
   uint64_t offset = 0;
 };
 
-// Where each rank keeps what. Out of place nothing is ever written to an input; sums on their way through a rank that
-// has no output for them live in scratch.
+// Where each rank keeps what. Out of place nothing is ever written to an input; what is on its way through a rank that
+// has no output for it lives in scratch.
 class BufferMap {
  public:
   BufferMap(CollectiveKind kind, bool in_place, const ExportProgram& program)

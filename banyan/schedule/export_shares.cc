@@ -9,23 +9,25 @@
 namespace banyan::schedule {
 namespace {
 
-bool is_sharded(const Collective& collective) {
-  return collective.kind() == CollectiveKind::all_gather || collective.kind() == CollectiveKind::reduce_scatter;
-}
-
 void refuse_uneven_shards(const Collective& collective) {
   const auto weights = collective.weights();
-  if (!is_sharded(collective)) return;
+  if (collective.has_traffic()) {
+    throw Error(
+        ErrorCode::unsupported,
+        "pairs of unequal traffic cannot be exported: the runtimes know equal ones only; plan without --traffic");
+  }
+  if (!is_sharded(collective.kind())) return;
   if (std::all_of(weights.begin(), weights.end(), [&](uint64_t weight) { return weight == weights[0]; })) return;
   throw Error(ErrorCode::unsupported,
               "shards of unequal size cannot be exported: the runtimes know equal ones only; plan without --weights");
 }
 
-// Chunks by what their units are a share of: their root's shard, or the whole buffer.
-std::map<NodeId, std::vector<size_t>> wholes_of(const Schedule& schedule) {
-  std::map<NodeId, std::vector<size_t>> wholes;
+// Chunks by what their units are a share of: their root's shard, what it has for their target, or the whole buffer.
+std::map<std::pair<NodeId, NodeId>, std::vector<size_t>> wholes_of(const Schedule& schedule) {
+  std::map<std::pair<NodeId, NodeId>, std::vector<size_t>> wholes;
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
-    wholes[is_sharded(schedule.collective()) ? schedule.chunk(i).root : NodeId{0}].push_back(i);
+    const NodeId root = is_sharded(schedule.collective().kind()) ? schedule.chunk(i).root : NodeId{0};
+    wholes[{root, schedule.collective().is_personal() ? schedule.target(i) : root}].push_back(i);
   }
   return wholes;
 }
@@ -51,7 +53,7 @@ void deal(const Schedule& schedule, const std::vector<size_t>& chunks, uint64_t 
 Schedule round_shares(const Schedule& schedule, uint64_t parts) {
   refuse_uneven_shards(schedule.collective());
   std::vector<uint64_t> dealt(schedule.chunk_count(), 0);
-  for (const auto& [root, chunks] : wholes_of(schedule)) deal(schedule, chunks, parts, dealt);
+  for (const auto& [whole, chunks] : wholes_of(schedule)) deal(schedule, chunks, parts, dealt);
   Schedule::Builder builder(schedule.fabric(), schedule.collective());
   for (uint32_t i = 0; i < schedule.route_count(); ++i) builder.add_route(schedule.route(RouteId{i}).links);
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {

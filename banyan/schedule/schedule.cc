@@ -8,6 +8,9 @@
 
 namespace banyan::schedule {
 namespace {
+
+constexpr uint32_t kNobody = UINT32_MAX;
+
 uint64_t scaled(uint64_t elements, uint64_t part, uint64_t whole) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(elements) * part / whole);
 }
@@ -50,9 +53,21 @@ std::pair<uint64_t, uint64_t> Schedule::shard_range(size_t participant, uint64_t
   return {scaled(elements, before, total), scaled(elements, before + collective_.weights()[participant], total)};
 }
 
+NodeId Schedule::target(size_t i) const {
+  const ChunkRow& row = chunks_[i];
+  return collective_.is_personal() ? route_ends_[index(edges_[row.out_end - 1])].second : row.root;
+}
+
+std::pair<uint64_t, uint64_t> Schedule::block_range(size_t i, uint64_t elements) const {
+  const ChunkRow& row = chunks_[i];
+  const uint64_t begin = row.offset_units - row.block_begin;
+  return {scaled(elements, begin, row.block_units), scaled(elements, begin + row.units, row.block_units)};
+}
+
 Schedule::Builder::Builder(Fabric fabric, Collective collective)
-    : schedule_(std::move(fabric), std::move(collective)), takes_part_(schedule_.fabric_.nodes().size(), false) {
-  for (const NodeId id : schedule_.collective_.participants()) takes_part_[index(id)] = true;
+    : schedule_(std::move(fabric), std::move(collective)), participant_of_(schedule_.fabric_.nodes().size(), kNobody) {
+  const auto participants = schedule_.collective_.participants();
+  for (uint32_t i = 0; i < participants.size(); ++i) participant_of_[index(participants[i])] = i;
 }
 
 RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
@@ -76,7 +91,7 @@ RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
 
 void Schedule::Builder::add_chunk(const NewChunk& chunk) {
   if (chunk.units == 0) throw invalid("a chunk has zero units");
-  if (index(chunk.root) >= takes_part_.size() || !takes_part_[index(chunk.root)])
+  if (index(chunk.root) >= participant_of_.size() || participant_of_[index(chunk.root)] == kNobody)
     throw invalid("the root of a chunk does not take part in the collective");
   auto& edges = schedule_.edges_;
   auto& steps = schedule_.steps_;
@@ -99,6 +114,14 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
   row.in_end = row.out_begin = edges.size();
   append(chunk.out_tree, chunk.out_steps);
   row.out_end = edges.size();
+  if (schedule_.collective_.is_personal()) {
+    if (chunk.out_tree.empty()) throw invalid("a chunk of an all-to-all has no path");
+    const NodeId target = schedule_.route_ends_[index(chunk.out_tree.back())].second;
+    if (target == chunk.root || participant_of_[index(target)] == kNobody) {
+      throw invalid("the path of a chunk from '" + schedule_.fabric_.name(chunk.root) + "' ends at '" +
+                    schedule_.fabric_.name(target) + "', which is no other rank that takes part");
+    }
+  }
   schedule_.chunks_.push_back(row);
 }
 
@@ -106,22 +129,50 @@ Schedule Schedule::Builder::build() && {
   if (schedule_.chunks_.empty()) throw invalid("a schedule has no chunks");
   const Collective& collective = schedule_.collective_;
   if (!any_steps_) schedule_.steps_ = {};
-  // Group by root in shard order; the order of chunks of one root, and of all chunks of an allreduce, stays.
-  if (collective.fixes_roots()) {
-    std::vector<uint32_t> shard_of(schedule_.fabric_.nodes().size(), 0);
-    for (uint32_t i = 0; i < collective.participants().size(); ++i) shard_of[index(collective.participants()[i])] = i;
+  // The order of chunks of one block, and of all chunks of an allreduce, stays.
+  if (collective.is_personal()) {
+    std::vector<std::pair<uint64_t, size_t>> order;  // by root and target
+    const uint64_t ranks = collective.participants().size();
+    for (size_t i = 0; i < schedule_.chunks_.size(); ++i) {
+      const uint64_t root = participant_of_[index(schedule_.chunks_[i].root)];
+      order.emplace_back(root * ranks + participant_of_[index(schedule_.target(i))], i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<ChunkRow> sorted;
+    sorted.reserve(order.size());
+    for (const auto& [pair, i] : order) sorted.push_back(schedule_.chunks_[i]);
+    schedule_.chunks_ = std::move(sorted);
+  } else if (collective.fixes_roots()) {
     std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
-      return shard_of[index(a.root)] < shard_of[index(b.root)];
+      return participant_of_[index(a.root)] < participant_of_[index(b.root)];
     });
   }
+  lay_out();
+  return std::move(schedule_);
+}
+
+// Chunks stand block by block.
+void Schedule::Builder::lay_out() {
+  const Collective& collective = schedule_.collective_;
+  std::vector<ChunkRow>& chunks = schedule_.chunks_;
+  const auto is_same_block = [&](size_t i, size_t j) {
+    if (collective.is_personal()) return chunks[i].root == chunks[j].root && schedule_.target(i) == schedule_.target(j);
+    return !is_sharded(collective.kind()) || chunks[i].root == chunks[j].root;
+  };
   uint64_t total = 0;
-  for (ChunkRow& row : schedule_.chunks_) {
-    row.offset_units = total;
-    if (row.units > (uint64_t{1} << 62) - total) throw invalid("the units of all chunks sum beyond 2^62");
-    total += row.units;
+  for (size_t begin = 0, end = 0; begin < chunks.size(); begin = end) {
+    const uint64_t block_begin = total;
+    for (; end < chunks.size() && is_same_block(begin, end); ++end) {
+      chunks[end].offset_units = total;
+      if (chunks[end].units > (uint64_t{1} << 62) - total) throw invalid("the units of all chunks sum beyond 2^62");
+      total += chunks[end].units;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      chunks[i].block_begin = block_begin;
+      chunks[i].block_units = total - block_begin;
+    }
   }
   schedule_.total_units_ = total;
-  return std::move(schedule_);
 }
 
 }  // namespace banyan::schedule

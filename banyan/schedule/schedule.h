@@ -4,9 +4,14 @@
 //   allgather, broadcast        out-trees only
 //   reduce-scatter, reduce      in-trees only
 //   allreduce                   both, joined at the root, so that spreading one slice overlaps reducing the next
+//   all-to-all                  out-trees that are paths: from a root to the one rank that the chunk is for, its target
 //
-// Shares are exact: chunk c carries chunk.units / total_units() of the buffer. Where it lies follows from the units
-// alone (element_range), so every rank computes the same byte offsets without talking.
+// A node of a tree is a participant, or a switch with the power to do what the tree needs there: to multicast in an
+// out-tree, to reduce in an in-tree. What other switches lie on the way are parts of routes.
+//
+// Shares are exact: chunk c carries chunk.units / total_units() of what all chunks carry, which is the buffer, or of an
+// all-to-all collective().carried_per_byte() buffers. Where it lies follows from the units alone (element_range,
+// block_range), so every rank computes the same byte offsets without talking.
 //
 // Memory: a tree edge is one RouteId, 4 bytes; a route is stored once however many trees use it. 1024 ranks with one
 // tree each are 1 M edges.
@@ -30,7 +35,8 @@ namespace banyan::schedule {
 enum class RouteId : uint32_t {};
 constexpr uint32_t index(RouteId id) { return static_cast<uint32_t>(id); }
 
-// A directed path from one rank to another. What lies between them are switches only (the verifier sees to it).
+// A directed path from one node of a tree to another. What lies between them are switches only (the verifier sees to
+// it).
 struct Route {
   NodeId from{}, to{};
   std::span<const LinkId> links;
@@ -38,7 +44,7 @@ struct Route {
 
 // One chunk. In the out-tree an edge goes from parent to child and stands after the edge that brings the data to its
 // parent; in the in-tree an edge goes from child to parent and stands after all edges that end at that child. So both
-// lists can be walked front to back. Trees span the participants.
+// lists can be walked front to back. Trees span the participants, except those of an all-to-all.
 struct Chunk {
   NodeId root{};
   uint64_t units = 0;         // share of the buffer: units / Schedule::total_units()
@@ -63,16 +69,26 @@ class Schedule {
   size_t route_count() const { return route_ends_.size(); }
   Route route(RouteId id) const;
 
+  // The rank that a chunk is for: of an all-to-all, where its path ends. Chunks of other kinds are for all: their root.
+  NodeId target(size_t i) const;
+
   // [begin, end) of chunk i, in elements of a buffer of `elements` (M / element size). The ranges of all chunks are
-  // disjoint and cover the buffer, for every number of elements, divisible or not.
+  // disjoint and cover the buffer, for every number of elements, divisible or not. Not of an all-to-all, whose chunks
+  // lie in buffers of their own.
   std::pair<uint64_t, uint64_t> element_range(size_t i, uint64_t elements) const;
   // The same of participant p's shard: allgather, reduce-scatter; the whole buffer for the other kinds.
   std::pair<uint64_t, uint64_t> shard_range(size_t participant, uint64_t elements) const;
+
+  // What a chunk is a part of: the shard of its root (allgather, reduce-scatter), what its root has for its target
+  // (all-to-all), the whole buffer (the other kinds). [begin, end) of chunk i in a block of so many elements; the
+  // chunks of a block are disjoint and cover it.
+  std::pair<uint64_t, uint64_t> block_range(size_t i, uint64_t elements) const;
 
  private:
   struct ChunkRow {
     NodeId root{};
     uint64_t units = 0, offset_units = 0;
+    uint64_t block_begin = 0, block_units = 0;  // in units: where what it is a part of begins, and how large that is
     uint64_t in_begin = 0, in_end = 0, out_begin = 0, out_end = 0;  // into edges_ (and steps_)
   };
 
@@ -90,7 +106,7 @@ class Schedule {
 };
 
 // Single use, one thread. Chunks are laid out per root in the order in which they are added: shard by shard for
-// allgather and reduce-scatter, one after the other for the rest.
+// allgather and reduce-scatter, per root and target for all-to-all, one after the other for the rest.
 class Schedule::Builder {
  public:
   Builder(Fabric fabric, Collective collective);
@@ -105,15 +121,17 @@ class Schedule::Builder {
     std::span<const uint32_t> in_steps = {}, out_steps = {};  // as long as the tree, or empty
   };
   // Throws Error{invalid_input}: units of zero, a root that does not take part, an unknown route, steps of another
-  // length.
+  // length; for all-to-all, no path, or one that ends at its root or where nobody takes part.
   void add_chunk(const NewChunk& chunk);
 
   // Throws Error{invalid_input} when there is no chunk, or units sum beyond 2^62.
   Schedule build() &&;
 
  private:
+  void lay_out();
+
   Schedule schedule_;
-  std::vector<bool> takes_part_;
+  std::vector<uint32_t> participant_of_;  // by node; kNobody where it does not take part
   bool any_steps_ = false;
 };
 

@@ -29,13 +29,18 @@ NodeId node_of(JsonNode name, const Fabric& fabric) {
 }
 
 Collective read_collective(JsonNode object, const Fabric& fabric) {
-  object.with_keys({"kind", "ranks", "root", "weights"});
+  object.with_keys({"kind", "ranks", "root", "weights", "traffic"});
   Collective::Options options{.kind = object.at("kind").parsed(
                                   [](const std::string& kind) { return parse_collective_kind(kind, is_planned); })};
   for (const JsonNode name : object.at("ranks").items()) options.ranks.push_back(node_of(name, fabric));
   if (const auto root = object.find("root")) options.root = node_of(*root, fabric);
   if (const auto weights = object.find("weights")) {
     for (const JsonNode weight : weights->items()) options.weights.push_back(weight.whole());
+  }
+  if (const auto traffic = object.find("traffic")) {
+    for (const JsonNode row : traffic->items()) {
+      for (const JsonNode parts : row.items()) options.traffic.push_back(parts.whole());
+    }
   }
   return Collective::make(fabric, options);
 }
@@ -127,6 +132,18 @@ void append_list(std::string& text, const Ids& ids, Number number) {
   text += ']';
 }
 
+void append_traffic(std::string& text, const Collective& collective) {
+  const size_t ranks = collective.participants().size();
+  text += ", \"traffic\": [";
+  for (size_t from = 0; from < ranks; ++from) {
+    text += from > 0 ? "," : "";
+    std::vector<uint64_t> row;
+    for (size_t to = 0; to < ranks; ++to) row.push_back(collective.traffic(from, to));
+    append_list(text, row, [](uint64_t parts) { return parts; });
+  }
+  text += "]";
+}
+
 void append_collective(std::string& text, const Schedule& schedule) {
   const Collective& collective = schedule.collective();
   text += "{\"kind\": " + json_text(std::string(to_string(collective.kind()))) + ", \"ranks\": [";
@@ -136,7 +153,8 @@ void append_collective(std::string& text, const Schedule& schedule) {
   text += "]";
   if (collective.is_rooted()) text += ", \"root\": " + json_text(schedule.fabric().name(collective.root()));
   const auto weights = collective.weights();
-  if (!collective.is_rooted() &&
+  if (collective.has_traffic()) append_traffic(text, collective);
+  if (!collective.is_rooted() && !collective.is_personal() &&
       std::any_of(weights.begin(), weights.end(), [](uint64_t weight) { return weight != 1; })) {
     text += ", \"weights\": ";
     append_list(text, weights, [](uint64_t weight) { return weight; });

@@ -19,6 +19,27 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(ScheduleFile, KeepsTheTrafficOfAnAllToAll) {
+  const Fabric fabric = fabric::parse_fabric_text("a <-> b 2GB/s");
+  Schedule::Builder builder(fabric,
+                            Collective::make(fabric, {.kind = CollectiveKind::all_to_all, .traffic = {1, 2, 3, 0}}));
+  const std::vector<RouteId> forth{builder.add_route(std::vector<LinkId>{LinkId{0}})},
+      back{builder.add_route(std::vector<LinkId>{LinkId{1}})};
+  builder.add_chunk({.root = fabric.at("a"), .units = 2, .out_tree = forth});
+  builder.add_chunk({.root = fabric.at("b"), .units = 3, .out_tree = back});
+  const Schedule schedule = std::move(builder).build();
+  const Fraction time = seconds_per_byte(schedule);
+  const std::string text = format_schedule(
+      {.schedule = schedule, .planner = "hand", .claimed_seconds_per_byte = time, .bound_seconds_per_byte = {}});
+  EXPECT_THAT(text, HasSubstr("\"traffic\": [[1,2],[3,0]]"));
+  const Schedule read = parse_schedule(text, "file").schedule;
+  EXPECT_EQ(read.collective(), schedule.collective());
+  EXPECT_TRUE(verify(read, time).valid);
+  std::string odd = text;
+  odd.replace(odd.find("[[1,2]"), 6, "[[1]");
+  EXPECT_THROW(parse_schedule(odd, "file"), Error);
+}
+
 // Broadcast from "a" down a path, in two chunks, one of them with steps.
 ScheduleFile sample() {
   const Fabric fabric = fabric::parse_fabric_text("a <-> sw 2GB/s; b <-> sw 2GB/s; b <-> c 1GB/s");

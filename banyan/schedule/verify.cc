@@ -1,14 +1,18 @@
 #include "banyan/schedule/verify.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 
 namespace banyan::schedule {
 namespace {
 
 using uint128 = unsigned __int128;
+
+constexpr const char *kInTree = "in-tree", *kOutTree = "out-tree";
 
 // Thrown and caught in this file only: the first thing that is wrong.
 struct Objection {
@@ -27,6 +31,7 @@ class Verifier {
         collective_(schedule.collective()),
         takes_part_(fabric_.nodes().size(), false),
         done_(fabric_.nodes().size(), 0),
+        active_(fabric_.nodes().size(), 0),
         last_step_(fabric_.nodes().size(), 0),
         step_stamp_(fabric_.nodes().size(), 0),
         route_units_(schedule.route_count(), 0) {
@@ -47,9 +52,13 @@ class Verifier {
   void check_routes();
   void check_chunk(size_t number);
   void check_ends(const Route& route, const char* tree) const;
+  void check_size(const char* what, size_t edges, size_t switches) const;
+  void check_path(const Chunk& chunk);
+  [[noreturn]] void object_to_idle_switch(const Chunk& chunk) const;
   void check_in_tree(const Chunk& chunk);
   void check_out_tree(const Chunk& chunk);
   void check_shares() const;
+  void check_traffic() const;
   void count(const Chunk& chunk);
   Verdict busiest_link() const;
 
@@ -68,6 +77,8 @@ class Verifier {
   const Collective& collective_;
   std::vector<bool> takes_part_;
   std::vector<uint32_t> done_;  // by node: stamp of the tree in which it last had the data, or sent its own on
+  // By node: stamp of the in-tree in which something came to it, or of the out-tree in which it sent something on.
+  std::vector<uint32_t> active_;
   uint32_t tree_stamp_ = 0;
   size_t chunk_number_ = 0;
   std::vector<uint32_t> last_step_;   // by node: the largest step of this chunk's hops that come before its next
@@ -98,7 +109,9 @@ void Verifier::check_routes() {
     }
     CHECK(at == route.to) << "route " << r << " ends elsewhere";
     for (const NodeId end : {route.from, route.to}) {
-      if (!fabric_.is_rank(end)) object(subject() + "ends at switch " + name(end) + ", not at a rank");
+      const Node& node = fabric_.node(end);
+      if (!fabric_.is_rank(end) && !node.multicast && !node.reduce)
+        object(subject() + "ends at switch " + name(end) + ", which neither multicasts nor reduces");
     }
     if (route.from == route.to) object(subject() + "comes back to where it starts");
   }
@@ -120,14 +133,34 @@ void Verifier::check_chunk(size_t number) {
   if (!spreads && !chunk.out_tree.empty()) object_to_chunk("has an out-tree, but " + kind + " spreads nothing");
   if (gathers) check_in_tree(chunk);
   if (spreads) check_out_tree(chunk);
+  if (collective_.is_personal()) check_path(chunk);
   count(chunk);
 }
 
 void Verifier::check_ends(const Route& route, const char* tree) const {
+  const bool spreads = tree == kOutTree;
   for (const NodeId end : {route.from, route.to}) {
-    if (takes_part_[index(end)]) continue;
-    object_to_chunk(std::string(tree) + " edge " + edge_text(route) + " touches " + name(end) +
-                    ", which does not take part");
+    const Node& node = fabric_.node(end);
+    if (takes_part_[index(end)] || (!collective_.is_personal() && (spreads ? node.multicast : node.reduce))) continue;
+    const char* const why = fabric_.is_rank(end) ? ", which does not take part"
+                            : spreads            ? ", a switch that does not multicast"
+                                                 : ", a switch that does not reduce";
+    object_to_chunk(std::string(tree) + " edge " + edge_text(route) + " touches " + name(end) + why);
+  }
+}
+
+// Of a tree of which each edge has added a node, or sent from another one: whether it has all participants.
+void Verifier::check_size(const char* what, size_t edges, size_t switches) const {
+  if (edges + 1 == collective_.participants().size() + switches) return;
+  object_to_chunk(std::string(what) + name(missing()));
+}
+
+// The out-tree was found to be a tree of participants.
+void Verifier::check_path(const Chunk& chunk) {
+  for (size_t i = 1; i < chunk.out_tree.size(); ++i) {
+    const Route before = schedule_.route(chunk.out_tree[i - 1]), route = schedule_.route(chunk.out_tree[i]);
+    if (route.from != before.to)
+      object_to_chunk("is for one rank, but its path branches at " + name(route.from) + " towards " + name(route.to));
   }
 }
 
@@ -147,12 +180,14 @@ NodeId Verifier::missing() const {
 }
 
 // From child to parent: every participant but the root sends once, after everything for it has arrived. A parent that
-// has not sent yet sends later, so that following parents goes forward in the list and ends at the root.
+// has not sent yet sends later, so that following parents goes forward in the list and ends at the root. So does a
+// switch, which sends what has come to it.
 void Verifier::check_in_tree(const Chunk& chunk) {
   ++tree_stamp_;
+  size_t switches = 0;
   for (size_t i = 0; i < chunk.in_tree.size(); ++i) {
     const Route route = schedule_.route(chunk.in_tree[i]);
-    check_ends(route, "in-tree");
+    check_ends(route, kInTree);
     if (route.from == chunk.root) object_to_chunk("in-tree sends from the root to " + name(route.to));
     if (done_[index(route.from)] == tree_stamp_) object_to_chunk("in-tree counts " + name(route.from) + " twice");
     if (done_[index(route.to)] == tree_stamp_) {
@@ -160,37 +195,61 @@ void Verifier::check_in_tree(const Chunk& chunk) {
                       ", which has already sent its part on");
     }
     done_[index(route.from)] = tree_stamp_;
+    if (!fabric_.is_rank(route.from)) {
+      if (active_[index(route.from)] != tree_stamp_)
+        object_to_chunk("in-tree sends from switch " + name(route.from) + ", to which nothing has come");
+      ++switches;
+    }
+    active_[index(route.to)] = tree_stamp_;
     const uint32_t step = chunk.in_steps.empty() ? 0 : chunk.in_steps[i], before = step_at(route.from);
     check_step(step, before, route);
     raise_step(route.to, std::max(step, before));
   }
   done_[index(chunk.root)] = tree_stamp_;
-  if (chunk.in_tree.size() + 1 != collective_.participants().size()) {
-    object_to_chunk("in-tree does not collect from " + name(missing()));
+  for (const RouteId id : chunk.in_tree) {
+    const NodeId to = schedule_.route(id).to;
+    if (!fabric_.is_rank(to) && done_[index(to)] != tree_stamp_) object_to_chunk("in-tree ends at switch " + name(to));
   }
+  check_size("in-tree does not collect from ", chunk.in_tree.size(), switches);
 }
 
 // From parent to child: every participant but the root gets the data once, from one that has it.
 void Verifier::check_out_tree(const Chunk& chunk) {
   ++tree_stamp_;
+  size_t switches = 0, branching = 0;
   done_[index(chunk.root)] = tree_stamp_;
   for (size_t i = 0; i < chunk.out_tree.size(); ++i) {
     const Route route = schedule_.route(chunk.out_tree[i]);
-    check_ends(route, "out-tree");
+    check_ends(route, kOutTree);
     if (done_[index(route.from)] != tree_stamp_) {
       object_to_chunk("out-tree sends from " + name(route.from) + " to " + name(route.to) + " before " +
                       name(route.from) + " has the data");
     }
     if (done_[index(route.to)] == tree_stamp_) object_to_chunk("out-tree reaches " + name(route.to) + " twice");
     done_[index(route.to)] = tree_stamp_;
+    if (!fabric_.is_rank(route.to)) ++switches;
+    if (!fabric_.is_rank(route.from) && active_[index(route.from)] != tree_stamp_) {
+      active_[index(route.from)] = tree_stamp_;
+      ++branching;
+    }
     // An in-tree has left its steps behind; none is above the root's, which every node here inherits.
     const uint32_t step = chunk.out_steps.empty() ? 0 : chunk.out_steps[i], before = step_at(route.from);
     check_step(step, before, route);
     raise_step(route.to, std::max(step, before));
   }
-  if (chunk.out_tree.size() + 1 != collective_.participants().size()) {
-    object_to_chunk("out-tree does not reach " + name(missing()));
+  if (!collective_.is_personal()) check_size("out-tree does not reach ", chunk.out_tree.size(), switches);
+  if (branching < switches) object_to_idle_switch(chunk);
+}
+
+// Of an out-tree in which some switch has no children.
+void Verifier::object_to_idle_switch(const Chunk& chunk) const {
+  for (const RouteId id : chunk.out_tree) {
+    const NodeId to = schedule_.route(id).to;
+    if (!fabric_.is_rank(to) && active_[index(to)] != tree_stamp_)
+      object_to_chunk("out-tree leads to switch " + name(to) + ", which sends it to nobody");
   }
+  CHECK(false) << "every switch of chunk " << chunk_number_ << " has children";
+  std::abort();
 }
 
 void Verifier::count(const Chunk& chunk) {
@@ -213,6 +272,7 @@ void Verifier::check_shares() const {
     end += chunk.units;
   }
   CHECK_EQ(end, total);
+  if (collective_.is_personal()) return check_traffic();
   if (!collective_.fixes_roots()) return;
   uint64_t weight_before = 0;
   for (size_t p = 0; p < participants.size(); ++p) {
@@ -228,6 +288,30 @@ void Verifier::check_shares() const {
     }
     weight_before += weight;
   }
+}
+
+// Chunks of one root and target must stand together and be as much as the traffic between these.
+void Verifier::check_traffic() const {
+  const auto participants = collective_.participants();
+  const size_t ranks = participants.size();
+  std::vector<size_t> participant_of(fabric_.nodes().size(), 0);
+  for (size_t p = 0; p < ranks; ++p) participant_of[index(participants[p])] = p;
+  const auto pair_of = [&](size_t i) {
+    return participant_of[index(schedule_.chunk(i).root)] * ranks + participant_of[index(schedule_.target(i))];
+  };
+  size_t i = 0;
+  for (size_t pair = 0; pair < ranks * ranks; ++pair) {
+    const size_t from = pair / ranks, to = pair % ranks;
+    uint64_t units = 0;
+    for (; i < schedule_.chunk_count() && pair_of(i) == pair; ++i) units += schedule_.chunk(i).units;
+    if (from == to) continue;
+    const uint64_t traffic = collective_.traffic(from, to);
+    if (uint128{units} * collective_.total_weight() == uint128{traffic} * schedule_.total_units()) continue;
+    object("from " + name(participants[from]) + " to " + name(participants[to]) + " go " + std::to_string(units) +
+           " of " + std::to_string(schedule_.total_units()) + " units, but the traffic is " + std::to_string(traffic) +
+           " of " + std::to_string(collective_.total_weight()) + " parts");
+  }
+  CHECK_EQ(i, schedule_.chunk_count()) << "chunks do not stand in the order of roots and targets";
 }
 
 // Whether a/b > c/d. Loads are below 2^84 and bandwidths below 2^50, so whole parts first keep products within 128
@@ -249,10 +333,10 @@ Verdict Verifier::busiest_link() const {
     if (is_above(loads[i], bandwidth(i), loads[busiest], bandwidth(busiest))) busiest = i;
   }
   // Units are at most 2^62 and bandwidths below 2^50: the denominator fits.
+  const Fraction of_chunks(static_cast<int128>(loads[busiest]),
+                           static_cast<int128>(schedule_.total_units()) * static_cast<int128>(bandwidth(busiest)));
   return {.valid = true,
-          .seconds_per_byte =
-              Fraction(static_cast<int128>(loads[busiest]),
-                       static_cast<int128>(schedule_.total_units()) * static_cast<int128>(bandwidth(busiest))),
+          .seconds_per_byte = of_chunks * collective_.carried_per_byte(),
           .busiest = LinkId{static_cast<uint32_t>(busiest)}};
 }
 
@@ -271,6 +355,8 @@ Verdict verify(const Schedule& schedule, const std::optional<Fraction>& claim) {
     return verdict;
   } catch (const Objection& objection) {
     return {.valid = false, .reason = objection.reason};
+  } catch (const Error& error) {
+    return {.valid = false, .reason = error.message()};  // a fraction that does not fit
   }
 }
 

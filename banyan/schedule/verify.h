@@ -2,10 +2,12 @@
 // collective promises.
 //
 // It checks, for every chunk: the trees are there that the kind needs and no others; each reaches every participant
-// exactly once and nobody else; each edge starts where the data already is (out-tree) or ends where it is still needed
-// (in-tree), so there is no cycle and no contribution is lost or counted twice; each route, used or not, is a path of
-// links of the fabric from one rank to another whose inner nodes are switches, and no link twice. For the whole: the
-// units of each root sum to what the collective prescribes (fixes_roots()), or to anything for allreduce; ties
+// exactly once and nobody else but switches with the power that the tree needs there; each edge starts where the data
+// already is (out-tree) or ends where it is still needed (in-tree), so there is no cycle and no contribution is lost or
+// counted twice. The out-tree of an all-to-all is a path instead, through participants, to another than its root. Each
+// route, used or not, is a path of links of the fabric between ranks, or switches that multicast or reduce, whose inner
+// nodes are switches, and no link twice. For the whole: the units of each root sum to what the collective prescribes
+// (fixes_roots()), those of each root and target to what the traffic does, or to anything for allreduce; ties
 // (`steps`) grow along the way of a chunk: of two tied hops, the later has the larger step, whatever untied hops lie
 // between them, and the hops of an allreduce's out-tree are later than all of its in-tree. So messages made of ties
 // never wait for each other in a circle. Then it recomputes the time of the most loaded link.

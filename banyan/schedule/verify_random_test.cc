@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 
@@ -17,14 +18,33 @@ namespace {
 using testing::ChunkDraft;
 using testing::ScheduleDraft;
 
+// The same with switches that multicast and reduce, at random.
+Fabric with_powers(const Fabric& fabric, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Fabric::Builder builder;
+  for (Node node : fabric.nodes()) {
+    if (node.kind == fabric::NodeKind::switch_) {
+      node.multicast = random() % 2 == 0;
+      node.reduce = random() % 2 == 0;
+    }
+    builder.add_node(node);
+  }
+  for (const Link& link : fabric.links()) builder.add_link(link);
+  return std::move(builder).build();
+}
+
+constexpr std::array kKinds{CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce,
+                            CollectiveKind::broadcast,  CollectiveKind::reduce,         CollectiveKind::all_to_all};
+
 ScheduleDraft random_draft(uint64_t seed) {
-  const Fabric fabric = testing::random_fabric({.ranks = 2 + static_cast<uint32_t>(seed % 6),
-                                                .switches = static_cast<uint32_t>(seed / 6 % 3),
-                                                .extra_cables = static_cast<uint32_t>(seed % 7),
-                                                .directed = seed % 2 == 1,
-                                                .seed = seed});
+  const Fabric plain = testing::random_fabric({.ranks = 2 + static_cast<uint32_t>(seed % 6),
+                                               .switches = static_cast<uint32_t>(seed / 6 % 3),
+                                               .extra_cables = static_cast<uint32_t>(seed % 7),
+                                               .directed = seed % 2 == 1,
+                                               .seed = seed});
+  const Fabric fabric = seed % 4 < 2 ? with_powers(plain, seed) : plain;
   return testing::random_schedule(
-      fabric, {.kind = static_cast<CollectiveKind>(seed % 5), .steps = seed % 3 == 0, .seed = seed * 31 + 7});
+      fabric, {.kind = kKinds[seed / 4 % kKinds.size()], .steps = seed % 3 == 0, .seed = seed * 31 + 7});
 }
 
 // Changes one thing, mostly to another value that might do.
@@ -120,7 +140,15 @@ class Vandal {
   std::mt19937_64 random_;
 };
 
+bool has_switch_in_a_tree(const Schedule& schedule) {
+  for (uint32_t r = 0; r < schedule.route_count(); ++r) {
+    if (!schedule.fabric().is_rank(schedule.route(RouteId{r}).to)) return true;
+  }
+  return false;
+}
+
 TEST(VerifyRandomly, AcceptsRightSchedulesWithTheirTime) {
+  uint32_t with_switches = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const ScheduleDraft draft = random_draft(seed);
@@ -129,7 +157,9 @@ TEST(VerifyRandomly, AcceptsRightSchedulesWithTheirTime) {
     ASSERT_TRUE(verdict.valid) << verdict.reason;
     ASSERT_EQ(testing::executes_to(draft), verdict.seconds_per_byte);
     ASSERT_EQ(seconds_per_byte(schedule), verdict.seconds_per_byte);
+    if (has_switch_in_a_tree(schedule)) ++with_switches;
   }
+  EXPECT_GT(with_switches, 40u) << "of 400";
 }
 
 TEST(VerifyRandomly, AgreesWithExecutionOnTamperedSchedules) {

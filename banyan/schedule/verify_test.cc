@@ -8,6 +8,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/schedule/cost.h"
 #include "banyan/testing/schedule_draft.h"
 
 namespace banyan::schedule {
@@ -290,7 +291,7 @@ TEST(Verify, RefusesBadRoutes) {
           "route 0 (a -> b): crosses link sw -> sw2 twice"),
       mutation(
           "to a switch", allgather(), [&](auto& d) { d.routes[0] = links({"a sw"}); },
-          "route 0 (a -> sw): ends at switch sw, not at a rank"),
+          "route 0 (a -> sw): ends at switch sw, which neither multicasts nor reduces"),
       mutation(
           "from a switch", allgather(), [&](auto& d) { d.routes[0] = links({"sw b"}); }, "ends at switch sw"),
       mutation(
@@ -372,6 +373,105 @@ TEST(Verify, LetsUntiedHopsAndOtherBranchesBe) {
   draft.chunks[0].in_steps = {1, 0, 2};
   draft.chunks[0].out_steps = {7, 0, 3};
   EXPECT_EQ(verdict_on(draft), "");
+}
+
+// Three in a line, where the middle one forwards; what a sends c goes in two parts.
+const Fabric kLine = fabric::parse_fabric_text("a <-> b 10GB/s; b <-> c 10GB/s; c <-> e 10GB/s");
+
+ScheduleDraft all_to_all() {
+  ScheduleDraft draft{.fabric = kLine,
+                      .collective = Collective::make(kLine, {.kind = CollectiveKind::all_to_all,
+                                                             .ranks = {kLine.at("a"), kLine.at("b"), kLine.at("c")}})};
+  const NodeId a = kLine.at("a"), b = kLine.at("b"), c = kLine.at("c");
+  draft.chunks = {{.root = a, .units = 4, .out = draft.edges({"a b"})},
+                  {.root = a, .units = 1, .out = draft.edges({"a b", "b c"}), .out_steps = {1, 2}},
+                  {.root = a, .units = 3, .out = draft.edges({"a b", "b c"}), .out_steps = {1, 2}},
+                  {.root = b, .units = 4, .out = draft.edges({"b a"})},
+                  {.root = b, .units = 4, .out = draft.edges({"b c"})},
+                  {.root = c, .units = 4, .out = draft.edges({"c b", "b a"})},
+                  {.root = c, .units = 4, .out = draft.edges({"c b"})}};
+  return draft;
+}
+
+TEST(Verify, AcceptsAnAllToAllThatForwards) {
+  const Verdict verdict = verify(all_to_all().build());
+  EXPECT_TRUE(verdict.valid) << verdict.reason;
+  // Two of the three blocks of M cross each link.
+  EXPECT_EQ(verdict.seconds_per_byte, Fraction(2, 30'000'000'000));
+}
+
+TEST(Verify, NamesWhatIsWrongWithAnAllToAll) {
+  ScheduleDraft draft = all_to_all();
+  draft.chunks[1].units = 2;
+  EXPECT_THAT(verdict_on(draft), HasSubstr("from a to b go 4 of 25 units, but the traffic is 1 of 6 parts"));
+  draft = all_to_all();
+  draft.chunks[5].out = draft.edges({"c b", "c b"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("out-tree reaches b twice"));
+  draft = all_to_all();
+  draft.chunks[1].out = draft.edges({"a b", "a b", "b c"});
+  draft.chunks[1].out_steps = {};
+  EXPECT_THAT(verdict_on(draft), HasSubstr("out-tree reaches b twice"));
+  draft = all_to_all();
+  draft.chunks[3].out = draft.edges({"b a", "b c"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("is for one rank, but its path branches at b towards c"));
+  draft = all_to_all();
+  draft.chunks[4].out = draft.edges({"b c", "c e", "e c"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("touches e, which does not take part"));
+  draft = all_to_all();
+  draft.chunks[2].out_steps = {2, 1};
+  EXPECT_THAT(verdict_on(draft), HasSubstr("hop b -> c is tied to step 1, but an earlier hop to step 2"));
+  draft = all_to_all();
+  draft.chunks[0].in = draft.edges({"b a"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("has an in-tree, but all-to-all reduces nothing"));
+}
+
+// Four ranks on a switch that multicasts and reduces, which hangs on one that does neither.
+Fabric star_of(bool multicasts, bool reduces) {
+  Fabric::Builder builder;
+  const NodeId sw = builder.add_node(
+                   {.name = "sw", .kind = fabric::NodeKind::switch_, .multicast = multicasts, .reduce = reduces}),
+               plain = builder.add_switch("plain");
+  for (const char* name : {"a", "b", "c", "d"})
+    builder.add_cable({.from = builder.add_rank(name), .to = sw, .bandwidth = Bandwidth::gigabytes_per_second(10)});
+  builder.add_cable({.from = sw, .to = plain, .bandwidth = Bandwidth::gigabytes_per_second(10)});
+  return std::move(builder).build();
+}
+
+ScheduleDraft by_switch(const Fabric& fabric) {
+  ScheduleDraft draft{.fabric = fabric, .collective = Collective::make(fabric, {.kind = kAllreduce})};
+  draft.chunks = {{.root = fabric.at("a"),
+                   .in = draft.edges({"b sw", "c sw", "d sw", "sw a"}),
+                   .out = draft.edges({"a sw", "sw b", "sw c", "sw d"})}};
+  return draft;
+}
+
+TEST(Verify, AcceptsSwitchesThatMulticastAndReduce) {
+  const Verdict verdict = verify(by_switch(star_of(true, true)).build());
+  EXPECT_TRUE(verdict.valid) << verdict.reason;
+  EXPECT_EQ(verdict.seconds_per_byte, Fraction(1, 10'000'000'000));
+  EXPECT_EQ(heights(by_switch(star_of(true, true)).build()).max, 2u) << "the switch adds no message";
+}
+
+TEST(Verify, NamesWhatIsWrongWithSwitchesInTrees) {
+  EXPECT_THAT(verdict_on(by_switch(star_of(false, true))), HasSubstr("touches sw, a switch that does not multicast"));
+  EXPECT_THAT(verdict_on(by_switch(star_of(true, false))), HasSubstr("touches sw, a switch that does not reduce"));
+  EXPECT_THAT(verdict_on(by_switch(star_of(false, false))), HasSubstr("ends at switch sw, which neither"));
+  const Fabric star = star_of(true, true);
+  ScheduleDraft draft = by_switch(star);
+  draft.chunks[0].out = draft.edges({"a sw", "sw b", "sw c"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("out-tree does not reach d"));
+  draft = by_switch(star);
+  draft.chunks[0].in = draft.edges({"b sw", "c sw", "sw a", "d sw"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("in-tree brings d to sw, which has already sent its part on"));
+  draft = by_switch(star);
+  draft.chunks[0].in = draft.edges({"sw a", "b sw a", "c sw a", "d sw a"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("in-tree sends from switch sw, to which nothing has come"));
+  draft = by_switch(star);
+  draft.chunks[0].in = draft.edges({"b sw", "c sw", "d sw"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("in-tree ends at switch sw"));
+  draft = by_switch(star);
+  draft.chunks[0].out = draft.edges({"a sw", "a sw b", "a sw c", "a sw d"});
+  EXPECT_THAT(verdict_on(draft), HasSubstr("out-tree leads to switch sw, which sends it to nobody"));
 }
 
 // A star of 1024 ranks: every rank sends its shard to every other, the most edges a schedule of one tree a rank has.

@@ -66,7 +66,11 @@ RankArrays outputs_for(const MemoryShape& shape, const RankArrays& inputs) {
         case CollectiveKind::broadcast:
           outputs[rank].push_back(inputs[shape.root][i]);
           break;
-        case CollectiveKind::all_to_all:
+        case CollectiveKind::all_to_all: {
+          const size_t block = elements / shape.ranks;
+          outputs[rank].push_back(inputs[i / block][rank * block + i % block]);
+          break;
+        }
         case CollectiveKind::gather:
         case CollectiveKind::scatter:
         case CollectiveKind::barrier:

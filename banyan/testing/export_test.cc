@@ -11,6 +11,7 @@
 #include "banyan/testing/msccl_interpreter.h"
 #include "banyan/testing/mscclpp_interpreter.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/schedule_draft.h"
 
 namespace banyan::testing {
 namespace {
@@ -46,6 +47,43 @@ void check(const Schedule& schedule, schedule::ExportFormat format, uint32_t see
       ADD_FAILURE() << error.what();
     }
   }
+}
+
+// Out of place only: an all-to-all in place is refused.
+void check_all_to_all(const Schedule& schedule) {
+  for (const schedule::ExportFormat format : kFormats) {
+    const schedule::Export result = export_schedule(schedule, format);
+    EXPECT_TRUE(result.fit.fits());
+    EXPECT_THAT(result.sizes.in_words(), HasSubstr("per rank"));
+    try {
+      if (format == schedule::ExportFormat::msccl) {
+        check_msccl(result.text, {.seeds = 6});
+      } else {
+        check_mscclpp(result.text, {.seeds = 6});
+      }
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+    EXPECT_THROW(export_schedule(schedule, format, {.in_place = true}), Error);
+  }
+}
+
+TEST(Export, AllToAllsAlongPathsDoWhatTheyPromise) {
+  uint32_t checked = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Fabric fabric =
+        random_fabric({.ranks = 2 + static_cast<uint32_t>(seed % 5), .switches = 1, .extra_cables = 5, .seed = seed});
+    const Schedule schedule =
+        random_schedule(fabric, {.kind = CollectiveKind::all_to_all, .max_chunks_per_root = 2, .seed = seed}).build();
+    if (schedule.collective().has_traffic()) {
+      EXPECT_THROW(export_schedule(schedule, schedule::ExportFormat::msccl), Error) << "pairs of unequal size";
+      continue;
+    }
+    check_all_to_all(schedule);
+    ++checked;
+  }
+  EXPECT_GT(checked, 10u);
 }
 
 class ExportOf : public ::testing::TestWithParam<const char*> {};

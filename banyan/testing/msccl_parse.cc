@@ -120,14 +120,13 @@ constexpr Range kCount = {0, 1'000'000};
 constexpr Range kFlag = {0, 1};
 
 CollectiveKind kind_of(const std::string& coll) {
-  static const std::map<std::string, CollectiveKind> kKnown = {{"allgather", CollectiveKind::all_gather},
-                                                               {"reducescatter", CollectiveKind::reduce_scatter},
-                                                               {"allreduce", CollectiveKind::all_reduce},
-                                                               {"broadcast", CollectiveKind::broadcast},
-                                                               {"reduce", CollectiveKind::reduce}};
+  static const std::map<std::string, CollectiveKind> kKnown = {
+      {"allgather", CollectiveKind::all_gather}, {"reducescatter", CollectiveKind::reduce_scatter},
+      {"allreduce", CollectiveKind::all_reduce}, {"broadcast", CollectiveKind::broadcast},
+      {"alltoall", CollectiveKind::all_to_all},  {"reduce", CollectiveKind::reduce}};
   const auto found = kKnown.find(coll);
   if (found != kKnown.end()) return found->second;
-  const std::set<std::string> others = {"alltoall", "alltoallv", "gather", "scatter", "send", "recv"};
+  const std::set<std::string> others = {"alltoallv", "gather", "scatter", "send", "recv"};
   if (others.contains(coll)) throw Error(ErrorCode::unsupported, "coll=\"" + coll + "\" is not interpreted", "algo");
   throw invalid("algo", "coll=\"" + coll.substr(0, 40) + "\" is no collective of MSCCL");
 }
@@ -296,7 +295,8 @@ class Reader {
     if (program_.max_bytes != 0 && program_.max_bytes < program_.min_bytes) {
       throw invalid("algo", "maxBytes is below minBytes");
     }
-    const bool sharded = program_.kind == CollectiveKind::all_gather || program_.kind == CollectiveKind::reduce_scatter;
+    const bool sharded = program_.kind == CollectiveKind::all_gather ||
+                         program_.kind == CollectiveKind::reduce_scatter || program_.kind == CollectiveKind::all_to_all;
     if (sharded && program_.chunks_per_loop % program_.gpus.size() != 0) {
       throw invalid("algo", "nchunksperloop is not a multiple of ngpus");
     }

@@ -146,11 +146,10 @@ class Reader {
 
   void read_top(const Json& top) {
     const std::string where = "plan";
-    static const std::map<std::string, CollectiveKind> kKinds = {{"allgather", CollectiveKind::all_gather},
-                                                                 {"reducescatter", CollectiveKind::reduce_scatter},
-                                                                 {"allreduce", CollectiveKind::all_reduce},
-                                                                 {"broadcast", CollectiveKind::broadcast},
-                                                                 {"reduce", CollectiveKind::reduce}};
+    static const std::map<std::string, CollectiveKind> kKinds = {
+        {"allgather", CollectiveKind::all_gather}, {"reducescatter", CollectiveKind::reduce_scatter},
+        {"allreduce", CollectiveKind::all_reduce}, {"broadcast", CollectiveKind::broadcast},
+        {"alltoall", CollectiveKind::all_to_all},  {"reduce", CollectiveKind::reduce}};
     plan_.name = text(top, "name", where);
     const std::string collective = text(top, "collective", where);
     const auto kind = kKinds.find(collective);

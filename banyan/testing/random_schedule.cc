@@ -9,7 +9,8 @@
 namespace banyan::testing {
 namespace {
 
-// Grows random trees over the participants, with routes found by searches that enter switches only.
+// Grows random trees over the participants, with routes found by searches that enter switches only. Switches that have
+// the power for it may be nodes of trees.
 class Gardener {
  public:
   Gardener(ScheduleDraft& draft, uint64_t seed) : draft_(draft), random_(seed) {}
@@ -26,12 +27,14 @@ class Gardener {
     routes.clear();
     depths.clear();
     std::map<NodeId, uint32_t> depth{{root, 0}};
+    const std::set<NodeId> nodes = nodes_of_trees(in_tree);
     const auto participants = draft_.collective.participants();
-    while (depth.size() < participants.size()) {
+    const auto is_reached = [&](NodeId rank) { return depth.contains(rank); };
+    while (!std::all_of(participants.begin(), participants.end(), is_reached)) {
       std::vector<std::vector<LinkId>> ways;
-      for (const NodeId rank : participants) {
-        for (const auto& [way, end] : ways_from(rank)) {
-          const NodeId parent = in_tree ? end : rank, child = in_tree ? rank : end;
+      for (const NodeId node : nodes) {
+        for (const auto& [way, end] : ways_from(node, nodes)) {
+          const NodeId parent = in_tree ? end : node, child = in_tree ? node : end;
           if (depth.contains(parent) && !depth.contains(child)) ways.push_back(way);
         }
       }
@@ -43,6 +46,7 @@ class Gardener {
       routes.push_back(number_of(way));
       depths.push_back(below);
     }
+    cut_idle_switches(in_tree, routes, depths);
     if (in_tree) {
       std::reverse(routes.begin(), routes.end());
       std::reverse(depths.begin(), depths.end());
@@ -50,15 +54,61 @@ class Gardener {
     return true;
   }
 
+  // A path from `root` to another, through some of the others. False when it finds none.
+  bool grow_path(NodeId root, NodeId target, std::vector<uint32_t>& routes) {
+    const auto participants = draft_.collective.participants();
+    const std::set<NodeId> nodes(participants.begin(), participants.end());
+    for (int attempt = 0; attempt < 50; ++attempt) {
+      routes.clear();
+      std::set<NodeId> seen{root};
+      for (NodeId at = root; at != target;) {
+        Ways ways = ways_from(at, nodes);
+        std::erase_if(ways, [&](const auto& way) { return seen.contains(way.second); });
+        if (ways.empty()) break;
+        const auto& [way, end] = ways[pick(ways.size())];
+        routes.push_back(number_of(way));
+        seen.insert(end);
+        at = end;
+      }
+      if (seen.contains(target)) return true;
+    }
+    return false;
+  }
+
  private:
+  std::set<NodeId> nodes_of_trees(bool in_tree) const {
+    const auto participants = draft_.collective.participants();
+    std::set<NodeId> nodes(participants.begin(), participants.end());
+    const std::span<const Node> all = draft_.fabric.nodes();
+    for (uint32_t i = 0; i < all.size(); ++i) {
+      if (!draft_.fabric.is_rank(NodeId{i}) && (in_tree ? all[i].reduce : all[i].multicast)) nodes.insert(NodeId{i});
+    }
+    return nodes;
+  }
+
+  // Routes stand parents first.
+  void cut_idle_switches(bool in_tree, std::vector<uint32_t>& routes, std::vector<uint32_t>& depths) const {
+    std::set<NodeId> needed;
+    for (size_t i = routes.size(); i > 0; --i) {
+      const auto& way = draft_.routes[routes[i - 1]];
+      const NodeId from = draft_.fabric.link(way.front()).from, to = draft_.fabric.link(way.back()).to;
+      const NodeId parent = in_tree ? to : from, child = in_tree ? from : to;
+      if (draft_.fabric.is_rank(child) || needed.contains(child)) {
+        needed.insert(parent);
+        continue;
+      }
+      routes.erase(routes.begin() + static_cast<ptrdiff_t>(i - 1));
+      depths.erase(depths.begin() + static_cast<ptrdiff_t>(i - 1));
+    }
+  }
+
   using Ways = std::vector<std::pair<std::vector<LinkId>, NodeId>>;
 
-  // One random way to each participant that can be reached through switches only.
-  Ways ways_from(NodeId from) {
+  // One random way to each of these nodes that can be reached through switches only.
+  Ways ways_from(NodeId from, const std::set<NodeId>& nodes) {
     Ways ways;
     std::set<NodeId> seen{from};
     std::vector<std::pair<NodeId, std::vector<LinkId>>> open{{from, {}}};
-    const auto participants = draft_.collective.participants();
     while (!open.empty()) {
       std::swap(open[pick(open.size())], open.back());
       const auto [node, path] = std::move(open.back());
@@ -70,11 +120,8 @@ class Gardener {
         if (!seen.insert(to).second) continue;
         std::vector<LinkId> longer = path;
         longer.push_back(id);
-        if (!draft_.fabric.is_rank(to)) {
-          open.emplace_back(to, std::move(longer));
-        } else if (std::find(participants.begin(), participants.end(), to) != participants.end()) {
-          ways.emplace_back(std::move(longer), to);
-        }
+        if (nodes.contains(to)) ways.emplace_back(longer, to);
+        if (!draft_.fabric.is_rank(to)) open.emplace_back(to, std::move(longer));
       }
     }
     return ways;
@@ -98,12 +145,32 @@ std::vector<uint64_t> split(Gardener& gardener, uint64_t parts, uint64_t chunks)
   return units;
 }
 
+// False when some pair has no path.
+bool fill_pairs(ScheduleDraft& draft, Gardener& gardener, uint64_t scale, const RandomScheduleOptions& options) {
+  const Collective& collective = draft.collective;
+  const auto participants = collective.participants();
+  for (size_t from = 0; from < participants.size(); ++from) {
+    for (size_t to = 0; to < participants.size(); ++to) {
+      if (from == to) continue;
+      const uint64_t parts = collective.traffic(from, to) * scale;
+      for (const uint64_t units : split(gardener, parts, 1 + gardener.pick(options.max_chunks_per_root))) {
+        ChunkDraft chunk{.root = participants[from], .units = units};
+        if (!gardener.grow_path(participants[from], participants[to], chunk.out)) return false;
+        for (uint32_t hop = 1; options.steps && hop <= chunk.out.size(); ++hop) chunk.out_steps.push_back(hop);
+        draft.chunks.push_back(std::move(chunk));
+      }
+    }
+  }
+  return true;
+}
+
 // False when the trees of some root cannot reach every participant.
 bool fill(ScheduleDraft& draft, const RandomScheduleOptions& options) {
   Gardener gardener(draft, options.seed);
   const Collective& collective = draft.collective;
   const uint32_t ranks = static_cast<uint32_t>(collective.participants().size());
   const uint64_t scale = 1 + gardener.pick(4);
+  if (collective.is_personal()) return fill_pairs(draft, gardener, scale, options);
   for (uint32_t i = 0; i < ranks; ++i) {
     const uint64_t parts = collective.weights()[i] * (collective.fixes_roots() ? scale : gardener.pick(3) + (i == 0));
     for (const uint64_t units : split(gardener, parts, 1 + gardener.pick(options.max_chunks_per_root))) {
@@ -133,7 +200,11 @@ ScheduleDraft random_schedule(const Fabric& fabric, const RandomScheduleOptions&
     if (!all) std::erase_if(ranks, [&](NodeId) { return random() % 4 == 0; });
     if (ranks.size() < 2) continue;
     Collective::Options asked{.kind = options.kind, .ranks = ranks};
-    const bool sharded = is_sharded(options.kind);
+    if (is_personal(options.kind) && random() % 2 == 0) {
+      for (size_t i = 0; i < ranks.size() * ranks.size(); ++i) asked.traffic.push_back(random() % 3);
+      asked.traffic[1] = 2;
+    }
+    const bool sharded = is_sharded(options.kind) && !is_personal(options.kind);
     if (sharded && random() % 2 == 0) {
       for (size_t i = 0; i < ranks.size(); ++i) asked.weights.push_back(random() % 4 + (i == 0));
     }

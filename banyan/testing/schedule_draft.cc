@@ -34,15 +34,53 @@ std::map<NodeId, Contributions> initially(const ScheduleDraft& draft, const Chun
   return held;
 }
 
+// The switches of a tree, which all need the power, and each of which must be come to and be left.
+std::optional<size_t> switches_of(const ScheduleDraft& draft, const std::vector<uint32_t>& tree, bool Node::*power) {
+  std::set<NodeId> from, to;
+  for (const uint32_t route : tree) {
+    from.insert(start_of(draft, route));
+    to.insert(end_of(draft, route));
+  }
+  size_t count = 0;
+  for (const std::set<NodeId>* const ends : {&from, &to}) {
+    for (const NodeId node : *ends) {
+      if (draft.fabric.is_rank(node)) continue;
+      if (!(draft.fabric.node(node).*power) || !from.contains(node) || !to.contains(node)) return std::nullopt;
+      if (ends == &to) ++count;
+    }
+  }
+  return count;
+}
+
+// A path of participants from the root to another, none twice.
+bool leads_on(const ScheduleDraft& draft, const ChunkDraft& chunk) {
+  const auto participants = draft.collective.participants();
+  std::set<NodeId> seen{chunk.root};
+  NodeId at = chunk.root;
+  for (const uint32_t route : chunk.out) {
+    if (start_of(draft, route) != at) return false;
+    at = end_of(draft, route);
+    if (std::find(participants.begin(), participants.end(), at) == participants.end() || !seen.insert(at).second)
+      return false;
+  }
+  return chunk.in.empty() && !chunk.out.empty();
+}
+
 // Executes both lists front to back: an in-edge adds what its start holds to its end, an out-edge copies it there.
 bool delivers(const ScheduleDraft& draft, const ChunkDraft& chunk) {
+  if (draft.collective.is_personal()) return leads_on(draft, chunk);
   const auto participants = draft.collective.participants();
-  const size_t edges = participants.size() - 1;  // one more would be wasted, on a rank that has it or takes no part
-  if (chunk.in.size() != (draft.collective.reduces() ? edges : 0)) return false;
-  if (chunk.out.size() != (draft.collective.spreads() ? edges : 0)) return false;
+  const auto in_switches = switches_of(draft, chunk.in, &Node::reduce),
+             out_switches = switches_of(draft, chunk.out, &Node::multicast);
+  if (!in_switches || !out_switches) return false;
+  // One more would be wasted, on a node that has it or takes no part.
+  const size_t in_edges = participants.size() - 1 + *in_switches, out_edges = participants.size() - 1 + *out_switches;
+  if (chunk.in.size() != (draft.collective.reduces() ? in_edges : 0)) return false;
+  if (chunk.out.size() != (draft.collective.spreads() ? out_edges : 0)) return false;
   auto held = initially(draft, chunk);
   for (const uint32_t route : chunk.in) {
     const Contributions moved = held[start_of(draft, route)];
+    if (moved.empty()) return false;  // of a switch to which nothing has come yet
     for (const auto& [rank, times] : moved) held[end_of(draft, route)][rank] += times;
   }
   Contributions promised{{chunk.root, 1}};
@@ -51,7 +89,11 @@ bool delivers(const ScheduleDraft& draft, const ChunkDraft& chunk) {
   }
   if (held[chunk.root] != promised) return false;
   if (!draft.collective.spreads()) return true;
-  for (const uint32_t route : chunk.out) held[end_of(draft, route)] = Contributions(held[start_of(draft, route)]);
+  for (const uint32_t route : chunk.out) {
+    // A switch that has the data already is entered in vain.
+    if (!draft.fabric.is_rank(end_of(draft, route)) && held[end_of(draft, route)] == promised) return false;
+    held[end_of(draft, route)] = Contributions(held[start_of(draft, route)]);
+  }
   return std::all_of(participants.begin(), participants.end(), [&](NodeId rank) { return held[rank] == promised; });
 }
 
@@ -60,7 +102,10 @@ bool routes_are_paths(const ScheduleDraft& draft) {
   for (const auto& links : draft.routes) {
     if (std::set<LinkId>(links.begin(), links.end()).size() != links.size()) return false;
     const NodeId from = fabric.link(links.front()).from, to = fabric.link(links.back()).to;
-    if (from == to || !fabric.is_rank(from) || !fabric.is_rank(to)) return false;
+    const auto may_be_node = [&](NodeId id) {
+      return fabric.is_rank(id) || fabric.node(id).multicast || fabric.node(id).reduce;
+    };
+    if (from == to || !may_be_node(from) || !may_be_node(to)) return false;
     for (size_t i = 1; i < links.size(); ++i) {
       if (fabric.link(links[i - 1]).to != fabric.link(links[i]).from || fabric.is_rank(fabric.link(links[i]).from))
         return false;
@@ -94,8 +139,31 @@ bool steps_grow(const ScheduleDraft& draft, const ChunkDraft& chunk) {
   return true;
 }
 
+bool traffic_is_right(const ScheduleDraft& draft, const Fraction& total) {
+  std::map<std::pair<NodeId, NodeId>, Fraction> share;
+  for (const ChunkDraft& chunk : draft.chunks) {
+    Fraction& of_pair = share[{chunk.root, end_of(draft, chunk.out.back())}];
+    of_pair = of_pair + Fraction(static_cast<int64_t>(chunk.units)) / total;
+  }
+  const auto participants = draft.collective.participants();
+  Fraction sent;
+  for (size_t from = 0; from < participants.size(); ++from) {
+    for (size_t to = 0; to < participants.size(); ++to) {
+      if (from != to) sent = sent + Fraction(static_cast<int64_t>(draft.collective.traffic(from, to)));
+    }
+  }
+  for (size_t from = 0; from < participants.size(); ++from) {
+    for (size_t to = 0; to < participants.size(); ++to) {
+      const Fraction parts(from == to ? 0 : static_cast<int64_t>(draft.collective.traffic(from, to)));
+      if (share[{participants[from], participants[to]}] != parts / sent) return false;
+    }
+  }
+  return true;
+}
+
 bool shares_are_right(const ScheduleDraft& draft, const Fraction& total) {
   if (!draft.collective.fixes_roots()) return true;
+  if (draft.collective.is_personal()) return traffic_is_right(draft, total);
   std::map<NodeId, Fraction> share;
   for (const ChunkDraft& chunk : draft.chunks) {
     share[chunk.root] = share[chunk.root] + Fraction(static_cast<int64_t>(chunk.units)) / total;
@@ -188,10 +256,22 @@ std::optional<Fraction> executes_to(const ScheduleDraft& draft) {
     }
   }
   if (!shares_are_right(draft, total)) return std::nullopt;
+  // Of a byte of M: with an all-to-all each of n ranks holds M on average, and keeps of it what is for itself.
+  Fraction carried(1);
+  if (draft.collective.is_personal()) {
+    const size_t ranks = draft.collective.participants().size();
+    Fraction held, sent;
+    for (size_t pair = 0; pair < ranks * ranks; ++pair) {
+      const Fraction parts(static_cast<int64_t>(draft.collective.traffic(pair / ranks, pair % ranks)));
+      held = held + parts;
+      if (pair / ranks != pair % ranks) sent = sent + parts;
+    }
+    carried = sent * Fraction(static_cast<int64_t>(ranks)) / held;
+  }
   Fraction slowest;
   for (const auto& [link, units] : load) {
     const auto bandwidth = static_cast<int64_t>(draft.fabric.link(link).bandwidth.bytes_per_second());
-    slowest = std::max(slowest, units / total / Fraction(bandwidth));
+    slowest = std::max(slowest, units / total / Fraction(bandwidth) * carried);
   }
   return slowest;
 }

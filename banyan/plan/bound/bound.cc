@@ -1,5 +1,6 @@
 #include "banyan/plan/bound/bound.h"
 
+#include "banyan/base/error.h"
 #include "banyan/plan/bound/allreduce_witness.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
@@ -17,6 +18,10 @@ Match(Cases...) -> Match<Cases...>;
 }  // namespace
 
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  if (collective.is_personal()) {
+    throw Error(ErrorCode::unsupported,
+                "no bound is known for " + std::string(to_string(collective.kind())) + " by cuts alone");
+  }
   Bound bound;
   if (collective.reduces() && collective.spreads()) {
     bound.witness = solve_overlap(fabric, collective, observer).witness;

@@ -374,6 +374,10 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
     throw Error(ErrorCode::invalid_input,
                 "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
   }
+  if (collective.is_personal()) {
+    throw Error(ErrorCode::unsupported, "a forest spreads the same to all ranks; it has no schedules for " +
+                                            std::string(to_string(collective.kind())));
+  }
   begin(options, PlanObserver::Phase::bound);
   if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
   const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);

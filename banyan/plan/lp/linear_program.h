@@ -2,9 +2,9 @@
 //
 //   minimise  sum of cost_j x_j   subject to   low_i <= sum of a_ij x_j <= high_i   and   low_j <= x_j <= high_j
 //
-// All columns come before the first solve. Rows may be added after it; the next one goes on from the last basis by the dual simplex, so that cuts can be
-// generated one round after the other. Answers are doubles: what is claimed to be exact is rounded by
-// nearest_fraction() and proven anew in fractions. The same calls give the same answer. One thread.
+// All columns come before the first solve. Rows may be added after it; the next one goes on from the last basis by the
+// dual simplex, so that cuts can be generated one round after the other. Answers are doubles: what is claimed to be
+// exact is rounded by nearest_fraction() and proven anew in fractions. The same calls give the same answer. One thread.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,6 @@
 
 #include "banyan/base/error.h"
 
-
 namespace banyan::plan {
 namespace {
 

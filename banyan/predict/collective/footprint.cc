@@ -12,17 +12,18 @@ Footprint footprint_of(const Schedule& schedule, uint64_t bytes, Picoseconds alp
   Footprint footprint;
   footprint.latency = alpha * static_cast<int64_t>(heights(schedule).max);
   const std::vector<uint64_t> loads = link_loads(schedule);
+  const double carried = static_cast<double>(bytes) * schedule.collective().carried_per_byte().to_double();
   for (uint32_t link = 0; link < loads.size(); ++link) {
     if (loads[link] == 0) continue;
-    footprint.hops.push_back({link, static_cast<double>(bytes) * static_cast<double>(loads[link]) /
-                                        static_cast<double>(schedule.total_units())});
+    footprint.hops.push_back(
+        {link, carried * static_cast<double>(loads[link]) / static_cast<double>(schedule.total_units())});
   }
   return footprint;
 }
 
 std::optional<CollectiveKind> scheduled_kind(CollectiveKind kind) {
   if (kind == CollectiveKind::barrier) return CollectiveKind::all_reduce;
-  return is_planned(kind) ? std::optional(kind) : std::nullopt;
+  return is_planned(kind) && !is_personal(kind) ? std::optional(kind) : std::nullopt;
 }
 
 Collective collective_of(const Fabric& fabric, const CollectiveCall& call) {

@@ -66,13 +66,30 @@ class Run : private TransferEngine::Carrier {
   uint64_t messages_ = 0, next_look_ = 0;
 };
 
+// By node; of those that take part.
+std::vector<size_t> participant_numbers(const Schedule& schedule) {
+  std::vector<size_t> numbers(schedule.fabric().nodes().size(), 0);
+  const auto participants = schedule.collective().participants();
+  for (size_t i = 0; i < participants.size(); ++i) numbers[index(participants[i])] = i;
+  return numbers;
+}
+
+std::pair<uint64_t, uint64_t> elements_of(const Schedule& schedule, std::span<const size_t> participants, size_t chunk,
+                                          uint64_t elements) {
+  const Collective& collective = schedule.collective();
+  if (!collective.is_personal()) return schedule.element_range(chunk, elements);
+  const size_t from = participants[index(schedule.chunk(chunk).root)], to = participants[index(schedule.target(chunk))];
+  return schedule.block_range(chunk, collective.block_elements(from, to, elements));
+}
+
 }  // namespace
 
 std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes) {
   std::vector<uint64_t> bytes(schedule.fabric().links().size());
+  const std::vector<size_t> participants = participant_numbers(schedule);
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
-    const auto [begin, end] = schedule.element_range(i, elements);
+    const auto [begin, end] = elements_of(schedule, participants, i, elements);
     for (const std::span<const RouteId> tree : {chunk.in_tree, chunk.out_tree}) {
       for (const RouteId edge : tree) {
         for (const LinkId link : schedule.route(edge).links) bytes[index(link)] += (end - begin) * element_bytes;

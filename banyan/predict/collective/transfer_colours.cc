@@ -13,7 +13,7 @@ using Colour = TransferColours::Colour;
 
 constexpr int kMostRounds = 40;
 
-enum Mark : Colour { kInEdge = 1, kOutEdge, kJoint, kLink };
+enum Mark : Colour { kInEdge = 1, kOutEdge, kJoint, kLink, kFromRank, kFromSwitch };
 
 size_t count_kinds(const std::vector<Colour>& colours) {
   return std::unordered_set<Colour>(colours.begin(), colours.end()).size();
@@ -74,7 +74,9 @@ bool TransferColours::refine() {
 
 void TransferColours::colour_routes() {
   for (uint32_t r = 0; r < routes_.size(); ++r) {
-    Colour sum = static_cast<Colour>(routes_[r].delay.count());
+    // A message costs a rank its fixed time, a switch none.
+    const bool from_rank = schedule_.fabric().is_rank(NodeId{routes_[r].from});
+    Colour sum = mix(static_cast<Colour>(routes_[r].delay.count()), from_rank ? kFromRank : kFromSwitch);
     for (const LinkId link : schedule_.route(RouteId{r}).links) sum += mix(link_colours_[index(link)]);
     route_colours_[r] = mix(sum);
   }

@@ -65,7 +65,11 @@ Slicing slicing_of(double bytes, Bytes most) {
 class TransferGraphBuilder {
  public:
   TransferGraphBuilder(const Schedule& schedule, const TransferGraph::Options& options)
-      : schedule_(schedule), fabric_(schedule.fabric()), options_(options) {
+      : schedule_(schedule),
+        fabric_(schedule.fabric()),
+        options_(options),
+        carried_bytes_(static_cast<double>(options.total.count()) *
+                       schedule.collective().carried_per_byte().to_double()) {
     for (uint32_t r = 0; r < schedule.route_count(); ++r) {
       const Route route = schedule.route(RouteId{r});
       Picoseconds delay{0};
@@ -100,8 +104,12 @@ class TransferGraphBuilder {
   using RouteRow = TransferColours::RouteRow;
   Slicing slicing(double bytes) const { return slicing_of(bytes, options_.slice); }
   double bytes_of(const Chunk& chunk) const {
-    return static_cast<double>(options_.total.count()) * static_cast<double>(chunk.units) /
-           static_cast<double>(schedule_.total_units());
+    return carried_bytes_ * static_cast<double>(chunk.units) / static_cast<double>(schedule_.total_units());
+  }
+
+  // What a switch multicasts or has reduced is no message of its own.
+  Picoseconds alpha_of(RouteId route) const {
+    return fabric_.is_rank(NodeId{routes_[index(route)].from}) ? options_.alpha : Picoseconds(0);
   }
 
   // ---- The graph
@@ -164,7 +172,7 @@ class TransferGraphBuilder {
     add_hops(route);
     return add({.bytes = slicing.bytes,
                 .slices = slicing.slices,
-                .alpha = options_.alpha,
+                .alpha = alpha_of(route),
                 .delay = routes_[index(route)].delay,
                 .from = routes_[index(route)].from,
                 .to = routes_[index(route)].to},
@@ -287,7 +295,7 @@ class TransferGraphBuilder {
     }
     add({.bytes = sum / slices,
          .slices = slices,
-         .alpha = options_.alpha,
+         .alpha = alpha_of(tie.routes.front()),
          .delay = delay,
          .from = routes_[index(tie.routes.front())].from,
          .to = routes_[index(tie.routes.front())].to,
@@ -298,6 +306,7 @@ class TransferGraphBuilder {
   const Schedule& schedule_;
   const Fabric& fabric_;
   const TransferGraph::Options options_;
+  const double carried_bytes_;  // by all chunks together
   std::vector<RouteRow> routes_;
   size_t edges_ = 0;
   bool has_steps_ = false;

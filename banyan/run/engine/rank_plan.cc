@@ -18,6 +18,13 @@ struct Edge {
   RouteId route{};
 };
 
+// How many elements a buffer has that holds these blocks.
+uint64_t extent(std::span<const Block> blocks) {
+  uint64_t end = 0;
+  for (const Block& block : blocks) end = std::max(end, block.count == 0 ? 0 : block.at + block.count);
+  return end;
+}
+
 // Where the elements of a chunk stand in the buffers of each rank.
 class Layout {
  public:
@@ -106,8 +113,10 @@ class Blocks : public Layout {
   std::optional<uint64_t> output_at(size_t chunk, uint32_t rank) const override {
     return is_gathered_ ? in_all_blocks(chunk) : in_own_block(chunk, rank);
   }
-  uint64_t input_elements(uint32_t rank) const override { return is_gathered_ ? blocks_[rank].count : extent(); }
-  uint64_t output_elements(uint32_t rank) const override { return is_gathered_ ? extent() : blocks_[rank].count; }
+  uint64_t input_elements(uint32_t rank) const override { return is_gathered_ ? blocks_[rank].count : extent(blocks_); }
+  uint64_t output_elements(uint32_t rank) const override {
+    return is_gathered_ ? extent(blocks_) : blocks_[rank].count;
+  }
 
  private:
   struct Share {
@@ -146,15 +155,68 @@ class Blocks : public Layout {
     return shares_[chunk].begin;
   }
   uint64_t in_all_blocks(size_t chunk) const { return blocks_[shares_[chunk].owner].at + shares_[chunk].begin; }
-  uint64_t extent() const {
-    uint64_t end = 0;
-    for (const Block& block : blocks_) end = std::max(end, block.count == 0 ? 0 : block.at + block.count);
-    return end;
-  }
 
   std::vector<Block> blocks_;
   std::vector<Share> shares_;  // by chunk
   bool is_gathered_ = true;
+};
+
+// What every pair of ranks has for each other, for one participant.
+class Pairs : public Layout {
+ public:
+  Pairs(const Schedule& schedule, const PairBlocks& blocks, uint32_t own) : blocks_(blocks), own_(own) {
+    const Collective& collective = schedule.collective();
+    if (!collective.is_personal()) {
+      throw Error(ErrorCode::invalid_input, "a schedule for " + std::string(to_string(collective.kind())) +
+                                                " has no blocks for pairs of ranks; give one for all-to-all");
+    }
+    const std::span<const NodeId> participants = collective.participants();
+    CHECK(blocks.send.size() == participants.size() && blocks.receive.size() == participants.size());
+    std::vector<uint32_t> participant_of(schedule.fabric().nodes().size(), kNobody);
+    for (uint32_t i = 0; i < participants.size(); ++i) participant_of[index(participants[i])] = i;
+    std::vector<bool> is_sent(participants.size(), false), is_received(participants.size(), false);
+    for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+      const uint32_t from = participant_of[index(schedule.chunk(i).root)],
+                     to = participant_of[index(schedule.target(i))];
+      const auto [begin, end] = schedule.block_range(i, blocks.elements(from, to));
+      parts_.push_back({.from = from, .to = to, .begin = begin, .end = end});
+      if (from == own) is_sent[to] = true;
+      if (to == own) is_received[from] = true;
+    }
+    for (uint32_t peer = 0; peer < participants.size(); ++peer) {
+      if (peer == own) continue;
+      if ((blocks.send[peer].count == 0 || is_sent[peer]) && (blocks.receive[peer].count == 0 || is_received[peer]))
+        continue;
+      throw Error(ErrorCode::invalid_input,
+                  "'" + schedule.fabric().name(participants[own]) + "' and '" +
+                      schedule.fabric().name(participants[peer]) +
+                      "' have elements for each other, but the schedule has no path for them");
+    }
+  }
+
+  uint64_t length(size_t chunk) const override { return parts_[chunk].end - parts_[chunk].begin; }
+  std::optional<uint64_t> input_at(size_t chunk, uint32_t rank) const override {
+    const Part& part = parts_[chunk];
+    if (part.from != rank) return std::nullopt;
+    return rank == own_ ? blocks_.send[part.to].at + part.begin : 0;  // where it stands at others is theirs to know
+  }
+  std::optional<uint64_t> output_at(size_t chunk, uint32_t rank) const override {
+    const Part& part = parts_[chunk];
+    if (part.to != rank) return std::nullopt;
+    return rank == own_ ? blocks_.receive[part.from].at + part.begin : 0;
+  }
+  uint64_t input_elements(uint32_t) const override { return extent(blocks_.send); }
+  uint64_t output_elements(uint32_t) const override { return extent(blocks_.receive); }
+
+ private:
+  struct Part {
+    uint32_t from = 0, to = 0;
+    uint64_t begin = 0, end = 0;  // of the block
+  };
+
+  const PairBlocks& blocks_;
+  const uint32_t own_;
+  std::vector<Part> parts_;  // by chunk
 };
 
 class Compiler {
@@ -197,7 +259,8 @@ class Compiler {
     const Collective& collective = schedule_.collective();
     if (collective.is_rooted() && chunk.root != collective.root())
       throw bad(i, "is rooted at another rank than the collective");
-    if (length > 0 && !(layout_.input_at(i, root) && layout_.output_at(i, root)))
+    const bool is_personal = collective.is_personal();
+    if (length > 0 && !is_personal && !(layout_.input_at(i, root) && layout_.output_at(i, root)))
       throw bad(i, "lies outside the shard of its root");
     const std::vector<Edge> in_edges = edges(i, chunk.in_tree), out_edges = edges(i, chunk.out_tree);
     if (collective.reduces()) expect_in_tree(i, root, in_edges);
@@ -210,6 +273,8 @@ class Compiler {
     if (length == 0) return;
 
     for (RankPlan& plan : plans_) {
+      const auto touches = [&](const Edge& edge) { return edge.from == plan.rank || edge.to == plan.rank; };
+      if (is_personal && std::none_of(out_edges.begin(), out_edges.end(), touches)) continue;
       Role& role = plan.roles.emplace_back();
       role.length = length;
       role.input_at = layout_.input_at(i, plan.rank);
@@ -268,7 +333,14 @@ class Compiler {
       if (has_data[edge.to]) throw bad(i, "spreads to " + name(edge.to) + " twice");
       has_data[edge.to] = true;
     }
-    if (edges.size() + 1 != participants_.size()) throw bad(i, "does not spread to every rank");
+    if (schedule_.collective().is_personal()) {
+      for (size_t e = 1; e < edges.size(); ++e) {
+        if (edges[e].from != edges[e - 1].to)
+          throw bad(i, "branches at " + name(edges[e].from) + " though it is for one");
+      }
+    } else if (edges.size() + 1 != participants_.size()) {
+      throw bad(i, "does not spread to every rank");
+    }
   }
 
   void expect_in_tree(size_t i, uint32_t root, const std::vector<Edge>& edges) const {
@@ -345,15 +417,45 @@ BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_
 }
 
 std::vector<RankPlan> make_rank_plans(const Schedule& schedule, uint64_t elements) {
+  if (schedule.collective().is_personal()) {
+    std::vector<RankPlan> plans;
+    for (uint32_t rank = 0; rank < schedule.collective().participants().size(); ++rank)
+      plans.push_back(make_rank_plan(schedule, elements, rank));
+    return plans;
+  }
   return Compiler(schedule, WholeBuffer(schedule, elements), std::nullopt).compile();
 }
 
 RankPlan make_rank_plan(const Schedule& schedule, uint64_t elements, uint32_t participant) {
+  if (schedule.collective().is_personal())
+    return make_pair_plan(schedule, even_pairs(schedule.collective(), elements, participant), participant);
   return std::move(Compiler(schedule, WholeBuffer(schedule, elements), participant).compile().front());
 }
 
 RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks, uint32_t participant) {
   return std::move(Compiler(schedule, Blocks(schedule, blocks), participant).compile().front());
+}
+
+PairBlocks even_pairs(const Collective& collective, uint64_t elements, uint32_t participant) {
+  PairBlocks blocks{.elements = [&collective, elements](uint32_t from, uint32_t to) {
+    return collective.block_elements(from, to, elements);
+  }};
+  uint64_t send_at = 0, receive_at = 0;
+  for (uint32_t peer = 0; peer < collective.participants().size(); ++peer) {
+    const uint64_t sent = blocks.elements(participant, peer), received = blocks.elements(peer, participant);
+    blocks.send.push_back({.at = std::exchange(send_at, send_at + sent), .count = sent});
+    blocks.receive.push_back({.at = std::exchange(receive_at, receive_at + received), .count = received});
+  }
+  return blocks;
+}
+
+RankPlan make_pair_plan(const Schedule& schedule, const PairBlocks& blocks, uint32_t participant) {
+  RankPlan plan = std::move(Compiler(schedule, Pairs(schedule, blocks, participant), participant).compile().front());
+  plan.shuffles = true;
+  const Block &own_sent = blocks.send[participant], &own_received = blocks.receive[participant];
+  if (own_sent.count > 0)
+    plan.roles.push_back({.length = own_sent.count, .input_at = own_sent.at, .output_at = own_received.at});
+  return plan;
 }
 
 }  // namespace banyan::run

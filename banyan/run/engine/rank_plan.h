@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -86,10 +87,11 @@ struct BufferParts {
 };
 BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_t elements);
 
-// Plans for a whole buffer of so many elements, one per participant, in their order. Chunks without elements are left
-// out. Throws Error{invalid_input} naming the chunk when the schedule is not what the engine can follow: trees that do
-// not span the participants or are not ordered, trees missing for the kind, a chunk outside the shard of its root. (It
-// does not prove that the schedule is right; verify.h does.) O(edges + chunks * participants).
+// Plans for a whole buffer of so many elements, one per participant, in their order; of an all-to-all, whose ranks have
+// even_pairs(). Chunks without elements are left out. Throws Error{invalid_input} naming the chunk when the schedule is
+// not what the engine can follow: trees that do not span the participants or are not ordered, that have switches for
+// nodes, trees missing for the kind, a chunk outside the shard of its root. (It does not prove that the schedule is
+// right; verify.h does.) O(edges + chunks * participants).
 std::vector<RankPlan> make_rank_plans(const Schedule& schedule, uint64_t elements);
 // One of them, O(edges).
 RankPlan make_rank_plan(const Schedule& schedule, uint64_t elements, uint32_t participant);
@@ -105,5 +107,19 @@ struct Block {
 // rank's block alone. Empty shards are left out. Throws as above, Error{invalid_input} for another kind of collective,
 // and where a rank has a block but no tree.
 RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks, uint32_t participant);
+
+// What the ranks of an all-to-all have for each other.
+struct PairBlocks {
+  // All pairs: what `from` sends `to`, equal on all ranks.
+  std::function<uint64_t(uint32_t from, uint32_t to)> elements;
+  // Where these stand in the input and in the output of the rank whose plan is made, by peer, itself included; their
+  // counts are what `elements` says.
+  std::vector<Block> send = {}, receive = {};
+};
+// Of elements that lie one block after the other, as Collective::block_elements says.
+PairBlocks even_pairs(const Collective& collective, uint64_t elements, uint32_t participant);
+// The plan of a participant, O(chunks + edges). Throws as above, Error{invalid_input} for another kind of collective,
+// and where a pair has a block but no path.
+RankPlan make_pair_plan(const Schedule& schedule, const PairBlocks& blocks, uint32_t participant);
 
 }  // namespace banyan::run

@@ -29,7 +29,7 @@ uint64_t extent(std::span<const Block> blocks) {
 
 bool has_schedule(OperationKind kind) {
   const auto collective = collective_of(kind);
-  return collective && is_planned(*collective);
+  return collective && is_planned(*collective) && !is_personal(*collective);
 }
 
 TestOperation::TestOperation(const Options& asked)

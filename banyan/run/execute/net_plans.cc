@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/element/data_type.h"
 #include "banyan/run/engine/direct_plan.h"
 #include "banyan/run/record/log.h"
@@ -26,7 +27,8 @@ std::optional<CollectiveKind> planned_kind(OperationKind kind) {
 }
 
 bool has_blocks(OperationKind kind) {
-  return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v;
+  return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v ||
+         kind == OperationKind::all_to_all_v;
 }
 
 std::vector<Block> blocks_of(std::span<const size_t> counts, std::span<const size_t> displacements) {
@@ -40,8 +42,9 @@ std::vector<Block> blocks_of(std::span<const size_t> counts, std::span<const siz
   return blocks;
 }
 
-// Of the whole buffer that is gathered or reduced.
+// Of the whole buffer that is gathered, reduced or dealt out; 0 where a rank does not know.
 uint64_t elements_of(const Call& call, uint32_t ranks) {
+  if (call.kind == OperationKind::all_to_all_v) return 0;
   if (has_blocks(call.kind)) {
     uint64_t sum = 0;
     for (const size_t count : call.kind == OperationKind::all_gather_v ? call.recv_counts : call.send_counts) {
@@ -68,8 +71,10 @@ std::unique_ptr<NetPlans> NetPlans::revised(const FabricUpdate& update) const {
 
 std::optional<PlanSource::Question> NetPlans::question(const Call& call) const {
   const std::optional<CollectiveKind> kind = planned_kind(call.kind);
-  const uint64_t elements = kind && options_.ranks > 1 ? elements_of(call, options_.ranks) : 0;
-  if (elements == 0) return std::nullopt;
+  if (!kind || options_.ranks == 1) return std::nullopt;
+  if (is_personal(*kind) && !options_.source->plans_all_to_all()) return std::nullopt;
+  const uint64_t elements = elements_of(call, options_.ranks);
+  if (elements == 0 && call.kind != OperationKind::all_to_all_v) return std::nullopt;
   return PlanSource::Question{
       .kind = *kind, .root = is_rooted(call.kind) ? call.other : 0, .total = Bytes(elements * size_of(call.type))};
 }
@@ -119,8 +124,8 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const Pl
     kept_.splice(kept_.begin(), kept_, found);
     return kept_.front().plan;
   }
-  RankPlan plan = has_blocks(call.kind) ? by_blocks(call, *answer.schedule)
-                                        : make_rank_plan(*answer.schedule, elements, options_.rank);
+  RankPlan plan =
+      has_blocks(call.kind) ? by_blocks(call, answer) : make_rank_plan(*answer.schedule, elements, options_.rank);
   plan.slice_bytes = answer.slice_bytes;
   plan.window = answer.slice_bytes == 0
                     ? 0
@@ -142,12 +147,31 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const Pl
   return shared;
 }
 
-RankPlan NetPlans::by_blocks(const Call& call, const Schedule& schedule) const {
+RankPlan NetPlans::by_blocks(const Call& call, const PlanSource::Answer& answer) const {
+  if (call.kind == OperationKind::all_to_all_v) return by_pairs(call, answer);
   const bool gathers = call.kind == OperationKind::all_gather_v;
-  return make_block_plan(schedule,
+  return make_block_plan(*answer.schedule,
                          blocks_of(gathers ? call.recv_counts : call.send_counts,
                                    gathers ? call.recv_displacements : std::span<const size_t>()),
                          options_.rank);
+}
+
+RankPlan NetPlans::by_pairs(const Call& call, const PlanSource::Answer& answer) const {
+  const Collective& collective = answer.schedule->collective();
+  const PairBlocks blocks{
+      .elements = [&](uint32_t from, uint32_t to) { return collective.block_elements(from, to, answer.elements); },
+      .send = blocks_of(call.send_counts, call.send_displacements),
+      .receive = blocks_of(call.recv_counts, call.recv_displacements)};
+  for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
+    const uint64_t sent = blocks.elements(options_.rank, peer), received = blocks.elements(peer, options_.rank);
+    if (blocks.send[peer].count == sent && blocks.receive[peer].count == received) continue;
+    throw Error(ErrorCode::invalid_input, "an all-to-all-v with " + std::to_string(blocks.send[peer].count) +
+                                              " elements for rank " + std::to_string(peer) + " and " +
+                                              std::to_string(blocks.receive[peer].count) +
+                                              " from it does not follow the plan, which has " + std::to_string(sent) +
+                                              " and " + std::to_string(received));
+  }
+  return make_pair_plan(*answer.schedule, blocks, options_.rank);
 }
 
 // What a schedule says nothing about, or nothing is to be moved for.

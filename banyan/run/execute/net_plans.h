@@ -1,7 +1,8 @@
 // NetPlans: what one rank does in a call between hosts, ready for the engine, and which connections it takes.
 //
-// Allreduce, reduce, broadcast, allgather(v) and reduce-scatter(v) follow the schedule that a PlanSource gives for
-// their size; the others go straight from each rank to each. Plans are kept, since calls repeat.
+// Allreduce, reduce, broadcast, allgather(v), reduce-scatter(v), and all-to-all(v) where the PlanSource plans it,
+// follow the schedule that it gives for their size; the others go straight from each rank to each. Plans are kept,
+// since calls repeat.
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
 // plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a way
@@ -94,7 +95,8 @@ class NetPlans {
 
   std::shared_ptr<const RankPlan> by_schedule(const Call& call, const PlanSource::Question& question);
   std::shared_ptr<const RankPlan> finished(RankPlan plan) const;
-  RankPlan by_blocks(const Call& call, const Schedule& schedule) const;
+  RankPlan by_blocks(const Call& call, const PlanSource::Answer& answer) const;
+  RankPlan by_pairs(const Call& call, const PlanSource::Answer& answer) const;
   RankPlan direct(const Call& call) const;
   RankPlan alone(const Call& call) const;
   void take_lanes(RankPlan& plan);

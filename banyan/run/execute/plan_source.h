@@ -38,7 +38,8 @@ class PlanSource {
   struct Question {
     CollectiveKind kind = CollectiveKind::all_reduce;
     uint32_t root = 0;  // of broadcast and reduce; participant number
-    Bytes total{0};     // as in schedule/collective.h
+    // As in schedule/collective.h; 0 of an all-to-all-v, of which no rank knows what all ranks send.
+    Bytes total{0};
   };
   // The same on every rank for the same question.
   struct Answer {
@@ -47,9 +48,12 @@ class PlanSource {
     uint64_t slice_bytes = 0;            // the piece that moves at once
     double seconds = 0;                  // how long it should take
     double busy_seconds = 0;             // of which the busiest link is busy
+    uint64_t elements = 0;  // all-to-all-v: M, of which what each pair exchanges follows by the traffic of the schedule
   };
   // Throws Error when there is no plan.
   virtual Answer plan(const Question& question) = 0;
+  // Whether it plans all-to-alls. Else these go straight from each rank to each.
+  virtual bool plans_all_to_all() const { return false; }
 
   // What one call moves over the links of the fabric, from first to last, each link once, by number. For fabrics whose
   // ranks are hosts these are the links of that fabric, for every communicator the same. A call that follows no plan

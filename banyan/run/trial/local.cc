@@ -102,12 +102,14 @@ struct RankReport {
 // Gives the communicator this schedule and no other.
 class OnlyPlan : public PlanSource {
  public:
-  OnlyPlan(const Schedule& schedule, uint64_t slice_bytes) : schedule_(schedule), slice_bytes_(slice_bytes) {}
+  OnlyPlan(const Schedule& schedule, uint64_t slice_bytes, uint64_t elements)
+      : schedule_(schedule), slice_bytes_(slice_bytes), elements_(elements) {}
 
   Answer plan(const Question& question) override {
     CHECK(question.kind == schedule_.collective().kind()) << to_string(question.kind);
-    return {.schedule = &schedule_, .planner = "the plan", .slice_bytes = slice_bytes_};
+    return {.schedule = &schedule_, .planner = "the plan", .slice_bytes = slice_bytes_, .elements = elements_};
   }
+  bool plans_all_to_all() const override { return true; }
   // All ranks are on this host, whatever network the plan is for.
   std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
@@ -120,7 +122,7 @@ class OnlyPlan : public PlanSource {
 
  private:
   const Schedule& schedule_;
-  const uint64_t slice_bytes_;
+  const uint64_t slice_bytes_, elements_;
 };
 
 OperationKind operation_of(CollectiveKind kind, bool is_even) {
@@ -136,6 +138,7 @@ OperationKind operation_of(CollectiveKind kind, bool is_even) {
     case CollectiveKind::reduce:
       return OperationKind::reduce;
     case CollectiveKind::all_to_all:
+      return is_even ? OperationKind::all_to_all : OperationKind::all_to_all_v;
     case CollectiveKind::gather:
     case CollectiveKind::scatter:
     case CollectiveKind::barrier:
@@ -166,7 +169,9 @@ class Runner {
         output_(plan.output_elements * size_of(task.reduction.type)) {}
 
   RankReport run(Laps& laps, uint32_t repeats) {
-    data_.fill(input_, plan_.rank, parts_.input_begin, parts_.input_end);
+    const bool is_personal = task_.schedule.collective().is_personal();
+    data_.fill(input_, plan_.rank, is_personal ? 0 : parts_.input_begin,
+               is_personal ? plan_.input_elements : parts_.input_end);
     RegionPool pool;
     std::vector<uint32_t> everybody(plan_.ranks);
     std::iota(everybody.begin(), everybody.end(), 0u);
@@ -199,7 +204,7 @@ class Runner {
   Communicator::Options options() {
     // Our parent ends a run whose time is over.
     const std::chrono::milliseconds patience = task_.timeout + std::chrono::minutes(1);
-    const auto source = std::make_shared<OnlyPlan>(task_.schedule, task_.slice_bytes);
+    const auto source = std::make_shared<OnlyPlan>(task_.schedule, task_.slice_bytes, task_.elements);
     return {.name = "run",
             .timeout = patience,
             .join_timeout = patience,
@@ -218,6 +223,7 @@ class Runner {
   // Keeps `shards_`, to which the call points.
   Call call() {
     const Collective& collective = task_.schedule.collective();
+    if (collective.is_personal()) return all_to_all();
     for (uint32_t rank = 0; rank < plan_.ranks; ++rank) {
       const auto [begin, end] = task_.schedule.shard_range(rank, task_.elements);
       shards_.push_back(end - begin);
@@ -237,6 +243,25 @@ class Runner {
     return call;
   }
 
+  Call all_to_all() {
+    const Collective& collective = task_.schedule.collective();
+    for (uint32_t peer = 0; peer < plan_.ranks; ++peer) {
+      shards_.push_back(collective.block_elements(plan_.rank, peer, task_.elements));
+      received_.push_back(collective.block_elements(peer, plan_.rank, task_.elements));
+    }
+    Call call{.kind = operation_of(collective.kind(), !collective.has_traffic()),
+              .type = task_.reduction.type,
+              .send = input_.data(),
+              .recv = output_.data()};
+    if (!collective.has_traffic()) {
+      call.count = shards_[plan_.rank];
+      return call;
+    }
+    call.send_counts = shards_;
+    call.recv_counts = received_;
+    return call;
+  }
+
   // Participant 0 where the collective has none.
   uint32_t root() const {
     const Collective& collective = task_.schedule.collective();
@@ -246,6 +271,7 @@ class Runner {
   }
 
   void check() {
+    if (task_.schedule.collective().is_personal()) return check_blocks();
     if (task_.schedule.collective().kind() != CollectiveKind::all_gather) {
       return check_part(root(), parts_.output_begin, parts_.output_end);
     }
@@ -255,10 +281,25 @@ class Runner {
     }
   }
 
+  // What each rank had for this one stood behind what it had for those before.
+  void check_blocks() {
+    const Collective& collective = task_.schedule.collective();
+    uint64_t at = 0;
+    for (uint32_t owner = 0; owner < plan_.ranks; at += received_[owner++]) {
+      uint64_t begin = 0;
+      for (uint32_t before = 0; before < plan_.rank; ++before)
+        begin += collective.block_elements(owner, before, task_.elements);
+      check_part(owner, begin, begin + received_[owner], at);
+    }
+  }
+
   void check_part(uint32_t owner, uint64_t begin, uint64_t end) {
+    check_part(owner, begin, end, begin - parts_.output_begin);
+  }
+  // The samples of positions [begin, end) of `owner`, which stand from `at` on in the output.
+  void check_part(uint32_t owner, uint64_t begin, uint64_t end, uint64_t at) {
     const size_t size = size_of(task_.reduction.type);
-    const std::span<const std::byte> part =
-        std::span(output_).subspan((begin - parts_.output_begin) * size, (end - begin) * size);
+    const std::span<const std::byte> part = std::span(output_).subspan(at * size, (end - begin) * size);
     const SampleData::Comparison comparison = data_.compare(part, owner, begin, end);
     RankReport::Answer& answer = report_.answer;
     if (comparison.wrong > 0 && answer.wrong == 0) {
@@ -274,8 +315,9 @@ class Runner {
   const BufferParts parts_;
   const SampleData& data_;
   std::vector<std::byte> input_, output_;
-  std::vector<size_t> shards_;  // elements, by rank
-  LaneMeter* meter_ = nullptr;  // of the communicator
+  std::vector<size_t> shards_;    // elements, by rank
+  std::vector<size_t> received_;  // of an all-to-all, from each rank
+  LaneMeter* meter_ = nullptr;    // of the communicator
   RankReport report_;
 };
 
