@@ -125,16 +125,15 @@ void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* p
   plan.seconds_per_byte = seconds_per_byte(plan.schedule);
   plan.optimal = plan.seconds_per_byte <= plan.bound.seconds_per_byte;
   plan.guaranteed_excess = Fraction(0);
+  plan.gave_up_overlap = false;
 }
 
 schedule::ScheduleFile to_file(PlanAnswer&& answer) {
   plan::ForestPlan& plan = answer.plan;
-  schedule::ScheduleFile file{.schedule = std::move(plan.schedule),
-                              .planner = std::move(answer.planner),
-                              .claimed_seconds_per_byte = plan.seconds_per_byte,
-                              .bound_seconds_per_byte = {}};
-  if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
-  return file;
+  return {.schedule = std::move(plan.schedule),
+          .planner = std::move(answer.planner),
+          .claimed_seconds_per_byte = plan.seconds_per_byte,
+          .bound_seconds_per_byte = plan.bound.seconds_per_byte};
 }
 
 }  // namespace banyan::answer

@@ -44,8 +44,7 @@ PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const p
 void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,
                           predict::SimulationObserver* simulating);
 
-// What a file of it holds. The bound is left out where an allreduce that overlaps its phases beats their sum, which
-// then bounds nothing. The schedule is moved: it may be large.
+// What a file of it holds. The schedule is moved: it may be large.
 schedule::ScheduleFile to_file(PlanAnswer&& answer);
 
 }  // namespace banyan::answer

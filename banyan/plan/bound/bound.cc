@@ -1,5 +1,6 @@
 #include "banyan/plan/bound/bound.h"
 
+#include "banyan/base/error.h"
 #include "banyan/plan/bound/allreduce_witness.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"

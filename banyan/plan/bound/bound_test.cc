@@ -69,7 +69,13 @@ TEST(Bound, IsTheWorstOfAllCutsOnHundredsOfRandomFabrics) {
     }
     ++answered;
     const Bound bound = compute_bound(fabric, collective);
-    EXPECT_EQ(bound.seconds_per_byte, *expected);
+    if (collective.kind() == CollectiveKind::all_reduce) {
+      // One direction after the other is one way of doing it; overlap_test.cc has what is exact.
+      EXPECT_LE(bound.seconds_per_byte, *expected);
+      EXPECT_GE(bound.seconds_per_byte * Fraction(2), *expected);
+    } else {
+      EXPECT_EQ(bound.seconds_per_byte, *expected);
+    }
     EXPECT_TRUE(holds(bound.witness, fabric, collective));
   }
   EXPECT_GE(answered, 400);

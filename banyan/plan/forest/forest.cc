@@ -391,7 +391,8 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
           .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
           .seconds_per_byte = time,
           .optimal = time <= bound,
-          .guaranteed_excess = excess};
+          .guaranteed_excess = excess,
+          .gave_up_overlap = !overlap.shares && bound < time};
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ struct ForestOptions {
   PlanObserver* observer = nullptr;
 };
 
+// An allreduce sums and spreads at the same time (plan/bound/overlap.h) where that is faster than a reduce-scatter and
+// then an allgather. With `trees` or `max_height` it is planned as these two.
 struct ForestPlan {
   Schedule schedule;
   Bound bound;
@@ -37,6 +39,9 @@ struct ForestPlan {
   // optimal: the most, in seconds per byte, that the best plan of so many trees can need above the bound (ForestColl,
   // section 5.5). Zero otherwise.
   Fraction guaranteed_excess;
+  // An allreduce: the search for shares that overlap was given up (overlap.h), and this is a reduce-scatter and then an
+  // allgather, which need not be the best.
+  bool gave_up_overlap = false;
 };
 
 // Throws what compute_bound throws; Error{unsupported} when a switch's inputs and outputs differ so that the bound's

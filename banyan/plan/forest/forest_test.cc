@@ -206,10 +206,34 @@ TEST(Forest, IsTheSameEveryTime) {
   }
 }
 
-TEST(Forest, OverlappedAllreduceMayBeatTheTwoPhaseBoundOnUnevenFabrics) {
-  const Fabric path = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s");
-  const ForestPlan plan = checked_plan(path, Collective::make(path, {.kind = CollectiveKind::all_reduce}));
-  EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+TEST(Forest, OverlapsAnAllreduceOnUnevenFabricsUpToItsBound) {
+  for (const char* text :
+       {"a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s", "a <-> sw 8GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s; d <-> sw 1GB/s",
+        "h <-> a 3GB/s; h <-> b 3GB/s; h <-> c 3GB/s; h <-> d 3GB/s; "
+        "a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s; d <-> a 1GB/s"}) {
+    const Fabric fabric = fabric::parse_fabric_text(text);
+    const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce}));
+    EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte) << text;
+  }
+  for (const char* spec : {"mesh:4x4", "mesh:8x8", "kautz:n=64,d=4", "random:n=64,links=150,seed=1"}) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce}));
+    EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte) << spec;
+  }
+}
+
+TEST(Forest, OverlapsAnAllreduceOnBoxesWithFailedAndDegradedNics) {
+  std::string text;
+  for (int gpu = 0; gpu < 64; ++gpu) {
+    const std::string name = "gpu" + std::to_string(gpu);
+    text += name + " <-> nvsw" + std::to_string(gpu / 8) + (gpu == 17 ? " 200 GB/s;" : " 450 GB/s;");
+    if (gpu != 3) text += name + " <-> sw " + (gpu == 10 ? "25" : "50") + " GB/s;";
+  }
+  const Fabric fabric = fabric::parse_fabric_text(text);
+  const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce}));
+  EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+  EXPECT_NEAR(1e-9 / plan.seconds_per_byte.to_double(), 220.3125, 1e-9);  // two phases: 126.98
+  EXPECT_LE(heights(plan.schedule).max, 12u);
 }
 
 TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
