@@ -33,9 +33,9 @@ struct PlanAnswer {
   size_t left_out = 0;                     // plans that cannot be quicker, by their busiest link or height alone
 };
 
-// Plans a forest, or the paths of an all-to-all, and has the verifier look at it; options.observer hears of both. A plan of ours that the verifier
-// rejects, or whose time is not what the planner says, is a bug and ends the process. Throws what plan_forest throws,
-// and Error{unsupported} beyond 16384 ranks.
+// Plans a forest, or the paths of an all-to-all, and has the verifier look at it; options.observer hears of both. A
+// plan of ours that the verifier rejects, or whose time is not what the planner says, is a bug and ends the process.
+// Throws what plan_forest throws, and Error{unsupported} beyond 16384 ranks.
 PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const plan::ForestOptions& options);
 
 // Puts the quickest of all plans for that size in the place of the forest. `planning` hears of the other planners, then

@@ -30,9 +30,9 @@ struct AllToAllOptions {
 // The bound alone: what proves it. Takes as long as the plan, and is the same as the plan's for the same gap.
 LinkLengths find_link_lengths(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options = {});
 
-// Up to 32 ranks, and on fabrics with symmetries, the bound is exact, and the plan reaches it or is at most 0.1 % above,
-// where shares would have too large denominators; otherwise it is within the gap, unless that takes too many rounds.
-// Throws what solve_concurrent_flow throws.
+// Up to 32 ranks, and on fabrics with symmetries, the bound is exact, and the plan reaches it or is at most 0.1 %
+// above, where shares would have too large denominators; otherwise it is within the gap, unless that takes too many
+// rounds. Throws what solve_concurrent_flow throws.
 FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options = {});
 
 }  // namespace banyan::plan

@@ -69,8 +69,8 @@ class Peeler {
   std::vector<uint8_t> reached_;
 };
 
-// The targets that something is shipped to, by hops from the source: near ones go first, since what passes by them would
-// otherwise take their short ways.
+// The targets that something is shipped to, by hops from the source: near ones go first, since what passes by them
+// would otherwise take their short ways.
 std::vector<uint32_t> targets_nearby(const Network& network, uint32_t source, std::span<const double> amounts) {
   std::vector<uint8_t> seen(network.vertex_count(), 0);
   std::vector<uint32_t> queue{source}, targets;

@@ -13,9 +13,10 @@ namespace banyan::plan {
 using RoughPaths = PathList<double>;
 
 // Takes the flow of one source apart into paths to each target, and adds them to `paths`: near targets first, short
-// ways first, and a path that carries all that is left for a target where there is one. `flow`, by arc, ships `amounts`,
-// by terminal. With a `noise` of zero all are whole numbers below 2^53, and stay so; otherwise they may be wrong by that
-// part of an amount. Cycles in the flow are left out. O(targets * arcs), and a search for each further path.
+// ways first, and a path that carries all that is left for a target where there is one. `flow`, by arc, ships
+// `amounts`, by terminal. With a `noise` of zero all are whole numbers below 2^53, and stay so; otherwise they may be
+// wrong by that part of an amount. Cycles in the flow are left out. O(targets * arcs), and a search for each further
+// path.
 void take_apart(const Network& network, uint32_t source, std::vector<double> flow, std::span<const double> amounts,
                 double noise, RoughPaths& paths);
 

@@ -5,8 +5,8 @@
 // All columns come before the first solve. Rows may be added after it; the next one goes on from the last basis by the
 // dual simplex, so that cuts can be generated one round after the other. Costs may change after it, too, so that of all
 // best answers one is found that is best by another measure; the next solve then goes on by the primal simplex. Answers
-// are doubles: what is claimed to be exact is rounded by nearest_fraction() and proven anew in fractions. The same calls
-// give the same answer. One thread.
+// are doubles: what is claimed to be exact is rounded by nearest_fraction() and proven anew in fractions. The same
+// calls give the same answer. One thread.
 #pragma once
 
 #include <cstdint>
