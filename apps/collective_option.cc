@@ -8,7 +8,8 @@
 namespace banyan::app {
 
 void CollectiveOption::declare(CommandSyntax& command, Place place) {
-  OptionSyntax& kind = command.word("COLLECTIVE", &kind_, "allgather, reduce-scatter, allreduce, broadcast or reduce");
+  OptionSyntax& kind =
+      command.word("COLLECTIVE", &kind_, "allgather, reduce-scatter, allreduce, broadcast, reduce or all-to-all");
   kind.is_required = place == Place::required;
   kind.values = planned_collectives();
   command.group("Collective");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "banyan/answer/plan_check.h"
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/schedule/verify.h"
@@ -80,6 +81,34 @@ TEST(PlanAnswer, WritesTheBoundOfAnAllreduceThatOverlaps) {
   EXPECT_TRUE(answer.plan.optimal);
   const schedule::ScheduleFile file = to_file(std::move(answer));
   EXPECT_EQ(file.bound_seconds_per_byte, file.claimed_seconds_per_byte);
+}
+
+TEST(PlanAnswer, AnAllToAllIsPlannedByPaths) {
+  const Fabric fabric = fabric::generate_fabric("torus:4x4@1GB/s");
+  const Collective collective = Collective::make(fabric, {.kind = CollectiveKind::all_to_all});
+  PlanAnswer answer = make_plan(fabric, collective, {});
+  EXPECT_EQ(answer.planner, "flow");
+  EXPECT_TRUE(answer.plan.optimal);
+  EXPECT_EQ(answer.plan.bound.seconds_per_byte, Fraction(8, int64_t{16} * 1'000'000'000));
+  choose_by_simulation(answer, Bytes(uint64_t{1} << 30), nullptr, nullptr);
+  EXPECT_EQ(answer.planner, "flow");
+  EXPECT_EQ(answer.contenders.size() + answer.left_out, 2u);
+  const Examination examined = examine(to_file(std::move(answer)), nullptr);
+  EXPECT_TRUE(examined.verdict.valid) << examined.verdict.reason;
+  EXPECT_EQ(examined.bound.seconds_per_byte, Fraction(8, int64_t{16} * 1'000'000'000));
+}
+
+TEST(PlanAnswer, AnAllToAllTakesNoNumberOfTrees) {
+  const Fabric fabric = fabric::generate_fabric("torus:4x4");
+  const Collective collective = Collective::make(fabric, {.kind = CollectiveKind::all_to_all});
+  try {
+    make_plan(fabric, collective, {.trees = 2});
+    ADD_FAILURE() << "planned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_STREQ(error.what(),
+                 "--trees: all-to-all takes paths; a number of trees and a height are for the other kinds");
+  }
 }
 
 }  // namespace

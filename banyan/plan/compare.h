@@ -19,7 +19,7 @@ struct ComparisonRow {
   schedule::MessageCounts messages = {};
   uint64_t chunks = 0;
   std::vector<double> estimate_seconds = {};  // one per size asked for
-  double over_bound = 0;  // seconds_per_byte / bound; 1 is optimal
+  double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
 };
 
 // One row for `forest`, a plan of the first planner of its kind, then one for each other of that kind, whose schedules

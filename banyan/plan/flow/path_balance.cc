@@ -12,17 +12,21 @@
 namespace banyan::plan {
 namespace {
 
-constexpr int kFirstPower = 3, kLastPower = 12;  // as powers of 2
+// Exponents are 2^k for a power of 2k, and half as much again for 2k + 1: 8, 12, 16, 24, ...
+constexpr int kFirstPower = 6, kLastPower = 22;
 constexpr uint32_t kMostRoundsOfPower = 12;
 constexpr double kLittle = 0x1p-11;  // of what a round gains: the power goes up
-// Constant lengths, as a part of all: with the first power, and a quarter of that with each further one down to the
+// Constant lengths, as a part of all: with the first power, and half of that with each further one down to the
 // least. Most of them is for leaving a terminal, so that ways pass through few ranks.
 constexpr double kFirstConstant = 0.5, kLeastConstant = 0x1p-13;
 constexpr double kForwarding = 0.75;
 constexpr int kMostHalvingsOfStep = 20;
 // How many arcs a path may have more than the fewest of its pair; from some power on more, in the end any.
 constexpr uint32_t kFirstDetour = 3, kSecondDetour = 8;
-constexpr int kWidensFrom = 9;
+constexpr int kWidensFrom = 18, kReturnsTo = 10;
+// How much of the average of lengths those of the last round are. Lengths of high powers jump from round to round;
+// their average proves more than each of them.
+constexpr double kNewInAverage = 0.2;
 constexpr size_t kMostPathsOfPair = 3;    // on average, unused ones included
 constexpr double kShorter = 1 - 0x1p-10;  // of a way that joins the others
 constexpr double kLeastAmount = 0x1p-20;  // of a pair's demand: less is nothing
@@ -30,7 +34,12 @@ constexpr double kLeastAmount = 0x1p-20;  // of a pair's demand: less is nothing
 class PathBalance {
  public:
   PathBalance(const Network& network, const Demand& demand)
-      : network_(network), demand_(demand), ways_(network), arcs_(network.arcs().size()), stamps_(arcs_.size(), 0) {
+      : network_(network),
+        demand_(demand),
+        ways_(network),
+        arcs_(network.arcs().size()),
+        stamps_(arcs_.size(), 0),
+        average_(arcs_.size(), 0) {
     for (size_t a = 0; a < arcs_.size(); ++a) {
       arcs_[a].per_bandwidth = 1 / static_cast<double>(network.bandwidths()[a]);
       arcs_[a].constant = 1 - (network.is_terminal(network.arcs()[a].tail) ? 0 : kForwarding);
@@ -62,9 +71,13 @@ class PathBalance {
     double amount = 0;
   };
 
+  double exponent() const {
+    return power_ % 2 == 0 ? static_cast<double>(1 << power_ / 2) : 1.5 * static_cast<double>(1 << power_ / 2);
+  }
   void update(ArcState& arc) const {
     double power = arc.load * per_greatest_;
-    for (int i = 0; i < power_; ++i) power *= power;
+    if (power_ % 2 == 1) power *= power * power;
+    for (int i = power_ % 2; i < power_ / 2; ++i) power *= power;
     arc.length = (power + constant_ * arc.constant) * arc.per_bandwidth;
   }
   void put(const Path& path, double amount) {
@@ -89,7 +102,12 @@ class PathBalance {
   void shift(Pair& pair);
   void shift(Path& from, Path& to);
   void forget_unused();
+  void note_bound(std::span<const uint64_t> lengths, const Fraction& bound);
+  double note_lengths();
+  void prove_by_average();
+  void go_up();
   RoughPaths rough_paths() const;
+  ConcurrentFlow answer() const;
 
   const Network& network_;
   const Demand& demand_;
@@ -104,6 +122,9 @@ class PathBalance {
   int power_ = kFirstPower;
   uint32_t detour_ = kFirstDetour;
   double per_greatest_ = 1, constant_ = kFirstConstant;
+  std::vector<double> average_;         // of the lengths of all rounds so far, each by what they carry
+  std::vector<uint64_t> best_lengths_;  // that prove the bound
+  Fraction bound_;
   int128 crossed_ = 0;  // of the bound that this round's lengths prove
 };
 
@@ -118,7 +139,7 @@ void PathBalance::set_power(int power) {
   const double most = greatest();
   per_greatest_ = most > 0 ? 1 / most : 1;
   double share = kFirstConstant;
-  for (int i = kFirstPower; i < power_; ++i) share = std::max(kLeastConstant, share / 4);
+  for (int i = kFirstPower; i < power_; ++i) share = std::max(kLeastConstant, share / 2);
   double powers = 0, constants = 0;
   constant_ = 0;
   for (ArcState& arc : arcs_) {
@@ -181,7 +202,7 @@ void PathBalance::shift(Path& from, Path& to) {
   for (uint32_t i = 0; i < to.count; ++i) {
     if (stamps_[path_arcs_[to.begin + i]] == in_to) add(path_arcs_[to.begin + i]);
   }
-  curvature *= static_cast<double>(int64_t{1} << power_);
+  curvature *= exponent();
   double amount = curvature * from.amount > difference ? difference / curvature : from.amount;
   put(from, -amount);
   put(to, amount);
@@ -277,47 +298,76 @@ RoughPaths PathBalance::rough_paths() const {
   return rough;
 }
 
+void PathBalance::note_bound(std::span<const uint64_t> lengths, const Fraction& bound) {
+  if (!(bound > bound_)) return;
+  bound_ = bound;
+  best_lengths_.assign(lengths.begin(), lengths.end());
+}
+
+// What the lengths of this round prove; they join the average.
+double PathBalance::note_lengths() {
+  int128 carried = 0;
+  for (size_t a = 0; a < lengths_.size(); ++a) carried += static_cast<int128>(lengths_[a]) * network_.bandwidths()[a];
+  note_bound(lengths_, Fraction(crossed_, carried));
+  for (size_t a = 0; a < lengths_.size(); ++a) {
+    average_[a] *= 1 - kNewInAverage;
+    average_[a] += kNewInAverage * static_cast<double>(lengths_[a]) / static_cast<double>(carried);
+  }
+  return static_cast<double>(crossed_) / static_cast<double>(carried);
+}
+
+void PathBalance::prove_by_average() {
+  const double longest = *std::max_element(average_.begin(), average_.end());
+  std::vector<uint64_t> lengths;
+  for (const double length : average_)
+    lengths.push_back(static_cast<uint64_t>(length / longest * static_cast<double>(ShortestWays::kMostLength)));
+  note_bound(lengths, least_load(network_, demand_, lengths));
+}
+
+void PathBalance::go_up() {
+  prove_by_average();
+  int power = power_ + 1;
+  if (power == kWidensFrom) detour_ = std::max(detour_, kSecondDetour);
+  if (power > kLastPower) {
+    power = kReturnsTo;
+    detour_ = network_.vertex_count();
+  }
+  set_power(power);
+}
+
 ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
-  ConcurrentFlow flow;
-  double bound = 0, last_most = 0, last_proved = 0;
+  double last_most = 0, last_proved = 0;
   set_power(kFirstPower);
   uint32_t of_power = 0;
   for (uint32_t rounds = 0; rounds < options.most_rounds; ++rounds) {
     round();
     if (paths_.size() > kMostPathsOfPair * pairs_.size()) forget_unused();
-    int128 carried = 0;
-    for (size_t a = 0; a < lengths_.size(); ++a) carried += static_cast<int128>(lengths_[a]) * network_.bandwidths()[a];
-    const double proved = static_cast<double>(crossed_) / static_cast<double>(carried), most = greatest();
+    const double most = greatest(), proved = note_lengths();
     const bool gains = ++of_power < 2 || most < last_most * (1 - kLittle) || proved > last_proved * (1 + kLittle);
-    if (proved > bound) {
-      bound = proved;
-      flow.lengths = lengths_;
-      flow.bound = Fraction(crossed_, carried);
-    }
     last_most = most;
     last_proved = proved;
-    if (most * (1 + kLossOfRounding) <= bound * (1 + options.gap)) break;
-    int power = power_;
-    if (!gains || of_power == kMostRoundsOfPower) {
+    const bool goes_up = !gains || of_power == kMostRoundsOfPower;
+    if (goes_up) {
       of_power = 0;
-      ++power;
-      if (power == kWidensFrom) detour_ = kSecondDetour;
-      if (power > kLastPower) {
-        power = kWidensFrom;
-        detour_ = network_.vertex_count();
-      }
+      go_up();
     }
-    set_power(power);
+    if (most * (1 + kLossOfRounding) <= bound_.to_double() * (1 + options.gap)) break;
+    if (!goes_up) set_power(power_);
   }
-  const RoughPaths rough = rough_paths();
+  return answer();
+}
+
+ConcurrentFlow PathBalance::answer() const {
   std::vector<uint32_t> own(arcs_.size());
   std::vector<double> bandwidths(arcs_.size());
   for (uint32_t a = 0; a < own.size(); ++a) {
     own[a] = a;
     bandwidths[a] = static_cast<double>(network_.bandwidths()[a]);
   }
-  static_cast<PathFlows&>(flow.paths) =
-      round_amounts(rough, demand_, {.of = own, .bandwidth = bandwidths}, kLossOfRounding);
+  ConcurrentFlow flow{
+      .paths = round_amounts(rough_paths(), demand_, {.of = own, .bandwidth = bandwidths}, kLossOfRounding),
+      .lengths = best_lengths_,
+      .bound = bound_};
   flow.paths.sort();
   flow.load = greatest_load(network_, flow.paths);
   CHECK(flow.load >= flow.bound) << flow.load << " is less than the bound " << flow.bound;
