@@ -215,9 +215,8 @@ class RunCommand : public Command {
     require_few(collective.participants().size());
     PlanProgress watch(progress);
     answer::PlanAnswer answer = answer::make_plan(fabric, collective, {.observer = &watch});
-    return {.schedule = std::move(answer.plan.schedule),
-            .name = fabric_.described(),
-            .is_optimal = answer.plan.optimal};
+    return {
+        .schedule = std::move(answer.plan.schedule), .name = fabric_.described(), .is_optimal = answer.plan.optimal};
   }
 
   Prepared read_plan() const {

@@ -19,7 +19,7 @@ struct ComparisonRow {
   schedule::MessageCounts messages = {};
   uint64_t chunks = 0;
   std::vector<double> estimate_seconds = {};  // one per size asked for
-  double over_bound = 0;  // seconds_per_byte / bound; 1 is optimal
+  double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
 };
 
 // One row for `forest`, then one for each other row of planners(), whose schedules are made here; `observer`, which may

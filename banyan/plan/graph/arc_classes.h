@@ -28,8 +28,8 @@ class ArcClasses {
   int64_t arc_size(uint32_t of) const { return arc_sizes_[of]; }
   int64_t vertex_size(uint32_t of) const { return vertex_sizes_[of]; }
   bool is_symmetric() const { return !opposite_.empty(); }
-  // Only where is_symmetric(): the opposite of an arc, and the class of the opposites of a class. Of parallel arcs of one
-  // bandwidth the first has the first for its opposite, and so on.
+  // Only where is_symmetric(): the opposite of an arc, and the class of the opposites of a class. Of parallel arcs of
+  // one bandwidth the first has the first for its opposite, and so on.
   uint32_t opposite_arc(uint32_t arc) const { return opposite_arc_[arc]; }
   uint32_t opposite(uint32_t of) const { return opposite_[of]; }
 

@@ -12,8 +12,8 @@ does the same, with the same words; its files can be read here and the other way
 from ._core import __version__
 from ._error import Error
 from ._fabric import Fabric, FabricSpec, Link, Node, list_fabrics
-from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, Plan, Planner, Potential, Tree, Verdict,
-                    WeightedCut, bound, compare, list_planners, plan, verify)
+from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, Plan, Planner, Potential, Tree,
+                    Verdict, WeightedCut, bound, compare, list_planners, plan, verify)
 from ._predict import BusyLink, PredictedPlan, Prediction, Sweep, predict, sweep
 from ._step import StageMemory, StepParts, StepPrediction, WhatIf, predict_step
 
