@@ -20,8 +20,8 @@ constexpr int kMaxRegrowths = 200;
 constexpr int kTriesPerMultiplicity = 4;
 // The most trees that are grown before they are checked together.
 constexpr size_t kMaxBatch = 64;
-// Lowering takes out two or three trees at a time beside the tallest, and after every so many failures in a row may take
-// one more, up to kMaxRegrown more. Few cost little and succeed oftener; now and then it takes many.
+// Lowering takes out two or three trees at a time beside the tallest; after every so many failures in a row it may take
+// one more, up to kMaxRegrown more. Few cost little and succeed oftener, but now and then it takes many.
 constexpr size_t kMaxRegrown = 8;
 constexpr int kFailuresPerTree = 40;
 // Failures between those after which a cut is looked for, at most.
@@ -306,15 +306,17 @@ class TreePacker {
       if (height <= aim || done > budget) return;
       const size_t tallest = count_trees(height);
       if (height != pace.height) pace = {.height = height, .begun = done, .tallest = tallest};
-      if (!options_.max_height && is_hopeless(pace, done, tallest, budget)) return;
+      if (!is_patient() && is_hopeless(pace, done, tallest, budget)) return;
       if (options_.progress) options_.progress(static_cast<double>(done) / static_cast<double>(budget));
       failures = lower_one(height, failures, random) ? 0 : failures + 1;
     }
   }
 
-  // In proportion to what growing a tree costs, within limits; all there may be where the height is what is asked for.
+  bool is_patient() const { return options_.patient || options_.max_height; }
+
+  // In proportion to what growing a tree costs, within limits.
   uint64_t lowering_budget() const {
-    if (options_.max_height) return kMostLoweringArcs;
+    if (is_patient()) return kMostLoweringArcs;
     return std::clamp(1000 * uint64_t{network_.terminal_count()} * left_.size(), kLeastLoweringArcs, kMostLoweringArcs);
   }
 
@@ -347,7 +349,8 @@ class TreePacker {
   bool lower_one(uint32_t height, int failures, std::mt19937_64& random) {
     std::vector<PackedTree>& trees = packing_.trees;
     // Move the chosen ones to the end: others by a random shuffle of a few, then one of the tallest.
-    const size_t more = std::min({trees.size() / 4, kMaxRegrown, static_cast<size_t>(1 + failures / kFailuresPerTree)});
+    const size_t bold = options_.patient ? kMaxRegrown : 1 + static_cast<size_t>(failures / kFailuresPerTree);
+    const size_t more = std::min({trees.size() / 4, kMaxRegrown, bold});
     const size_t others = std::min(trees.size() - 1, 2 + random() % (1 + more));
     std::vector<size_t> tallest;
     for (size_t i = 0; i < trees.size(); ++i) {
