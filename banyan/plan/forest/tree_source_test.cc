@@ -20,7 +20,7 @@ struct Allgather {
   Collective collective = Collective::make(fabric, {});
   Network network{fabric, collective, false};
   TreeCapacities problem =
-      optimal_capacities(network, fabric, collective, compute_bound(fabric, collective).witnesses[0]);
+      optimal_capacities(network, fabric, collective, std::get<CutWitness>(compute_bound(fabric, collective).witness));
 };
 
 Allgather generated(const char* spec) { return {.fabric = fabric::generate_fabric(spec)}; }

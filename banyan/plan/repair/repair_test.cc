@@ -106,8 +106,8 @@ TEST_P(OneLink, IsRepairedNearTheBoundAndMostTreesStayOrArePatched) {
     const Repair repair = repair_plan(old, broken);
     check(repair, old);
     EXPECT_LE(repair.seconds_per_byte.to_double(), 1.02 * repair.bound.seconds_per_byte.to_double());
-    // An allreduce divides each link between its two directions, and a failure changes what is best for all of them. Its
-    // old trees may then cost more than 2 %, and all are planned anew.
+    // An allreduce divides each link between its two directions, and a failure changes what is best for all of them.
+    // Its old trees may then cost more than 2 %, and all are planned anew.
     if (kind == CollectiveKind::all_reduce && repair.planned_anew()) continue;
     EXPECT_GE(repair.trees_kept + repair.trees_patched, 3 * repair.trees_moved);
     EXPECT_LT(4 * repair.edges_replaced, repair.edges_of_patched + 1);
