@@ -65,7 +65,8 @@ TEST(PlanAnswer, PutsTheQuickestInThePlaceOfTheForest) {
   Listener heard;
   choose_by_simulation(answer, Bytes(1024), &heard, nullptr);
   EXPECT_THAT(heard.phases, ElementsAre(Phase::others));
-  ASSERT_GE(answer.contenders.size(), 2);
+  ASSERT_GE(answer.contenders.size(), 1);
+  EXPECT_GE(answer.contenders.size() + answer.left_out, 8);
   EXPECT_EQ(answer.contenders.front().planner, answer.planner);
   for (const Contender& other : answer.contenders) EXPECT_GE(other.time, answer.contenders.front().time);
   EXPECT_TRUE(verify(answer.plan.schedule, answer.plan.seconds_per_byte).valid);

@@ -39,6 +39,12 @@ const std::array kPlanners = {
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
               return plan_forest(fabric, collective, {.trees = 1, .observer = observer}).schedule;
             }},
+    Planner{"low-forest", "trees as low as the fabric allows, one per root, for the smallest buffers", for_all,
+            kManyParticipants, false,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              const uint32_t least = least_tree_height(fabric, collective);
+              return plan_forest(fabric, collective, {.trees = 1, .max_height = least, .observer = observer}).schedule;
+            }},
     Planner{"ring", "one ring through all ranks", for_all, kManyParticipants, true, make_baseline<Baseline::ring>},
     Planner{"bidirectional-ring", "half of the data each way round a ring", for_all, kManyParticipants, true,
             make_baseline<Baseline::bidirectional_ring>},

@@ -97,11 +97,19 @@ Trees pack_any(const Network& network, const Fabric& fabric, const TreeCapacitie
   return {.source = pack(network, fabric, capacities, options)};
 }
 
+uint32_t least_height_of_roots(const Network& network, const Collective& collective) {
+  uint32_t least = 0;
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    if (collective.weights()[t] > 0) least = std::max(least, least_height_from(network, t));
+  }
+  return least;
+}
+
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
 // optimum until trees that low are found, then narrows it.
 Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const CutWitness& witness,
                      int64_t trees, const ForestOptions& options) {
-  const uint32_t least = least_height(network);
+  const uint32_t least = least_height_of_roots(network, collective);
   if (*options.max_height < least) {
     throw Error(ErrorCode::invalid_input, "no tree on this fabric is lower than " + std::to_string(least) +
                                               "; --max-height " + std::to_string(*options.max_height) +
@@ -396,6 +404,13 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
 }
 
 }  // namespace
+
+uint32_t least_tree_height(const Fabric& fabric, const Collective& collective) {
+  const auto least_of = [&](bool reversed) {
+    return least_height_of_roots(Network(fabric, collective, reversed), collective);
+  };
+  return std::max(collective.reduces() ? least_of(true) : 0, collective.spreads() ? least_of(false) : 0);
+}
 
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
   constexpr uint64_t kMaxTrees = 1'000'000;

@@ -139,6 +139,21 @@ TEST(Forest, KeepsBelowTheHeightAskedFor) {
   EXPECT_THROW(plan_forest(fabric, allgather, {.max_height = 1}), Error);
 }
 
+TEST(Forest, TellsHowLowTreesCanBe) {
+  for (const char* spec : {"dgx1-v100:2", "mi250:1", "torus:4x3", "kautz:n=16,d=2", "random:n=16,links=40,seed=3"}) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce, CollectiveKind::broadcast}) {
+      SCOPED_TRACE(::testing::Message() << spec << " " << to_string(kind));
+      const Collective collective = Collective::make(fabric, {.kind = kind});
+      const uint32_t least = least_tree_height(fabric, collective);
+      EXPECT_EQ(heights(checked_plan(fabric, collective, {.trees = 1, .max_height = least}).schedule).max, least);
+      if (least > 1) {
+        EXPECT_THROW(plan_forest(fabric, collective, {.max_height = least - 1}), Error);
+      }
+    }
+  }
+}
+
 TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
   // The switch takes in 3 GB/s but can give out 2: one unit in is of no use and is trimmed.
   const Fabric trimmed = fabric::parse_fabric_text(
