@@ -1,6 +1,8 @@
 // banyan._core.Plan and Bound: planning, the bound, comparison, plan files, pictures and exports.
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "banyan/answer/plan_answer.h"
 #include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
@@ -192,9 +194,12 @@ py::tuple weighted_cuts_of(const FabricBound& of) {
   return py::make_tuple(cuts, potentials, proof->over_images);
 }
 
-std::vector<std::pair<std::string, std::string>> planners() {
+std::vector<std::pair<std::string, std::string>> planners(const std::optional<std::string>& collective) {
   std::vector<std::pair<std::string, std::string>> list;
-  for (const plan::Planner& planner : plan::planners()) list.emplace_back(planner.name, planner.summary);
+  for (const plan::Planner& planner : plan::planners()) {
+    if (!collective || planner.plans(parse_collective_kind(*collective, is_planned)))
+      list.emplace_back(planner.name, planner.summary);
+  }
   return list;
 }
 
@@ -273,7 +278,7 @@ void add_plan(py::module_& module) {
   module.def("plan", &make_plan, py::arg("fabric"), py::arg("words"), py::arg("trees"), py::arg("max_height"),
              py::arg("lower"), py::arg("bytes"), py::arg("progress"));
   module.def("candidates", &candidates, py::arg("fabric"), py::arg("words"), py::arg("progress"));
-  module.def("list_planners", &planners);
+  module.def("list_planners", &planners, py::arg("collective"));
   module.def(
       "is_collective", [](const std::string& name) { return find_collective_kind(name).has_value(); }, py::arg("name"));
   module.def(

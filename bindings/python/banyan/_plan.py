@@ -542,6 +542,6 @@ class Planner(NamedTuple):
     summary: str
 
 
-def list_planners() -> List[Planner]:
-    """The planners that compare() shows."""
-    return [Planner(*planner) for planner in _core.list_planners()]
+def list_planners(collective: Optional[str] = None) -> List[Planner]:
+    """The planners that compare() shows, of one collective or of all."""
+    return [Planner(*planner) for planner in _core.list_planners(collective)]
