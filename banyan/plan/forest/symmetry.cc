@@ -1,69 +1,34 @@
 #include "banyan/plan/forest/symmetry.h"
 
 #include <algorithm>
-#include <numeric>
-#include <unordered_map>
 
 namespace banyan::plan {
-namespace {
-
-// Where an arc is to be found. Parallel arcs are told apart by their ordinal in the order of bandwidth, so that every
-// element maps them one to one.
-struct Places {
-  std::unordered_map<uint64_t, uint32_t> arc_at;
-  std::vector<uint32_t> ordinal;
-};
-
-uint64_t place(uint32_t tail, uint32_t head, uint32_t ordinal) {
-  return (uint64_t{tail} << 44) ^ (uint64_t{head} << 24) ^ ordinal;  // at most 10^6 nodes, below 2^20
-}
-
-Places arc_places(const Network& network) {
-  Places places{.arc_at = {}, .ordinal = std::vector<uint32_t>(network.arcs().size())};
-  std::vector<uint32_t> by_bandwidth(network.arcs().size());
-  std::iota(by_bandwidth.begin(), by_bandwidth.end(), 0u);
-  std::stable_sort(by_bandwidth.begin(), by_bandwidth.end(),
-                   [&](uint32_t a, uint32_t b) { return network.bandwidths()[a] < network.bandwidths()[b]; });
-  for (const uint32_t a : by_bandwidth) {
-    const Arc& arc = network.arcs()[a];
-    while (!places.arc_at.try_emplace(place(arc.tail, arc.head, places.ordinal[a]), a).second) ++places.ordinal[a];
-  }
-  return places;
-}
-
-}  // namespace
 
 std::optional<Symmetry> Symmetry::of(const Network& network, const Fabric& fabric, std::span<const int64_t> capacity,
                                      std::span<const int64_t> supply) {
-  if (fabric.symmetries().empty()) return std::nullopt;
+  const std::optional<NetworkSymmetry> declared = NetworkSymmetry::of(network, fabric);
+  if (!declared) return std::nullopt;
   Symmetry symmetry;
   symmetry.vertices_ = network.vertex_count();
-  if (!symmetry.add_generators(network, fabric) || !symmetry.fits(network, capacity, supply)) return std::nullopt;
+  symmetry.take_generators(*declared, network.arcs().size());
+  if (!symmetry.fits(network, capacity, supply)) return std::nullopt;
   symmetry.find_elements(network.terminal_count());
-  symmetry.find_classes(network.arcs().size());
+  const std::span<const int64_t> weights = declared->arc_orbit_weights();
+  symmetry.classes_.weight.assign(weights.begin(), weights.end());
+  for (uint32_t a = 0; a < network.arcs().size(); ++a) symmetry.classes_.of.push_back(declared->arc_orbit(a));
   return symmetry;
 }
 
-bool Symmetry::add_generators(const Network& network, const Fabric& fabric) {
-  std::vector<uint32_t> vertex_of(fabric.nodes().size(), kNone);
-  for (uint32_t v = 0; v < vertices_; ++v) vertex_of[index(network.node_of(v))] = v;
-  const Places places = arc_places(network);
-  for (const fabric::Permutation& generator : fabric.symmetries()) {
-    std::vector<uint32_t> image, inverse(vertices_ + network.arcs().size());
+void Symmetry::take_generators(const NetworkSymmetry& declared, size_t arcs) {
+  for (size_t g = 0; g < declared.generators(); ++g) {
+    std::vector<uint32_t> image, inverse(vertices_ + arcs);
     image.reserve(inverse.size());
-    for (uint32_t v = 0; v < vertices_; ++v) {
-      image.push_back(vertex_of[index(generator[index(network.node_of(v))])]);
-      if (image.back() == kNone) return false;
-    }
-    for (uint32_t a = 0; a < network.arcs().size(); ++a) {
-      const Arc& arc = network.arcs()[a];
-      image.push_back(point_of_arc(places.arc_at.at(place(image[arc.tail], image[arc.head], places.ordinal[a]))));
-    }
+    for (uint32_t v = 0; v < vertices_; ++v) image.push_back(declared.vertex(g, v));
+    for (uint32_t a = 0; a < arcs; ++a) image.push_back(point_of_arc(declared.arc(g, a)));
     for (uint32_t point = 0; point < image.size(); ++point) inverse[image[point]] = point;
     image_.push_back(std::move(image));
     inverse_.push_back(std::move(inverse));
   }
-  return true;
 }
 
 bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply) const {
@@ -112,25 +77,6 @@ void Symmetry::find_elements(uint32_t terminals) {
   for (std::vector<uint32_t>& next : leads_to_) {
     std::sort(next.begin(), next.end(),
               [&](uint32_t a, uint32_t b) { return behind[a] != behind[b] ? behind[a] < behind[b] : a < b; });
-  }
-}
-
-void Symmetry::find_classes(size_t arcs) {
-  std::vector<uint32_t> orbit;
-  classes_.of.assign(arcs, kNone);
-  for (uint32_t start = 0; start < arcs; ++start) {
-    if (classes_.of[start] != kNone) continue;
-    const uint32_t id = static_cast<uint32_t>(classes_.weight.size());
-    classes_.of[start] = id;
-    orbit.assign(1, start);
-    for (size_t i = 0; i < orbit.size(); ++i) {
-      for (const std::vector<uint32_t>& image : image_) {
-        const uint32_t next = arc_of_point(image[point_of_arc(orbit[i])]);
-        if (classes_.of[next] == kNone) orbit.push_back(next);
-        classes_.of[next] = id;
-      }
-    }
-    classes_.weight.push_back(static_cast<int64_t>(order() / orbit.size()));
   }
 }
 

@@ -1,4 +1,5 @@
-// Symmetry: the group of automorphisms that a fabric declares, as it acts on a packing problem.
+// Symmetry: the group of automorphisms that a fabric declares (graph/network_symmetry.h), as it acts on a packing
+// problem, element by element.
 //
 // The group is never listed: it is known by its generators. No element but the identity keeps a terminal in place
 // (Fabric::Builder::add_symmetry), so an element is known by where it takes any one terminal, and there are as many
@@ -14,6 +15,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/plan/forest/tree_grower.h"
 #include "banyan/plan/graph/network.h"
+#include "banyan/plan/graph/network_symmetry.h"
 
 namespace banyan::plan {
 
@@ -46,10 +48,9 @@ class Symmetry {
   void bring_home(uint32_t terminal, std::vector<uint32_t>& arcs) const;
 
  private:
-  bool add_generators(const Network& network, const Fabric& fabric);
+  void take_generators(const NetworkSymmetry& declared, size_t arcs);
   bool fits(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply) const;
   void find_elements(uint32_t terminals);
-  void find_classes(size_t arcs);
   void descend(uint32_t element, std::vector<uint32_t>& images, const std::function<void(Points)>& visit) const;
 
   static constexpr uint32_t kNone = UINT32_MAX;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "banyan/plan/graph/network_symmetry.h"
+
 namespace banyan::plan {
 namespace {
 
@@ -50,19 +52,6 @@ Bundles bundles_of(const Network& network) {
   return bundles;
 }
 
-// A declared symmetry as it acts on the vertices, or nothing when it does not keep them.
-std::optional<std::vector<uint32_t>> on_vertices(const Network& network, const Fabric& fabric,
-                                                 const fabric::Permutation& image) {
-  constexpr uint32_t kAbsent = UINT32_MAX;
-  std::vector<uint32_t> vertex_of(fabric.nodes().size(), kAbsent), result;
-  for (uint32_t v = 0; v < network.vertex_count(); ++v) vertex_of[index(network.node_of(v))] = v;
-  for (uint32_t v = 0; v < network.vertex_count(); ++v) {
-    result.push_back(vertex_of[index(image[index(network.node_of(v))])]);
-    if (result.back() == kAbsent) return std::nullopt;
-  }
-  return result;
-}
-
 }  // namespace
 
 ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
@@ -74,21 +63,10 @@ ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
     const auto back = bundles.find({std::get<1>(bundle), std::get<0>(bundle), std::get<2>(bundle)});
     symmetric = symmetric && back != bundles.end() && back->second.size() == members.size();
   }
-  std::vector<std::vector<uint32_t>> images;
-  for (const fabric::Permutation& generator : fabric.symmetries()) {
-    auto image = on_vertices(network, fabric, generator);
-    if (!image) {
-      images.clear();
-      break;
-    }
-    images.push_back(std::move(*image));
-  }
-  for (const std::vector<uint32_t>& image : images) {
-    for (uint32_t v = 0; v < image.size(); ++v) vertices.join(v, image[v]);
-    for (const auto& [bundle, members] : bundles) {
-      const auto& [tail, head, bandwidth] = bundle;
-      arcs.join(members.front(), bundles.at({image[tail], image[head], bandwidth}).front());
-    }
+  const std::optional<NetworkSymmetry> declared = NetworkSymmetry::of(network, fabric);
+  for (size_t g = 0; declared && g < declared->generators(); ++g) {
+    for (uint32_t v = 0; v < network.vertex_count(); ++v) vertices.join(v, declared->vertex(g, v));
+    for (uint32_t a = 0; a < network.arcs().size(); ++a) arcs.join(a, declared->arc(g, a));
   }
   arcs.number(of_arc_, arc_sizes_);
   vertices.number(of_vertex_, vertex_sizes_);
