@@ -217,11 +217,15 @@ bool NetExecutor::advance() {
     if (options_.budget && !is_over()) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
-  // may have to wait for receives that the caller has still to post.
+  // may have to wait for receives that the caller has still to post. What has not gone may be of later calls, which a
+  // peer takes only when this rank takes what that has sent it.
   try {
     if (transport_->has_unsent_but(NetPlans::is_for_messages)) {
       waiter_.wait(std::chrono::milliseconds(0));
-      if (transport_->has_unsent_but(NetPlans::is_for_messages)) return false;
+      if (transport_->has_unsent_but(NetPlans::is_for_messages)) {
+        move();
+        return false;
+      }
     }
   } catch (const Error& error) {
     if (!makes_lanes_again(error)) throw;
