@@ -147,10 +147,11 @@ double AllToAllChoice::seconds_per_byte_of(const Schedule& schedule) const {
     const auto [from, to, links] = schedule.route(RouteId{route});
     between[{to, from}] += on_routes[route];
   }
+  const double per_unit =
+      schedule.collective().carried_per_byte().to_double() / static_cast<double>(schedule.total_units());
   std::vector<NodeFlow> flows;
   for (const auto& [ends, units] : between) {
-    flows.push_back(
-        {.from = ends.second, .to = ends.first, .bytes = units / static_cast<double>(schedule.total_units())});
+    flows.push_back({.from = ends.second, .to = ends.first, .bytes = units * per_unit});
   }
   return busiest(bytes_by_shortest_ways(book_.fabric(), flows));
 }

@@ -211,8 +211,9 @@ std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedul
     return bytes_of_blocks(schedule, blocks, element_bytes);
   }
   const auto ranks = static_cast<uint32_t>(schedule.collective().participants().size());
-  const double bytes_per_unit =
-      static_cast<double>(elements_of(call, ranks)) * element_bytes / static_cast<double>(schedule.total_units());
+  const double carried =
+      schedule.collective().carried_per_byte().to_double() * static_cast<double>(elements_of(call, ranks));
+  const double bytes_per_unit = carried * element_bytes / static_cast<double>(schedule.total_units());
   std::vector<double> bytes;
   for (const uint64_t load : link_loads(schedule)) bytes.push_back(static_cast<double>(load) * bytes_per_unit);
   return bytes;
