@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apps/banyan_process.h"
 #include "lab/network_namespace.h"
@@ -56,6 +57,33 @@ TEST_F(LabCli, RanksOfACommunicatorMeetAndReduce) {
   ASSERT_EQ(lab({"up", "a <-> sw 400Mb/s; b <-> sw 400Mb/s; c <-> sw 400Mb/s; d <-> sw 100Mb/s"}).exit_code, 0);
   const Outcome run = lab({"run"}, {BANYAN_EXAMPLE_ALLREDUCE});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+}
+
+// What kernels pass on from one network interface to another, at all hosts.
+uint64_t forwarded_by(const std::string& printed) {
+  std::istringstream numbers(printed);
+  uint64_t sum = 0, of_one = 0;
+  while (numbers >> of_one) sum += of_one;
+  return sum;
+}
+
+TEST_F(LabCli, RanksThatAreJoinedDirectlyForwardAllToAllsThemselves) {
+  ASSERT_EQ(lab({"up", "torus:3x3@200Mb/s"}).exit_code, 0);
+  const auto forwarded = [&] {
+    return forwarded_by(on_all("awk '/^Ip:/ { if (seen++) print $7 }' /proc/net/snmp").out);
+  };
+  const std::string bench = BANYAN_BINARY " bench all-to-all --sizes 4MiB -n 3 -w 1 --out-of-place";
+  const uint64_t before = forwarded();
+  const Outcome planned = on_all("exec " + bench);
+  const uint64_t between = forwarded();
+  const Outcome straight = on_all("unset BANYAN_FABRIC BANYAN_ROUTES; exec " + bench);
+  const uint64_t after = forwarded();
+  for (const Outcome& run : {planned, straight}) {
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("Out of bounds values : 0 OK"));
+  }
+  // Half of all pairs are no neighbours. Joining and agents take the kernels' help in either case.
+  EXPECT_LT(3 * (between - before), after - between);
 }
 
 TEST_F(LabCli, ShowsAndChecksAndCuts) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/banyan_process.h"
+#include "banyan/base/file.h"
 
 namespace banyan::app {
 namespace {
@@ -100,6 +101,31 @@ TEST(RunPredict, StandsBesideTheSimulation) {
   EXPECT_THAT(outcome.out, HasSubstr("as predicted on 36 of 36 links\n"));
   EXPECT_THAT(outcome.out, HasSubstr("the fabric's links are not this machine's"));
   EXPECT_THAT(outcome.out, HasSubstr("error "));
+}
+
+TEST(RunAllToAll, SendsWhatATrafficMatrixSaysAsPredicted) {
+  const TemporaryFolder folder;
+  const std::string traffic = folder.path("traffic.csv"), plan = folder.path("plan.json");
+  write_file(traffic, "0,3MB,0,1MB\n2MB,5MB,0,0\n0,0,0,0\n1MB,0,0,0\n");  // rank 2 sends and receives nothing
+  ASSERT_EQ(run_banyan({"plan", "all-to-all", "ring:4", "--traffic", traffic, "-o", plan}).exit_code, 0);
+  for (const std::vector<std::string>& what :
+       {std::vector<std::string>{"all-to-all", "--fabric", "ring:4", "--traffic", traffic},
+        {"--plan", plan},
+        {"all-to-all", "--fabric", "torus:2x4"},
+        {"all-to-all", "--fabric", "dgx-a100:2", "--transport", "tcp"},
+        {"all-to-all", "--fabric", "leaf-spine:leaves=2,hosts=3,spines=2"}}) {
+    std::vector<std::string> words{"run", "--bytes", "300kB", "--repeat", "2", "--predict", "--json"};
+    words.insert(words.end(), what.begin(), what.end());
+    const Outcome outcome = run_banyan(words);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+    const Json report = Json::parse(outcome.out);
+    EXPECT_EQ(report["collective"], "all-to-all");
+    EXPECT_EQ(report["correct"], true);
+    EXPECT_EQ(report["predicted"]["links_agreeing"], report["predicted"]["links"]) << outcome.out;
+  }
+  EXPECT_THAT(run_banyan({"run", "--plan", plan, "--traffic", traffic}).err, HasSubstr("leave --ranks"));
+  EXPECT_THAT(run_banyan({"run", "allreduce", "-n", "4", "--traffic", traffic}).err, HasSubstr("not for allreduce"));
+  EXPECT_THAT(run_banyan({"run", "--help"}).out, HasSubstr("--traffic FILE"));
 }
 
 // The same time as `predict` says about the same plan, size and slice.

@@ -72,6 +72,7 @@ class RunCommand : public Command {
                       "banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json",
                       "banyan run --plan plan.json --bytes 4MiB --op max",
                       "banyan run allreduce --fabric torus:3x3 --predict --alpha 2us",
+                      "banyan run all-to-all --fabric torus:2x4 --bytes 1MiB --predict",
                       "banyan run -n 4 -- ./program --its-option",
                       "banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py"});
     command.notes(
@@ -225,7 +226,8 @@ class RunCommand : public Command {
                   "--plan");
     if (collective_.any_shape()) {
       throw Error(ErrorCode::invalid_input,
-                  "the plan has its ranks, root and weights already; leave --ranks, --root and --weights out",
+                  "the plan has its ranks, root, weights and traffic already; leave --ranks, --root, --weights and "
+                  "--traffic out",
                   "--plan");
     }
     const size_t wanted = processes();

@@ -18,8 +18,9 @@ std::span<const size_t> blocks_of(const run::Call& call) {
   return {};
 }
 
-// Of the whole buffer that is gathered or reduced.
+// Of the whole buffer that is gathered, reduced or dealt out; 0 where a rank does not know.
 uint64_t elements_of(const run::Call& call, uint32_t ranks) {
+  if (call.kind == OperationKind::all_to_all_v) return 0;
   if (call.kind == OperationKind::all_gather_v || call.kind == OperationKind::reduce_scatter_v) {
     uint64_t sum = 0;
     for (const size_t count : blocks_of(call)) sum += count;
@@ -47,9 +48,9 @@ std::vector<double> chunk_bytes(const Schedule& schedule, std::span<const size_t
   return bytes;
 }
 
-std::vector<double> bytes_of_blocks(const Schedule& schedule, std::span<const size_t> blocks, double element_bytes) {
+// By link, of chunks that carry so much.
+std::vector<double> bytes_on_links(const Schedule& schedule, std::span<const double> of_chunks) {
   std::vector<double> on_routes(schedule.route_count(), 0), on_links(schedule.fabric().links().size(), 0);
-  const std::vector<double> of_chunks = chunk_bytes(schedule, blocks, element_bytes);
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
     for (const RouteId id : chunk.in_tree) on_routes[index(id)] += of_chunks[i];
@@ -59,6 +60,29 @@ std::vector<double> bytes_of_blocks(const Schedule& schedule, std::span<const si
     for (const LinkId link : schedule.route(RouteId{route}).links) on_links[index(link)] += on_routes[route];
   }
   return on_links;
+}
+
+// What a pair exchanges in an all-to-all-v, as far as rank `own` knows.
+uint64_t elements_between(const run::Call& call, uint32_t from, uint32_t to, uint32_t own) {
+  return to == own ? call.recv_counts[from] : call.send_counts[to];
+}
+
+std::vector<double> bytes_of_pairs(const run::Call& call, const Schedule& schedule, uint32_t own) {
+  const std::span<const NodeId> participants = schedule.collective().participants();
+  std::vector<uint32_t> number(schedule.fabric().nodes().size(), 0);
+  for (uint32_t i = 0; i < participants.size(); ++i) number[index(participants[i])] = i;
+  const auto element_bytes = static_cast<double>(element::size_of(call.type));
+  std::vector<double> of_chunks;
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const uint32_t from = number[index(schedule.chunk(i).root)], to = number[index(schedule.target(i))];
+    const auto [begin, end] = schedule.block_range(i, elements_between(call, from, to, own));
+    of_chunks.push_back(static_cast<double>(end - begin) * element_bytes);
+  }
+  return bytes_on_links(schedule, of_chunks);
+}
+
+std::vector<double> bytes_of_blocks(const Schedule& schedule, std::span<const size_t> blocks, double element_bytes) {
+  return bytes_on_links(schedule, chunk_bytes(schedule, blocks, element_bytes));
 }
 
 // Adds up what goes to one node after the other along shortest ways.
@@ -149,7 +173,7 @@ void each_sender(const DirectCall& direct, uint32_t to, Take take) {
     case OperationKind::all_to_all:
       return all([&](uint32_t) { return call.count; });
     case OperationKind::all_to_all_v:
-      return all([&](uint32_t from) { return to == direct.own ? call.recv_counts[from] : call.send_counts[to]; });
+      return all([&](uint32_t from) { return elements_between(call, from, to, direct.own); });
     case OperationKind::gather:
       if (to == call.other) all([&](uint32_t) { return call.count; });
       return;
@@ -169,24 +193,27 @@ void each_sender(const DirectCall& direct, uint32_t to, Take take) {
 
 }  // namespace
 
-std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint32_t ranks) {
+std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint32_t ranks, bool plans_all_to_all) {
   const std::optional<CollectiveKind> kind = collective_of(call.kind);
-  if (!kind || !is_planned(*kind) || is_personal(*kind)) return std::nullopt;
+  if (!kind || !is_planned(*kind) || (is_personal(*kind) && !plans_all_to_all)) return std::nullopt;
   const uint64_t elements = elements_of(call, ranks);
-  if (elements == 0) return std::nullopt;
+  if (elements == 0 && call.kind != OperationKind::all_to_all_v) return std::nullopt;
   return run::PlanSource::Question{.kind = *kind,
                                    .root = is_rooted(call.kind) ? call.other : 0,
-                                   .total = Bytes(elements * element::size_of(call.type))};
+                                   .total = Bytes(elements * element::size_of(call.type)),
+                                   .is_even = call.kind != OperationKind::all_to_all_v};
 }
 
-std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedule) {
+std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedule, uint32_t own) {
+  if (call.kind == OperationKind::all_to_all_v) return bytes_of_pairs(call, schedule, own);
   const auto element_bytes = static_cast<double>(element::size_of(call.type));
   if (const std::span<const size_t> blocks = blocks_of(call); !blocks.empty()) {
     return bytes_of_blocks(schedule, blocks, element_bytes);
   }
   const auto ranks = static_cast<uint32_t>(schedule.collective().participants().size());
-  const double bytes_per_unit =
-      static_cast<double>(elements_of(call, ranks)) * element_bytes / static_cast<double>(schedule.total_units());
+  const double carried =
+      schedule.collective().carried_per_byte().to_double() * static_cast<double>(elements_of(call, ranks));
+  const double bytes_per_unit = carried * element_bytes / static_cast<double>(schedule.total_units());
   std::vector<double> bytes;
   for (const uint64_t load : link_loads(schedule)) bytes.push_back(static_cast<double>(load) * bytes_per_unit);
   return bytes;
@@ -204,6 +231,16 @@ std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, const DirectCal
       });
     }
     ways.send(place);
+  }
+  return std::move(ways).on_links();
+}
+
+std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, std::span<const NodeFlow> flows) {
+  const std::function<bool(LinkId)> all_work = [](LinkId) { return true; };
+  ShortestWays ways(fabric, all_work);
+  for (size_t i = 0; i < flows.size(); ++i) {
+    ways.add(flows[i].from, flows[i].bytes);
+    if (i + 1 == flows.size() || flows[i + 1].to != flows[i].to) ways.send(flows[i].to);
   }
   return std::move(ways).on_links();
 }

@@ -18,12 +18,13 @@
 namespace banyan::compose {
 
 // Which plan a call follows among so many ranks, as NetPlans asks for it; none for those that follow none, and for
-// those that move nothing.
-std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint32_t ranks);
+// those that move nothing. `plans_all_to_all` is what the PlanSource says.
+std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint32_t ranks, bool plans_all_to_all);
 
-// Bytes by link of the schedule's fabric, for a call that follows it. Blocks of different sizes (all-gather-v,
-// reduce-scatter-v) go along the trees of their ranks. O(edges + links of all routes + chunks + links).
-std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedule);
+// Bytes by link of the schedule's fabric, for a call of rank `own` that follows it. Blocks of different sizes
+// (all-gather-v, reduce-scatter-v) go along the trees of their ranks, those of an all-to-all-v, taken as below, along
+// the paths of their pairs. O(edges + links of all routes + chunks + links).
+std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedule, uint32_t own);
 
 struct DirectCall {
   const run::Call& call;
@@ -36,5 +37,13 @@ struct DirectCall {
 // call says. Of a message from any rank nothing is known before it comes: it is left to its sender.
 // O(receivers * (nodes + links) + pairs of ranks between which something goes).
 std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, const DirectCall& direct);
+
+// What one node sends another.
+struct NodeFlow {
+  NodeId from{}, to{};
+  double bytes = 0;
+};
+// The same for any flows, those to one node after the other; all links work.
+std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, std::span<const NodeFlow> flows);
 
 }  // namespace banyan::compose

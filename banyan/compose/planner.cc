@@ -1,6 +1,7 @@
 #include "banyan/compose/planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/text.h"
+#include "banyan/compose/all_to_all_choice.h"
 #include "banyan/compose/call_traffic.h"
 #include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
@@ -44,6 +46,7 @@ class Planner : public run::PlanSource {
     fabric::RouteBook routes;  // through the given fabric
     uint64_t slice_bytes = 0;  // 0: as the plan needs it
     uint32_t own = 0;          // rank
+    bool has_fabric = false;   // that somebody has named
   };
   Planner(JobNetwork network, Options options)
       : ground_(std::make_shared<const Ground>(std::move(network), std::move(options))),
@@ -53,16 +56,16 @@ class Planner : public run::PlanSource {
                  .fixed = ground_->options.plan,
                  .wanted = nullptr,
                  .unplanned = {},
-                 .spread = {}} {}
+                 .spread = {},
+                 .all_to_all = {},
+                 .of_powers = {}} {}
 
   Answer plan(const Question& question) override {
-    if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
-      const Collective& collective = network_.fixed->collective();
-      if (!collective.is_rooted() || collective.root() == collective.participants()[question.root]) {
-        return answer("the given plan", *network_.fixed, question.total);
-      }
+    if (network_.fixed && follows_fixed(question)) {
+      return answer("the given plan", *network_.fixed, question.total);
     }
     const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
+    if (is_personal(question.kind)) return all_to_all(asked, question);
     if (const Schedule* const wanted = plan_of_wanted(asked)) {
       return answer(*network_.wanted, *wanted, question.total);
     }
@@ -70,12 +73,18 @@ class Planner : public run::PlanSource {
     return answer(plan::planner_named(chosen.planner), chosen.schedule, question.total);
   }
 
+  bool plans_all_to_all() const override {
+    return ground_->options.has_fabric || (network_.fixed && network_.fixed->collective().is_personal()) ||
+           (network_.wanted != nullptr && network_.wanted->plans(CollectiveKind::all_to_all));
+  }
+
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
-    const std::optional<Question> question = question_of(call, static_cast<uint32_t>(ground_->ranks.size()));
+    const std::optional<Question> question =
+        question_of(call, static_cast<uint32_t>(ground_->ranks.size()), plans_all_to_all());
     std::vector<double> bytes(ground_->given.links().size(), 0);
-    if (question) {
-      const Schedule& schedule = *plan(*question).schedule;
-      const std::vector<double> on_planned = bytes_by_plan(call, schedule);
+    const Schedule* const schedule = question ? plan(*question).schedule : nullptr;
+    if (schedule != nullptr) {
+      const std::vector<double> on_planned = bytes_by_plan(call, *schedule, ground_->options.own);
       for (uint32_t link = 0; link < on_planned.size(); ++link) {
         if (const auto given = given_link(LinkId{link})) bytes[index(*given)] += on_planned[link];
       }
@@ -158,6 +167,8 @@ class Planner : public run::PlanSource {
     const plan::Planner* wanted = nullptr;       // makes the other plans; none: whichever is quickest
     std::set<plan::PlanQuestion> unplanned;      // for which it has none
     std::map<const Schedule*, Schedule> spread;  // plans of the book over all ways
+    std::unique_ptr<AllToAllChoice> all_to_all;  // none before it is asked
+    std::map<std::pair<const Schedule*, uint64_t>, Answer> of_powers;
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
@@ -177,6 +188,35 @@ class Planner : public run::PlanSource {
     }
   }
 
+  // Whether the given plan is for this. An all-to-all with equal parts does not follow one for a traffic matrix.
+  bool follows_fixed(const Question& question) const {
+    const Collective& collective = network_.fixed->collective();
+    if (collective.kind() != question.kind) return false;
+    if (is_personal(question.kind)) return !question.is_even || !collective.has_traffic();
+    return !collective.is_rooted() || collective.root() == collective.participants()[question.root];
+  }
+
+  // An all-to-all-v follows a plan only where it could not go straight: telling the counts takes time, too.
+  Answer all_to_all(const plan::PlanQuestion& asked, const Question& question) {
+    if (!network_.all_to_all) {
+      network_.all_to_all = std::make_unique<AllToAllChoice>(*network_.book, ground_->ranks, knows_ways());
+    }
+    AllToAllChoice& choice = *network_.all_to_all;
+    if (question.is_even || choice.must_forward()) {
+      const bool has_wanted = network_.wanted != nullptr && network_.wanted->plans(question.kind);
+      if (const Schedule* const wanted = has_wanted ? plan_of_wanted(asked) : nullptr) {
+        return answer_of_power(*network_.wanted, *wanted, question.total);
+      }
+      if (const plan::Candidate* const chosen = choice.plan_for(question.total)) {
+        return answer_of_power(plan::planner_named(chosen->planner), chosen->schedule, question.total);
+      }
+    }
+    return {.schedule = nullptr,
+            .planner = "straight",
+            .seconds = choice.straight_seconds(question.total),
+            .busy_seconds = choice.straight_busy_seconds(question.total)};
+  }
+
   static const plan::Planner* planner_wanted(const std::string& name) {
     return name.empty() || name == run::FabricUpdate::kBestPlanner ? nullptr : &plan::planner_named(name);
   }
@@ -192,6 +232,19 @@ class Planner : public run::PlanSource {
 
   Answer answer(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
     return answer(std::string(planner.name), spread(planner, schedule, total), total);
+  }
+
+  // The same for all totals between two powers of two, found once: all-to-alls have very many edges to count.
+  Answer answer_of_power(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
+    const uint64_t power = std::bit_floor(total.count());
+    const auto [found, is_new] = network_.of_powers.try_emplace({&schedule, power});
+    if (is_new) found->second = answer(planner, schedule, Bytes(power));
+    Answer answer = found->second;
+    if (power == 0) return answer;
+    const double more = answer.busy_seconds * (static_cast<double>(total.count()) / static_cast<double>(power) - 1);
+    answer.busy_seconds += more;
+    answer.seconds += more;
+    return answer;
   }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
@@ -246,7 +299,9 @@ class Planner : public run::PlanSource {
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
             .wanted = planner_wanted(update.planner),
             .unplanned = {},
-            .spread = {}};
+            .spread = {},
+            .all_to_all = {},
+            .of_powers = {}};
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
@@ -348,10 +403,11 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
   }
   fabric::RouteBook routes;
   if (!options.routes.empty()) routes = fabric::RouteBook::parse(files.routes, network.given, options.routes);
-  return std::make_shared<Planner>(
-      std::move(network),
-      Planner::Options{
-          .plan = files.plan, .routes = std::move(routes), .slice_bytes = options.slice_bytes, .own = layout.own});
+  return std::make_shared<Planner>(std::move(network), Planner::Options{.plan = files.plan,
+                                                                        .routes = std::move(routes),
+                                                                        .slice_bytes = options.slice_bytes,
+                                                                        .own = layout.own,
+                                                                        .has_fabric = files.fabric.has_value()});
 }
 
 std::vector<double> link_bandwidths(const PlannerFiles& files) {

@@ -36,8 +36,8 @@ class Calls {
 
   void run() {
     while (!report_.is_over) {
-      if (!reduces(kLarge, false) || !reduces(kLarge, true) || !exchanges() || !passes(kSmall) || !passes(kPassed) ||
-          !hears_whether_over()) {
+      if (!reduces(kLarge, false) || !reduces(kLarge, true) || !exchanges() || !exchanges_unevenly() ||
+          !passes(kSmall) || !passes(kPassed) || !hears_whether_over()) {
         return;
       }
       std::this_thread::sleep_for(kPause);
@@ -68,6 +68,30 @@ class Calls {
     for (size_t i = 0; i < received_.size(); ++i) {
       if (received_[i] != word_of(i / kExchanged, rank_, call_, i % kExchanged)) {
         return is_wrong("all-to-all", i % kExchanged, i / kExchanged);
+      }
+    }
+    return is_right();
+  }
+
+  // Nothing, or up to kExchanged words.
+  size_t words_between(size_t from, size_t to) const { return (from * 7 + to * 3 + call_) % 4 * (kExchanged / 3); }
+
+  bool exchanges_unevenly() {
+    std::vector<size_t> sends, comes;
+    size_t at = 0;
+    for (size_t peer = 0; peer < size_; ++peer) {
+      sends.push_back(words_between(rank_, peer));
+      comes.push_back(words_between(peer, rank_));
+      for (size_t i = 0; i < sends.back(); ++i) sent_[at++] = word_of(rank_, peer, call_, i);
+    }
+    if (!is_fine(banyan_all_to_all_v(sent_.data(), sends.data(), nullptr, received_.data(), comes.data(), nullptr,
+                                     BANYAN_UINT32, comm_, nullptr))) {
+      return false;
+    }
+    at = 0;
+    for (size_t peer = 0; peer < size_; ++peer) {
+      for (size_t i = 0; i < comes[peer]; ++i) {
+        if (received_[at++] != word_of(peer, rank_, call_, i)) return is_wrong("all-to-allv", i, peer);
       }
     }
     return is_right();

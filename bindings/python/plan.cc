@@ -5,6 +5,7 @@
 
 #include "banyan/answer/plan_answer.h"
 #include "banyan/answer/plan_check.h"
+#include "banyan/answer/repair_answer.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/rank_names.h"
 #include "banyan/picture/picture.h"
@@ -194,6 +195,59 @@ py::tuple weighted_cuts_of(const FabricBound& of) {
   return py::make_tuple(cuts, potentials, proof->over_images);
 }
 
+// A number that may be larger than 64 bits, and is not negative.
+py::object large_number(int128 number) {
+  const auto low = static_cast<uint64_t>(number), high = static_cast<uint64_t>(number >> 64);
+  return (py::int_(high) << py::int_(64)) | py::int_(low);
+}
+
+// Lengths by link, what traffic crosses and links carry of them; nothing of other proofs.
+py::object link_lengths_of(const FabricBound& of) {
+  const auto* proof = std::get_if<plan::LinkLengths>(&of.bound->witness);
+  if (!proof) return py::none();
+  return py::make_tuple(proof->length, large_number(proof->crossed), large_number(proof->carried));
+}
+
+// The matrix, a row for each sender; nothing where all pairs are alike, and of other kinds.
+std::optional<std::vector<std::vector<uint64_t>>> traffic_of(const SharedPlan& plan) {
+  const Collective& collective = plan.collective();
+  if (!collective.has_traffic()) return std::nullopt;
+  const size_t ranks = collective.participants().size();
+  std::vector<std::vector<uint64_t>> rows(ranks);
+  for (size_t from = 0; from < ranks; ++from) {
+    for (size_t to = 0; to < ranks; ++to) rows[from].push_back(collective.traffic(from, to));
+  }
+  return rows;
+}
+
+// The plan, changed links (ends, bytes per second before and after), lost ranks; trees kept, patched and moved, edges
+// of patched trees and those that are new; seconds per byte of the old plan; by tree, the old one that it is.
+py::tuple repair(const SharedPlan& old, const Fabric& fabric, const py::object& progress) {
+  std::optional<answer::RepairAnswer> answer;
+  {
+    Watch watch(progress);
+    const py::gil_scoped_release unlocked;
+    const schedule::Verdict verdict = verify(old.schedule());
+    if (!verdict.valid) throw Error(ErrorCode::invalid_input, "is not right: " + verdict.reason, "plan");
+    answer.emplace(answer::repair_plan(*old.file, fabric, &watch));
+  }
+  const plan::Repair& repair = answer->repair;
+  py::list links;
+  const auto rate = [](const std::optional<Bandwidth>& bandwidth) -> py::object {
+    return bandwidth ? py::object(py::int_(bandwidth->bytes_per_second())) : py::none();
+  };
+  for (const plan::LinkChange& link : repair.links) {
+    links.append(py::make_tuple(link.from, link.to, rate(link.before), rate(link.after)));
+  }
+  const py::tuple counts = py::make_tuple(repair.trees_kept, repair.trees_patched, repair.trees_moved,
+                                          repair.edges_of_patched, repair.edges_replaced);
+  const py::object before = to_python(repair.seconds_per_byte_before);
+  const std::vector<std::string> lost = repair.lost_ranks;
+  const std::vector<std::optional<size_t>> kept_from = repair.kept_from;
+  auto bound = std::make_shared<const Bound>(repair.bound);
+  return py::make_tuple(shared(to_file(std::move(*answer)), std::move(bound)), links, lost, counts, before, kept_from);
+}
+
 std::vector<std::pair<std::string, std::string>> planners(const std::optional<std::string>& collective) {
   std::vector<std::pair<std::string, std::string>> list;
   for (const plan::Planner& planner : plan::planners()) {
@@ -209,7 +263,8 @@ void add_bound(py::module_& module) {
       .def("collective", [](const FabricBound& of) { return to_string(of.collective.kind()); })
       .def("witness", &witness_of)
       .def("cuts", &cuts_of)
-      .def("weighted_cuts", &weighted_cuts_of);
+      .def("weighted_cuts", &weighted_cuts_of)
+      .def("link_lengths", &link_lengths_of);
   module.def("bound", &make_bound, py::arg("fabric"), py::arg("words"), py::arg("progress"));
 }
 
@@ -219,11 +274,12 @@ void add_plan(py::module_& module) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   py::class_<CollectiveWords>(module, "CollectiveWords")
       .def(py::init([](std::string kind, std::string ranks_text, std::vector<std::string> ranks, std::string root,
-                       std::vector<uint64_t> weights) {
-             return CollectiveWords{std::move(kind), std::move(ranks_text), std::move(ranks), std::move(root),
-                                    std::move(weights)};
+                       std::vector<uint64_t> weights, std::vector<uint64_t> traffic) {
+             return CollectiveWords{std::move(kind), std::move(ranks_text), std::move(ranks),
+                                    std::move(root), std::move(weights),    std::move(traffic)};
            }),
-           py::arg("kind"), py::arg("ranks_text"), py::arg("ranks"), py::arg("root"), py::arg("weights"));
+           py::arg("kind"), py::arg("ranks_text"), py::arg("ranks"), py::arg("root"), py::arg("weights"),
+           py::arg("traffic"));
   add_bound(module);
   py::class_<SharedPlan>(module, "Plan")
       .def_static(
@@ -255,6 +311,7 @@ void add_plan(py::module_& module) {
            [](const SharedPlan& plan) {
              return std::vector(plan.collective().weights().begin(), plan.collective().weights().end());
            })
+      .def("traffic", &traffic_of)
       .def("planner", [](const SharedPlan& plan) { return plan.file->planner; })
       .def("seconds_per_byte", [](const SharedPlan& plan) { return to_python(plan.file->claimed_seconds_per_byte); })
       .def("heights",
@@ -272,6 +329,7 @@ void add_plan(py::module_& module) {
       .def("bound", &bound_of, py::arg("progress"))
       .def("verify", &verify, py::arg("fabric"), py::arg("fabric_name"), py::arg("where"), py::arg("progress"))
       .def("compare", &compare, py::arg("sizes"), py::arg("progress"))
+      .def("repair", &repair, py::arg("fabric"), py::arg("progress"))
       .def("draw", &draw_trees, py::arg("as_svg"), py::arg("name"), py::arg("root"), py::arg("trees"), unlocked)
       .def("export", &export_plan, py::arg("format"), py::arg("name"), py::arg("in_place"), py::arg("min_bytes"),
            py::arg("max_bytes"), py::arg("exact"));

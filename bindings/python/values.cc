@@ -40,7 +40,7 @@ py::object to_python(const Fraction& fraction) {
 double to_seconds(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 Collective CollectiveWords::on(const Fabric& fabric) const {
-  Collective::Options options{.kind = parse_collective_kind(kind, is_planned), .weights = weights};
+  Collective::Options options{.kind = parse_collective_kind(kind, is_planned), .weights = weights, .traffic = traffic};
   if (!ranks_text.empty()) options.ranks = fabric::parse_ranks(ranks_text, fabric, "ranks");
   for (const std::string& name : ranks) options.ranks.push_back(fabric::parse_rank(name, fabric, "ranks"));
   if (!root.empty()) options.root = fabric::parse_rank(root, fabric, "root");

@@ -31,13 +31,14 @@ struct SharedPlan {
   answer::NamedPlan named(std::string name) const { return {std::move(name), {file, &file->schedule}}; }
 };
 
-// Who takes part, as a text ("0-3,8") or as names, and the root; empty where nothing was said.
+// Who takes part, as a text ("0-3,8") or as names, the root and the rest; empty where nothing was said.
 struct CollectiveWords {
   std::string kind;
   std::string ranks_text;
   std::vector<std::string> ranks;
   std::string root;
   std::vector<uint64_t> weights;
+  std::vector<uint64_t> traffic;  // one row per sender
 
   // Throws Error that names the argument which is wrong.
   Collective on(const Fabric& fabric) const;

@@ -37,6 +37,7 @@ class Engine::Impl {
   void abort(const Error& error);
   std::vector<Suspended> suspend();
   void restart(Ticket ticket, std::shared_ptr<const RankPlan> plan);
+  void drop(Ticket ticket);
   void complete(Ticket ticket);
   std::vector<Waiting> waiting_for() const;
   uint64_t messages_sent() const;
@@ -305,6 +306,13 @@ void Engine::Impl::complete(Ticket ticket) {
   free(ticket.place);
 }
 
+void Engine::Impl::drop(Ticket ticket) {
+  CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
+  places_[ticket.place].execution->restore_input();
+  --suspended_;
+  free(ticket.place);
+}
+
 // ---- What is told about it ----
 
 std::vector<Engine::Waiting> Engine::Impl::waiting_for() const {
@@ -348,6 +356,7 @@ void Engine::abort(const Error& error) { impl_->abort(error); }
 std::vector<Engine::Suspended> Engine::suspend() { return impl_->suspend(); }
 void Engine::restart(Ticket ticket, std::shared_ptr<const RankPlan> plan) { impl_->restart(ticket, std::move(plan)); }
 void Engine::complete(Ticket ticket) { impl_->complete(ticket); }
+void Engine::drop(Ticket ticket) { impl_->drop(ticket); }
 std::vector<Engine::Waiting> Engine::waiting_for() const { return impl_->waiting_for(); }
 uint64_t Engine::messages_sent() const { return impl_->messages_sent(); }
 uint64_t Engine::steps() const { return impl_->steps(); }

@@ -125,7 +125,7 @@ class Engine {
   // When a channel is lost, but not the rank behind it, all ranks suspend; those who have lost nothing too. Then they
   // agree, by other means, about each execution that is not done everywhere. Where plans end with a confirmation
   // (direct_plan.h), one that is done at any rank has its result at every rank: it is completed. One that is done
-  // nowhere is restarted, on all. Both in the order of the starts, and before anything else is started; the transport
+  // nowhere is restarted, on all, or dropped, on all, and started again as another. Both in the order of the starts, and before anything else is started; the transport
   // must by then have new channels, with nothing of the old on its way.
   struct Suspended {
     Ticket ticket;
@@ -138,6 +138,8 @@ class Engine {
   void restart(Ticket ticket, std::shared_ptr<const RankPlan> plan);
   // Is done; it has its result, as CHECK demands.
   void complete(Ticket ticket);
+  // Puts its input back as it was, and forgets it: the ticket is not used again.
+  void drop(Ticket ticket);
 
   // ---- What is told about it ----
 

@@ -425,7 +425,8 @@ bool Fleet::run_with_losses(std::vector<TestOperation>& operations, uint64_t wri
   return true;
 }
 
-// What engine.h asks of a runtime: all suspend, and agree about every operation.
+// What engine.h asks of a runtime: all suspend, and agree about every operation. Those from some number on are dropped,
+// and started again.
 void Fleet::recover(std::vector<TestOperation>& operations) {
   ++losses_;
   std::vector<std::vector<Engine::Suspended>> suspended;
@@ -442,22 +443,29 @@ void Fleet::recover(std::vector<TestOperation>& operations) {
     if (!is_done_somewhere[i]) operations[i].use_trees(operations[i].options.seed + 1000 * losses_);
   }
   world_.mend();
+  const size_t anew = world_.draw(2 * operations.size());
   for (uint32_t number = 0; number < ranks_.size(); ++number) {
     for (const Engine::Suspended& one : suspended[number]) {
       const size_t i = one.sequence - sequences_;
       if (is_done_somewhere[i]) {
         CHECK(one.has_result) << operations[i].words();
         engines_[number]->complete(one.ticket);
+      } else if (i >= anew) {
+        engines_[number]->drop(one.ticket);
       } else {
         engines_[number]->restart(one.ticket, operations[i].command(number, one.sequence).plan);
       }
     }
     Rank& rank = ranks_[number];
     std::erase_if(rank.under_way, [&](const auto& entry) {
-      if (!engines_[number]->is_done(entry.second)) return false;
+      if (!is_done_somewhere[entry.first] || !engines_[number]->is_done(entry.second)) return false;
       operations[entry.first].take_result(number);
       return true;
     });
+    for (auto& [i, ticket] : rank.under_way) {  // in their order
+      if (i >= anew && !is_done_somewhere[i])
+        ticket = engines_[number]->start(operations[i].command(number, sequences_ + i));
+    }
   }
 }
 

@@ -125,7 +125,7 @@ void NetExecutor::keep_inputs(Flight& flight) {
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
     flight.call.send = flight.scaled.data();
   }
-  if (plans_->may_revise()) {
+  if (plans_->may_revise() || call.kind == OperationKind::all_to_all_v) {
     std::span<const size_t>* const spans[] = {&flight.call.send_counts, &flight.call.send_displacements,
                                               &flight.call.recv_counts, &flight.call.recv_displacements};
     for (size_t i = 0; i < std::size(spans); ++i) {
@@ -140,7 +140,13 @@ bool NetExecutor::begin_waiting() {
   bool have_begun = false;
   for (Flight& flight : flights_) {
     if (flight.ticket) continue;
-    if (is_revising() || !can_begin(flight)) break;
+    if (is_revising() || (!flight.counting && !can_begin(flight))) break;
+    if (!flight.counting && plans_->needs_counts(flight.call)) {
+      begin_counting(flight);
+      have_begun = true;
+    }
+    // Executions begin in the same order everywhere: later calls wait, too.
+    if (flight.counting && !engine_.is_done(flight.counting->ticket)) break;
     begin(flight);
     have_begun = true;
   }
@@ -150,15 +156,47 @@ bool NetExecutor::begin_waiting() {
 // Whether it is known by which plan, and the plan is made.
 bool NetExecutor::can_begin(const Flight& flight) {
   if (changes_.must_go_over(flight.number)) go_over();
-  if (!changes_.may_begin(flight.number)) return false;
-  const std::optional<PlanSource::Question> question = plans_->question(flight.call);
+  if (!changes_.may_begin(flight.number) || !is_ready(flight.call)) return false;
+  return !plans_->needs_counts(flight.call) || is_ready(plans_->counts_call(nullptr, nullptr));
+}
+
+bool NetExecutor::is_ready(const Call& call) {
+  const std::optional<PlanSource::Question> question = plans_->question(call);
   return !question || ahead_.is_ready(plans_->source(), *question);
+}
+
+// As a call that all make at this place of the order: who makes another one is found out by it.
+void NetExecutor::begin_counting(Flight& flight) {
+  const std::span<const size_t> counts = flight.call.send_counts;
+  Counting& counting = flight.counting.emplace();
+  try {
+    counting.own.assign(counts.begin(), counts.end());
+    counting.all.resize(counting.own.size() * ranks_);
+    const Call call = plans_->counts_call(counting.own.data(), counting.all.data());
+    std::shared_ptr<const RankPlan> plan = plans_->plan(call);
+    if (options_.begins) options_.begins(flight.number, flight.call, plans_->source());
+    counting.ticket = engine_.start({.plan = std::move(plan),
+                                     .task = {.type = call.type, .op = call.op, .divisor = ranks_},
+                                     .sequence = flight.number,
+                                     .signature = flight.numbers,
+                                     .input = std::as_bytes(std::span(counting.own)),
+                                     .output = std::as_writable_bytes(std::span(counting.all))});
+  } catch (...) {
+    flight.counting.reset();
+    throw;
+  }
 }
 
 void NetExecutor::begin(Flight& flight) {
   const Call& call = flight.call;
-  std::shared_ptr<const RankPlan> plan = plans_->plan(call);
-  if (options_.begins) options_.begins(flight.number, call, plans_->source());
+  std::shared_ptr<const RankPlan> plan;
+  if (flight.counting) {
+    plan = plans_->plan(call, flight.counting->all);
+    pacer_.end(flight.number);  // of what was counted; the rest has a rate of its own
+  } else {
+    plan = plans_->plan(call);
+    if (options_.begins) options_.begins(flight.number, call, plans_->source());
+  }
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
   flight.ticket = engine_.start({.plan = std::move(plan),
@@ -179,11 +217,15 @@ bool NetExecutor::advance() {
     if (options_.budget && !is_over()) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
-  // may have to wait for receives that the caller has still to post.
+  // may have to wait for receives that the caller has still to post. What has not gone may be of later calls, which a
+  // peer takes only when this rank takes what that has sent it.
   try {
     if (transport_->has_unsent_but(NetPlans::is_for_messages)) {
       waiter_.wait(std::chrono::milliseconds(0));
-      if (transport_->has_unsent_but(NetPlans::is_for_messages)) return false;
+      if (transport_->has_unsent_but(NetPlans::is_for_messages)) {
+        move();
+        return false;
+      }
     }
   } catch (const Error& error) {
     if (!makes_lanes_again(error)) throw;
@@ -342,7 +384,7 @@ void NetExecutor::answer_call() {
 
 PlanChanges::Calls NetExecutor::calls() const {
   const auto waiting =
-      std::find_if(flights_.begin(), flights_.end(), [](const Flight& flight) { return !flight.ticket.has_value(); });
+      std::find_if(flights_.begin(), flights_.end(), [](const Flight& flight) { return !flight.has_begun(); });
   return {.plans = *plans_,
           .begun = waiting == flights_.end() ? begun_ : waiting->number - 1,
           .is_idle = flights_.empty(),
@@ -355,7 +397,9 @@ bool NetExecutor::change_plans() {
   const uint32_t settled = changes_.settled();
   bool moved = changes_.advance(calls());
   // Also when no other call is made: it could begin at once then.
-  if (changes_.must_go_over(begun_ + 1) && calls().begun == begun_) {
+  const bool all_follow_plans =
+      std::all_of(flights_.begin(), flights_.end(), [](const Flight& flight) { return flight.ticket.has_value(); });
+  if (changes_.must_go_over(begun_ + 1) && all_follow_plans) {
     go_over();
     changes_.advance(calls());
   }
@@ -489,6 +533,7 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   follow(plans_->revised(update), decision);
   message_plans_ = plans_;
   streams_.renew();
+  const uint64_t anew = first_to_begin_anew(decision);
   for (const Engine::Suspended& suspended : suspended_) {
     if (decision.is_over(suspended.sequence)) {
       engine_.complete(suspended.ticket);
@@ -497,17 +542,35 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
     const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                      [&](const Flight& each) { return each.number == suspended.sequence; });
     CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not in flight";
+    if (suspended.sequence >= anew) {
+      engine_.drop(suspended.ticket);
+      flight->ticket.reset();
+      continue;
+    }
     std::shared_ptr<const RankPlan> plan = plans_->plan(flight->call);
     if (options_.begins) options_.begins(flight->number, flight->call, plans_->source());
     engine_.restart(suspended.ticket, std::move(plan));
   }
   suspended_.clear();
+  for (Flight& flight : flights_) {
+    if (!flight.ticket) flight.counting.reset();
+  }
   is_stopped_ = false;
   if (is_reroute(decision)) reroutes_.fetch_add(1, std::memory_order_relaxed);
   adopted_.store(plans_->generation(), std::memory_order_release);
   talk_.finish();
   begin_waiting();
   ++steps_;
+}
+
+// Where counts are told first, some ranks may be through with that and others not: all tell them again. What comes
+// after that call then begins after it on all ranks, too.
+uint64_t NetExecutor::first_to_begin_anew(const RevisionDecision& decision) {
+  for (const Flight& flight : flights_) {
+    if (decision.is_over(flight.number)) continue;
+    if (flight.counting || plans_->needs_counts(flight.call)) return flight.number;
+  }
+  return UINT64_MAX;
 }
 
 // Later calls go by these plans. Returns those that they went by so far.

@@ -102,13 +102,21 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // The ranks tell each other what each has for each.
+  struct Counting {
+    Engine::Ticket ticket;
+    std::vector<uint64_t> own, all;
+  };
   // A call under way.
   struct Flight {
     uint64_t number = 0;
     std::optional<Engine::Ticket> ticket;  // none before it follows a plan
     Call call;
     CallNumbers numbers{};
-    std::vector<size_t> counts[4];  // what the call's spans point to, when it may be planned again
+    std::vector<size_t> counts[4];     // what the call's spans point to, when it may be planned again
+    std::optional<Counting> counting;  // of an all-to-all-v along a plan, which follows one when it is over
+
+    bool has_begun() const { return ticket || counting; }
     std::vector<std::byte> scaled;  // the input of a premul_sum
   };
 
@@ -128,9 +136,12 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void prepare(WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   void keep_inputs(Flight& flight);
+  void begin_counting(Flight& flight);
   void begin(Flight& flight);
   bool begin_waiting();
   bool can_begin(const Flight& flight);
+  bool is_ready(const Call& call);
+  uint64_t first_to_begin_anew(const RevisionDecision& decision);
   const NetPlans* plans_with(uint32_t transport_lane) const;
   std::vector<uint32_t> cables_of(uint32_t peer, uint32_t lane) const;
   bool can_choose_ways() const { return lanes_ != nullptr && plans_->may_reroute(); }

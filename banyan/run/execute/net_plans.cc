@@ -55,6 +55,19 @@ uint64_t elements_of(const Call& call, uint32_t ranks) {
   return is_sharded(*collective_of(call.kind)) ? call.count * ranks : call.count;
 }
 
+// Whether each pair that exchanges anything has a path; a schedule for a traffic matrix may leave pairs out.
+bool has_paths(const Schedule& schedule, std::span<const uint64_t> counts) {
+  const Collective& collective = schedule.collective();
+  if (!collective.has_traffic()) return true;
+  const size_t ranks = collective.participants().size();
+  for (size_t from = 0; from < ranks; ++from) {
+    for (size_t to = 0; to < ranks; ++to) {
+      if (from != to && counts[from * ranks + to] > 0 && collective.traffic(from, to) == 0) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 NetPlans::NetPlans(Options options, FabricUpdate adopted)
@@ -75,8 +88,10 @@ std::optional<PlanSource::Question> NetPlans::question(const Call& call) const {
   if (is_personal(*kind) && !options_.source->plans_all_to_all()) return std::nullopt;
   const uint64_t elements = elements_of(call, options_.ranks);
   if (elements == 0 && call.kind != OperationKind::all_to_all_v) return std::nullopt;
-  return PlanSource::Question{
-      .kind = *kind, .root = is_rooted(call.kind) ? call.other : 0, .total = Bytes(elements * size_of(call.type))};
+  return PlanSource::Question{.kind = *kind,
+                              .root = is_rooted(call.kind) ? call.other : 0,
+                              .total = Bytes(elements * size_of(call.type)),
+                              .is_even = call.kind != OperationKind::all_to_all_v};
 }
 
 std::set<NetPlans::Lane> NetPlans::lanes() const {
@@ -99,10 +114,35 @@ std::vector<CallShape> NetPlans::shapes() const {
   return shapes;
 }
 
-std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call) {
+std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call, std::span<const uint64_t> counts) {
   if (options_.ranks == 1) return std::make_shared<RankPlan>(alone(call));
-  if (const std::optional<PlanSource::Question> question = this->question(call)) return by_schedule(call, *question);
-  return finished(direct(call));
+  std::optional<PlanSource::Question> question = this->question(call);
+  if (!question) return finished(direct(call));
+  if (!counts.empty()) {
+    const uint64_t all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+    question->total = Bytes(all / options_.ranks * size_of(call.type));
+  }
+  const PlanSource::Answer answer = options_.source->plan(*question);
+  if (answer.schedule == nullptr) return finished(direct(call));
+  if (counts.empty()) return by_schedule(call, answer);
+  if (!has_paths(*answer.schedule, counts)) return finished(direct(call));
+  return completed(by_counts(call, *answer.schedule, counts), call, answer);
+}
+
+bool NetPlans::needs_counts(const Call& call) {
+  if (call.kind != OperationKind::all_to_all_v) return false;
+  const std::optional<PlanSource::Question> question = this->question(call);
+  if (!question) return false;
+  const PlanSource::Answer answer = options_.source->plan(*question);
+  return answer.schedule != nullptr && answer.elements == 0;
+}
+
+Call NetPlans::counts_call(const uint64_t* own, uint64_t* all) const {
+  return {.kind = OperationKind::all_gather,
+          .type = element::DataType::uint64,
+          .send = reinterpret_cast<const std::byte*>(own),
+          .recv = reinterpret_cast<std::byte*>(all),
+          .count = options_.ranks};
 }
 
 std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
@@ -114,18 +154,8 @@ std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
   return std::make_shared<const RankPlan>(std::move(plan));
 }
 
-std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const PlanSource::Question& question) {
-  const uint64_t elements = elements_of(call, options_.ranks);
-  const PlanSource::Answer answer = options_.source->plan(question);
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-    return kept.schedule == answer.schedule && kept.elements == elements && kept.slice_bytes == answer.slice_bytes;
-  });
-  if (found != kept_.end() && !has_blocks(call.kind)) {
-    kept_.splice(kept_.begin(), kept_, found);
-    return kept_.front().plan;
-  }
-  RankPlan plan =
-      has_blocks(call.kind) ? by_blocks(call, answer) : make_rank_plan(*answer.schedule, elements, options_.rank);
+// Pieces, lanes, rates and confirmation.
+std::shared_ptr<const RankPlan> NetPlans::completed(RankPlan plan, const Call& call, const PlanSource::Answer& answer) {
   plan.slice_bytes = answer.slice_bytes;
   plan.window = answer.slice_bytes == 0
                     ? 0
@@ -133,12 +163,27 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const Pl
   take_lanes(plan);
   plan.busy_seconds = answer.busy_seconds;
   set_rates(plan, call, answer);
-  auto shared = finished(std::move(plan));
-  if (has_blocks(call.kind)) return shared;
-  BANYAN_LOG(debug) << to_string(call.kind) << " of " << question.total.to_string() << ": " << answer.planner
-                    << ", slices of " << Bytes(answer.slice_bytes).to_string() << ", estimated at "
+  return finished(std::move(plan));
+}
+
+std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const PlanSource::Answer& answer) {
+  if (has_blocks(call.kind)) return completed(by_blocks(call, answer), call, answer);
+  const uint64_t elements = elements_of(call, options_.ranks);
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.schedule == answer.schedule && kept.elements == elements && kept.slice_bytes == answer.slice_bytes;
+  });
+  if (found != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, found);
+    return kept_.front().plan;
+  }
+  auto shared = completed(make_rank_plan(*answer.schedule, elements, options_.rank), call, answer);
+  BANYAN_LOG(debug) << to_string(call.kind) << " of " << Bytes(elements * size_of(call.type)).to_string() << ": "
+                    << answer.planner << ", slices of " << Bytes(answer.slice_bytes).to_string() << ", estimated at "
                     << answer.seconds * 1e6 << " us";
-  kept_.push_front({.shape = {.kind = call.kind, .root = question.root, .type = call.type, .count = call.count},
+  kept_.push_front({.shape = {.kind = call.kind,
+                              .root = is_rooted(call.kind) ? call.other : 0,
+                              .type = call.type,
+                              .count = call.count},
                     .schedule = answer.schedule,
                     .elements = elements,
                     .slice_bytes = answer.slice_bytes,
@@ -172,6 +217,21 @@ RankPlan NetPlans::by_pairs(const Call& call, const PlanSource::Answer& answer) 
                                               " and " + std::to_string(received));
   }
   return make_pair_plan(*answer.schedule, blocks, options_.rank);
+}
+
+RankPlan NetPlans::by_counts(const Call& call, const Schedule& schedule, std::span<const uint64_t> counts) const {
+  const uint32_t own = options_.rank, ranks = options_.ranks;
+  const PairBlocks blocks{.elements = [&](uint32_t from, uint32_t to) { return counts[size_t{from} * ranks + to]; },
+                          .send = blocks_of(call.send_counts, call.send_displacements),
+                          .receive = blocks_of(call.recv_counts, call.recv_displacements)};
+  for (uint32_t from = 0; from < ranks; ++from) {
+    if (blocks.elements(from, own) == blocks.receive[from].count) continue;
+    throw Error(ErrorCode::mismatch, "rank " + std::to_string(from) + " sends " +
+                                         std::to_string(blocks.elements(from, own)) + " elements where rank " +
+                                         std::to_string(own) + " expects " +
+                                         std::to_string(blocks.receive[from].count));
+  }
+  return make_pair_plan(schedule, blocks, own);
 }
 
 // What a schedule says nothing about, or nothing is to be moved for.

@@ -2,7 +2,8 @@
 //
 // Allreduce, reduce, broadcast, allgather(v), reduce-scatter(v), and all-to-all(v) where the PlanSource plans it,
 // follow the schedule that it gives for their size; the others go straight from each rank to each. Plans are kept,
-// since calls repeat.
+// since calls repeat. An all-to-all-v that follows a schedule is planned when its ranks have told each other what each
+// has for each: those that forward must know, too.
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
 // plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a way
@@ -15,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "banyan/run/call/call.h"
@@ -48,8 +50,13 @@ class NetPlans {
   // For the network as another update says. Throws what PlanSource::revised does. Any thread.
   std::unique_ptr<NetPlans> revised(const FabricUpdate& update) const;
 
-  // Of a call for all ranks. Throws what the source and rank_plan.h throw.
-  std::shared_ptr<const RankPlan> plan(const Call& call);
+  // Of a call for all ranks. Where it needs_counts(): what each rank sends each, by sender. Throws what the source and
+  // rank_plan.h throw, and Error{mismatch} where this rank expects other counts than it is sent.
+  std::shared_ptr<const RankPlan> plan(const Call& call, std::span<const uint64_t> counts = {});
+  // Whether plan() needs to know what all ranks send; they tell each other by the call that follows. Asks the source.
+  bool needs_counts(const Call& call);
+  // Of the counts that this rank tells, one for each rank, and of those of all.
+  Call counts_call(const uint64_t* own, uint64_t* all) const;
   // What plan() will ask the source; nothing where it asks nothing. The first time, the answer may take long.
   std::optional<PlanSource::Question> question(const Call& call) const;
   // Of the calls that were planned for last, with the same counts on all ranks; the last first.
@@ -93,10 +100,12 @@ class NetPlans {
     std::shared_ptr<const RankPlan> plan;  // shared with the engine
   };
 
-  std::shared_ptr<const RankPlan> by_schedule(const Call& call, const PlanSource::Question& question);
+  std::shared_ptr<const RankPlan> by_schedule(const Call& call, const PlanSource::Answer& answer);
+  std::shared_ptr<const RankPlan> completed(RankPlan plan, const Call& call, const PlanSource::Answer& answer);
   std::shared_ptr<const RankPlan> finished(RankPlan plan) const;
   RankPlan by_blocks(const Call& call, const PlanSource::Answer& answer) const;
   RankPlan by_pairs(const Call& call, const PlanSource::Answer& answer) const;
+  RankPlan by_counts(const Call& call, const Schedule& schedule, std::span<const uint64_t> counts) const;
   RankPlan direct(const Call& call) const;
   RankPlan alone(const Call& call) const;
   void take_lanes(RankPlan& plan);

@@ -9,7 +9,7 @@ bool PlanAhead::is_ready(const std::shared_ptr<PlanSource>& source, const PlanSo
     known_.clear();
     task_.reset();
   }
-  const Key key{question.kind, question.root};
+  const Key key{.kind = question.kind, .root = question.root, .is_even = question.is_even};
   if (known_.contains(key)) return true;
   if (!task_) {
     task_ = std::make_shared<Task>();

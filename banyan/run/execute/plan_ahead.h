@@ -4,13 +4,13 @@
 // One thread.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/run/execute/plan_source.h"
@@ -49,7 +49,13 @@ class PlanAhead {
   bool is_ready(const std::shared_ptr<PlanSource>& source, const PlanSource::Question& question);
 
  private:
-  using Key = std::pair<CollectiveKind, uint32_t>;  // sources choose among the plans of a kind and root by size
+  // Sources choose among the plans of these by size.
+  struct Key {
+    CollectiveKind kind{};
+    uint32_t root = 0;
+    bool is_even = true;
+    auto operator<=>(const Key&) const = default;
+  };
   struct Task {
     std::mutex mutex;  // protects what follows
     bool is_done = false;

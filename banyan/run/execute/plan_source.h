@@ -37,22 +37,26 @@ class PlanSource {
 
   struct Question {
     CollectiveKind kind = CollectiveKind::all_reduce;
-    uint32_t root = 0;  // of broadcast and reduce; participant number
-    // As in schedule/collective.h; 0 of an all-to-all-v, of which no rank knows what all ranks send.
-    Bytes total{0};
+    uint32_t root = 0;    // of broadcast and reduce; participant number
+    Bytes total{0};       // as in schedule/collective.h; 0 while it is not known
+    bool is_even = true;  // false: an all-to-all-v, of which no rank knows what all ranks send before they say so
   };
   // The same on every rank for the same question.
   struct Answer {
-    const Schedule* schedule = nullptr;  // its participants are the ranks, in order; stays as long as the source
-    std::string planner;                 // "forest", for people
-    uint64_t slice_bytes = 0;            // the piece that moves at once
-    double seconds = 0;                  // how long it should take
-    double busy_seconds = 0;             // of which the busiest link is busy
-    uint64_t elements = 0;  // all-to-all-v: M, of which what each pair exchanges follows by the traffic of the schedule
+    // Its participants are the ranks, in order; stays as long as the source. None, of an all-to-all: going straight from
+    // each rank to each is no slower.
+    const Schedule* schedule = nullptr;
+    std::string planner;       // "forest", for people
+    uint64_t slice_bytes = 0;  // the piece that moves at once
+    double seconds = 0;        // how long it should take
+    double busy_seconds = 0;   // of which the busiest link is busy
+    // All-to-all-v: M, of which what each pair exchanges follows by the traffic of the schedule. 0: the ranks tell each
+    // other first.
+    uint64_t elements = 0;
   };
   // Throws Error when there is no plan.
   virtual Answer plan(const Question& question) = 0;
-  // Whether it plans all-to-alls. Else these go straight from each rank to each.
+  // Whether it may have plans for all-to-alls. Else these go straight from each rank to each, and it is not asked.
   virtual bool plans_all_to_all() const { return false; }
 
   // What one call moves over the links of the fabric, from first to last, each link once, by number. For fabrics whose

@@ -55,7 +55,9 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
 
 void SessionShare::begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source) {
   std::shared_ptr<const Load> load = load_of(call, source);
-  if (const auto question = compose::question_of(call, options_.ranks)) {
+  // Of an all-to-all-v no rank knows what a plan would have to carry.
+  const auto question = compose::question_of(call, options_.ranks, source->plans_all_to_all());
+  if (question && question->is_even) {
     planned_by_ = source;
     planned_ = *question;
     planned_load_ = load;

@@ -53,6 +53,25 @@ TEST(Runtime, CarriesOutAllCallsThoughConnectionsAreReset) {
   });
 }
 
+// The same where ranks forward what others exchange, and tell each other first how much of it there is.
+TEST(Runtime, CarriesOutAllToAllsOfARingThoughConnectionsAreReset) {
+  for_each_seed(40, [](uint64_t seed) -> std::string {
+    World world(seed, {.least_ranks = 3,
+                       .is_ring = true,
+                       .passes_messages = seed % 3 == 0,
+                       .revises_plans = true,
+                       .has_checksums = seed % 2 == 0});
+    Machines& machines = world.machines();
+    for (int resets = 0; resets < 10; ++resets) {
+      world.some_time_within(milliseconds(600), [&] {
+        machines.reset(static_cast<uint32_t>(machines.draw(world.size())),
+                       static_cast<uint32_t>(machines.draw(world.size())));
+      });
+    }
+    return expect_all_well(world, expects_no_error);
+  });
+}
+
 // Whoever has sent a message needs to make no call for it to come, though the connections are reset meanwhile.
 TEST(Runtime, BringsMessagesWhoseSenderIsIdle) {
   for_each_seed(40, [](uint64_t seed) -> std::string {

@@ -44,8 +44,12 @@ class Longest {
 // Rounds of collectives whose results are known. Throws banyan::Error, or std::runtime_error for a wrong result.
 class Program {
  public:
-  Program(Machines& machines, Communicator& communicator, uint32_t world_rank, bool passes_messages)
-      : machines_(machines), communicator_(communicator), own_(world_rank), passes_messages_(passes_messages) {}
+  Program(Machines& machines, Communicator& communicator, uint32_t world_rank, const World::Options& options)
+      : machines_(machines),
+        communicator_(communicator),
+        own_(world_rank),
+        passes_messages_(options.passes_messages),
+        exchanges_(options.is_ring) {}
 
   void rounds_until(uint32_t end, Story& story) {
     while (story.rounds < end) {
@@ -123,8 +127,63 @@ class Program {
     for (uint32_t rank = 0; rank < all.size(); ++rank) {
       expect(all[rank] == value(rank, number, 0), "all_gather", number, rank);
     }
+    if (exchanges_) exchange(number);
     for (uint32_t i = 0; passes_messages_ && i < 3; ++i)
       pass_message(number + i, size_t{1} << (number + i) % 14, i > 0);
+  }
+  // What `from` has for `to`: also nothing, or much.
+  static size_t elements_between(uint32_t from, uint32_t to, uint32_t number) {
+    return (from * 7 + to * 3 + number) % 4 * (size_t{1} << number % 11);
+  }
+  // Two all-to-all-vs with an all-to-all and a reduction between them, all of them in flight at once.
+  void exchange(uint32_t number) {
+    const uint32_t rank = communicator_.rank(), size = communicator_.size();
+    const size_t even = 1 + number % 5 * 100;
+    std::vector<size_t> sends, comes;
+    std::vector<uint64_t> out, even_out(even * size), in, back, even_in(even * size), one{value(rank, number, 0)},
+        sum(1);
+    for (uint32_t peer = 0; peer < size; ++peer) {
+      sends.push_back(elements_between(rank, peer, number));
+      comes.push_back(elements_between(peer, rank, number));
+      for (size_t i = 0; i < sends.back(); ++i) out.push_back(value(rank, number + peer, i));
+      for (size_t i = 0; i < even; ++i) even_out[peer * even + i] = value(rank, number + 2 * peer, i);
+      in.resize(in.size() + comes.back());
+    }
+    back.resize(in.size());
+    const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
+    const auto uneven = [&](std::vector<uint64_t>& into) {
+      return run::Call{.kind = run::OperationKind::all_to_all_v,
+                       .type = element::DataType::uint64,
+                       .send = bytes(out),
+                       .recv = bytes(into),
+                       .send_counts = sends,
+                       .recv_counts = comes};
+    };
+    run::Request requests[] = {communicator_.start(uneven(in)),
+                               communicator_.start({.kind = run::OperationKind::all_to_all,
+                                                    .type = element::DataType::uint64,
+                                                    .send = bytes(even_out),
+                                                    .recv = bytes(even_in),
+                                                    .count = even}),
+                               communicator_.start({.kind = run::OperationKind::all_reduce,
+                                                    .type = element::DataType::uint64,
+                                                    .send = bytes(one),
+                                                    .recv = bytes(sum),
+                                                    .count = 1}),
+                               communicator_.start(uneven(back))};
+    for (run::Request& request : requests) request.wait();
+    size_t at = 0;
+    uint64_t expected = 0;
+    for (uint32_t from = 0; from < size; ++from) {
+      expected += value(from, number, 0);
+      for (size_t i = 0; i < comes[from]; ++i, ++at) {
+        expect(in[at] == value(from, number + rank, i) && back[at] == in[at], "all_to_all_v", number, at);
+      }
+      for (size_t i = 0; i < even; ++i) {
+        expect(even_in[from * even + i] == value(from, number + 2 * rank, i), "all_to_all", number, from * even + i);
+      }
+    }
+    expect(sum.front() == expected, "all_reduce", number, 0);
   }
   static uint64_t value(uint32_t rank, uint32_t number, size_t i) { return (rank + 1) * 1'000'003 + number * 101 + i; }
   void expect(bool is_right, const char* what, uint32_t number, size_t i) const {
@@ -136,7 +195,7 @@ class Program {
   Machines& machines_;
   Communicator& communicator_;
   const uint32_t own_;
-  const bool passes_messages_;
+  const bool passes_messages_, exchanges_;
 };
 
 // The agent stays, as that of a process with other communicators does.
@@ -172,6 +231,7 @@ World::World(uint64_t seed, Options options) : machines_({.seed = seed}), option
   stories_.resize(size_);
   place_ranks();
   if (options_.has_routes) write_routes();
+  if (options_.is_ring) join_in_a_ring();
 }
 
 World::~World() {
@@ -211,6 +271,13 @@ void World::write_routes() {
   }
   routes_ = ::testing::TempDir() + "/banyan-simulated-routes-" + std::to_string(getpid());
   write_file(routes_, "{\"banyan\": \"routes/1\", \"routes\": [" + list + "]}");
+}
+
+// A line with two ranks.
+void World::join_in_a_ring() {
+  for (uint32_t rank = 0; rank + (size_ == 2 ? 1 : 0) < size_; ++rank) {
+    fabric_ += "r" + std::to_string(rank) + " <-> r" + std::to_string((rank + 1) % size_) + " 1GB/s; ";
+  }
 }
 
 std::string World::run() { return machines_.run(); }
@@ -272,7 +339,7 @@ void World::live(uint32_t rank) {
     while (story.rounds < options_.rounds) {
       try {
         if (std::exchange(is_new, false)) story.rounds = least(communicator, story.rounds);
-        Program program(machines_, communicator, rank, options_.passes_messages);
+        Program program(machines_, communicator, rank, options_);
         if (rank == 1 && options_.closes_in_round < options_.rounds) {
           program.rounds_until(options_.closes_in_round, story);
           return close(std::move(communicator), story);

@@ -34,6 +34,7 @@ class World {
     uint32_t least_ranks = 2, most_ranks = 0;  // 0: three more
     bool has_routes = false;
     uint32_t rounds = 30;
+    bool is_ring = false;          // ranks are joined directly, so that all-to-alls are planned, and made in each round
     bool passes_messages = false;  // in each round, from each rank to the next one, or to the one before
     uint32_t messages = 0;         // behind the rounds, likewise; then it leaves
     bool idles = false;  // behind the rounds, rank 0 sends messages, and then all but rank 1 make no call for a while
@@ -73,6 +74,7 @@ class World {
  private:
   void place_ranks();
   void write_routes();
+  void join_in_a_ring();
   run::Communicator::Options communicator_options() const;
   void live(uint32_t rank);
   void has_joined();

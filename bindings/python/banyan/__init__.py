@@ -12,14 +12,15 @@ does the same, with the same words; its files can be read here and the other way
 from ._core import __version__
 from ._error import Error
 from ._fabric import Fabric, FabricSpec, Link, Node, list_fabrics
-from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, Plan, Planner, Potential, Tree,
-                    Verdict, WeightedCut, bound, compare, list_planners, plan, verify)
+from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, LinkChange, LinkLengths, Plan, Planner,
+                    Potential, Repair, Tree, Verdict, WeightedCut, bound, compare, list_planners, plan, verify)
 from ._predict import BusyLink, PredictedPlan, Prediction, Sweep, predict, sweep
 from ._step import StageMemory, StepParts, StepPrediction, WhatIf, predict_step
 
 __all__ = [
     "Bound", "BusyLink", "ComparedPlanner", "Comparison", "Cut", "Error", "Export", "Fabric", "FabricSpec", "Hop",
-    "Limit", "Link", "Node", "Plan", "Planner", "Potential", "PredictedPlan", "Prediction", "StageMemory", "StepParts",
-    "StepPrediction", "Sweep", "Tree", "Verdict", "WeightedCut", "WhatIf", "__version__", "bound", "compare", "list_fabrics", "list_planners", "plan",
-    "predict", "predict_step", "sweep", "verify",
+    "Limit", "Link", "LinkChange", "LinkLengths", "Node", "Plan", "Planner", "Potential", "PredictedPlan", "Prediction",
+    "Repair", "StageMemory", "StepParts", "StepPrediction", "Sweep", "Tree", "Verdict", "WeightedCut", "WhatIf",
+    "__version__", "bound", "compare", "list_fabrics", "list_planners", "plan", "predict", "predict_step", "sweep",
+    "verify",
 ]

@@ -32,7 +32,8 @@ class Error(RuntimeError):
 # The library speaks to users of the command line, too, whose options have the names of the arguments here.
 _ARGUMENTS = {name: name.replace("-", "_") for name in (
     "algorithm", "alpha", "boxes", "bytes", "collectives", "costs", "degrade", "eager", "fail", "max-height", "nic",
-    "on-failure", "placement", "ranks", "remove", "root", "seed", "slice", "trees", "weights", "window",
+    "on-failure", "placement", "ranks", "remove", "root", "seed", "slice", "traffic", "trees", "weights",
+    "window",
     *_core.list_train_options())}
 _ARGUMENTS.update({"event": "events", "unfused-attention": "fused_attention=False",
                    "no-scatter-gather": "scatter_gather=False"})

@@ -14,6 +14,8 @@ AnyFabric = Union[Fabric, Path, Mapping[str, Any]]
 """A Fabric, or what Fabric() reads: "dgx-h100:8", a path, a dict."""
 Rank = Union[int, str]
 """The name of a rank, or its number among the ranks of the fabric."""
+Traffic = Iterable[Iterable[int]]
+"""What each rank sends each: a row for each sender, a cell for each receiver; lists, or an array of numpy."""
 Progress = Callable[[str, float], object]
 """Called with what is being done ("packing trees") and how much of that is done, from 0 to 1, some times a second."""
 
@@ -52,6 +54,17 @@ class Potential(NamedTuple):
     height: int
 
 
+class LinkLengths(NamedTuple):
+    """A proof by lengths: whatever ways bytes take, they cross at least the distances between ranks."""
+
+    lengths: List[int]
+    """By the number of the link in Fabric.links."""
+    crossed: int
+    """Over all pairs of ranks, their distance times their traffic, in the parts of the least whole numbers."""
+    carried: int
+    """What all links together carry in a second: bandwidth times length."""
+
+
 class _Paced:
     """What plans and bounds have in common: a time for each byte, and the throughput that follows from it."""
 
@@ -71,8 +84,8 @@ class _Paced:
 
 
 class Bound(_Paced):
-    """The best that any plan of a collective can reach on a fabric, exact, with what proves it: one cut, or of an
-    allreduce cuts that count together."""
+    """The best that any plan of a collective can reach on a fabric, exact, with what proves it: one cut, of an
+    allreduce cuts that count together, of an all-to-all lengths of links."""
 
     _core: CoreBound
 
@@ -81,7 +94,8 @@ class Bound(_Paced):
 
     @property
     def cuts(self) -> List[Cut]:
-        """The proof; none of an allreduce, which has `weighted_cuts`."""
+        """The proof; none of an allreduce, which has `weighted_cuts`, and of an all-to-all, which has
+        `link_lengths`."""
         return [Cut(*cut) for cut in self._core.cuts()]
 
     @property
@@ -99,6 +113,12 @@ class Bound(_Paced):
     def over_images(self) -> bool:
         """Whether that proof counts the mean over links that are alike, and over both directions."""
         return self._core.weighted_cuts()[2]
+
+    @property
+    def link_lengths(self) -> Optional[LinkLengths]:
+        """The proof of an all-to-all; None of other collectives."""
+        lengths = self._core.link_lengths()
+        return None if lengths is None else LinkLengths(*lengths)
 
     @property
     def witness(self) -> str:
@@ -119,11 +139,12 @@ class Hop(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A part of the buffer, and the way that it takes."""
+    """A part of the buffer, and the way that it takes. Of an all-to-all: a part of what the root has for one other
+    rank, to which `spread` is a path."""
 
     root: str
     share: Fraction
-    """Of the buffer."""
+    """Of the buffer; of an all-to-all, of all that ranks send to others."""
     reduce: List[Hop]
     """The hops by which the part is reduced towards the root, in an order in which they can be carried out."""
     spread: List[Hop]
@@ -243,7 +264,7 @@ class Plan(_Paced):
 
     @property
     def collective(self) -> str:
-        """"allgather", "reduce-scatter", "allreduce", "broadcast" or "reduce"."""
+        """"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce" or "all-to-all"."""
         return self._core.collective()
 
     @property
@@ -265,6 +286,12 @@ class Plan(_Paced):
     def weights(self) -> List[int]:
         """One for each rank that takes part: its part of the buffer is its weight over their sum."""
         return self._core.weights()
+
+    @property
+    def traffic(self) -> Optional[List[List[int]]]:
+        """Of an all-to-all: what each rank sends each other, a row for each sender, in least whole numbers; None where
+        all pairs are alike."""
+        return self._core.traffic()
 
     @property
     def planner(self) -> str:
@@ -311,6 +338,20 @@ class Plan(_Paced):
         valid, reason, busiest, bound = self._core.verify(other._core if other else None, other.name if other else "",
                                                           self._fabric_name, progress)
         return Verdict(valid, reason, busiest, Bound(bound) if bound else None)
+
+    def repair(self, fabric: AnyFabric, *, progress: Optional[Progress] = None) -> "Repair":
+        """A plan for a fabric that has changed: links failed, slowed down or came back, or ranks are lost. What the
+        change does not touch stays as it is, as far as that costs at most 2 % of the bound.
+
+            >>> import banyan
+            >>> old = banyan.plan("allgather", "dgx-a100:4")
+            >>> repair = old.repair(banyan.Fabric("dgx-a100:4").fail("gpu3-ib0"))
+            >>> repair.plan.is_optimal, repair.trees_kept > 0
+            (True, True)
+        """
+        on = as_fabric(fabric)
+        core, links, lost, counts, before, kept_from = self._core.repair(on._core, progress)
+        return Repair(Plan(core, on.name), [LinkChange(*link) for link in links], lost, *counts, before, kept_from)
 
     def export(self, format: str, *, name: str = "banyan", in_place: bool = False,
                min_bytes: Optional[Bytes] = None, max_bytes: Optional[Bytes] = None, exact: bool = False) -> Export:
@@ -360,6 +401,42 @@ class Plan(_Paced):
         return _unpickled, (self.to_json(), self._fabric_name)
 
 
+class LinkChange(NamedTuple):
+    """A link that was lost or added, or whose bandwidth is another one."""
+
+    source: str
+    target: str
+    before: Optional[int]
+    """Bytes per second; None: there was none."""
+    after: Optional[int]
+    """Bytes per second; None: there is none any more."""
+
+
+class Repair(NamedTuple):
+    """A repaired plan, and what is different in it. Counts are of the old plan's trees; a tree of an allreduce counts
+    as two."""
+
+    plan: Plan
+    links: List[LinkChange]
+    lost_ranks: List[str]
+    trees_kept: int
+    trees_patched: int
+    """Of which some edges are replaced,"""
+    trees_moved: int
+    """and those in whose place there are others."""
+    edges_of_patched: int
+    edges_replaced: int
+    seconds_per_byte_before: Fraction
+    """Of the old plan, on the fabric that it was made for."""
+    kept_from: List[Optional[int]]
+    """By tree of the plan: the number of the old tree that it is."""
+
+    @property
+    def planned_anew(self) -> bool:
+        """Whether nothing of the old plan is left."""
+        return self.trees_kept + self.trees_patched == 0
+
+
 def _unpickled(text: str, name: str) -> Plan:
     return Plan.from_json(text, name=name)
 
@@ -382,7 +459,7 @@ def rank_name(rank: Optional[Rank], fabric: Fabric, where: str) -> str:
 
 
 def words_of(collective: str, fabric: Fabric, ranks: Union[None, str, Iterable[Rank]], root: Optional[Rank],
-             weights: Optional[Iterable[int]]) -> _core.CollectiveWords:
+             weights: Optional[Iterable[int]], traffic: Optional[Traffic] = None) -> _core.CollectiveWords:
     """The collective that the arguments of plan() describe."""
     names: List[str] = []
     if ranks is not None and not isinstance(ranks, str):
@@ -395,13 +472,34 @@ def words_of(collective: str, fabric: Fabric, ranks: Union[None, str, Iterable[R
     if any(number < 0 for number in numbers):
         raise Error("invalid_input", "a weight is negative", "weights")
     return _core.CollectiveWords(collective, ranks if isinstance(ranks, str) else "", names,
-                                 rank_name(root, fabric, "root"), numbers)
+                                 rank_name(root, fabric, "root"), numbers, _flat(traffic))
+
+
+def _flat(traffic: Optional[Traffic]) -> List[int]:
+    """One row after the other."""
+    if traffic is None:
+        return []
+    flat: List[int] = []
+    rows = [list(row) for row in traffic]
+    if not rows:
+        raise Error("invalid_input", "is empty; leave it out where all pairs are alike", "traffic")
+    for sender, row in enumerate(rows):
+        if len(row) != len(rows):
+            raise Error("invalid_input", f"is not square: it has {_words.counted(len(rows), 'row')}, of which number "
+                        f"{sender} has {_words.counted(len(row), 'cell')}", "traffic")
+        for receiver, amount in enumerate(row):
+            number = int(amount)
+            if number != amount or not 0 <= number < 1 << 63:
+                raise Error("invalid_input", f"what rank {sender} sends to rank {receiver} is {amount}; it must be a "
+                            "whole number that is not negative", "traffic")
+            flat.append(number)
+    return flat
 
 
 def plan(collective: str, fabric: AnyFabric, *, trees: Optional[int] = None, max_height: Optional[int] = None,
          root: Optional[Rank] = None, ranks: Union[None, str, Iterable[Rank]] = None,
-         weights: Optional[Iterable[int]] = None, bytes: Optional[Bytes] = None, lower: bool = True,
-         progress: Optional[Progress] = None) -> Plan:
+         weights: Optional[Iterable[int]] = None, traffic: Optional[Traffic] = None, bytes: Optional[Bytes] = None,
+         lower: bool = True, progress: Optional[Progress] = None) -> Plan:
     """Plans a collective and proves how good the plan is.
 
         >>> import banyan
@@ -409,7 +507,7 @@ def plan(collective: str, fabric: AnyFabric, *, trees: Optional[int] = None, max
         True
 
     collective
-        "allgather", "reduce-scatter", "allreduce", "broadcast" or "reduce", in any usual spelling.
+        "allgather", "reduce-scatter", "allreduce", "broadcast", "reduce" or "all-to-all", in any usual spelling.
     fabric
         A Fabric, or what Fabric() reads: "dgx-h100:8", a path, a dict.
     trees
@@ -422,6 +520,9 @@ def plan(collective: str, fabric: AnyFabric, *, trees: Optional[int] = None, max
         Who takes part, in the order of the shards: names or numbers, or a text such as "0-3,8" or "gpu0-gpu3,gpu8".
     weights
         Uneven shards of an allgather or reduce-scatter, one number for each rank.
+    traffic
+        Of an all-to-all: how much each rank sends each, as a square matrix with a row for each sender; lists, or an
+        array of numpy. Throughput and `bytes` are then about the mean over the ranks of what one sends.
     bytes
         Instead of the forest, the plan that is quickest for this size in a simulation: low trees for small buffers.
     lower
@@ -435,7 +536,7 @@ def plan(collective: str, fabric: AnyFabric, *, trees: Optional[int] = None, max
     if bytes is not None and (trees is not None or max_height is not None):
         raise Error("invalid_input", "bytes chooses among all planners; leave trees and max_height out", "bytes")
     size = "" if bytes is None else f"{_words.to_bytes(bytes, 'bytes')}"
-    words = words_of(collective, on, ranks, root, weights)
+    words = words_of(collective, on, ranks, root, weights, traffic)
     return Plan(_core.plan(on._core, words, _count(trees, "trees"), _count(max_height, "max_height"), lower, size,
                            progress), on.name)
 
@@ -448,10 +549,10 @@ def _count(number: Optional[int], where: str) -> Optional[int]:
 
 def bound(collective: str, fabric: AnyFabric, *, root: Optional[Rank] = None,
           ranks: Union[None, str, Iterable[Rank]] = None, weights: Optional[Iterable[int]] = None,
-          progress: Optional[Progress] = None) -> Bound:
+          traffic: Optional[Traffic] = None, progress: Optional[Progress] = None) -> Bound:
     """The best that any plan can reach, without a plan. Arguments as of plan()."""
     on = as_fabric(fabric)
-    return Bound(_core.bound(on._core, words_of(collective, on, ranks, root, weights), progress))
+    return Bound(_core.bound(on._core, words_of(collective, on, ranks, root, weights, traffic), progress))
 
 
 def verify(plan: Union[Plan, Path], fabric: Optional[AnyFabric] = None) -> Verdict:
@@ -480,7 +581,7 @@ class ComparedPlanner(NamedTuple):
 
 
 class Comparison(Sequence[ComparedPlanner]):
-    """The forest beside rings, trees and recursive doubling. A sequence of ComparedPlanner; print() shows a table."""
+    """The planners of a collective side by side, the default one first. A sequence of ComparedPlanner; print() shows a table."""
 
     def __init__(self, title: str, bound: Bound, rows: List[ComparedPlanner]) -> None:
         self.title = title
@@ -521,12 +622,13 @@ class Comparison(Sequence[ComparedPlanner]):
 
 def compare(collective: str, fabric: AnyFabric, sizes: Iterable[Bytes] = ("1MiB", "64MiB", "1GiB"), *,
             root: Optional[Rank] = None, ranks: Union[None, str, Iterable[Rank]] = None,
-            weights: Optional[Iterable[int]] = None, progress: Optional[Progress] = None) -> Comparison:
+            weights: Optional[Iterable[int]] = None, traffic: Optional[Traffic] = None,
+            progress: Optional[Progress] = None) -> Comparison:
     """Plans with every planner and puts them side by side, with estimated times for `sizes`.
 
     Other arguments as of plan().
     """
-    forest = plan(collective, fabric, root=root, ranks=ranks, weights=weights, progress=progress)
+    forest = plan(collective, fabric, root=root, ranks=ranks, weights=weights, traffic=traffic, progress=progress)
     wanted = [_words.to_bytes(size, "sizes") for size in sizes]
     rows = []
     for planner, why_not, seconds, times, height, mean, trees, estimates in forest._core.compare(wanted, progress):

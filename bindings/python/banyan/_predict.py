@@ -6,7 +6,7 @@ from . import _core, _words
 from ._core import Prediction as CorePrediction
 from ._error import Error
 from ._fabric import Fabric, as_fabric
-from ._plan import AnyFabric, Plan, Progress, Rank, words_of
+from ._plan import AnyFabric, Plan, Progress, Rank, Traffic, words_of
 from ._words import Bytes, Path, Seconds
 
 What = Union[str, Plan, Path, Iterable[Union[Plan, Path]]]
@@ -202,20 +202,20 @@ def _rows_as_html(title: str, rows: List[List[str]]) -> str:
 
 
 def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root: Optional[Rank],
-              ranks: Union[None, str, Iterable[Rank]], weights: Optional[Iterable[int]], slice: Optional[Bytes],
-              alpha: Optional[Seconds], window: Optional[Seconds], fold: bool,
+              ranks: Union[None, str, Iterable[Rank]], weights: Optional[Iterable[int]],
+              traffic: Optional[Traffic], slice: Optional[Bytes], alpha: Optional[Seconds], window: Optional[Seconds], fold: bool,
               progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
     plans: List[Plan] = []
     if isinstance(what, str) and _core.is_collective(what):
         if fabric is None:
             raise Error("invalid_input", f"{what!r} is a collective; give its fabric, too", "fabric")
         on = as_fabric(fabric)
-        words = words_of(what, on, ranks, root, weights)
+        words = words_of(what, on, ranks, root, weights, traffic)
         plans = [Plan(core, on.name) for core in _core.candidates(on._core, words, progress)]
         names, title = [plan.planner for plan in plans], on.name
     else:
-        if root is not None or ranks is not None or weights is not None:
-            raise Error("invalid_input", "a plan has its root, ranks and weights already; leave them out")
+        if any(each is not None for each in (root, ranks, weights, traffic)):
+            raise Error("invalid_input", "a plan has its root, ranks, weights and traffic already; leave them out")
         given = [what] if isinstance(what, (str, Plan, os.PathLike)) else list(what)
         if not given:
             raise Error("invalid_input", "no plan is given", "what")
@@ -232,15 +232,15 @@ def _loaded(path: Path) -> Plan:
     text = os.fspath(path)
     if not os.path.exists(text) and "." not in text and "/" not in text:
         raise Error("invalid_input", f"{text!r} is neither a plan file nor a collective; collectives are allgather, "
-                    "reduce-scatter, allreduce, broadcast and reduce", "what")
+                    "reduce-scatter, allreduce, broadcast, reduce and all-to-all", "what")
     return Plan.load(path)
 
 
 def _require_one_question(plans: List[Plan], fabric: Optional[Fabric]) -> None:
     first = plans[0]
     for number, plan in enumerate(plans):
-        if (plan.collective, plan.ranks, plan.root, plan.weights) != (first.collective, first.ranks, first.root,
-                                                                     first.weights):
+        if any(getattr(plan, each) != getattr(first, each)
+               for each in ("collective", "ranks", "root", "weights", "traffic")):
             raise Error("mismatch", "is a plan for another collective than the first", f"plan {number}")
         if plan.fabric != (fabric or first.fabric):
             raise Error("mismatch", "was planned for another fabric; plan again for this one", f"plan {number}")
@@ -257,15 +257,15 @@ def _names(plans: List[Plan], given: Sequence[Any]) -> List[str]:
 
 def predict(what: What, fabric: Optional[AnyFabric] = None, bytes: Bytes = "1GiB", *, root: Optional[Rank] = None,
             ranks: Union[None, str, Iterable[Rank]] = None, weights: Optional[Iterable[int]] = None,
-            slice: Optional[Bytes] = None, alpha: Optional[Seconds] = None, window: Optional[Seconds] = None,
-            fold: bool = True, progress: Optional[Progress] = None) -> Prediction:
+            traffic: Optional[Traffic] = None, slice: Optional[Bytes] = None, alpha: Optional[Seconds] = None,
+            window: Optional[Seconds] = None, fold: bool = True, progress: Optional[Progress] = None) -> Prediction:
     """Simulates plans for one size: slices that move along all trees at once, over links shared fairly.
 
     what
         A collective, whose plans on `fabric` are compared; or a Plan or the path of a plan file, or several.
     bytes
         The size of the whole buffer, gathered or reduced.
-    root, ranks, weights
+    root, ranks, weights, traffic
         Of a collective, as of plan().
     slice
         The piece that moves at once along a tree; by default the best of three.
@@ -281,14 +281,14 @@ def predict(what: What, fabric: Optional[AnyFabric] = None, bytes: Bytes = "1GiB
     Other threads of Python go on meanwhile, and Ctrl-C ends it.
     """
     return Prediction(*_simulate(what, fabric, [_words.to_bytes(bytes, "bytes")], root=root, ranks=ranks,
-                                 weights=weights, slice=slice, alpha=alpha, window=window, fold=fold,
-                                 progress=progress))
+                                 weights=weights, traffic=traffic, slice=slice, alpha=alpha, window=window,
+                                 fold=fold, progress=progress))
 
 
 def sweep(what: What, fabric: Optional[AnyFabric] = None, sizes: Union[str, Iterable[Bytes]] = "1KiB:4GiB", *,
           root: Optional[Rank] = None, ranks: Union[None, str, Iterable[Rank]] = None,
-          weights: Optional[Iterable[int]] = None, slice: Optional[Bytes] = None, alpha: Optional[Seconds] = None,
-          window: Optional[Seconds] = None, fold: bool = True, progress: Optional[Progress] = None) -> Sweep:
+          weights: Optional[Iterable[int]] = None, traffic: Optional[Traffic] = None, slice: Optional[Bytes] = None,
+          alpha: Optional[Seconds] = None, window: Optional[Seconds] = None, fold: bool = True, progress: Optional[Progress] = None) -> Sweep:
     """The same over sizes: "1KiB:4GiB", where each is twice the one before, or a list. Others as of predict()."""
     if isinstance(sizes, str):
         first, colon, last = sizes.partition(":")
@@ -299,5 +299,5 @@ def sweep(what: What, fabric: Optional[AnyFabric] = None, sizes: Union[str, Iter
         wanted = [_words.to_bytes(size, "sizes") for size in sizes]
         if not wanted:
             raise Error("invalid_input", "is empty; give sizes such as '1KiB:4GiB'", "sizes")
-    return Sweep(*_simulate(what, fabric, wanted, root=root, ranks=ranks, weights=weights, slice=slice, alpha=alpha,
-                            window=window, fold=fold, progress=progress))
+    return Sweep(*_simulate(what, fabric, wanted, root=root, ranks=ranks, weights=weights, traffic=traffic,
+                            slice=slice, alpha=alpha, window=window, fold=fold, progress=progress))

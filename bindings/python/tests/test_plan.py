@@ -57,6 +57,119 @@ class KnownBounds(unittest.TestCase):
         self.assertEqual(banyan.plan("allreduce", path).throughput, 1 * GB)
 
 
+    def test_an_all_to_all_on_a_torus_crosses_its_middle(self):
+        # A quarter of all that 16 ranks hold goes from either half to the other, over 2 x 4 links each way.
+        plan = banyan.plan("all-to-all", "torus:4x4@1GB/s")
+        self.assertEqual(plan.throughput, 2 * GB)
+        self.assertTrue(plan.is_optimal)
+        self.assertTrue(plan.verify("torus:4x4@1GB/s"))
+
+    def test_an_all_to_all_between_two_boxes_leaves_by_the_nics(self):
+        self.assertEqual(banyan.bound("alltoall", "dgx-a100:2").throughput, Fraction(25 * GB * 16, 8))
+
+
+class AllToAll(unittest.TestCase):
+    STAR = "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s"
+    TRAFFIC = [[9, 4, 2], [0, 5, 2], [6, 0, 0]]
+
+    def test_lengths_of_links_prove_the_bound(self):
+        fabric = banyan.Fabric("torus:3x4@1GB/s")
+        proof = banyan.bound("all-to-all", fabric).link_lengths
+        self.assertEqual(len(proof.lengths), len(fabric.links))
+        self.assertEqual(proof.carried, sum(length * link.bandwidth
+                                            for length, link in zip(proof.lengths, fabric.links)))
+        names, far = fabric.ranks, 10**18
+        distance = {a: {b: 0 if a == b else far for b in names} for a in names}
+        for length, link in zip(proof.lengths, fabric.links):
+            distance[link.source][link.target] = min(distance[link.source][link.target], length)
+        for by in names:
+            for a in names:
+                for b in names:
+                    distance[a][b] = min(distance[a][b], distance[a][by] + distance[by][b])
+        self.assertEqual(proof.crossed, sum(distance[a][b] for a in names for b in names))
+        # A rank holds a part for each rank.
+        self.assertEqual(banyan.bound("all-to-all", fabric).seconds_per_byte,
+                         Fraction(proof.crossed, proof.carried * len(names)))
+        self.assertEqual(banyan.bound("all-to-all", fabric).cuts, [])
+        self.assertIsNone(banyan.bound("allgather", fabric).link_lengths)
+
+    def test_a_traffic_matrix_says_what_each_rank_sends_each(self):
+        plan = banyan.plan("all-to-all", self.STAR, traffic=self.TRAFFIC)
+        self.assertEqual(plan.traffic, self.TRAFFIC)
+        self.assertTrue(plan.is_optimal and plan.verify())
+        # a sends 6 and receives 6 of 28 parts; M is a third of them.
+        self.assertEqual(plan.throughput, Fraction(28, 3 * 6) * GB)
+        paths = {(tree.root, tree.spread[-1].target) for tree in plan.trees}
+        self.assertEqual(paths, {("a", "b"), ("a", "c"), ("b", "c"), ("c", "a")})
+        self.assertEqual(sum(tree.share for tree in plan.trees), 1)
+        self.assertIsNone(banyan.plan("all-to-all", self.STAR).traffic)
+        self.assertEqual(banyan.Plan.from_json(plan.to_json()).traffic, self.TRAFFIC)
+        self.assertEqual(banyan.bound("all-to-all", self.STAR, traffic=self.TRAFFIC).throughput, plan.throughput)
+
+    def test_traffic_may_be_any_rows_of_whole_numbers(self):
+        class Row:  # as of numpy: numbers that are no int
+            def __init__(self, cells):
+                self.cells = cells
+
+            def __iter__(self):
+                return (Fraction(cell) for cell in self.cells)
+
+        plan = banyan.plan("all-to-all", self.STAR, traffic=tuple(Row(row) for row in self.TRAFFIC))
+        self.assertEqual(plan.traffic, self.TRAFFIC)
+        for wrong, words in (([], "is empty"), ([[0, 1], [1, 0], [1]], "is not square"),
+                             ([[0, 1.5, 0], [1, 0, 0], [1, 0, 0]], "what rank 0 sends to rank 1 is 1.5"),
+                             ([[0, 1, 0], [1, 0, -2], [1, 0, 0]], "what rank 1 sends to rank 2 is -2"),
+                             ([[0, 1 << 80, 0], [1, 0, 0], [1, 0, 0]], "what rank 0 sends to rank 1"),
+                             ([[0, 1], [1, 0]], "3"), ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], "to another")):
+            with self.assertRaises(banyan.Error) as caught:
+                banyan.plan("all-to-all", self.STAR, traffic=wrong)
+            self.assertIn(words, str(caught.exception))
+        with self.assertRaises(banyan.Error):
+            banyan.plan("allgather", self.STAR, traffic=self.TRAFFIC)
+
+    def test_planners_are_compared_and_predicted(self):
+        rows = {row.planner: row for row in banyan.compare("all-to-all", "torus:4x4@1GB/s")}
+        self.assertEqual(rows["flow"].times_bound, 1)
+        self.assertGreater(rows["pairwise"].times_bound, 1.2)
+        self.assertIn("boxes", rows["two-tier"].why_not)
+        uneven = banyan.compare("all-to-all", self.STAR, traffic=self.TRAFFIC)
+        self.assertEqual(uneven.bound.throughput, Fraction(28, 18) * GB)
+        time = banyan.predict("all-to-all", self.STAR, "1GB", traffic=self.TRAFFIC).time
+        self.assertAlmostEqual(time, 18 / 28, delta=0.01)
+        quickest = banyan.plan("all-to-all", "torus:4x4@1GB/s", bytes="1GB")
+        self.assertTrue(quickest.is_optimal)
+
+    def test_it_is_exported_for_msccl(self):
+        text = banyan.plan("all-to-all", "full:4@1GB/s").export("msccl")
+        self.assertEqual(xml.etree.ElementTree.fromstring(text).get("coll"), "alltoall")
+
+
+class Repairs(unittest.TestCase):
+    def test_trees_that_a_lost_link_does_not_touch_stay(self):
+        old = banyan.plan("allgather", "dgx-a100:4")
+        repair = old.repair(banyan.Fabric("dgx-a100:4").fail("gpu3-ib0"))
+        self.assertFalse(repair.planned_anew)
+        self.assertTrue(repair.plan.verify())
+        self.assertEqual({(link.source, link.target) for link in repair.links}, {("gpu3", "ib0"), ("ib0", "gpu3")})
+        self.assertEqual([(link.before, link.after) for link in repair.links], [(25 * GB, None)] * 2)
+        self.assertEqual(repair.trees_kept + repair.trees_patched + repair.trees_moved, len(old.trees))
+        kept = [(place, number) for place, number in enumerate(repair.kept_from) if number is not None]
+        self.assertEqual(len(kept), repair.trees_kept)
+        for place, number in kept[:5]:
+            before = [(hop.source, hop.target) for hop in old.trees[number].spread]
+            self.assertEqual([(hop.source, hop.target) for hop in repair.plan.trees[place].spread], before)
+        self.assertEqual(repair.seconds_per_byte_before, old.seconds_per_byte)
+        self.assertGreaterEqual(repair.plan.seconds_per_byte, old.seconds_per_byte)
+
+    def test_what_cannot_be_repaired_is_an_error(self):
+        plan = banyan.plan("broadcast", "full:4@1GB/s", root=0)
+        with self.assertRaises(banyan.Error):
+            plan.repair(banyan.Fabric("full:4@1GB/s").remove(plan.root))
+        with self.assertRaises(banyan.Error) as caught:
+            banyan.plan("all-to-all", "full:4@1GB/s").repair("full:4@1GB/s")
+        self.assertEqual(caught.exception.code, "unsupported")
+
+
 class Trees(unittest.TestCase):
     def test_shares_add_up_and_every_tree_reaches_every_rank_once(self):
         plan = banyan.plan("allgather", "mi250:2")
