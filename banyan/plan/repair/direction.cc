@@ -43,21 +43,6 @@ Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
   }
 }
 
-std::vector<int64_t> Direction::loads(const OldPlan& old) const {
-  std::vector<int64_t> by_link(old.fabric.links().size(), 0);
-  for (const size_t c : old.chunks) {
-    const Chunk chunk = old.schedule.chunk(c);
-    for (const RouteId id : gathering_ ? chunk.in_tree : chunk.out_tree) {
-      for (const LinkId link : old.schedule.route(id).links) {
-        if (const auto now = old.links.now[index(link)]) by_link[index(*now)] += static_cast<int64_t>(chunk.units);
-      }
-    }
-  }
-  std::vector<int64_t> loads;
-  for (const Arc& arc : network_.arcs()) loads.push_back(by_link[index(arc.link)]);
-  return loads;
-}
-
 void Direction::set_scale(int64_t scale) {
   for (TreeKeeper::Tree& tree : trees_) tree.units *= scale;
   for (int64_t& owed : supply_) owed *= scale;

@@ -37,8 +37,6 @@ class Direction {
   bool gathering() const { return gathering_; }
   const std::vector<TreeKeeper::Tree>& trees() const { return trees_; }  // by place in OldPlan::chunks, old units
   const std::vector<int64_t>& supply() const { return supply_; }         // by terminal, old units
-  // Old units that all old trees of this direction together load on each arc.
-  std::vector<int64_t> loads(const OldPlan& old) const;
 
   // Units are `scale` times the old ones from here on.
   void set_scale(int64_t scale);
