@@ -5,6 +5,12 @@
 #include "banyan/plan/forest/capacities.h"
 
 namespace banyan::plan {
+namespace {
+
+// Where more than one tree in so many would move in the least time, the longest is tried.
+constexpr size_t kFewOf = 8;
+
+}  // namespace
 
 Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
     : gathering_(gathering),
@@ -54,17 +60,27 @@ bool Direction::suffices(const ArcCapacities& capacities, const Fraction& time, 
   return !CutCondition(network_).find_violated({.capacity = capacities.at(time), .supply = supply});
 }
 
+struct Direction::Patching {
+  Outcome outcome;
+  std::vector<int64_t> left, supply;  // for those that moved
+
+  size_t moved() const { return static_cast<size_t>(std::ranges::count(outcome.fates, Fate::moved)); }
+};
+
 std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacities, const Fraction& least,
                                                     const Fraction& most) const {
   TreeKeeper keeper(network_, capacities, supply_, trees_);
   keeper.choose(most);
-  for (const Fraction& time : {keeper.least_time(least), most}) {
-    if (auto outcome = repair_in(keeper, time)) return outcome;
+  std::optional<Patching> best = patch_in(keeper, keeper.least_time(least));
+  if (!best || kFewOf * best->moved() > trees_.size()) {
+    auto longer = patch_in(keeper, most);
+    if (longer && (!best || longer->moved() < best->moved())) best = std::move(longer);
   }
-  return std::nullopt;
+  if (!best || best->moved() == trees_.size() || !pack_rest(network_, *best)) return std::nullopt;
+  return std::move(best->outcome);
 }
 
-std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper, const Fraction& time) const {
+std::optional<Direction::Patching> Direction::patch_in(const TreeKeeper& keeper, const Fraction& time) const {
   std::vector<int64_t> left = keeper.capacity_left(time);
   if (!balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
   Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
@@ -84,12 +100,15 @@ std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper,
       outcome.edges[i] = std::move(*edges);
     }
   }
-  if (std::ranges::all_of(outcome.fates, [](Fate fate) { return fate == Fate::moved; })) return std::nullopt;
-  if (std::ranges::all_of(patcher.supply(), [](int64_t owed) { return owed == 0; })) return outcome;
-  auto packing = pack_trees(network_, patcher.left(), patcher.supply(), {.lower = false});
-  if (!packing) return std::nullopt;
-  outcome.packing = std::move(*packing);
-  return outcome;
+  return Patching{.outcome = std::move(outcome), .left = patcher.left(), .supply = patcher.supply()};
+}
+
+// Whether what moved has been packed.
+bool Direction::pack_rest(const Network& network, Patching& patching) {
+  if (std::ranges::all_of(patching.supply, [](int64_t owed) { return owed == 0; })) return true;
+  auto packing = pack_trees(network, patching.left, patching.supply, {.lower = false});
+  if (packing) patching.outcome.packing = std::move(*packing);
+  return packing.has_value();
 }
 
 }  // namespace banyan::plan

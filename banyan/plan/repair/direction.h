@@ -55,7 +55,9 @@ class Direction {
   bool suffices(const ArcCapacities& capacities, const Fraction& time, int64_t scale) const;
 
  private:
-  std::optional<Outcome> repair_in(const TreeKeeper& keeper, const Fraction& time) const;
+  struct Patching;  // trees that stay and those that were patched, in some time
+  std::optional<Patching> patch_in(const TreeKeeper& keeper, const Fraction& time) const;
+  static bool pack_rest(const Network& network, Patching& patching);
 
   bool gathering_;
   Network network_;

@@ -9,6 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
+#include "banyan/plan/bound/wished_shares.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/plan/repair/direction.h"
 #include "banyan/plan/repair/room.h"
@@ -24,6 +25,8 @@ constexpr int64_t kMaxScale = 1024;
 constexpr int64_t kRoundingPart = 8;
 // How far above its bound a plan was is rounded up to so many parts.
 constexpr int64_t kFactorParts = 1000;
+// How much of the time that may be lost is lost, where that lets an allreduce keep its roots.
+const Fraction kPartForRoots(3, 4);
 
 std::vector<NodeId> ranks_left(const Schedule& old, const Fabric& fabric, std::vector<std::string>& lost) {
   std::vector<NodeId> left;
@@ -373,31 +376,81 @@ void Repairer::write(Repair& result) const {
   result.schedule = std::move(writer).build();
 }
 
-// What the ranks that are left root in the old plan, and all of it.
-std::vector<int64_t> old_supply(const OldPlan& old) {
-  std::vector<int64_t> supply(old.collective.participants().size(), 0);
+// What the ranks that are left root in the old plan, and what its trees load on the arcs that are still there.
+WishedShares old_loads(const OldPlan& old, const Network& network) {
+  WishedShares wish{.supply = std::vector<int64_t>(network.terminal_count(), 0), .gather = {}, .spread = {}};
+  std::vector<int64_t> gather(old.fabric.links().size(), 0), spread = gather;
   for (const size_t c : old.chunks) {
     const Chunk chunk = old.schedule.chunk(c);
-    supply[old.terminal_of[index(chunk.root)]] += static_cast<int64_t>(chunk.units);
+    const auto units = static_cast<int64_t>(chunk.units);
+    wish.supply[old.terminal_of[index(chunk.root)]] += units;
+    const auto add = [&](std::span<const RouteId> tree, std::vector<int64_t>& by_link) {
+      for (const RouteId id : tree) {
+        for (const LinkId link : old.schedule.route(id).links) {
+          if (const auto now = old.links.now[index(link)]) by_link[index(*now)] += units;
+        }
+      }
+    };
+    add(chunk.in_tree, gather);
+    add(chunk.out_tree, spread);
   }
-  return supply;
+  for (const Arc& arc : network.arcs()) {
+    wish.gather.push_back(gather[index(arc.link)]);
+    wish.spread.push_back(spread[index(arc.link)]);
+  }
+  return wish;
 }
 
-// The rooms in which a repair is tried, the fastest first.
-std::vector<Rooms> rooms_for(const OldPlan& old, const std::optional<Overlap>& overlap, PlanObserver* observer) {
-  const std::vector<int64_t> supply = old_supply(old);
-  const Network network(old.fabric, old.collective, false);
-  std::vector<Rooms> rooms{whole_links(network, bounds_by_direction(old.fabric, old.collective, observer),
-                                       std::accumulate(supply.begin(), supply.end(), int64_t{0}))};
-  if (!overlap || !overlap->shares) return rooms;
-  if (auto shared = on_shares(network, *overlap->shares, supply)) rooms.push_back(std::move(*shared));
-  std::ranges::stable_sort(rooms, {}, &Rooms::seconds_per_byte);
-  return rooms;
+// Room for both directions of an allreduce at once, in which all can be packed anew in `most` seconds per byte. First
+// on the shares of the best plan, whose roots may be others; then on shares for the old roots.
+std::optional<Rooms> shared_rooms(const OldPlan& old, const Overlap& overlap, const Network& network,
+                                  const Fraction& most, PlanObserver* observer) {
+  if (!overlap.shares) return std::nullopt;
+  WishedShares wish = old_loads(old, network);
+  if (auto rooms = on_shares(network, *overlap.shares, wish.supply); rooms && rooms->seconds_per_byte <= most)
+    return rooms;
+  const Fraction bound = overlap.witness.bound;
+  for (const Fraction& time : {bound, bound + (most - bound) * kPartForRoots}) {
+    wish.room = most / time;
+    const auto shares = shares_for(old.fabric, old.collective, time, wish, observer);
+    if (!shares) continue;
+    if (auto rooms = on_shares(network, *shares, wish.supply); rooms && rooms->seconds_per_byte <= most) return rooms;
+  }
+  return std::nullopt;
 }
 
 void forget(Repair& result) {
   result.trees_kept = result.trees_patched = result.trees_moved = result.edges_of_patched = result.edges_replaced = 0;
   result.kept_from.clear();
+}
+
+// Tries the whole links and shares of them, the faster first. False when all has to be planned anew.
+bool repair_in_some_room(const OldPlan& old, const std::optional<Overlap>& overlap, const RepairOptions& options,
+                         Repair& result) {
+  PlanObserver* const observer = options.observer;
+  const Network network(old.fabric, old.collective, false);
+  const std::vector<int64_t> supply = old_loads(old, network).supply;
+  std::vector<Rooms> tried{whole_links(network, bounds_by_direction(old.fabric, old.collective, observer),
+                                       std::accumulate(supply.begin(), supply.end(), int64_t{0}))};
+  // Where the search for shares was given up, a new plan would need what the whole links do.
+  const bool gave_up = overlap && !overlap->shares;
+  const Fraction least = gave_up ? tried.front().seconds_per_byte : result.bound.seconds_per_byte;
+  const Fraction most = least * allowed_factor(old.schedule, options);
+  if (overlap && least < tried.front().seconds_per_byte) {
+    if (auto shared = shared_rooms(old, *overlap, network, most, observer)) tried.push_back(std::move(*shared));
+  }
+  std::ranges::stable_sort(tried, {}, &Rooms::seconds_per_byte);
+  if (observer) observer->phase_begins(PlanObserver::Phase::packing);
+  for (const Rooms& rooms : tried) {
+    if (rooms.seconds_per_byte > most) break;
+    Repairer repairer(old, rooms, options.most_cost, observer);
+    if (!repairer.repair(most / rooms.seconds_per_byte)) continue;
+    repairer.write(result);
+    result.seconds_per_byte = seconds_per_byte(result.schedule);
+    if (result.seconds_per_byte <= most) return true;
+    forget(result);
+  }
+  return false;
 }
 
 }  // namespace
@@ -429,23 +482,8 @@ Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOption
                 .seconds_per_byte_before = seconds_per_byte(old),
                 .links = std::move(links.changes),
                 .lost_ranks = std::move(lost)};
-  std::vector<Rooms> all_rooms;
-  if (!placed.chunks.empty()) all_rooms = rooms_for(placed, overlap, options.observer);
-  // Where the search for shares was given up, a new plan would need what the whole links do.
-  const bool gave_up = overlap && !overlap->shares && !all_rooms.empty();
-  const Fraction least = gave_up ? all_rooms.front().seconds_per_byte : result.bound.seconds_per_byte;
-  const Fraction most = least * allowed_factor(old, options);
-  begin(PlanObserver::Phase::packing);
-  for (const Rooms& rooms : all_rooms) {
-    if (rooms.seconds_per_byte > most) continue;
-    Repairer repairer(placed, rooms, options.most_cost, options.observer);
-    if (!repairer.repair(most / rooms.seconds_per_byte)) continue;
-    repairer.write(result);
-    result.seconds_per_byte = seconds_per_byte(result.schedule);
-    if (result.seconds_per_byte <= most) break;
-    forget(result);
-  }
-  if (result.planned_anew()) {
+  const bool repaired = !placed.chunks.empty() && repair_in_some_room(placed, overlap, options, result);
+  if (!repaired) {
     ForestPlan anew = plan_forest(fabric, collective, {.observer = options.observer});
     result.trees_moved = placed.chunks.size() * directions_of(collective).size();
     result.schedule = std::move(anew.schedule);

@@ -106,9 +106,6 @@ TEST_P(OneLink, IsRepairedNearTheBoundAndMostTreesStayOrArePatched) {
     const Repair repair = repair_plan(old, broken);
     check(repair, old);
     EXPECT_LE(repair.seconds_per_byte.to_double(), 1.02 * repair.bound.seconds_per_byte.to_double());
-    // An allreduce divides each link between its two directions, and a failure changes what is best for all of them.
-    // Its old trees may then cost more than 2 %, and all are planned anew.
-    if (kind == CollectiveKind::all_reduce && repair.planned_anew()) continue;
     EXPECT_GE(repair.trees_kept + repair.trees_patched, 3 * repair.trees_moved);
     EXPECT_LT(4 * repair.edges_replaced, repair.edges_of_patched + 1);
     EXPECT_THAT(repair.links, SizeIs(2));
@@ -153,11 +150,7 @@ TEST(Repair, TakesBackALinkThatWasMended) {
     const Repair repair = repair_plan(old, fabric);
     check(repair, old);
     EXPECT_LE(repair.seconds_per_byte.to_double(), 1.02 * repair.bound.seconds_per_byte.to_double());
-    if (kind == CollectiveKind::all_reduce) {
-      EXPECT_LE(repair.seconds_per_byte, repair.seconds_per_byte_before) << "it was within 2 % with the link gone";
-    } else {
-      EXPECT_LT(repair.seconds_per_byte, repair.seconds_per_byte_before);
-    }
+    EXPECT_LT(repair.seconds_per_byte, repair.seconds_per_byte_before);
     EXPECT_GT(repair.trees_kept, 0);
     ASSERT_THAT(repair.links, SizeIs(2));
     EXPECT_FALSE(repair.links[0].before.has_value());
@@ -241,7 +234,7 @@ std::optional<Fabric> random_change(const Fabric& fabric, std::mt19937_64& rando
 }
 
 TEST(Repair, HoldsOnRandomFabricsAndChanges) {
-  size_t repaired = 0, anew = 0;
+  size_t repaired[2] = {}, anew[2] = {};  // others, and allreduces
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -266,7 +259,8 @@ TEST(Repair, HoldsOnRandomFabricsAndChanges) {
         const Repair repair = repair_plan(old, after);
         check(repair, old, after.ranks().size() == before.ranks().size());
         expect_near_bound(repair, old);
-        if (options.kind != CollectiveKind::all_reduce) ++(repair.planned_anew() ? anew : repaired);
+        ++(repair.planned_anew() ? anew : repaired)[options.kind == CollectiveKind::all_reduce];
+        if(options.kind == CollectiveKind::all_reduce && repair.planned_anew()) printf("%d anew %d %g vs %g\n", (int)seed, back, 1/repair.seconds_per_byte_before.to_double(), 1/repair.bound.seconds_per_byte.to_double());
       } catch (const Error& error) {
         // A degraded link may leave a switch that cannot be balanced; a lost rank may be the root.
         EXPECT_TRUE(std::string(error.what()).find("both are needed") != std::string::npos ||
@@ -275,7 +269,10 @@ TEST(Repair, HoldsOnRandomFabricsAndChanges) {
       }
     }
   }
-  EXPECT_GT(repaired, 9 * anew) << repaired << " repaired, " << anew << " anew";
+  for (const bool allreduce : {false, true}) {
+    EXPECT_GT(repaired[allreduce], 9 * anew[allreduce])
+        << repaired[allreduce] << " repaired, " << anew[allreduce] << " anew";
+  }
 }
 
 // Repairs of repairs. Repaired allreduces often overlap their two directions.
