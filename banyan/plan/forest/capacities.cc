@@ -8,6 +8,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/graph/cut_condition.h"
+#include "banyan/plan/graph/switch_balance.h"
 
 namespace banyan::plan {
 namespace {
@@ -46,76 +47,6 @@ std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_
   return capacity;
 }
 
-// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition allows it: the
-// theorems behind the packing need it (cut_condition.h), and floors or uneven links may have upset it. Switches are
-// visited in turn, as taking an arc's capacity upsets the one at its other end. Every round takes capacity away
-// or ends.
-class SwitchBalancer {
- public:
-  SwitchBalancer(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply)
-      : network_(network), capacity_(capacity), supply_(supply), condition_(network) {}
-
-  // The switch that stays unbalanced, or kNone.
-  static constexpr uint32_t kNone = UINT32_MAX;
-  uint32_t balance() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      uint32_t unbalanced = kNone;
-      for (uint32_t v = network_.terminal_count(); v < network_.vertex_count(); ++v) {
-        const int64_t excess = sum(network_.in_arcs(v)) - sum(network_.out_arcs(v));
-        if (excess == 0) continue;
-        unbalanced = v;
-        changed |= trim(excess > 0 ? network_.in_arcs(v) : network_.out_arcs(v), std::abs(excess));
-      }
-      if (unbalanced == kNone) return kNone;
-      if (!changed) return unbalanced;
-    }
-    return kNone;
-  }
-
- private:
-  int64_t sum(std::span<const uint32_t> arcs) const {
-    int64_t total = 0;
-    for (const uint32_t a : arcs) total += capacity_[a];
-    return total;
-  }
-
-  // Takes up to `excess` off these arcs, one after the other: all of it at first, then back what the violated cuts
-  // lack. The arc enters each of them, since the condition held before. True when anything was taken.
-  bool trim(std::span<const uint32_t> arcs, int64_t excess) {
-    bool changed = false;
-    for (const uint32_t a : arcs) {
-      int64_t cut = std::min(excess, capacity_[a]);
-      capacity_[a] -= cut;
-      while (cut > 0) {
-        const auto violated = condition_.find_violated({.capacity = capacity_, .supply = supply_});
-        if (!violated) break;
-        const int64_t back = std::min(cut, shortage(*violated));
-        capacity_[a] += back;
-        cut -= back;
-      }
-      excess -= cut;
-      changed |= cut > 0;
-      if (excess == 0) break;
-    }
-    return changed;
-  }
-
-  int64_t shortage(const VertexSet& cut) const {
-    int64_t shortage = 0;
-    for (uint32_t t = 0; t < network_.terminal_count(); ++t) shortage += cut[t] ? 0 : supply_[t];
-    for (uint32_t a = 0; a < capacity_.size(); ++a) {
-      if (cut[network_.arcs()[a].head] && !cut[network_.arcs()[a].tail]) shortage -= capacity_[a];
-    }
-    return shortage;
-  }
-
-  const Network& network_;
-  std::vector<int64_t>& capacity_;
-  const std::vector<int64_t>& supply_;
-  CutCondition condition_;
-};
-
 [[noreturn]] void refuse_unbalanced(const Network& network, const Fabric& fabric, uint32_t v) {
   uint64_t in = 0, out = 0;
   for (const uint32_t a : network.in_arcs(v)) in += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
@@ -128,8 +59,8 @@ class SwitchBalancer {
 }
 
 TreeCapacities balanced(TreeCapacities result, const Network& network, const Fabric& fabric) {
-  const uint32_t unbalanced = SwitchBalancer(network, result.capacity, result.supply).balance();
-  if (unbalanced != SwitchBalancer::kNone) refuse_unbalanced(network, fabric, unbalanced);
+  if (const auto unbalanced = balance_switches(network, result.capacity, result.supply))
+    refuse_unbalanced(network, fabric, *unbalanced);
   return result;
 }
 
@@ -174,7 +105,7 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
     const int64_t demand = trees * static_cast<int64_t>(collective.total_weight());
     result.capacity = floors(network, Fraction(int128{p} * trees, q), demand);
     if (!is_feasible(network, result.capacity, result.supply)) continue;
-    if (SwitchBalancer(network, result.capacity, result.supply).balance() == SwitchBalancer::kNone) return result;
+    if (!balance_switches(network, result.capacity, result.supply)) return result;
   }
   if (is_countable(certain, network, collective))
     return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
@@ -243,10 +174,6 @@ TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, 
                               const Collective& collective, const CutWitness& witness) {
   return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric,
                        collective);
-}
-
-bool balance_switches(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
-  return SwitchBalancer(network, capacity, supply).balance() == SwitchBalancer::kNone;
 }
 
 }  // namespace banyan::plan

@@ -50,8 +50,4 @@ TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, con
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
                     const CutWitness& witness);
 
-// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition, which holds,
-// allows it. False when some switch stays unbalanced.
-bool balance_switches(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply);
-
 }  // namespace banyan::plan

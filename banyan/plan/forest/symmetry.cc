@@ -57,7 +57,9 @@ bool Symmetry::add_generators(const Network& network, const Fabric& fabric) {
     }
     for (uint32_t a = 0; a < network.arcs().size(); ++a) {
       const Arc& arc = network.arcs()[a];
-      image.push_back(point_of_arc(places.arc_at.at(place(image[arc.tail], image[arc.head], places.ordinal[a]))));
+      const auto at = places.arc_at.find(place(image[arc.tail], image[arc.head], places.ordinal[a]));
+      if (at == places.arc_at.end()) return false;
+      image.push_back(point_of_arc(at->second));
     }
     for (uint32_t point = 0; point < image.size(); ++point) inverse[image[point]] = point;
     image_.push_back(std::move(image));

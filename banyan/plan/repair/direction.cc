@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "banyan/plan/forest/capacities.h"
+#include "banyan/plan/graph/switch_balance.h"
 
 namespace banyan::plan {
 namespace {
@@ -82,7 +82,7 @@ std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacit
 
 std::optional<Direction::Patching> Direction::patch_in(const TreeKeeper& keeper, const Fraction& time) const {
   std::vector<int64_t> left = keeper.capacity_left(time);
-  if (!balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
+  if (balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
   Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
   std::vector<BrokenTree> broken;
   for (size_t i = 0; i < trees_.size(); ++i) {

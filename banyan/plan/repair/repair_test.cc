@@ -185,8 +185,9 @@ TEST(Repair, KeepsTheRootsOfAnAllreduceWhereThatIsAsFast) {
   const Fabric fabric = fabric::parse_fabric_text(
       "r0 -> r1 4GB/s; r1 -> r0 6GB/s; r1 -> r2 3GB/s; r2 -> r3 6GB/s; r3 -> r4 5GB/s; r4 -> r5 3GB/s; r5 -> r6 3GB/s; "
       "r6 -> r7 2GB/s; r7 -> r0 2GB/s; sw0 <-> r7 2GB/s; sw0 <-> r3 1GB/s; r7 -> r4 1GB/s; r4 -> r7 5GB/s; "
-      "r2 -> r6 4GB/s; r6 -> r2 5GB/s; r0 -> r4 1GB/s; r4 -> r0 2GB/s; r0 -> r6 3GB/s; r6 -> r0 1GB/s; r3 -> r2 6GB/s; "
-      "r2 -> r3 5GB/s; r5 -> r6 6GB/s; r6 -> r5 2GB/s; r1 -> r0 1GB/s; r0 -> r1 5GB/s; r3 <-> sw0 3GB/s; "
+      "r2 -> r6 4GB/s; r6 -> r2 5GB/s; r0 -> r4 1GB/s; r4 -> r0 2GB/s; r0 -> r6 3GB/s; r6 -> r0 1GB/s; "
+      "r3 -> r2 6GB/s; r2 -> r3 5GB/s; r5 -> r6 6GB/s; r6 -> r5 2GB/s; r1 -> r0 1GB/s; r0 -> r1 5GB/s; r3 <-> sw0 "
+      "3GB/s; "
       "r7 -> r1 3GB/s");
   const Fabric broken = edited(fabric, Edit::Kind::fail, "sw0-r7");
   const Schedule old = plan_of(broken, {.kind = CollectiveKind::all_reduce});
