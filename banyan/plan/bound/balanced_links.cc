@@ -185,4 +185,31 @@ std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collectiv
                        .unit_bytes = Fraction(static_cast<int128>(network.unit()), 1) / whole.parts};
 }
 
+std::optional<std::vector<int64_t>> balance_by_program(const Network& network, const std::vector<int64_t>& capacity,
+                                                       const std::vector<int64_t>& supply) {
+  const Network within = network.with_bandwidths(capacity);
+  const FixedRoots question{.directions = {&within}, .weights = supply};
+  const double unit = static_cast<double>(within.unit());
+  const double total = std::accumulate(supply.begin(), supply.end(), 0.0);
+  FixedRootsProgram program(question, total / unit, {{within.bandwidths().begin(), within.bandwidths().end()}});
+  WorkLeft work(kMostBalanceWork);
+  try {
+    OverlapProgram::Step step = OverlapProgram::Step::violated;
+    while (step == OverlapProgram::Step::violated) step = program.solve(work);
+    if (step == OverlapProgram::Step::infeasible) return std::nullopt;
+  } catch (const WorkLeft::Exhausted&) {
+    return std::nullopt;
+  }
+  const std::vector<double> rates = program.rates().front();
+  std::vector<int64_t> result;
+  size_t next = 0;
+  for (const int64_t most : capacity) {
+    result.push_back(most == 0 ? 0 : std::llround(rates[next++] * unit));
+    if (result.back() < 0 || result.back() > most) return std::nullopt;
+  }
+  if (!is_balanced(network, result) || CutCondition(network).find_violated({.capacity = result, .supply = supply}))
+    return std::nullopt;
+  return result;
+}
+
 }  // namespace banyan::plan

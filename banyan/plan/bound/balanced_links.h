@@ -8,7 +8,9 @@
 // on which the narrowest cut can be reached, as on any balanced one.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "banyan/plan/bound/bound.h"
 #include "banyan/plan/graph/network.h"
@@ -33,5 +35,11 @@ struct BalancedLinks {
 // too much work. Throws Error{unsupported} as the linear program does.
 std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collective& collective, const CutWitness& cut,
                                            PlanObserver* observer = nullptr);
+
+// Capacities at most these that are balanced at switches and satisfy the cut condition with `supply`, with the greatest
+// sum. They are whole, as the vertices of this polyhedron are (it is that of a submodular flow: Edmonds and Giles 1977;
+// Frank, Connections in Combinatorial Optimization, 2011). Nothing where there are none or it takes too much work.
+std::optional<std::vector<int64_t>> balance_by_program(const Network& network, const std::vector<int64_t>& capacity,
+                                                       const std::vector<int64_t>& supply);
 
 }  // namespace banyan::plan

@@ -7,6 +7,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/bound/balanced_links.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/switch_balance.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 // Larger numbers of trees are only tried up to here below the number that is certain to work.
 constexpr int64_t kMaxTriedMultiples = 64;
+// Times beyond the least that some number of trees is tried in, until switches can be balanced.
+constexpr int kMaxTriedTimes = 256;
 constexpr int128 kMaxTotal = int128{1} << 61;
 
 // 1/x* = p/q in network units.
@@ -58,10 +61,43 @@ std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_
                                           "its links equal bandwidth in both directions");
 }
 
-TreeCapacities balanced(TreeCapacities result, const Network& network, const Fabric& fabric) {
-  if (const auto unbalanced = balance_switches(network, result.capacity, result.supply))
-    refuse_unbalanced(network, fabric, *unbalanced);
-  return result;
+// A switch that stays unbalanced, or nothing.
+std::optional<uint32_t> balance(TreeCapacities& result, const Network& network) {
+  std::vector<int64_t> capacity = result.capacity;
+  if (const auto unbalanced = balance_switches(network, capacity, result.supply)) {
+    auto found = balance_by_program(network, result.capacity, result.supply);
+    if (!found) return unbalanced;
+    capacity = std::move(*found);
+  }
+  result.capacity = std::move(capacity);
+  return std::nullopt;
+}
+
+TreeCapacities floored(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                       const Collective& collective) {
+  return {.trees_per_weight = trees_per_weight,
+          .capacity = floors(network, time, trees_per_weight * static_cast<int64_t>(collective.total_weight())),
+          .supply = supplies(trees_per_weight, collective)};
+}
+
+// The next time in which some arc carries one more.
+Fraction next_step(const Fraction& time, const Network& network) {
+  std::optional<Fraction> next;
+  for (const int64_t bandwidth : network.bandwidths()) {
+    const Fraction carried = time * Fraction(bandwidth);
+    const Fraction step(carried.numerator() / carried.denominator() + 1, bandwidth);
+    if (!next || step < *next) next = step;
+  }
+  return *next;
+}
+
+// A time that suffices: one more unit on the narrowest arc is at least one more on each, which makes up for every floor.
+Fraction sure_time(int64_t trees_per_weight, const Network& network, const CutWitness& witness) {
+  const auto [p, q] = inverse_throughput(network, witness);
+  const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
+  const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
+  const int128 above = ideal.numerator() / ideal.denominator() + 2;
+  return Fraction(above, narrowest);
 }
 
 bool is_feasible(const Network& network, const std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
@@ -116,22 +152,24 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
 
 TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
                                   const Collective& collective, const CutWitness& witness) {
-  const auto [p, q] = inverse_throughput(network, witness);
-  const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
-  // One more unit on the narrowest arc is at least one more on each, which makes up for every floor.
-  const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
-  const int128 above = ideal.numerator() / ideal.denominator() + 2;
-  TreeCapacities result = capacities_at(Fraction(above, narrowest), trees_per_weight, network, fabric, collective);
+  TreeCapacities result =
+      capacities_at(sure_time(trees_per_weight, network, witness), trees_per_weight, network, fabric, collective);
   result.exact = false;
   return result;
 }
 
 TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
                              const Fabric& fabric, const Collective& collective) {
-  TreeCapacities result{
-      .trees_per_weight = trees_per_weight, .capacity = {}, .supply = supplies(trees_per_weight, collective)};
-  result.capacity = floors(network, time, trees_per_weight * static_cast<int64_t>(collective.total_weight()));
-  return balanced(std::move(result), network, fabric);
+  TreeCapacities result = floored(time, trees_per_weight, network, collective);
+  if (const auto unbalanced = balance(result, network)) refuse_unbalanced(network, fabric, *unbalanced);
+  return result;
+}
+
+std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                                                 const Collective& collective) {
+  TreeCapacities result = floored(time, trees_per_weight, network, collective);
+  if (!is_feasible(network, result.capacity, result.supply) || balance(result, network)) return std::nullopt;
+  return result;
 }
 
 // Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the
@@ -172,8 +210,13 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
 
 TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
                               const Collective& collective, const CutWitness& witness) {
-  return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric,
-                       collective);
+  const Fraction sure = sure_time(trees_per_weight, network, witness);
+  Fraction time = least_time(trees_per_weight, network, collective, witness);
+  for (int tried = 0; tried < kMaxTriedTimes && time < sure; ++tried) {
+    if (auto found = find_capacities_at(time, trees_per_weight, network, collective)) return std::move(*found);
+    time = next_step(time, network);
+  }
+  return capacities_at(std::max(time, sure), trees_per_weight, network, fabric, collective);
 }
 
 }  // namespace banyan::plan

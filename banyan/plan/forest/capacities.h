@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "banyan/base/fraction.h"
@@ -46,7 +47,12 @@ TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& netwo
 TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
                              const Fabric& fabric, const Collective& collective);
 
-// The `time` that capacities_for settled on: the largest capacity-to-bandwidth ratio that is needed.
+// The same, or nothing where it is not feasible or a switch cannot be balanced.
+std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                                                 const Collective& collective);
+
+// The least `time` that satisfies all cuts: the largest capacity-to-bandwidth ratio that is needed. Where switches
+// cannot be balanced in it, capacities_for takes the next in which they can.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
                     const CutWitness& witness);
 

@@ -111,8 +111,8 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   }
   const Fraction start = least_time(trees, network, collective, witness);
   const auto attempt = [&](int64_t part) {
-    const Fraction time = start * Fraction(part, kTimeParts);
-    return pack_any(network, fabric, capacities_at(time, trees, network, fabric, collective), options);
+    const auto capacities = find_capacities_at(start * Fraction(part, kTimeParts), trees, network, collective);
+    return capacities ? pack_any(network, fabric, *capacities, options) : Trees();
   };
   int64_t low = kTimeParts, high = kTimeParts;
   auto best = attempt(high);
