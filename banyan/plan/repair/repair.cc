@@ -7,7 +7,6 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/bound/wished_shares.h"
 #include "banyan/plan/forest/forest.h"
@@ -87,14 +86,6 @@ std::vector<bool> directions_of(const Collective& collective) {
   if (!collective.spreads()) return {true};
   if (!collective.reduces()) return {false};
   return {true, false};
-}
-
-// The least time of each direction when it has the links for itself.
-std::vector<Fraction> bounds_by_direction(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
-  std::vector<Fraction> bounds;
-  for (const bool gathering : directions_of(collective))
-    bounds.push_back(narrowest_cut(fabric, collective, gathering, observer).seconds_per_byte());
-  return bounds;
 }
 
 Fraction rounded_up(const Fraction& factor) {
@@ -430,8 +421,8 @@ bool repair_in_some_room(const OldPlan& old, const std::optional<Overlap>& overl
   PlanObserver* const observer = options.observer;
   const Network network(old.fabric, old.collective, false);
   const std::vector<int64_t> supply = old_loads(old, network).supply;
-  std::vector<Rooms> tried{whole_links(network, bounds_by_direction(old.fabric, old.collective, observer),
-                                       std::accumulate(supply.begin(), supply.end(), int64_t{0}))};
+  std::vector<Rooms> tried{
+      whole_links(old.fabric, old.collective, std::accumulate(supply.begin(), supply.end(), int64_t{0}), observer)};
   // Where the search for shares was given up, a new plan would need what the whole links do.
   const bool gave_up = overlap && !overlap->shares;
   const Fraction least = gave_up ? tried.front().seconds_per_byte : result.bound.seconds_per_byte;

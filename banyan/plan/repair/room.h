@@ -1,7 +1,8 @@
 // What the links have room for while an old plan is repaired: in which time everything that it moves could be packed
 // anew.
 //
-// Of one direction, a time on the whole links. An allreduce has two, and two ways: one after the other, each on the
+// Of one direction, a time on the whole links, or on what they carry where switches cannot be balanced otherwise
+// (plan/bound/balanced_links.h). An allreduce has two, and two ways: one after the other, each on the
 // whole links; or both at once, each on its share of them (plan/bound/overlap.h). Shares are for roots of their own; in
 // time w/s they suffice for a plan whose ranks root w where they root s at least.
 #pragma once
@@ -28,8 +29,8 @@ struct Rooms {
   Fraction seconds_per_byte;  // of all directions together, when each takes its time
 };
 
-// `bounds`: seconds per byte, by direction; `total`: units of the old plan.
-Rooms whole_links(const Network& network, std::span<const Fraction> bounds, int64_t total);
+// `total`: units of the old plan.
+Rooms whole_links(const Fabric& fabric, const Collective& collective, int64_t total, PlanObserver* observer);
 
 // `supply`: what the ranks root in the old plan. Nothing where some rank that roots anything has no share for it.
 std::optional<Rooms> on_shares(const Network& network, const OverlapShares& shares, std::span<const int64_t> supply);
