@@ -95,8 +95,9 @@ struct Bound {
 //
 // The bound of an all-to-all takes as long as its plan does (flow/all_to_all.h), which says when it is exact.
 //
-// Of an allreduce, and where a switch is in the way, the bound is exact but where its multiplicities are no small fractions, or where the fabric is so
-// large that not all cuts are found in the work that is spent on them; it then is a little too low, and still a bound.
+// Of an allreduce, and where a switch is in the way, the bound is exact but where its multiplicities are no small
+// fractions, or where the fabric is so large that not all cuts are found in the work that is spent on them; it then is
+// a little too low, and still a bound.
 //
 // `observer`, if any, hears works_on() alone.
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);

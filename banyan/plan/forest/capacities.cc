@@ -91,7 +91,8 @@ Fraction next_step(const Fraction& time, const Network& network) {
   return *next;
 }
 
-// A time that suffices: one more unit on the narrowest arc is at least one more on each, which makes up for every floor.
+// A time that suffices: one more unit on the narrowest arc is at least one more on each, which makes up for every
+// floor.
 Fraction sure_time(int64_t trees_per_weight, const Network& network, const CutWitness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
@@ -170,6 +171,22 @@ std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t t
   TreeCapacities result = floored(time, trees_per_weight, network, collective);
   if (!is_feasible(network, result.capacity, result.supply) || balance(result, network)) return std::nullopt;
   return result;
+}
+
+std::optional<TreeCapacities> few_balanced_trees(const Fraction& seconds_per_byte, const Network& network,
+                                                 const Collective& collective) {
+  // Of one tree for each unit of weight.
+  const Fraction time = seconds_per_byte * Fraction(static_cast<int128>(collective.total_weight()), 1) *
+                        Fraction(static_cast<int128>(network.unit()), 1);
+  for (int64_t trees = 1; trees <= kMaxTriedMultiples && is_countable(trees, network, collective); ++trees) {
+    TreeCapacities result = floored(time * Fraction(trees), trees, network, collective);
+    if (!is_feasible(network, result.capacity, result.supply)) continue;
+    auto balanced = balance_by_program(network, result.capacity, result.supply);
+    if (!balanced) continue;
+    result.capacity = std::move(*balanced);
+    return result;
+  }
+  return std::nullopt;
 }
 
 // Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the

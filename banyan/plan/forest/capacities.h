@@ -51,6 +51,12 @@ TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, con
 std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
                                                  const Collective& collective);
 
+// The least k up to some dozens that reaches `seconds_per_byte` with switches balanced, or nothing. For switches that
+// are not balanced as they are: with all links' bandwidth to choose from, far fewer trees suffice than make what a
+// program's answer carries whole.
+std::optional<TreeCapacities> few_balanced_trees(const Fraction& seconds_per_byte, const Network& network,
+                                                 const Collective& collective);
+
 // The least `time` that satisfies all cuts: the largest capacity-to-bandwidth ratio that is needed. Where switches
 // cannot be balanced in it, capacities_for takes the next in which they can.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,

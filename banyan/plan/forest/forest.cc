@@ -163,6 +163,11 @@ struct Problem {
 Problem pose_problem(const Fabric& fabric, const Collective& collective, const Limit& limit,
                      const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
+  if (limit.balanced && !options.trees && !options.max_height && collective.kind() != CollectiveKind::all_reduce) {
+    Network whole(fabric, collective, limit.cut.gathering, options.observer);
+    if (auto capacities = few_balanced_trees(limit.seconds_per_byte(), whole, collective))
+      return {.network = std::move(whole), .witness = limit.cut, .capacities = std::move(*capacities)};
+  }
   const CutWitness& witness = limit.balanced ? limit.balanced->cut : limit.cut;
   Network network =
       limit.balanced ? limit.balanced->network : Network(fabric, collective, witness.gathering, options.observer);

@@ -179,8 +179,8 @@ TEST(Repair, TakesALostRankOutOfItsTrees) {
   }
 }
 
-// Without the cable only some ranks can be roots; with it all could be, and the program for new shares asks for that. As
-// the old roots reach the same bound, nothing changes.
+// Without the cable only some ranks can be roots; with it all could be, and the program for new shares asks for that.
+// As the old roots reach the same bound, nothing changes.
 TEST(Repair, KeepsTheRootsOfAnAllreduceWhereThatIsAsFast) {
   const Fabric fabric = fabric::parse_fabric_text(
       "r0 -> r1 4GB/s; r1 -> r0 6GB/s; r1 -> r2 3GB/s; r2 -> r3 6GB/s; r3 -> r4 5GB/s; r4 -> r5 3GB/s; r5 -> r6 3GB/s; "
