@@ -28,16 +28,39 @@ ArcClasses classes_for(const AllreduceWitness& witness, const Network& network, 
   return witness.over_images ? ArcClasses(network, fabric) : ArcClasses::alone(network);
 }
 
+// Of given roots, where nothing is taken to be alike.
+std::optional<ProvenByCuts> of_mean_piece(std::span<const int128> crossings, std::span<const uint64_t> weights,
+                                          int128 total, const Network& network) {
+  int128 sum = 0, all = 0;
+  for (uint32_t t = 0; t < weights.size(); ++t) {
+    sum += crossings[t] * static_cast<int128>(weights[t]);
+    all += static_cast<int128>(weights[t]);
+  }
+  if (total == 0 || sum == 0) return std::nullopt;
+  return ProvenByCuts{.crossings = Fraction(sum, all),
+                      .bytes_per_second = Fraction(total, 1) * Fraction(static_cast<int128>(network.unit()), 1)};
+}
+
+// Whether all of it is of the one direction that the collective has.
+bool is_of_direction(const AllreduceWitness& witness, bool gathering) {
+  const auto fits = [&](const auto& part) { return part.gathering == gathering; };
+  return std::ranges::all_of(witness.cuts, fits) && std::ranges::all_of(witness.potentials, fits);
+}
+
 std::optional<ProvenByCuts> proven(const AllreduceWitness& witness, const Fabric& fabric,
                                    const Collective& collective) {
   const Network network(fabric, collective, false);
-  return count_crossings(witness, network, classes_for(witness, network, fabric));
+  if (collective.kind() == CollectiveKind::all_reduce)
+    return count_crossings(witness, network, classes_for(witness, network, fabric));
+  if (collective.is_personal() || witness.over_images || !is_of_direction(witness, collective.reduces()))
+    return std::nullopt;
+  return count_crossings(witness, network, ArcClasses::alone(network), collective.weights());
 }
 
 }  // namespace
 
 std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Network& network,
-                                            const ArcClasses& classes) {
+                                            const ArcClasses& classes, std::span<const uint64_t> weights) {
   std::unordered_map<uint32_t, uint32_t> at;
   for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   // By class of arcs: what all of them cost together, for spreading and for gathering.
@@ -77,6 +100,7 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
     }
     total += std::max({one, other, int128{0}}) * bandwidth[c];
   }
+  if (!weights.empty()) return of_mean_piece(crossings, weights, total, network);
   std::optional<Fraction> least;
   for (uint32_t t = 0; t < network.terminal_count(); ++t) {
     const uint32_t c = classes.of_vertex(t);
@@ -90,7 +114,6 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
 }
 
 bool holds_as_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective) {
-  if (collective.kind() != CollectiveKind::all_reduce) return false;
   const auto sums = proven(witness, fabric, collective);
   return sums && sums->seconds_per_byte() == witness.bound;
 }
@@ -119,10 +142,16 @@ std::string describe_cuts(const AllreduceWitness& witness, const Fabric& fabric,
   const double rate = sums->bytes_per_second.to_double() / static_cast<double>(least);
   char number[32];
   std::snprintf(number, sizeof number, "%.6g", crossings);
-  return "each piece is summed and spread over the cuts around " + list +
+  const std::string how = !collective.reduces() ? "spread" : !collective.spreads() ? "summed" : "summed and spread";
+  std::vector<NodeId> switches;
+  for (const AllreduceWitness::Potential& potential : witness.potentials) switches.push_back(potential.at);
+  const bool one_direction = !collective.reduces() || !collective.spreads();
+  return "each piece is " + how + " over the cuts around " + list +
          (witness.over_images ? " and all that are like them" : "") + ": at least " + number +
          " crossings, counted as they weigh, where the links have room for " +
-         Bandwidth::bytes_per_second(static_cast<uint64_t>(rate)).to_string();
+         Bandwidth::bytes_per_second(static_cast<uint64_t>(rate)).to_string() +
+         (one_direction && !switches.empty() ? ", as " + name_list(fabric, switches) + " must give out what comes in"
+                                             : "");
 }
 
 }  // namespace banyan::plan

@@ -2,6 +2,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/plan/bound/allreduce_witness.h"
+#include "banyan/plan/bound/balanced_links.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/flow/all_to_all.h"
@@ -25,7 +26,13 @@ Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObse
   } else if (collective.reduces() && collective.spreads()) {
     bound.witness = solve_overlap(fabric, collective, observer).witness;
   } else {
-    bound.witness = narrowest_cut(fabric, collective, collective.reduces(), observer);
+    const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), observer);
+    const auto balanced = balance_links(fabric, collective, cut, observer);
+    if (balanced && cut.seconds_per_byte() < balanced->witness.bound) {
+      bound.witness = balanced->witness;
+    } else {
+      bound.witness = cut;
+    }
   }
   bound.seconds_per_byte = seconds_per_byte(bound.witness, collective);
   return bound;

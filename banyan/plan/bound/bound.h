@@ -6,6 +6,10 @@
 // Frank, Jackson; ForestColl, arXiv 2402.06787, section 4; with weights as well). Broadcast is the case of one weight;
 // reduce-scatter and reduce are the same on the reversed fabric.
 //
+// Switches. A plain switch gives out what it takes in. Where its links differ in the two directions, no trees may reach
+// the narrowest cut; then the proof is cuts with multiplicities and potentials of the switches, as below, of one
+// direction alone and for pieces of given roots: the mean piece counts (balanced_links.h).
+//
 // Allreduce. Every piece is summed along a tree to some rank, its root, and spread from there along another. Both
 // directions share the links and all roots are free, so that the best is a linear program (overlap.h), and its dual the
 // proof: cuts with multiplicities m. The out-tree of a piece rooted at r leaves every set S with r inside that leaves a
@@ -58,7 +62,8 @@ struct CutWitness {
   }
 };
 
-// The proof for an allreduce.
+// The proof for an allreduce; and for other kinds where a switch is in the way, then of one direction and not over
+// images.
 struct AllreduceWitness {
   struct Cut {
     bool gathering = false;      // what enters `inside` is charged; else what leaves it
@@ -90,8 +95,9 @@ struct Bound {
 //
 // The bound of an all-to-all takes as long as its plan does (flow/all_to_all.h), which says when it is exact.
 //
-// Of an allreduce the bound is exact but where its multiplicities are no small fractions, or where the fabric is so
-// large that not all cuts are found in the work that is spent on them; it then is a little too low, and still a bound.
+// Of an allreduce, and where a switch is in the way, the bound is exact but where its multiplicities are no small
+// fractions, or where the fabric is so large that not all cuts are found in the work that is spent on them; it then is
+// a little too low, and still a bound.
 //
 // `observer`, if any, hears works_on() alone.
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);

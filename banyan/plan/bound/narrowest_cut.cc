@@ -127,6 +127,10 @@ void check_connected(const Network& network, const Fabric& fabric, const Collect
 CutWitness narrowest_cut(const Fabric& fabric, const Collective& collective, bool gathering, PlanObserver* observer) {
   const Network network(fabric, collective, gathering, observer);
   check_connected(network, fabric, collective);
+  return narrowest_cut(network, collective, gathering);
+}
+
+CutWitness narrowest_cut(const Network& network, const Collective& collective, bool gathering) {
   const VertexSet sink_side = BottleneckSearch(network, collective).find();
   const Ratio ratio = ratio_into(network, collective, sink_side);
   CutWitness witness{.gathering = gathering,

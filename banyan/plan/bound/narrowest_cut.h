@@ -11,6 +11,9 @@ namespace banyan::plan {
 CutWitness narrowest_cut(const Fabric& fabric, const Collective& collective, bool gathering,
                          PlanObserver* observer = nullptr);
 
+// Of a network that is connected, turned round for gathering.
+CutWitness narrowest_cut(const Network& network, const Collective& collective, bool gathering);
+
 // Throws when something rooted at one participant cannot come to another: one with weight must reach all, so the first
 // of them must, and the others with weight must reach it.
 void check_connected(const Network& network, const Fabric& fabric, const Collective& collective);

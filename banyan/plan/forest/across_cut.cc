@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/root_flow.h"
+#include "banyan/plan/graph/switch_balance.h"
 
 namespace banyan::plan {
 namespace {
@@ -111,7 +111,7 @@ bool make_packable(const Network& network, std::vector<int64_t>& capacity, const
   std::vector<int64_t> even = capacity;
   balance_evenly(network, even);
   if (holds(even)) capacity = std::move(even);
-  return balance_switches(network, capacity, supply);
+  return !balance_switches(network, capacity, supply);
 }
 
 class Halves {

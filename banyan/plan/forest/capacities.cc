@@ -7,13 +7,17 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/bound/balanced_links.h"
 #include "banyan/plan/graph/cut_condition.h"
+#include "banyan/plan/graph/switch_balance.h"
 
 namespace banyan::plan {
 namespace {
 
 // Larger numbers of trees are only tried up to here below the number that is certain to work.
 constexpr int64_t kMaxTriedMultiples = 64;
+// Times beyond the least that some number of trees is tried in, until switches can be balanced.
+constexpr int kMaxTriedTimes = 256;
 constexpr int128 kMaxTotal = int128{1} << 61;
 
 // 1/x* = p/q in network units.
@@ -46,76 +50,6 @@ std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_
   return capacity;
 }
 
-// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition allows it: the
-// theorems behind the packing need it (cut_condition.h), and floors or uneven links may have upset it. Switches are
-// visited in turn, as taking an arc's capacity upsets the one at its other end. Every round takes capacity away
-// or ends.
-class SwitchBalancer {
- public:
-  SwitchBalancer(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply)
-      : network_(network), capacity_(capacity), supply_(supply), condition_(network) {}
-
-  // The switch that stays unbalanced, or kNone.
-  static constexpr uint32_t kNone = UINT32_MAX;
-  uint32_t balance() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      uint32_t unbalanced = kNone;
-      for (uint32_t v = network_.terminal_count(); v < network_.vertex_count(); ++v) {
-        const int64_t excess = sum(network_.in_arcs(v)) - sum(network_.out_arcs(v));
-        if (excess == 0) continue;
-        unbalanced = v;
-        changed |= trim(excess > 0 ? network_.in_arcs(v) : network_.out_arcs(v), std::abs(excess));
-      }
-      if (unbalanced == kNone) return kNone;
-      if (!changed) return unbalanced;
-    }
-    return kNone;
-  }
-
- private:
-  int64_t sum(std::span<const uint32_t> arcs) const {
-    int64_t total = 0;
-    for (const uint32_t a : arcs) total += capacity_[a];
-    return total;
-  }
-
-  // Takes up to `excess` off these arcs, one after the other: all of it at first, then back what the violated cuts
-  // lack. The arc enters each of them, since the condition held before. True when anything was taken.
-  bool trim(std::span<const uint32_t> arcs, int64_t excess) {
-    bool changed = false;
-    for (const uint32_t a : arcs) {
-      int64_t cut = std::min(excess, capacity_[a]);
-      capacity_[a] -= cut;
-      while (cut > 0) {
-        const auto violated = condition_.find_violated({.capacity = capacity_, .supply = supply_});
-        if (!violated) break;
-        const int64_t back = std::min(cut, shortage(*violated));
-        capacity_[a] += back;
-        cut -= back;
-      }
-      excess -= cut;
-      changed |= cut > 0;
-      if (excess == 0) break;
-    }
-    return changed;
-  }
-
-  int64_t shortage(const VertexSet& cut) const {
-    int64_t shortage = 0;
-    for (uint32_t t = 0; t < network_.terminal_count(); ++t) shortage += cut[t] ? 0 : supply_[t];
-    for (uint32_t a = 0; a < capacity_.size(); ++a) {
-      if (cut[network_.arcs()[a].head] && !cut[network_.arcs()[a].tail]) shortage -= capacity_[a];
-    }
-    return shortage;
-  }
-
-  const Network& network_;
-  std::vector<int64_t>& capacity_;
-  const std::vector<int64_t>& supply_;
-  CutCondition condition_;
-};
-
 [[noreturn]] void refuse_unbalanced(const Network& network, const Fabric& fabric, uint32_t v) {
   uint64_t in = 0, out = 0;
   for (const uint32_t a : network.in_arcs(v)) in += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
@@ -127,10 +61,44 @@ class SwitchBalancer {
                                           "its links equal bandwidth in both directions");
 }
 
-TreeCapacities balanced(TreeCapacities result, const Network& network, const Fabric& fabric) {
-  const uint32_t unbalanced = SwitchBalancer(network, result.capacity, result.supply).balance();
-  if (unbalanced != SwitchBalancer::kNone) refuse_unbalanced(network, fabric, unbalanced);
-  return result;
+// A switch that stays unbalanced, or nothing.
+std::optional<uint32_t> balance(TreeCapacities& result, const Network& network) {
+  std::vector<int64_t> capacity = result.capacity;
+  if (const auto unbalanced = balance_switches(network, capacity, result.supply)) {
+    auto found = balance_by_program(network, result.capacity, result.supply);
+    if (!found) return unbalanced;
+    capacity = std::move(*found);
+  }
+  result.capacity = std::move(capacity);
+  return std::nullopt;
+}
+
+TreeCapacities floored(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                       const Collective& collective) {
+  return {.trees_per_weight = trees_per_weight,
+          .capacity = floors(network, time, trees_per_weight * static_cast<int64_t>(collective.total_weight())),
+          .supply = supplies(trees_per_weight, collective)};
+}
+
+// The next time in which some arc carries one more.
+Fraction next_step(const Fraction& time, const Network& network) {
+  std::optional<Fraction> next;
+  for (const int64_t bandwidth : network.bandwidths()) {
+    const Fraction carried = time * Fraction(bandwidth);
+    const Fraction step(carried.numerator() / carried.denominator() + 1, bandwidth);
+    if (!next || step < *next) next = step;
+  }
+  return *next;
+}
+
+// A time that suffices: one more unit on the narrowest arc is at least one more on each, which makes up for every
+// floor.
+Fraction sure_time(int64_t trees_per_weight, const Network& network, const CutWitness& witness) {
+  const auto [p, q] = inverse_throughput(network, witness);
+  const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
+  const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
+  const int128 above = ideal.numerator() / ideal.denominator() + 2;
+  return Fraction(above, narrowest);
 }
 
 bool is_feasible(const Network& network, const std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
@@ -174,7 +142,7 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
     const int64_t demand = trees * static_cast<int64_t>(collective.total_weight());
     result.capacity = floors(network, Fraction(int128{p} * trees, q), demand);
     if (!is_feasible(network, result.capacity, result.supply)) continue;
-    if (SwitchBalancer(network, result.capacity, result.supply).balance() == SwitchBalancer::kNone) return result;
+    if (!balance_switches(network, result.capacity, result.supply)) return result;
   }
   if (is_countable(certain, network, collective))
     return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
@@ -185,22 +153,40 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
 
 TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
                                   const Collective& collective, const CutWitness& witness) {
-  const auto [p, q] = inverse_throughput(network, witness);
-  const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
-  // One more unit on the narrowest arc is at least one more on each, which makes up for every floor.
-  const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
-  const int128 above = ideal.numerator() / ideal.denominator() + 2;
-  TreeCapacities result = capacities_at(Fraction(above, narrowest), trees_per_weight, network, fabric, collective);
+  TreeCapacities result =
+      capacities_at(sure_time(trees_per_weight, network, witness), trees_per_weight, network, fabric, collective);
   result.exact = false;
   return result;
 }
 
 TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
                              const Fabric& fabric, const Collective& collective) {
-  TreeCapacities result{
-      .trees_per_weight = trees_per_weight, .capacity = {}, .supply = supplies(trees_per_weight, collective)};
-  result.capacity = floors(network, time, trees_per_weight * static_cast<int64_t>(collective.total_weight()));
-  return balanced(std::move(result), network, fabric);
+  TreeCapacities result = floored(time, trees_per_weight, network, collective);
+  if (const auto unbalanced = balance(result, network)) refuse_unbalanced(network, fabric, *unbalanced);
+  return result;
+}
+
+std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                                                 const Collective& collective) {
+  TreeCapacities result = floored(time, trees_per_weight, network, collective);
+  if (!is_feasible(network, result.capacity, result.supply) || balance(result, network)) return std::nullopt;
+  return result;
+}
+
+std::optional<TreeCapacities> few_balanced_trees(const Fraction& seconds_per_byte, const Network& network,
+                                                 const Collective& collective) {
+  // Of one tree for each unit of weight.
+  const Fraction time = seconds_per_byte * Fraction(static_cast<int128>(collective.total_weight()), 1) *
+                        Fraction(static_cast<int128>(network.unit()), 1);
+  for (int64_t trees = 1; trees <= kMaxTriedMultiples && is_countable(trees, network, collective); ++trees) {
+    TreeCapacities result = floored(time * Fraction(trees), trees, network, collective);
+    if (!is_feasible(network, result.capacity, result.supply)) continue;
+    auto balanced = balance_by_program(network, result.capacity, result.supply);
+    if (!balanced) continue;
+    result.capacity = std::move(*balanced);
+    return result;
+  }
+  return std::nullopt;
 }
 
 // Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the
@@ -241,12 +227,13 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
 
 TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
                               const Collective& collective, const CutWitness& witness) {
-  return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric,
-                       collective);
-}
-
-bool balance_switches(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
-  return SwitchBalancer(network, capacity, supply).balance() == SwitchBalancer::kNone;
+  const Fraction sure = sure_time(trees_per_weight, network, witness);
+  Fraction time = least_time(trees_per_weight, network, collective, witness);
+  for (int tried = 0; tried < kMaxTriedTimes && time < sure; ++tried) {
+    if (auto found = find_capacities_at(time, trees_per_weight, network, collective)) return std::move(*found);
+    time = next_step(time, network);
+  }
+  return capacities_at(std::max(time, sure), trees_per_weight, network, fabric, collective);
 }
 
 }  // namespace banyan::plan

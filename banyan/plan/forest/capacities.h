@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "banyan/base/fraction.h"
@@ -46,12 +47,19 @@ TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& netwo
 TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
                              const Fabric& fabric, const Collective& collective);
 
-// The `time` that capacities_for settled on: the largest capacity-to-bandwidth ratio that is needed.
+// The same, or nothing where it is not feasible or a switch cannot be balanced.
+std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                                                 const Collective& collective);
+
+// The least k up to some dozens that reaches `seconds_per_byte` with switches balanced, or nothing. For switches that
+// are not balanced as they are: with all links' bandwidth to choose from, far fewer trees suffice than make what a
+// program's answer carries whole.
+std::optional<TreeCapacities> few_balanced_trees(const Fraction& seconds_per_byte, const Network& network,
+                                                 const Collective& collective);
+
+// The least `time` that satisfies all cuts: the largest capacity-to-bandwidth ratio that is needed. Where switches
+// cannot be balanced in it, capacities_for takes the next in which they can.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
                     const CutWitness& witness);
-
-// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition, which holds,
-// allows it. False when some switch stays unbalanced.
-bool balance_switches(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply);
 
 }  // namespace banyan::plan

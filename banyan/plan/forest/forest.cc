@@ -10,6 +10,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/bound/balanced_links.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/forest/capacities.h"
@@ -20,6 +21,7 @@
 #include "banyan/plan/forest/tree_source.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
+#include "banyan/plan/graph/switch_balance.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::plan {
@@ -117,8 +119,8 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   }
   const Fraction start = least_time(trees, network, collective, witness);
   const auto attempt = [&](int64_t part) {
-    const Fraction time = start * Fraction(part, kTimeParts);
-    return pack_any(network, fabric, capacities_at(time, trees, network, fabric, collective), options);
+    const auto capacities = find_capacities_at(start * Fraction(part, kTimeParts), trees, network, collective);
+    return capacities ? pack_any(network, fabric, *capacities, options) : Trees();
   };
   int64_t low = kTimeParts, high = kTimeParts;
   auto best = attempt(high);
@@ -136,6 +138,29 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   return {.network = std::move(network), .trees_per_weight = trees * best.parts, .trees = std::move(best.source)};
 }
 
+// What bounds one direction of a collective: its narrowest cut, and what links carry where switches cannot be balanced
+// at that.
+struct Limit {
+  CutWitness cut;
+  std::optional<BalancedLinks> balanced;
+
+  Fraction bound() const {
+    return balanced ? std::max(cut.seconds_per_byte(), balanced->witness.bound) : cut.seconds_per_byte();
+  }
+  Witness witness() const {
+    if (balanced && cut.seconds_per_byte() < balanced->witness.bound) return balanced->witness;
+    return cut;
+  }
+  // What trees of many units reach.
+  Fraction seconds_per_byte() const { return balanced ? balanced->seconds_per_byte() : cut.seconds_per_byte(); }
+};
+
+Limit find_limit(const Fabric& fabric, const Collective& collective, bool gathering, const ForestOptions& options) {
+  Limit limit{.cut = narrowest_cut(fabric, collective, gathering, options.observer), .balanced = {}};
+  limit.balanced = balance_links(fabric, collective, limit.cut, options.observer);
+  return limit;
+}
+
 // What one direction of a collective has to pack.
 struct Problem {
   Network network;
@@ -143,10 +168,17 @@ struct Problem {
   TreeCapacities capacities;
 };
 
-Problem pose_problem(const Fabric& fabric, const Collective& collective, const CutWitness& witness,
+Problem pose_problem(const Fabric& fabric, const Collective& collective, const Limit& limit,
                      const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
-  Network network(fabric, collective, witness.gathering, options.observer);
+  if (limit.balanced && !options.trees && !options.max_height && collective.kind() != CollectiveKind::all_reduce) {
+    Network whole(fabric, collective, limit.cut.gathering, options.observer);
+    if (auto capacities = few_balanced_trees(limit.seconds_per_byte(), whole, collective))
+      return {.network = std::move(whole), .witness = limit.cut, .capacities = std::move(*capacities)};
+  }
+  const CutWitness& witness = limit.balanced ? limit.balanced->cut : limit.cut;
+  Network network =
+      limit.balanced ? limit.balanced->network : Network(fabric, collective, witness.gathering, options.observer);
   TreeCapacities capacities =
       options.trees ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
                     : optimal_capacities(network, fabric, collective, witness);
@@ -297,11 +329,18 @@ Schedule to_schedule(const Fabric& fabric, const Collective& collective, std::op
 }
 
 // What rounding to this number of trees can cost.
-Fraction rounding_excess(const Fabric& fabric, const Collective& collective, int64_t trees, int64_t roundings) {
-  uint64_t narrowest = UINT64_MAX;
-  for (const Link& link : fabric.links()) narrowest = std::min(narrowest, link.bandwidth.bytes_per_second());
-  return Fraction(roundings,
-                  int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
+Fraction rounding_excess(const Fabric& fabric, const Collective& collective, std::span<const Limit> limits,
+                         int64_t trees, int64_t roundings) {
+  uint64_t least = UINT64_MAX;
+  for (const Link& link : fabric.links()) least = std::min(least, link.bandwidth.bytes_per_second());
+  Fraction narrowest(static_cast<int128>(least), 1);
+  for (const Limit& limit : limits) {
+    if (!limit.balanced) continue;
+    const auto& [witness, network, cut, unit_bytes] = *limit.balanced;
+    const int64_t carried = *std::ranges::min_element(network.bandwidths());
+    narrowest = std::min(narrowest, unit_bytes * Fraction(int128{carried} * static_cast<int128>(network.unit()), 1));
+  }
+  return Fraction(roundings, int128{trees} * static_cast<int128>(collective.total_weight())) / narrowest;
 }
 
 // Both directions of a collective, each planned by itself against the whole fabric.
@@ -311,14 +350,14 @@ struct Phases {
   int64_t roundings = 0;  // how often capacities were rounded for that number of trees
 };
 
-Phases plan_phases(const Fabric& fabric, const Collective& collective, std::span<const CutWitness> cuts,
+Phases plan_phases(const Fabric& fabric, const Collective& collective, std::span<const Limit> limits,
                    const ForestOptions& options) {
   std::optional<Problem> gathering, spreading;
   // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
   const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
-  for (const CutWitness& cut : cuts) {
-    if (cut.gathering && mirrored) continue;
-    (cut.gathering ? gathering : spreading) = pose_problem(fabric, collective, cut, options);
+  for (const Limit& limit : limits) {
+    if (limit.cut.gathering && mirrored) continue;
+    (limit.cut.gathering ? gathering : spreading) = pose_problem(fabric, collective, limit, options);
   }
   if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
   Phases phases;
@@ -340,7 +379,7 @@ void make_trees_few(OverlapShares& shares, const Network& spread, const Network&
   const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity,
                               const std::vector<int64_t>& supply) {
     return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply}) &&
-           balance_switches(network, capacity, supply);
+           !balance_switches(network, capacity, supply);
   };
   for (int64_t trees = 1; trees < common && trees <= kMostTried; ++trees) {
     OverlapShares fewer = shares;
@@ -380,20 +419,21 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
 // such plans are simpler.
 ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
   Overlap overlap = solve_overlap(fabric, collective, options.observer);
-  const CutWitness cuts[] = {narrowest_cut(fabric, collective, true, options.observer),
-                             narrowest_cut(fabric, collective, false, options.observer)};
-  const Fraction one_after_the_other = cuts[0].seconds_per_byte() + cuts[1].seconds_per_byte();
+  const Limit limits[] = {find_limit(fabric, collective, true, options),
+                          find_limit(fabric, collective, false, options)};
+  const Fraction one_after_the_other = limits[0].seconds_per_byte() + limits[1].seconds_per_byte();
   const Fraction bound = overlap.witness.bound;
   const bool may_overlap = overlap.shares && !options.trees && !options.max_height &&
                            overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
   Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
-                              : plan_phases(fabric, collective, cuts, options);
+                              : plan_phases(fabric, collective, limits, options);
   Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   const Fraction time = seconds_per_byte(schedule);
   Fraction excess(0);
   if (bound < time && !options.max_height) {
     excess = may_overlap ? time - bound : one_after_the_other - bound;
-    if (phases.roundings > 0) excess = excess + rounding_excess(fabric, collective, phases.trees, phases.roundings);
+    if (phases.roundings > 0)
+      excess = excess + rounding_excess(fabric, collective, limits, phases.trees, phases.roundings);
   }
   return {.schedule = std::move(schedule),
           .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
@@ -424,17 +464,19 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   }
   begin(options, PlanObserver::Phase::bound);
   if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
-  const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);
-  Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
+  const Limit limit = find_limit(fabric, collective, collective.reduces(), options);
+  Phases phases = plan_phases(fabric, collective, {&limit, 1}, options);
   Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
-  const Fraction time = seconds_per_byte(schedule);
-  const bool optimal = time <= cut.seconds_per_byte();
+  const Fraction time = seconds_per_byte(schedule), bound = limit.bound();
+  const bool optimal = time <= bound;
   Fraction excess(0);
-  if (!optimal && phases.roundings > 0 && !options.max_height) {
-    excess = rounding_excess(fabric, collective, phases.trees, phases.roundings);
+  if (!optimal && !options.max_height) {
+    excess = limit.seconds_per_byte() - bound;
+    if (phases.roundings > 0)
+      excess = excess + rounding_excess(fabric, collective, {&limit, 1}, phases.trees, phases.roundings);
   }
   return {.schedule = std::move(schedule),
-          .bound = {.seconds_per_byte = cut.seconds_per_byte(), .witness = cut},
+          .bound = {.seconds_per_byte = bound, .witness = limit.witness()},
           .seconds_per_byte = time,
           .optimal = optimal,
           .guaranteed_excess = excess};

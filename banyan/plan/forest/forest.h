@@ -47,8 +47,10 @@ struct ForestPlan {
 // No trees of this collective are lower, whatever they cost, and trees as low as that exist. O(ranks * links).
 uint32_t least_tree_height(const Fabric& fabric, const Collective& collective);
 
-// Throws what compute_bound throws; Error{unsupported} when a switch's inputs and outputs differ so that the bound's
-// trees need not exist, naming the switch; Error{invalid_input} when max_height is below what the fabric allows.
+// Throws what compute_bound throws; Error{unsupported} when the inputs and outputs of a switch differ so that the
+// bound's trees need not exist, naming the switch, where some switch can multicast or reduce or the fabric is so large
+// that the search for others is given up (bound/balanced_links.h); Error{invalid_input} when max_height is below what
+// the fabric allows.
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
 
 }  // namespace banyan::plan

@@ -59,6 +59,22 @@ Network::Network(const Network& whole, std::span<const uint32_t> vertices)
   index_arcs();
 }
 
+Network Network::with_bandwidths(std::span<const int64_t> bandwidths) const {
+  Network result = *this;
+  result.arcs_.clear();
+  result.bandwidths_.clear();
+  result.unit_ = 0;
+  for (uint32_t a = 0; a < arcs_.size(); ++a) {
+    if (bandwidths[a] == 0) continue;
+    result.arcs_.push_back(arcs_[a]);
+    result.bandwidths_.push_back(bandwidths[a]);
+    result.unit_ = std::gcd(result.unit_, static_cast<uint64_t>(bandwidths[a]));
+  }
+  for (int64_t& bandwidth : result.bandwidths_) bandwidth /= static_cast<int64_t>(result.unit_);
+  result.index_arcs();
+  return result;
+}
+
 void Network::index_arcs() {
   build_rows(
       arcs_, node_of_.size(), [](const Arc& arc) { return arc.tail; }, out_start_, out_arcs_);
@@ -68,6 +84,7 @@ void Network::index_arcs() {
 }
 
 void Network::order_terminals() {
+  nearby_.clear();
   std::vector<uint8_t> seen(vertex_count(), 0);
   for (uint32_t start = 0; start < terminal_count_; ++start) {
     if (seen[start]) continue;

@@ -26,6 +26,8 @@ class Network {
   Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer = nullptr);
   // The part of a network between some of its vertices, given in ascending order. Arcs keep their order.
   Network(const Network& whole, std::span<const uint32_t> vertices);
+  // The same vertices with these bandwidths, by arc, whose unit counts as one byte per second; arcs of none are gone.
+  Network with_bandwidths(std::span<const int64_t> bandwidths) const;
 
   uint32_t vertex_count() const { return static_cast<uint32_t>(node_of_.size()); }
   uint32_t terminal_count() const { return terminal_count_; }

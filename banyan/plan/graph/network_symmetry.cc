@@ -51,7 +51,9 @@ std::optional<NetworkSymmetry> NetworkSymmetry::of(const Network& network, const
     }
     for (uint32_t a = 0; a < network.arcs().size(); ++a) {
       const Arc& arc = network.arcs()[a];
-      arcs.push_back(places.arc_at.at(ArcPlaces::key(vertices[arc.tail], vertices[arc.head], places.ordinal[a])));
+      const auto at = places.arc_at.find(ArcPlaces::key(vertices[arc.tail], vertices[arc.head], places.ordinal[a]));
+      if (at == places.arc_at.end()) return std::nullopt;
+      arcs.push_back(at->second);
     }
     symmetry.vertices_.push_back(std::move(vertices));
     symmetry.arcs_.push_back(std::move(arcs));

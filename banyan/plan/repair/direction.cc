@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
-#include "banyan/plan/forest/capacities.h"
+#include "banyan/plan/graph/switch_balance.h"
 
 namespace banyan::plan {
+namespace {
+
+// Where more than one tree in so many would move in the least time, the longest is tried.
+constexpr size_t kFewOf = 8;
+
+}  // namespace
 
 Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
     : gathering_(gathering),
@@ -43,21 +49,6 @@ Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
   }
 }
 
-std::vector<int64_t> Direction::loads(const OldPlan& old) const {
-  std::vector<int64_t> by_link(old.fabric.links().size(), 0);
-  for (const size_t c : old.chunks) {
-    const Chunk chunk = old.schedule.chunk(c);
-    for (const RouteId id : gathering_ ? chunk.in_tree : chunk.out_tree) {
-      for (const LinkId link : old.schedule.route(id).links) {
-        if (const auto now = old.links.now[index(link)]) by_link[index(*now)] += static_cast<int64_t>(chunk.units);
-      }
-    }
-  }
-  std::vector<int64_t> loads;
-  for (const Arc& arc : network_.arcs()) loads.push_back(by_link[index(arc.link)]);
-  return loads;
-}
-
 void Direction::set_scale(int64_t scale) {
   for (TreeKeeper::Tree& tree : trees_) tree.units *= scale;
   for (int64_t& owed : supply_) owed *= scale;
@@ -69,19 +60,29 @@ bool Direction::suffices(const ArcCapacities& capacities, const Fraction& time, 
   return !CutCondition(network_).find_violated({.capacity = capacities.at(time), .supply = supply});
 }
 
+struct Direction::Patching {
+  Outcome outcome;
+  std::vector<int64_t> left, supply;  // for those that moved
+
+  size_t moved() const { return static_cast<size_t>(std::ranges::count(outcome.fates, Fate::moved)); }
+};
+
 std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacities, const Fraction& least,
                                                     const Fraction& most) const {
   TreeKeeper keeper(network_, capacities, supply_, trees_);
   keeper.choose(most);
-  for (const Fraction& time : {keeper.least_time(least), most}) {
-    if (auto outcome = repair_in(keeper, time)) return outcome;
+  std::optional<Patching> best = patch_in(keeper, keeper.least_time(least));
+  if (!best || kFewOf * best->moved() > trees_.size()) {
+    auto longer = patch_in(keeper, most);
+    if (longer && (!best || longer->moved() < best->moved())) best = std::move(longer);
   }
-  return std::nullopt;
+  if (!best || best->moved() == trees_.size() || !pack_rest(network_, *best)) return std::nullopt;
+  return std::move(best->outcome);
 }
 
-std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper, const Fraction& time) const {
+std::optional<Direction::Patching> Direction::patch_in(const TreeKeeper& keeper, const Fraction& time) const {
   std::vector<int64_t> left = keeper.capacity_left(time);
-  if (!balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
+  if (balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
   Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
   std::vector<BrokenTree> broken;
   for (size_t i = 0; i < trees_.size(); ++i) {
@@ -99,12 +100,15 @@ std::optional<Direction::Outcome> Direction::repair_in(const TreeKeeper& keeper,
       outcome.edges[i] = std::move(*edges);
     }
   }
-  if (std::ranges::all_of(outcome.fates, [](Fate fate) { return fate == Fate::moved; })) return std::nullopt;
-  if (std::ranges::all_of(patcher.supply(), [](int64_t owed) { return owed == 0; })) return outcome;
-  auto packing = pack_trees(network_, patcher.left(), patcher.supply(), {.lower = false});
-  if (!packing) return std::nullopt;
-  outcome.packing = std::move(*packing);
-  return outcome;
+  return Patching{.outcome = std::move(outcome), .left = patcher.left(), .supply = patcher.supply()};
+}
+
+// Whether what moved has been packed.
+bool Direction::pack_rest(const Network& network, Patching& patching) {
+  if (std::ranges::all_of(patching.supply, [](int64_t owed) { return owed == 0; })) return true;
+  auto packing = pack_trees(network, patching.left, patching.supply, {.lower = false});
+  if (packing) patching.outcome.packing = std::move(*packing);
+  return packing.has_value();
 }
 
 }  // namespace banyan::plan

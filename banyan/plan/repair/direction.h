@@ -37,8 +37,6 @@ class Direction {
   bool gathering() const { return gathering_; }
   const std::vector<TreeKeeper::Tree>& trees() const { return trees_; }  // by place in OldPlan::chunks, old units
   const std::vector<int64_t>& supply() const { return supply_; }         // by terminal, old units
-  // Old units that all old trees of this direction together load on each arc.
-  std::vector<int64_t> loads(const OldPlan& old) const;
 
   // Units are `scale` times the old ones from here on.
   void set_scale(int64_t scale);
@@ -57,7 +55,9 @@ class Direction {
   bool suffices(const ArcCapacities& capacities, const Fraction& time, int64_t scale) const;
 
  private:
-  std::optional<Outcome> repair_in(const TreeKeeper& keeper, const Fraction& time) const;
+  struct Patching;  // trees that stay and those that were patched, in some time
+  std::optional<Patching> patch_in(const TreeKeeper& keeper, const Fraction& time) const;
+  static bool pack_rest(const Network& network, Patching& patching);
 
   bool gathering_;
   Network network_;

@@ -7,8 +7,11 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/bound/overlap.h"
+#include "banyan/plan/bound/wished_shares.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/plan/repair/direction.h"
+#include "banyan/plan/repair/room.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::plan {
@@ -21,6 +24,8 @@ constexpr int64_t kMaxScale = 1024;
 constexpr int64_t kRoundingPart = 8;
 // How far above its bound a plan was is rounded up to so many parts.
 constexpr int64_t kFactorParts = 1000;
+// How much of the time that may be lost is lost, where that lets an allreduce keep its roots.
+const Fraction kPartForRoots(3, 4);
 
 std::vector<NodeId> ranks_left(const Schedule& old, const Fabric& fabric, std::vector<std::string>& lost) {
   std::vector<NodeId> left;
@@ -77,29 +82,10 @@ OldPlan place_old_plan(const Schedule& old, const LinkMatch& links, const Fabric
   return placed;
 }
 
-// The least time of one direction, whatever the other does meanwhile.
-Fraction bound_of_direction(const Fabric& fabric, const Collective& collective, bool gathering,
-                            PlanObserver* observer) {
-  if (collective.kind() != CollectiveKind::all_reduce)
-    return compute_bound(fabric, collective, observer).seconds_per_byte;
-  const auto participants = collective.participants();
-  const Collective half =
-      Collective::make(fabric, {.kind = gathering ? CollectiveKind::reduce_scatter : CollectiveKind::all_gather,
-                                .ranks = {participants.begin(), participants.end()}});
-  return compute_bound(fabric, half, observer).seconds_per_byte;
-}
-
 std::vector<bool> directions_of(const Collective& collective) {
   if (!collective.spreads()) return {true};
   if (!collective.reduces()) return {false};
   return {true, false};
-}
-
-Fraction bound_of_phases(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
-  Fraction sum(0);
-  for (const bool gathering : directions_of(collective))
-    sum = sum + bound_of_direction(fabric, collective, gathering, observer);
-  return sum;
 }
 
 Fraction rounded_up(const Fraction& factor) {
@@ -107,35 +93,30 @@ Fraction rounded_up(const Fraction& factor) {
   return Fraction((parts.numerator() + parts.denominator() - 1) / parts.denominator(), kFactorParts);
 }
 
-// Repairs what can be repaired of one plan.
+// How many times the new bound may be taken.
+Fraction allowed_factor(const Schedule& old, const RepairOptions& options) {
+  const Fraction least = compute_bound(old.fabric(), old.collective(), options.observer).seconds_per_byte;
+  const Fraction allowed = Fraction(1) + options.most_cost, before = seconds_per_byte(old);
+  return before <= least * allowed ? allowed : rounded_up(before / least);
+}
+
+// Repairs what can be repaired of one plan, in this room.
 class Repairer {
  public:
-  Repairer(const OldPlan& old, const RepairOptions& options) : old_(old), options_(options) {
-    const Schedule& before = old.schedule;
-    before_ = seconds_per_byte(before);
-    const Fraction phases = bound_of_phases(before.fabric(), before.collective(), options.observer);
-    overlaps_ = before_ < phases;
-    factor_ = Fraction(1) + options.most_cost;
-    if (!overlaps_) factor_ = std::max(factor_, rounded_up(before_ / phases));
-    for (const bool gathering : directions_of(old.collective)) {
-      directions_.emplace_back(old, gathering, options.observer);
-      bounds_.push_back(bound_of_direction(old.fabric, old.collective, gathering, options.observer));
-    }
+  Repairer(const OldPlan& old, const Rooms& rooms, const Fraction& most_cost, PlanObserver* observer)
+      : old_(old), rooms_(rooms), most_cost_(most_cost) {
+    for (const bool gathering : directions_of(old.collective)) directions_.emplace_back(old, gathering, observer);
     total_ = std::accumulate(directions_[0].supply().begin(), directions_[0].supply().end(), int64_t{0});
   }
 
-  bool overlaps() const { return overlaps_; }
-  const Fraction& before() const { return before_; }
-  const Fraction& factor() const { return factor_; }
-
-  // False when nothing can be kept.
-  bool repair() {
+  // False when nothing can be kept in `factor` times the time of the rooms.
+  bool repair(const Fraction& factor) {
     if (!is_countable(1)) return false;
     set_scale(choose_scale());
     for (size_t d = 0; d < directions_.size(); ++d) {
       const ArcCapacities capacities = capacities_of(d, scale_);
       const Fraction least = least_time(d, capacities);
-      auto outcome = directions_[d].repair(capacities, least, least * factor_);
+      auto outcome = directions_[d].repair(capacities, least, std::max(least, time_at(d, scale_) * factor));
       if (!outcome) return false;
       outcomes_.push_back(std::move(*outcome));
     }
@@ -160,54 +141,26 @@ class Repairer {
   }
 
   ArcCapacities capacities_of(size_t d, int64_t scale) const {
-    const Direction& direction = directions_[d];
-    const auto bandwidths = direction.network().bandwidths();
-    ArcCapacities result{.rates = {bandwidths.begin(), bandwidths.end()},
-                         .offsets = std::vector<int64_t>(bandwidths.size(), 0),
-                         .divisor = overlaps_ ? 2 : 1,
-                         .most = total_ * scale * (direction.network().terminal_count() + int64_t{1})};
-    if (!overlaps_) return result;
-    const std::vector<int64_t> own = direction.loads(old_), other = loads_by_arc_of(d, directions_[1 - d]);
-    // Neither direction ever has less than nothing or more than the whole link: no time is less than a bound.
-    const Fraction time = std::max(bound_time(0, scale), bound_time(1, scale));
-    for (size_t a = 0; a < own.size(); ++a) {
-      const Fraction whole = time * Fraction(bandwidths[a]);
-      const int64_t most = static_cast<int64_t>(std::min<int128>(whole.numerator() / whole.denominator(), result.most));
-      result.offsets[a] = std::clamp((own[a] - other[a]) * scale, -most, most);
-    }
-    return result;
+    return {.rates = rooms_.rooms[d].rates,
+            .most = total_ * scale * (directions_[d].network().terminal_count() + int64_t{1})};
   }
 
-  // The loads of another direction, by the arcs of direction d.
-  std::vector<int64_t> loads_by_arc_of(size_t d, const Direction& other) const {
-    std::vector<int64_t> by_link(old_.fabric.links().size(), 0), result;
-    const std::vector<int64_t> loads = other.loads(old_);
-    for (size_t a = 0; a < loads.size(); ++a) by_link[index(other.network().arcs()[a].link)] = loads[a];
-    for (const Arc& arc : directions_[d].network().arcs()) result.push_back(by_link[index(arc.link)]);
-    return result;
-  }
+  Fraction time_at(size_t d, int64_t scale) const { return rooms_.rooms[d].time * Fraction(scale); }
 
-  // In units of this scale over rates.
-  Fraction bound_time(size_t d, int64_t scale) const {
-    const Network& network = directions_[d].network();
-    return bounds_[d] * Fraction(int128{total_} * scale) * Fraction(static_cast<int128>(network.unit()), 1);
-  }
-
-  // The scale at which the bound can be reached exactly, or nearly.
+  // The scale at which the time of the rooms suffices exactly, or nearly.
   int64_t choose_scale() {
-    if (overlaps_) return 1;
-    const auto reaches = [&](int64_t scale, const Fraction& factor) {
+    const auto suffices = [&](int64_t scale, const Fraction& factor) {
       for (size_t d = 0; d < directions_.size(); ++d) {
-        if (!directions_[d].suffices(capacities_of(d, scale), bound_time(d, scale) * factor, scale)) return false;
+        if (!directions_[d].suffices(capacities_of(d, scale), time_at(d, scale) * factor, scale)) return false;
       }
       return true;
     };
     for (int64_t scale = 1; scale <= kMaxExactScale && is_countable(scale); ++scale) {
-      if (reaches(scale, Fraction(1))) return scale;
+      if (suffices(scale, Fraction(1))) return scale;
     }
-    const Fraction nearly = Fraction(1) + options_.most_cost / Fraction(kRoundingPart);
+    const Fraction nearly = Fraction(1) + most_cost_ / Fraction(kRoundingPart);
     int64_t scale = 1;
-    while (scale < kMaxScale && is_countable(2 * scale) && !reaches(scale, nearly)) scale *= 2;
+    while (scale < kMaxScale && is_countable(2 * scale) && !suffices(scale, nearly)) scale *= 2;
     return scale;
   }
 
@@ -215,15 +168,13 @@ class Repairer {
   Fraction least_time(size_t d, const ArcCapacities& capacities) const {
     const Direction& direction = directions_[d];
     TreeKeeper keeper(direction.network(), capacities, direction.supply(), direction.trees());
-    return keeper.least_time_of_none(bound_time(d, scale_));
+    return keeper.least_time_of_none(time_at(d, scale_));
   }
 
   const OldPlan& old_;
-  const RepairOptions& options_;
-  Fraction before_, factor_;
-  bool overlaps_ = false;  // the directions of an allreduce
+  const Rooms& rooms_;
+  const Fraction most_cost_;
   std::vector<Direction> directions_;
-  std::vector<Fraction> bounds_;  // seconds per byte, by direction
   std::vector<Direction::Outcome> outcomes_;
   int64_t total_ = 0, scale_ = 1;  // old units of all chunks
 };
@@ -416,6 +367,83 @@ void Repairer::write(Repair& result) const {
   result.schedule = std::move(writer).build();
 }
 
+// What the ranks that are left root in the old plan, and what its trees load on the arcs that are still there.
+WishedShares old_loads(const OldPlan& old, const Network& network) {
+  WishedShares wish{.supply = std::vector<int64_t>(network.terminal_count(), 0), .gather = {}, .spread = {}};
+  std::vector<int64_t> gather(old.fabric.links().size(), 0), spread = gather;
+  for (const size_t c : old.chunks) {
+    const Chunk chunk = old.schedule.chunk(c);
+    const auto units = static_cast<int64_t>(chunk.units);
+    wish.supply[old.terminal_of[index(chunk.root)]] += units;
+    const auto add = [&](std::span<const RouteId> tree, std::vector<int64_t>& by_link) {
+      for (const RouteId id : tree) {
+        for (const LinkId link : old.schedule.route(id).links) {
+          if (const auto now = old.links.now[index(link)]) by_link[index(*now)] += units;
+        }
+      }
+    };
+    add(chunk.in_tree, gather);
+    add(chunk.out_tree, spread);
+  }
+  for (const Arc& arc : network.arcs()) {
+    wish.gather.push_back(gather[index(arc.link)]);
+    wish.spread.push_back(spread[index(arc.link)]);
+  }
+  return wish;
+}
+
+// Room for both directions of an allreduce at once, in which all can be packed anew in `most` seconds per byte. First
+// on the shares of the best plan, whose roots may be others; then on shares for the old roots.
+std::optional<Rooms> shared_rooms(const OldPlan& old, const Overlap& overlap, const Network& network,
+                                  const Fraction& most, PlanObserver* observer) {
+  if (!overlap.shares) return std::nullopt;
+  WishedShares wish = old_loads(old, network);
+  if (auto rooms = on_shares(network, *overlap.shares, wish.supply); rooms && rooms->seconds_per_byte <= most)
+    return rooms;
+  const Fraction bound = overlap.witness.bound;
+  for (const Fraction& time : {bound, bound + (most - bound) * kPartForRoots}) {
+    wish.room = most / time;
+    const auto shares = shares_for(old.fabric, old.collective, time, wish, observer);
+    if (!shares) continue;
+    if (auto rooms = on_shares(network, *shares, wish.supply); rooms && rooms->seconds_per_byte <= most) return rooms;
+  }
+  return std::nullopt;
+}
+
+void forget(Repair& result) {
+  result.trees_kept = result.trees_patched = result.trees_moved = result.edges_of_patched = result.edges_replaced = 0;
+  result.kept_from.clear();
+}
+
+// Tries the whole links and shares of them, the faster first. False when all has to be planned anew.
+bool repair_in_some_room(const OldPlan& old, const std::optional<Overlap>& overlap, const RepairOptions& options,
+                         Repair& result) {
+  PlanObserver* const observer = options.observer;
+  const Network network(old.fabric, old.collective, false);
+  const std::vector<int64_t> supply = old_loads(old, network).supply;
+  std::vector<Rooms> tried{
+      whole_links(old.fabric, old.collective, std::accumulate(supply.begin(), supply.end(), int64_t{0}), observer)};
+  // Where the search for shares was given up, a new plan would need what the whole links do.
+  const bool gave_up = overlap && !overlap->shares;
+  const Fraction least = gave_up ? tried.front().seconds_per_byte : result.bound.seconds_per_byte;
+  const Fraction most = least * allowed_factor(old.schedule, options);
+  if (overlap && least < tried.front().seconds_per_byte) {
+    if (auto shared = shared_rooms(old, *overlap, network, most, observer)) tried.push_back(std::move(*shared));
+  }
+  std::ranges::stable_sort(tried, {}, &Rooms::seconds_per_byte);
+  if (observer) observer->phase_begins(PlanObserver::Phase::packing);
+  for (const Rooms& rooms : tried) {
+    if (rooms.seconds_per_byte > most) break;
+    Repairer repairer(old, rooms, options.most_cost, observer);
+    if (!repairer.repair(most / rooms.seconds_per_byte)) continue;
+    repairer.write(result);
+    result.seconds_per_byte = seconds_per_byte(result.schedule);
+    if (result.seconds_per_byte <= most) return true;
+    forget(result);
+  }
+  return false;
+}
+
 }  // namespace
 
 Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOptions& options) {
@@ -430,32 +458,27 @@ Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOption
   std::vector<std::string> lost;
   const Collective collective = collective_of(old, fabric, lost);
   begin(PlanObserver::Phase::bound);
-  Bound bound = compute_bound(fabric, collective, options.observer);
+  std::optional<Overlap> overlap;
+  Bound bound;
+  if (collective.kind() == CollectiveKind::all_reduce) {
+    overlap = solve_overlap(fabric, collective, options.observer);
+    bound = {.seconds_per_byte = overlap->witness.bound, .witness = overlap->witness};
+  } else {
+    bound = compute_bound(fabric, collective, options.observer);
+  }
   const OldPlan placed = place_old_plan(old, links, fabric, collective);
-  Repairer repairer(placed, options);
-  begin(PlanObserver::Phase::packing);
   Repair result{.schedule = old,
                 .bound = std::move(bound),
                 .seconds_per_byte = {},
-                .seconds_per_byte_before = repairer.before(),
+                .seconds_per_byte_before = seconds_per_byte(old),
                 .links = std::move(links.changes),
                 .lost_ranks = std::move(lost)};
-  bool repaired = !placed.chunks.empty() && repairer.repair();
-  if (repaired) {
-    repairer.write(result);
-    result.seconds_per_byte = seconds_per_byte(result.schedule);
-    repaired = !repairer.overlaps() && result.seconds_per_byte <= result.bound.seconds_per_byte * repairer.factor();
-  }
+  const bool repaired = !placed.chunks.empty() && repair_in_some_room(placed, overlap, options, result);
   if (!repaired) {
     ForestPlan anew = plan_forest(fabric, collective, {.observer = options.observer});
-    const Fraction most = anew.seconds_per_byte * (Fraction(1) + options.most_cost);
-    if (result.kept_from.empty() || result.seconds_per_byte > most) {
-      result.trees_moved = placed.chunks.size() * directions_of(collective).size();
-      result.trees_kept = result.trees_patched = result.edges_of_patched = result.edges_replaced = 0;
-      result.kept_from.clear();
-      result.schedule = std::move(anew.schedule);
-      result.seconds_per_byte = anew.seconds_per_byte;
-    }
+    result.trees_moved = placed.chunks.size() * directions_of(collective).size();
+    result.schedule = std::move(anew.schedule);
+    result.seconds_per_byte = anew.seconds_per_byte;
     result.bound = std::move(anew.bound);
   }
   result.optimal = result.seconds_per_byte <= result.bound.seconds_per_byte;

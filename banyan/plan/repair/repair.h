@@ -11,9 +11,11 @@
 // these allow, which is often the bound itself. Where neither any stays nor any is patched, or the repaired plan comes
 // out slower than that and than a new one, the plan is made anew by plan_forest.
 //
-// The two directions of an allreduce are repaired apart: its in-trees and its out-trees, each within its own bound. A
-// plan that overlaps them, and so beats the sum of the two bounds, keeps its own division of each link: what the old
-// trees of a direction loaded, and half of what is free. It is held against a plan made anew.
+// The two directions of an allreduce are repaired apart, and their trees joined again into chunks. Where both at once
+// on shares of the links (plan/bound/overlap.h) are faster than one after the other, each is held to its share: that of
+// the best new plan where the old roots can be kept with it, else that of the best plan with the old roots
+// (plan/bound/wished_shares.h). Where the best plan has other roots and the old ones cost more than allowed, as on
+// fabrics with one-way links, all are planned anew.
 //
 // Links and nodes are matched by name (link_match.h). A rank that is gone is taken out of the trees in which it was a
 // leaf; it cannot be the root of a broadcast or reduce. New ranks take no part. Pure: same input, same plan.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/cables.h"
@@ -106,9 +107,6 @@ TEST_P(OneLink, IsRepairedNearTheBoundAndMostTreesStayOrArePatched) {
     const Repair repair = repair_plan(old, broken);
     check(repair, old);
     EXPECT_LE(repair.seconds_per_byte.to_double(), 1.02 * repair.bound.seconds_per_byte.to_double());
-    // An allreduce divides each link between its two directions, and a failure changes what is best for all of them.
-    // Its old trees may then cost more than 2 %, and all are planned anew.
-    if (kind == CollectiveKind::all_reduce && repair.planned_anew()) continue;
     EXPECT_GE(repair.trees_kept + repair.trees_patched, 3 * repair.trees_moved);
     EXPECT_LT(4 * repair.edges_replaced, repair.edges_of_patched + 1);
     EXPECT_THAT(repair.links, SizeIs(2));
@@ -154,7 +152,9 @@ TEST(Repair, TakesBackALinkThatWasMended) {
     check(repair, old);
     EXPECT_LE(repair.seconds_per_byte.to_double(), 1.02 * repair.bound.seconds_per_byte.to_double());
     if (kind == CollectiveKind::all_reduce) {
-      EXPECT_LE(repair.seconds_per_byte, repair.seconds_per_byte_before) << "it was within 2 % with the link gone";
+      // With the link gone it was within 2 % of what it could be now, so that nearly all may stay.
+      EXPECT_LE(repair.seconds_per_byte, repair.seconds_per_byte_before);
+      EXPECT_GE(10 * repair.trees_kept, 9 * 2 * old.chunk_count());
     } else {
       EXPECT_LT(repair.seconds_per_byte, repair.seconds_per_byte_before);
     }
@@ -177,6 +177,29 @@ TEST(Repair, TakesALostRankOutOfItsTrees) {
     EXPECT_THAT(repair.schedule.collective().participants(), SizeIs(15));
     EXPECT_GT(repair.trees_kept, 0);
   }
+}
+
+// Without the cable only some ranks can be roots; with it all could be, and the program for new shares asks for that.
+// As the old roots reach the same bound, nothing changes.
+TEST(Repair, KeepsTheRootsOfAnAllreduceWhereThatIsAsFast) {
+  const Fabric fabric = fabric::parse_fabric_text(
+      "r0 -> r1 4GB/s; r1 -> r0 6GB/s; r1 -> r2 3GB/s; r2 -> r3 6GB/s; r3 -> r4 5GB/s; r4 -> r5 3GB/s; r5 -> r6 3GB/s; "
+      "r6 -> r7 2GB/s; r7 -> r0 2GB/s; sw0 <-> r7 2GB/s; sw0 <-> r3 1GB/s; r7 -> r4 1GB/s; r4 -> r7 5GB/s; "
+      "r2 -> r6 4GB/s; r6 -> r2 5GB/s; r0 -> r4 1GB/s; r4 -> r0 2GB/s; r0 -> r6 3GB/s; r6 -> r0 1GB/s; "
+      "r3 -> r2 6GB/s; r2 -> r3 5GB/s; r5 -> r6 6GB/s; r6 -> r5 2GB/s; r1 -> r0 1GB/s; r0 -> r1 5GB/s; r3 <-> sw0 "
+      "3GB/s; "
+      "r7 -> r1 3GB/s");
+  const Fabric broken = edited(fabric, Edit::Kind::fail, "sw0-r7");
+  const Schedule old = plan_of(broken, {.kind = CollectiveKind::all_reduce});
+  const Repair repair = repair_plan(old, fabric);
+  check(repair, old);
+  EXPECT_TRUE(repair.optimal);
+  EXPECT_EQ(repair.trees_kept, 2 * old.chunk_count());
+  const Schedule anew = plan_of(fabric, {.kind = CollectiveKind::all_reduce});
+  std::set<std::string> roots[2];
+  for (size_t c = 0; c < old.chunk_count(); ++c) roots[0].insert(broken.name(old.chunk(c).root));
+  for (size_t c = 0; c < anew.chunk_count(); ++c) roots[1].insert(fabric.name(anew.chunk(c).root));
+  EXPECT_NE(roots[0], roots[1]);
 }
 
 TEST(Repair, LeavesARingARing) {
@@ -241,7 +264,7 @@ std::optional<Fabric> random_change(const Fabric& fabric, std::mt19937_64& rando
 }
 
 TEST(Repair, HoldsOnRandomFabricsAndChanges) {
-  size_t repaired = 0, anew = 0;
+  size_t repaired[2] = {}, anew[2] = {};  // others, and allreduces
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -266,16 +289,16 @@ TEST(Repair, HoldsOnRandomFabricsAndChanges) {
         const Repair repair = repair_plan(old, after);
         check(repair, old, after.ranks().size() == before.ranks().size());
         expect_near_bound(repair, old);
-        if (options.kind != CollectiveKind::all_reduce) ++(repair.planned_anew() ? anew : repaired);
+        ++(repair.planned_anew() ? anew : repaired)[options.kind == CollectiveKind::all_reduce];
       } catch (const Error& error) {
-        // A degraded link may leave a switch that cannot be balanced; a lost rank may be the root.
-        EXPECT_TRUE(std::string(error.what()).find("both are needed") != std::string::npos ||
-                    std::string(error.what()).find("the root") != std::string::npos)
-            << error.what();
+        EXPECT_THAT(error.what(), HasSubstr("the root")) << "a lost rank may be the root";
       }
     }
   }
-  EXPECT_GT(repaired, 9 * anew) << repaired << " repaired, " << anew << " anew";
+  for (const bool allreduce : {false, true}) {
+    EXPECT_GT(repaired[allreduce], 9 * anew[allreduce])
+        << repaired[allreduce] << " repaired, " << anew[allreduce] << " anew";
+  }
 }
 
 // Repairs of repairs. Repaired allreduces often overlap their two directions.

@@ -10,16 +10,11 @@ namespace {
 // Trees that were dropped are tried again up to this many: each try is a check.
 constexpr int kMaxTriedAgain = 256;
 
-int128 floor_of(const Fraction& value) {
-  const int128 whole = value.numerator() / value.denominator();
-  return value < Fraction(0) && Fraction(whole, 1) != value ? whole - 1 : whole;
-}
-
 }  // namespace
 
 int64_t ArcCapacities::at(uint32_t arc, const Fraction& time) const {
-  const Fraction exact = (time * Fraction(rates[arc]) + Fraction(offsets[arc])) / Fraction(divisor);
-  return static_cast<int64_t>(std::clamp<int128>(floor_of(exact), 0, most));
+  const Fraction exact = time * Fraction(rates[arc]);
+  return static_cast<int64_t>(std::min<int128>(exact.numerator() / exact.denominator(), most));
 }
 
 std::vector<int64_t> ArcCapacities::at(const Fraction& time) const {
@@ -150,16 +145,15 @@ void TreeKeeper::try_again(const std::vector<int64_t>& capacity) {
 // The least time in which the cut holds.
 Fraction TreeKeeper::time_for(const VertexSet& cut) const {
   std::vector<uint32_t> entering;
-  int128 needed = supply_outside(cut), rate = 0, offset = 0;
+  int128 needed = supply_outside(cut), rate = 0;
   for (uint32_t a = 0; a < load_.size(); ++a) {
-    if (!enters(a, cut)) continue;
+    if (!enters(a, cut) || capacities_.rates[a] == 0) continue;
     entering.push_back(a);
     needed += load_[a];
     rate += capacities_.rates[a];
-    offset += capacities_.offsets[a];
   }
   CHECK(rate > 0) << "a cut that nothing enters";
-  Fraction time(std::max<int128>(needed * capacities_.divisor - offset, 0), rate);
+  Fraction time(needed, rate);
   const auto carried = [&] {
     int128 sum = 0;
     for (const uint32_t a : entering) sum += capacities_.at(a, time);
@@ -171,7 +165,7 @@ Fraction TreeKeeper::time_for(const VertexSet& cut) const {
     for (const uint32_t a : entering) {
       const int128 units = int128{capacities_.at(a, time)} + 1;
       if (units > capacities_.most) continue;
-      const Fraction step(units * capacities_.divisor - capacities_.offsets[a], capacities_.rates[a]);
+      const Fraction step(units, capacities_.rates[a]);
       if (step > time && (!next || step < *next)) next = step;
     }
     CHECK(next.has_value()) << "a cut that no time suffices for";
@@ -184,7 +178,8 @@ Fraction TreeKeeper::least_time(const Fraction& start) {
   Fraction time = start;
   for (uint32_t a = 0; a < load_.size(); ++a) {
     if (load_[a] <= capacities_.at(a, time)) continue;
-    time = Fraction(int128{load_[a]} * capacities_.divisor - capacities_.offsets[a], capacities_.rates[a]);
+    CHECK(capacities_.rates[a] > 0) << "a tree stays on an arc that carries nothing";
+    time = Fraction(load_[a], capacities_.rates[a]);
   }
   while (const auto violated = find_violated(capacities_.at(time))) {
     const Fraction next = time_for(*violated);

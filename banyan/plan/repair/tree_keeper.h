@@ -21,11 +21,10 @@
 
 namespace banyan::plan {
 
-// What arcs carry in a time: floor((time * rate + offset) / divisor) units, and never less than nothing.
+// What arcs carry in a time: floor(time * rate) units.
 struct ArcCapacities {
-  std::vector<int64_t> rates, offsets;  // by arc
-  int64_t divisor = 1;
-  int64_t most = INT64_MAX;  // no arc ever carries more
+  std::vector<int64_t> rates;  // by arc
+  int64_t most = INT64_MAX;    // no arc ever carries more
 
   int64_t at(uint32_t arc, const Fraction& time) const;
   std::vector<int64_t> at(const Fraction& time) const;

@@ -1,0 +1,215 @@
+#include "banyan/plan/bound/balanced_links.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/plan/bound/allreduce_witness.h"
+#include "banyan/plan/bound/fixed_roots.h"
+#include "banyan/plan/bound/fractions.h"
+#include "banyan/plan/bound/narrowest_cut.h"
+#include "banyan/plan/graph/switch_balance.h"
+
+namespace banyan::plan {
+namespace {
+
+constexpr uint64_t kMostBalanceWork = 1'000'000'000;  // as in overlap.cc
+constexpr uint32_t kBalancePatience = 3;
+constexpr double kSameRate = 1e-9;
+// Sums of rates times weights stay below this, so that cuts can be counted (narrowest_cut.cc).
+constexpr double kMostRates = 0x1p58;
+constexpr double kRoundedRates = 0x1p40;
+
+bool has_power(const Network& network, const Fabric& fabric, bool gathering) {
+  for (uint32_t v = network.terminal_count(); v < network.vertex_count(); ++v) {
+    const Node& node = fabric.node(network.node_of(v));
+    if (gathering ? node.reduce : node.multicast) return true;
+  }
+  return false;
+}
+
+// Whether bandwidth can be taken away until all switches are balanced and the cut is as narrow as before.
+bool balances_at(const Network& network, const Collective& collective, const CutWitness& cut) {
+  int64_t p = static_cast<int64_t>(cut.crossing_weight),
+          q = static_cast<int64_t>(cut.bytes_per_second / network.unit());
+  const int64_t common = std::gcd(p, q);
+  std::vector<int64_t> capacity, supply;
+  for (const int64_t bandwidth : network.bandwidths()) capacity.push_back(p / common * bandwidth);
+  for (const uint64_t weight : collective.weights()) supply.push_back(q / common * static_cast<int64_t>(weight));
+  return !balance_switches(network, capacity, supply);
+}
+
+// The greatest throughput, and rates for it as near as can be to the bandwidths. As in overlap.cc the two programs
+// take turns.
+class BalancedSearch {
+ public:
+  explicit BalancedSearch(const FixedRoots& question) : question_(question), program_(question) {
+    const auto bandwidths = question.directions.front()->bandwidths();
+    wish_.emplace_back(bandwidths.begin(), bandwidths.end());
+  }
+
+  // Nothing where it takes too much work.
+  std::optional<std::vector<double>> rates() {
+    try {
+      return search();
+    } catch (const WorkLeft::Exhausted&) {
+      return std::nullopt;
+    }
+  }
+  const FixedRootsProgram& program() const { return program_; }
+
+ private:
+  std::vector<double> search() {
+    uint32_t stalled = 0, patience = kBalancePatience;
+    for (double before = 0;;) {
+      const bool is_done = program_.solve(work_) == OverlapProgram::Step::done;
+      stalled = program_.throughput() >= before * (1 - kSameRate) ? stalled + 1 : 0;
+      before = program_.throughput();
+      if (!is_done && stalled < patience) continue;
+      FixedRootsProgram near(question_, before, wish_);
+      near.learn_cuts_of(program_);
+      OverlapProgram::Step step = OverlapProgram::Step::violated;
+      while (step == OverlapProgram::Step::violated) step = near.solve(work_);
+      if (step == OverlapProgram::Step::done) return near.rates().front();
+      if (is_done) return program_.rates().front();
+      program_.learn_cuts_of(near);
+      stalled = 0;
+      patience *= 2;
+    }
+  }
+
+  const FixedRoots& question_;
+  FixedRootsProgram program_;
+  FixedRootsProgram::Rates wish_;
+  WorkLeft work_{kMostBalanceWork};
+};
+
+AllreduceWitness witness_of(const FixedRootsProgram& program, const Network& network, bool gathering,
+                            const std::vector<int64_t>& multipliers) {
+  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
+  int64_t common = 0;
+  for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
+  for (size_t i = 0; i < multipliers.size(); ++i) {
+    const FixedRootsProgram::Row& row = program.rows()[i];
+    if (multipliers[i] == 0) continue;
+    const int64_t times = multipliers[i] / common;
+    if (row.outside.empty()) {
+      // What enters a switch leaves it where the network is turned round.
+      witness.potentials.push_back(
+          {.gathering = gathering, .at = network.node_of(row.at), .height = gathering ? -times : times});
+    } else if (times > 0) {
+      AllreduceWitness::Cut cut{.gathering = gathering, .inside = {}, .times = times};
+      for (uint32_t v = 0; v < row.outside.size(); ++v) {
+        if (!row.outside[v]) cut.inside.push_back(network.node_of(v));
+      }
+      std::sort(cut.inside.begin(), cut.inside.end());
+      witness.cuts.push_back(std::move(cut));
+    }
+  }
+  return witness;
+}
+
+// The dual, rounded in the way that proves most.
+AllreduceWitness best_witness(const FixedRootsProgram& program, const Network& network, const Fabric& fabric,
+                              const Collective& collective, bool gathering) {
+  const Network spread(fabric, collective, false);
+  AllreduceWitness best;
+  const auto offer = [&](const std::vector<int64_t>& multipliers) {
+    AllreduceWitness witness = witness_of(program, network, gathering, multipliers);
+    const auto proven = count_crossings(witness, spread, ArcClasses::alone(spread), collective.weights());
+    if (!proven || !(best.bound < proven->seconds_per_byte())) return;
+    witness.bound = proven->seconds_per_byte();
+    best = std::move(witness);
+  };
+  const std::vector<double> multipliers = program.multipliers();
+  if (const auto exact = as_fractions(multipliers)) offer(exact->values);
+  offer(in_parts_of_the_largest(multipliers));
+  return best;
+}
+
+// Whole rates within the links, balanced; how many make one unit of bandwidth.
+struct WholeRates {
+  std::vector<int64_t> rates;
+  Fraction parts;
+};
+
+WholeRates rounded_down(const std::vector<double>& rates, const Network& network, double weight) {
+  const double total = std::accumulate(rates.begin(), rates.end(), 0.0);
+  const int scale = std::ilogb(kRoundedRates / total / weight);
+  WholeRates result{.rates = {},
+                    .parts = scale < 0 ? Fraction(1, int128{1} << -scale) : Fraction(int128{1} << scale, 1)};
+  for (uint32_t a = 0; a < rates.size(); ++a) {
+    const double within = std::clamp(rates[a], 0.0, static_cast<double>(network.bandwidths()[a]));
+    result.rates.push_back(static_cast<int64_t>(std::ldexp(within, scale)));
+  }
+  const std::vector<int64_t> nothing(network.terminal_count(), 0);
+  CHECK(!balance_switches(network, result.rates, nothing)) << "what is rounded down cannot be balanced";
+  return result;
+}
+
+WholeRates whole_rates(const std::vector<double>& rates, const Network& network, double weight) {
+  const auto exact = as_fractions(rates);
+  if (!exact) return rounded_down(rates, network, weight);
+  double total = 0;
+  for (uint32_t a = 0; a < rates.size(); ++a) {
+    const int64_t rate = exact->values[a];
+    if (rate < 0 || rate > int128{network.bandwidths()[a]} * exact->denominator)
+      return rounded_down(rates, network, weight);
+    total += static_cast<double>(rate);
+  }
+  if (total * weight > kMostRates || !is_balanced(network, exact->values)) return rounded_down(rates, network, weight);
+  return {.rates = exact->values, .parts = Fraction(exact->denominator)};
+}
+
+}  // namespace
+
+std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collective& collective, const CutWitness& cut,
+                                           PlanObserver* observer) {
+  const Network network(fabric, collective, cut.gathering, observer);
+  if (is_balanced(network, network.bandwidths()) || has_power(network, fabric, cut.gathering) ||
+      balances_at(network, collective, cut))
+    return std::nullopt;
+  const FixedRoots question{.directions = {&network},
+                            .weights = {collective.weights().begin(), collective.weights().end()}};
+  BalancedSearch search(question);
+  const auto rates = search.rates();
+  if (!rates) return std::nullopt;
+  const WholeRates whole = whole_rates(*rates, network, static_cast<double>(collective.total_weight()));
+  Network carried = network.with_bandwidths(whole.rates);
+  CutWitness narrowest = narrowest_cut(carried, collective, cut.gathering);
+  return BalancedLinks{.witness = best_witness(search.program(), network, fabric, collective, cut.gathering),
+                       .network = std::move(carried),
+                       .cut = std::move(narrowest),
+                       .unit_bytes = Fraction(static_cast<int128>(network.unit()), 1) / whole.parts};
+}
+
+std::optional<std::vector<int64_t>> balance_by_program(const Network& network, const std::vector<int64_t>& capacity,
+                                                       const std::vector<int64_t>& supply) {
+  const Network within = network.with_bandwidths(capacity);
+  const FixedRoots question{.directions = {&within}, .weights = supply};
+  const double unit = static_cast<double>(within.unit());
+  const double total = std::accumulate(supply.begin(), supply.end(), 0.0);
+  FixedRootsProgram program(question, total / unit, {{within.bandwidths().begin(), within.bandwidths().end()}});
+  WorkLeft work(kMostBalanceWork);
+  try {
+    OverlapProgram::Step step = OverlapProgram::Step::violated;
+    while (step == OverlapProgram::Step::violated) step = program.solve(work);
+    if (step == OverlapProgram::Step::infeasible) return std::nullopt;
+  } catch (const WorkLeft::Exhausted&) {
+    return std::nullopt;
+  }
+  const std::vector<double> rates = program.rates().front();
+  std::vector<int64_t> result;
+  size_t next = 0;
+  for (const int64_t most : capacity) {
+    result.push_back(most == 0 ? 0 : std::llround(rates[next++] * unit));
+    if (result.back() < 0 || result.back() > most) return std::nullopt;
+  }
+  if (!is_balanced(network, result) || CutCondition(network).find_violated({.capacity = result, .supply = supply}))
+    return std::nullopt;
+  return result;
+}
+
+}  // namespace banyan::plan
