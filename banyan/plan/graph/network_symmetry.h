@@ -22,8 +22,8 @@ class NetworkSymmetry {
  public:
   // Without generators: everything is alike to itself only.
   explicit NetworkSymmetry(const Network& network);
-  // Nothing when the fabric declares no symmetry, or the group does not keep the participants and arcs. The network is of this
-  // fabric.
+  // Nothing when the fabric declares no symmetry, or the group does not keep the participants and arcs. The network is
+  // of this fabric.
   static std::optional<NetworkSymmetry> of(const Network& network, const Fabric& fabric);
 
   size_t generators() const { return vertices_.size(); }
