@@ -109,9 +109,10 @@ def main():
             if part < least:
                 sys.exit(f"{row}: {part:.4f} of the bound, less than {least}")
             goal = "–" if seconds is None else f"{seconds:g}" + (f", {megabytes} MB" if megabytes else "")
-            print(f"| `{row}` | {schedule['algbw_GBps']:.2f} | {'optimal' if schedule['optimal'] else f'{part:.1%}'} | "
-                  f"{schedule['height_max']} / {schedule['height_mean']:.1f} | {goal} | "
-                  f"**{statistics.median(run[0] for run in runs):.2f}** | {max(run[1] for run in runs):.0f} |", flush=True)
+            of_bound = "optimal" if schedule["optimal"] else f"{part:.1%}"
+            time, memory = statistics.median(run[0] for run in runs), max(run[1] for run in runs)
+            print(f"| `{row}` | {schedule['algbw_GBps']:.2f} | {of_bound} | {schedule['height_max']} / "
+                  f"{schedule['height_mean']:.1f} | {goal} | **{time:.2f}** | {memory:.0f} |", flush=True)
 
 
 if __name__ == "__main__":
