@@ -9,7 +9,7 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/allreduce_program.h"
-#include "banyan/testing/tree_program.h"
+#include "banyan/testing/balance_program.h"
 
 namespace banyan::plan {
 namespace {

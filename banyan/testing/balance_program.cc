@@ -1,4 +1,4 @@
-#include "banyan/testing/tree_program.h"
+#include "banyan/testing/balance_program.h"
 
 #include <ClpSimplex.hpp>
 #include <CoinPackedMatrix.hpp>
