@@ -7,6 +7,8 @@
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/plan/bound/overlap_program.h"
+#include "banyan/plan/bound/overlap_rounding.h"
 #include "banyan/plan/graph/arc_classes.h"
 #include "banyan/testing/allreduce_program.h"
 #include "banyan/testing/random_fabric.h"
@@ -157,6 +159,45 @@ TEST(Overlap, AWitnessThatWasTamperedWithDoesNotHold) {
   EXPECT_TRUE(fails(
       [&](AllreduceWitness& bad) { bad.cuts.front().inside.assign(fabric.ranks().begin(), fabric.ranks().end()); }));
   EXPECT_TRUE(fails([&](AllreduceWitness& bad) { bad.potentials.push_back({.at = fabric.ranks()[0], .height = 1}); }));
+}
+
+TEST(Overlap, ThatIsGivenUpStillHasABound) {
+  const Fabric fabric = fabric::generate_fabric("random:n=64,links=150,seed=1");
+  const Collective collective = allreduce(fabric);
+  const OverlapQuestion question(fabric, collective, nullptr);
+  OverlapProgram program(question);
+  WorkLeft little(1);
+  EXPECT_THROW(program.solve(little), WorkLeft::Exhausted);
+  // Without any answer, what the rank of the thinnest links proves; later what the cuts of the last answer do.
+  const AllreduceWitness first = rounded_witness(program, question);
+  EXPECT_TRUE(holds(first, fabric, collective));
+  OverlapProgram again(question);
+  WorkLeft enough(1'000'000'000);
+  again.solve(enough);
+  const AllreduceWitness later = rounded_witness(again, question);
+  EXPECT_TRUE(holds(later, fabric, collective));
+  EXPECT_LE(first.bound, later.bound);
+  EXPECT_LE(later.bound, solve_overlap(fabric, collective).witness.bound);
+}
+
+TEST(Overlap, SharesOfOddBandwidthsAreRoundedDownALittle) {
+  std::string text;
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 12; ++i) {
+    for (const int step : {1, 4}) {
+      text += "r" + std::to_string(i) + " <-> r" + std::to_string((i + step) % 12) + " " +
+              std::to_string(10'000'000'000 + random() % 40'000'000'000) + "B/s;";
+    }
+    text += "r" + std::to_string(i) + " <-> sw" + std::to_string(i / 6) + " 12345678901B/s;";
+  }
+  const Fabric fabric = fabric::parse_fabric_text(text + "sw0 <-> sw1 30000000001B/s");
+  const Collective collective = allreduce(fabric);
+  const Overlap overlap = solve_overlap(fabric, collective);
+  EXPECT_TRUE(holds(overlap.witness, fabric, collective));
+  ASSERT_TRUE(overlap.shares.has_value());
+  const Fraction reached = overlap.shares->seconds_per_byte(Network(fabric, collective, false));
+  EXPECT_LE(overlap.witness.bound, reached);
+  EXPECT_LE(reached.to_double(), overlap.witness.bound.to_double() * 1.001);
 }
 
 TEST(Overlap, IsTheSameEveryTime) {

@@ -92,10 +92,12 @@ class Bound(_Paced):
 
     @property
     def potentials(self) -> List[Potential]:
+        """What switches add to the costs of links in that proof."""
         return [Potential(*potential) for potential in self._core.weighted_cuts()[1]]
 
     @property
     def over_images(self) -> bool:
+        """Whether that proof counts the mean over links that are alike, and over both directions."""
         return self._core.weighted_cuts()[2]
 
     @property
