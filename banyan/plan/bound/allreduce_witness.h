@@ -18,10 +18,11 @@ struct ProvenByCuts {
 };
 
 // Nothing for a witness that is none: a set that is not of participants and switches or holds all participants, a
-// multiplicity below 1, a potential of what is no switch, or no crossing at all. `classes` are those of the network, or
-// alone() where the witness is not over images. O(arcs + size of the witness).
-std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Network& network,
-                                            const ArcClasses& classes);
+// multiplicity below 1, a potential of what is no switch or of one where trees of its direction branch, or no crossing
+// at all. `classes` are those of the network, or alone() where the witness is not over images. O(arcs + size of the
+// witness).
+std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Fabric& fabric,
+                                            const Network& network, const ArcClasses& classes);
 
 bool holds_as_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective);
 std::string describe_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective);

@@ -9,7 +9,10 @@
 //                at every switch, a and b each: what enters is what leaves.
 //
 // Trees that need no more exist for any such rates (graph/cut_condition.h), and what trees need is of this kind: x is
-// exactly the throughput of the best schedule. Where each link has its opposite, a may be taken for b turned round, and
+// exactly the throughput of the best schedule, as long as no switch multicasts or reduces. Where some do, trees that
+// branch there exist where these switches are spanned by all of them (Edmonds' theorem counts them as participants that
+// root nothing): the sets S of the second line then are all those without some participant or such a switch. Which
+// switches are spanned is tried: all that have room for it; else none, and what is lost is told by the bound. Where each link has its opposite, a may be taken for b turned round, and
 // where links are alike their shares for their mean (graph/arc_classes.h): that many columns are saved.
 //
 // There are too many sets to write down. The program begins with the sets around one participant and is solved again
@@ -37,13 +40,22 @@
 
 namespace banyan::plan {
 
+// The switches that all trees span besides the participants: out-trees, and in-trees.
+struct SwitchTerminals {
+  std::vector<NodeId> spread, gather;  // ascending
+  bool empty() const { return spread.empty() && gather.empty(); }
+  friend bool operator==(const SwitchTerminals&, const SwitchTerminals&) = default;
+};
+
 // Integers: of an arc a with bandwidth B (in network units), gather[a] + spread[a] <= parts * B. Both satisfy the cut
-// condition with `supply`, gathering on the reversed network, and are balanced at switches. Where every arc has its
-// opposite, each is the other turned round.
+// condition with `supply`, gathering on the reversed network, and are balanced at switches that are no terminals.
+// `is_mirrored`: every arc has its opposite and each is the other turned round.
 struct OverlapShares {
   Fraction parts;
   std::vector<int64_t> gather, spread;  // by arc
-  std::vector<int64_t> supply;          // by terminal
+  std::vector<int64_t> supply;          // by participant
+  SwitchTerminals terminals = {};
+  bool is_mirrored = false;
 
   Fraction seconds_per_byte(const Network& network) const;
 };
@@ -55,7 +67,11 @@ struct Overlap {
   uint32_t rounds = 0;  // programs solved; how hard it was
 };
 
-// Throws as compute_bound. `observer` hears works_on() alone.
+// The bound alone, which costs less where switches multicast or reduce. Throws as compute_bound. `observer` hears
+// works_on() alone.
+AllreduceWitness bound_allreduce(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
+
+// The same with shares.
 Overlap solve_overlap(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
 }  // namespace banyan::plan

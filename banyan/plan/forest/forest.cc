@@ -17,6 +17,7 @@
 #include "banyan/plan/forest/packing.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
+#include "banyan/plan/forest/switch_nodes.h"
 #include "banyan/plan/forest/tree_source.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
@@ -55,15 +56,18 @@ PackingOptions packing_options(const ForestOptions& options) {
 }
 
 // Trees for given capacities, or null when the height does not allow it: the two guesses that cost little, taken only
-// if they come out low, then the search that cannot fail. Trees along shortest paths are as low as any.
+// if they come out low, then the search that cannot fail. Trees along shortest paths are as low as any. Switches that
+// trees need not span are left out of them.
 std::unique_ptr<TreeSource> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
                                  const ForestOptions& options) {
-  if (auto trees = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
+  const bool spans_switches = network.terminal_count() > network.participant_count();
+  if (auto trees = spans_switches ? nullptr : pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
       trees && trees->height() <= options.max_height.value_or(UINT32_MAX))
     return trees;
   if (auto trees = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, options.max_height))
     return trees;
   auto packing = pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+  if (packing && spans_switches) packing = without_idle_switches(network, *packing);
   return packing ? hand_over(std::move(*packing)) : nullptr;
 }
 
@@ -329,8 +333,8 @@ void make_trees_few(OverlapShares& shares, const Network& spread, const Network&
   constexpr int64_t kMostTried = 64;
   int64_t common = 0;
   for (const int64_t supply : shares.supply) common = std::gcd(common, supply);
-  const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity,
-                              const std::vector<int64_t>& supply) {
+  const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity, std::vector<int64_t> supply) {
+    supply.resize(network.terminal_count(), 0);
     return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply}) &&
            balance_switches(network, capacity, supply);
   };
@@ -350,16 +354,20 @@ void make_trees_few(OverlapShares& shares, const Network& spread, const Network&
 // Both directions of an allreduce, each on its share of the links.
 Phases plan_on_shares(const Fabric& fabric, const Collective& collective, OverlapShares shares,
                       const ForestOptions& options) {
-  make_trees_few(shares, Network(fabric, collective, false), Network(fabric, collective, true));
-  const bool mirrored = opposite_links(fabric).has_value();
+  const auto network = [&](bool gathering) {
+    return Network(fabric, collective, gathering, options.observer,
+                   gathering ? shares.terminals.gather : shares.terminals.spread);
+  };
+  make_trees_few(shares, network(false), network(true));
+  const bool mirrored = shares.is_mirrored && opposite_links(fabric).has_value();
   const auto plan = [&](bool gathering) {
-    Phase phase{
-        .network = Network(fabric, collective, gathering, options.observer), .trees_per_weight = 1, .trees = {}};
+    Phase phase{.network = network(gathering), .trees_per_weight = 1, .trees = {}};
     begin(options, PlanObserver::Phase::packing);
-    phase.trees =
-        pack(phase.network, fabric,
-             {.trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply},
-             options);
+    TreeCapacities capacities{.trees_per_weight = 1,
+                              .capacity = gathering ? shares.gather : shares.spread,
+                              .supply = shares.supply};
+    capacities.supply.resize(phase.network.terminal_count(), 0);
+    phase.trees = pack(phase.network, fabric, capacities, options);
     CHECK(phase.trees != nullptr) << "no packing although the cut condition holds";
     return phase;
   };
