@@ -167,7 +167,7 @@ TEST(FabricManual, ShowsFabricsThatCanBeRead) {
   EXPECT_EQ(json.links().size(), 6u);
   const Fabric text = parse_fabric_text(example(manual.substr(manual.find("## The text form")), "```"));
   EXPECT_EQ(text.ranks().size(), 3u);
-  EXPECT_EQ(text.links().size(), 7u);
+  EXPECT_EQ(text.links().size(), 9u);
 }
 
 TEST(LoadFabric, SaysThatALinkGoesRoundInACircle) {

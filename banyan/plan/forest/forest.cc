@@ -15,6 +15,7 @@
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/one_root.h"
 #include "banyan/plan/forest/packing.h"
+#include "banyan/plan/forest/priced_trees.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
 #include "banyan/plan/forest/switch_nodes.h"
@@ -376,6 +377,51 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
   return phases;
 }
 
+// Whether some switch gives out other than it takes in, which no trees that branch at ranks alone may be able to use.
+bool is_unbalanced(const Fabric& fabric) {
+  for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
+    if (fabric.is_rank(NodeId{v})) continue;
+    int128 excess = 0;
+    for (const LinkId id : fabric.in_links(NodeId{v})) excess += fabric.link(id).bandwidth.bytes_per_second();
+    for (const LinkId id : fabric.out_links(NodeId{v})) excess -= fabric.link(id).bandwidth.bytes_per_second();
+    if (excess != 0) return true;
+  }
+  return false;
+}
+
+bool may_branch_at_switches(const Fabric& fabric, const ForestOptions& options) {
+  if (options.trees || options.max_height) return false;
+  return std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
+}
+
+// Trees that branch at switches, each at its own, or nothing where none are found.
+std::optional<Schedule> plan_priced(const Fabric& fabric, const Collective& collective, const Fraction& bound,
+                                    const ForestOptions& options) {
+  if (!may_branch_at_switches(fabric, options)) return std::nullopt;
+  begin(options, PlanObserver::Phase::packing);
+  auto trees = pack_priced_trees(fabric, collective, bound, options.observer);
+  if (!trees) return std::nullopt;
+  const auto phase = [&](std::unique_ptr<TreeSource> of, bool gathering) -> std::optional<Phase> {
+    if (!of) return std::nullopt;
+    return Phase{
+        .network = Network(fabric, collective, gathering), .trees_per_weight = 1, .trees = std::move(of)};
+  };
+  return to_schedule(fabric, collective, phase(std::move(trees->gather), true), phase(std::move(trees->spread), false));
+}
+
+// The schedule that `plan` makes, unless `priced` is faster, or is all there is.
+template <typename Plan>
+Schedule better_of(std::optional<Schedule> priced, const Fraction& time_of_plan, const Plan& plan) {
+  if (!priced) return plan();
+  if (seconds_per_byte(*priced) < time_of_plan) return std::move(*priced);
+  try {
+    return plan();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    return std::move(*priced);
+  }
+}
+
 // An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
 // such plans are simpler.
 ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
@@ -384,23 +430,34 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                              narrowest_cut(fabric, collective, false, options.observer)};
   const Fraction one_after_the_other = cuts[0].seconds_per_byte() + cuts[1].seconds_per_byte();
   const Fraction bound = overlap.witness.bound;
-  const bool may_overlap = overlap.shares && !options.trees && !options.max_height &&
-                           overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
-  Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
-                              : plan_phases(fabric, collective, cuts, options);
-  Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
+  const Fraction overlapped = overlap.shares && !options.trees && !options.max_height
+                                  ? overlap.shares->seconds_per_byte(Network(fabric, collective, false))
+                                  : one_after_the_other;
+  const bool may_overlap = overlapped < one_after_the_other;
+  std::optional<Schedule> priced;
+  if (bound < overlapped || (!may_overlap && is_unbalanced(fabric))) {
+    priced = plan_priced(fabric, collective, bound, options);
+  }
+  Fraction rounding(0);
+  Schedule schedule = better_of(std::move(priced), overlapped, [&] {
+    Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
+                                : plan_phases(fabric, collective, cuts, options);
+    if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, phases.trees, phases.roundings);
+    return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
+  });
   const Fraction time = seconds_per_byte(schedule);
+  const bool is_unknown = bound < time && may_branch_at_switches(fabric, options);
   Fraction excess(0);
-  if (bound < time && !options.max_height) {
-    excess = may_overlap ? time - bound : one_after_the_other - bound;
-    if (phases.roundings > 0) excess = excess + rounding_excess(fabric, collective, phases.trees, phases.roundings);
+  if (bound < time && !options.max_height && !is_unknown) {
+    excess = (may_overlap ? time : one_after_the_other) - bound + rounding;
   }
   return {.schedule = std::move(schedule),
           .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
           .seconds_per_byte = time,
           .optimal = time <= bound,
           .guaranteed_excess = excess,
-          .gave_up_overlap = !overlap.shares && bound < time};
+          .gave_up_overlap = !overlap.shares && bound < time && !is_unknown,
+          .is_optimum_unknown = is_unknown};
 }
 
 }  // namespace
@@ -418,19 +475,23 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   begin(options, PlanObserver::Phase::bound);
   if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
   const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);
-  Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
-  Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
+  Fraction rounding(0);
+  std::optional<Schedule> priced;
+  if (is_unbalanced(fabric)) priced = plan_priced(fabric, collective, cut.seconds_per_byte(), options);
+  const bool is_priced = priced.has_value();
+  Schedule schedule = better_of(std::move(priced), cut.seconds_per_byte(), [&] {
+    Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
+    if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, phases.trees, phases.roundings);
+    return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
+  });
   const Fraction time = seconds_per_byte(schedule);
   const bool optimal = time <= cut.seconds_per_byte();
-  Fraction excess(0);
-  if (!optimal && phases.roundings > 0 && !options.max_height) {
-    excess = rounding_excess(fabric, collective, phases.trees, phases.roundings);
-  }
   return {.schedule = std::move(schedule),
           .bound = {.seconds_per_byte = cut.seconds_per_byte(), .witness = cut},
           .seconds_per_byte = time,
           .optimal = optimal,
-          .guaranteed_excess = excess};
+          .guaranteed_excess = optimal || options.max_height ? Fraction(0) : rounding,
+          .is_optimum_unknown = is_priced && !optimal};
 }
 
 }  // namespace banyan::plan

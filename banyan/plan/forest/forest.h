@@ -30,6 +30,10 @@ struct ForestOptions {
 
 // An allreduce sums and spreads at the same time (plan/bound/overlap.h) where that is faster than a reduce-scatter and
 // then an allgather. With `trees` or `max_height` it is planned as these two.
+//
+// Trees branch at switches that multicast or reduce where that is faster, and where a switch gives out other than it
+// takes in, so that no other trees exist: all trees at the same switches if that reaches the bound, else as the prices
+// of links say (priced_trees.h). With `trees` or `max_height` they do not.
 struct ForestPlan {
   Schedule schedule;
   Bound bound;
@@ -42,10 +46,12 @@ struct ForestPlan {
   // An allreduce: the search for shares that overlap was given up (overlap.h), and this is a reduce-scatter and then an
   // allgather, which need not be the best.
   bool gave_up_overlap = false;
+  // Switches multicast or reduce, and this is not optimal: perhaps no trees reach the bound, perhaps better ones exist.
+  bool is_optimum_unknown = false;
 };
 
 // Throws what compute_bound throws; Error{unsupported} when a switch's inputs and outputs differ so that the bound's
-// trees need not exist, naming the switch; Error{invalid_input} when max_height is below what the fabric allows.
+// trees need not exist and no others are found, naming the switch; Error{invalid_input} when max_height is below what the fabric allows.
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
 
 }  // namespace banyan::plan
