@@ -377,48 +377,36 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
   return phases;
 }
 
-// Whether some switch gives out other than it takes in, which no trees that branch at ranks alone may be able to use.
-bool is_unbalanced(const Fabric& fabric) {
-  for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
-    if (fabric.is_rank(NodeId{v})) continue;
-    int128 excess = 0;
-    for (const LinkId id : fabric.in_links(NodeId{v})) excess += fabric.link(id).bandwidth.bytes_per_second();
-    for (const LinkId id : fabric.out_links(NodeId{v})) excess -= fabric.link(id).bandwidth.bytes_per_second();
-    if (excess != 0) return true;
-  }
-  return false;
-}
-
-bool may_branch_at_switches(const Fabric& fabric, const ForestOptions& options) {
-  if (options.trees || options.max_height) return false;
-  return std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
-}
-
 // Trees that branch at switches, each at its own, or nothing where none are found.
 std::optional<Schedule> plan_priced(const Fabric& fabric, const Collective& collective, const Fraction& bound,
                                     const ForestOptions& options) {
-  if (!may_branch_at_switches(fabric, options)) return std::nullopt;
+  if (options.trees || options.max_height) return std::nullopt;
   begin(options, PlanObserver::Phase::packing);
   auto trees = pack_priced_trees(fabric, collective, bound, options.observer);
   if (!trees) return std::nullopt;
   const auto phase = [&](std::unique_ptr<TreeSource> of, bool gathering) -> std::optional<Phase> {
     if (!of) return std::nullopt;
-    return Phase{
-        .network = Network(fabric, collective, gathering), .trees_per_weight = 1, .trees = std::move(of)};
+    return Phase{.network = Network(fabric, collective, gathering), .trees_per_weight = 1, .trees = std::move(of)};
   };
   return to_schedule(fabric, collective, phase(std::move(trees->gather), true), phase(std::move(trees->spread), false));
 }
 
-// The schedule that `plan` makes, unless `priced` is faster, or is all there is.
+struct Made {
+  Schedule schedule;
+  bool is_priced = false;
+};
+
+// What `plan` makes; where a switch that stays unbalanced keeps it from it, priced trees.
 template <typename Plan>
-Schedule better_of(std::optional<Schedule> priced, const Fraction& time_of_plan, const Plan& plan) {
-  if (!priced) return plan();
-  if (seconds_per_byte(*priced) < time_of_plan) return std::move(*priced);
+Made plan_or_price(const Fabric& fabric, const Collective& collective, const Fraction& bound,
+                   const ForestOptions& options, const Plan& plan) {
   try {
-    return plan();
+    return {.schedule = plan()};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
-    return std::move(*priced);
+    auto priced = plan_priced(fabric, collective, bound, options);
+    if (!priced) throw;
+    return {.schedule = std::move(*priced), .is_priced = true};
   }
 }
 
@@ -434,24 +422,28 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                                   ? overlap.shares->seconds_per_byte(Network(fabric, collective, false))
                                   : one_after_the_other;
   const bool may_overlap = overlapped < one_after_the_other;
+  const bool has_powers =
+      std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
   std::optional<Schedule> priced;
-  if (bound < overlapped || (!may_overlap && is_unbalanced(fabric))) {
-    priced = plan_priced(fabric, collective, bound, options);
-  }
+  if (has_powers && bound < overlapped) priced = plan_priced(fabric, collective, bound, options);
   Fraction rounding(0);
-  Schedule schedule = better_of(std::move(priced), overlapped, [&] {
+  const auto plan = [&] {
     Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
                                 : plan_phases(fabric, collective, cuts, options);
     if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, phases.trees, phases.roundings);
     return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
-  });
-  const Fraction time = seconds_per_byte(schedule);
-  const bool is_unknown = bound < time && may_branch_at_switches(fabric, options);
+  };
+  Made made = priced && seconds_per_byte(*priced) < overlapped
+                  ? Made{.schedule = std::move(*priced), .is_priced = true}
+                  : plan_or_price(fabric, collective, bound, options, plan);
+  const Fraction time = seconds_per_byte(made.schedule);
+  const bool is_unknown =
+      bound < time && (made.is_priced || (has_powers && !options.trees && !options.max_height));
   Fraction excess(0);
   if (bound < time && !options.max_height && !is_unknown) {
     excess = (may_overlap ? time : one_after_the_other) - bound + rounding;
   }
-  return {.schedule = std::move(schedule),
+  return {.schedule = std::move(made.schedule),
           .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
           .seconds_per_byte = time,
           .optimal = time <= bound,
@@ -476,22 +468,21 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
   const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), options.observer);
   Fraction rounding(0);
-  std::optional<Schedule> priced;
-  if (is_unbalanced(fabric)) priced = plan_priced(fabric, collective, cut.seconds_per_byte(), options);
-  const bool is_priced = priced.has_value();
-  Schedule schedule = better_of(std::move(priced), cut.seconds_per_byte(), [&] {
+  const auto plan = [&] {
     Phases phases = plan_phases(fabric, collective, {&cut, 1}, options);
     if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, phases.trees, phases.roundings);
     return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
-  });
-  const Fraction time = seconds_per_byte(schedule);
+  };
+  Made made = plan_or_price(fabric, collective, cut.seconds_per_byte(), options, plan);
+  const Fraction time = seconds_per_byte(made.schedule);
   const bool optimal = time <= cut.seconds_per_byte();
-  return {.schedule = std::move(schedule),
+  const Fraction excess = optimal || options.max_height ? Fraction(0) : rounding;
+  return {.schedule = std::move(made.schedule),
           .bound = {.seconds_per_byte = cut.seconds_per_byte(), .witness = cut},
           .seconds_per_byte = time,
           .optimal = optimal,
-          .guaranteed_excess = optimal || options.max_height ? Fraction(0) : rounding,
-          .is_optimum_unknown = is_priced && !optimal};
+          .guaranteed_excess = excess,
+          .is_optimum_unknown = made.is_priced && !optimal};
 }
 
 }  // namespace banyan::plan

@@ -31,9 +31,9 @@ struct ForestOptions {
 // An allreduce sums and spreads at the same time (plan/bound/overlap.h) where that is faster than a reduce-scatter and
 // then an allgather. With `trees` or `max_height` it is planned as these two.
 //
-// Trees branch at switches that multicast or reduce where that is faster, and where a switch gives out other than it
-// takes in, so that no other trees exist: all trees at the same switches if that reaches the bound, else as the prices
-// of links say (priced_trees.h). With `trees` or `max_height` they do not.
+// Trees branch at switches that multicast or reduce where that is faster: all at the same switches if that reaches the
+// bound, else as the prices of links say (priced_trees.h). So they do, and are found, where a switch gives out other
+// than it takes in and the trees of the bound need not exist. Not with `trees` or `max_height`.
 struct ForestPlan {
   Schedule schedule;
   Bound bound;
@@ -46,7 +46,8 @@ struct ForestPlan {
   // An allreduce: the search for shares that overlap was given up (overlap.h), and this is a reduce-scatter and then an
   // allgather, which need not be the best.
   bool gave_up_overlap = false;
-  // Switches multicast or reduce, and this is not optimal: perhaps no trees reach the bound, perhaps better ones exist.
+  // Switches multicast, reduce or give out other than they take in, and this is not optimal: perhaps no trees reach the
+  // bound, perhaps better ones exist.
   bool is_optimum_unknown = false;
 };
 

@@ -145,12 +145,17 @@ TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
       "a -> sw 1GB/s; b -> sw 1GB/s; c -> sw 1GB/s; sw -> a 1GB/s; sw -> b 1GB/s; a <-> b 1GB/s; b <-> c 2GB/s");
   const ForestPlan plan = checked_plan(trimmed, Collective::make(trimmed, {}));
   EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
-  // Here every in-link is needed by some cut, and more goes out than comes in.
+  // Here every in-link is needed by some cut, and more goes out than comes in: the bound, a tree in a second, would
+  // need the link into the switch twice.
   const Fabric uneven =
       fabric::parse_fabric_text("a -> sw 1GB/s; sw -> b 1GB/s; sw -> c 1GB/s; b -> a 1GB/s; c -> a 1GB/s");
+  const Collective broadcast = Collective::make(uneven, {.kind = CollectiveKind::broadcast});
+  const ForestPlan found = checked_plan(uneven, broadcast);
+  EXPECT_EQ(found.seconds_per_byte, found.bound.seconds_per_byte * Fraction(2));
+  EXPECT_TRUE(found.is_optimum_unknown);
   try {
-    const ForestPlan found = checked_plan(uneven, Collective::make(uneven, {.kind = CollectiveKind::broadcast}));
-    EXPECT_EQ(found.seconds_per_byte, found.bound.seconds_per_byte);
+    plan_forest(uneven, broadcast, {.trees = 1});
+    FAIL() << "a number of trees is counted against the bound";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_THAT(error.what(), HasSubstr("switch 'sw' takes in 1 GB/s but gives out 2 GB/s"));
