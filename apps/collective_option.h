@@ -1,7 +1,8 @@
-// COLLECTIVE and the options that shape it: --ranks, --root, --weights.
+// COLLECTIVE and the options that shape it: --ranks, --root, --weights, --traffic.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "apps/syntax.h"
 #include "banyan/schedule/collective.h"
@@ -20,11 +21,13 @@ class CollectiveOption {
   CollectiveKind kind() const;
   const std::string& text() const { return kind_; }  // as it was given
   // Whether the options say more than the kind; a plan file has its own answer to them.
-  bool any_shape() const { return !ranks_.empty() || !root_.empty() || !weights_.empty(); }
+  bool any_shape() const { return !ranks_.empty() || !root_.empty() || !weights_.empty() || !traffic_.empty(); }
   bool names_ranks() const { return !ranks_.empty(); }
 
  private:
-  std::string kind_, ranks_, root_, weights_;
+  std::vector<uint64_t> read_traffic(const Fabric& fabric, const std::vector<NodeId>& chosen) const;
+
+  std::string kind_, ranks_, root_, weights_, traffic_;
 };
 
 }  // namespace banyan::app

@@ -124,7 +124,7 @@ TEST_F(TopologyDemand, RefusesInOneLineThatNamesTheCulprit) {
   const Outcome outcome = run_banyan({"topology", "--demand", apart, "--ports", "1", "-o", folder_.path("f.json")});
   EXPECT_THAT(outcome.err, HasSubstr("-o: the links leave parts that nothing joins"));
   EXPECT_THAT(folder_.names(), Not(::testing::Contains("f.json")));
-  EXPECT_THAT(run_banyan({"topology"}).err, HasSubstr("--demand FILE is required"));
+  EXPECT_THAT(run_banyan({"topology"}).err, HasSubstr("give --ranks N --degree D, or --demand FILE --ports N"));
 }
 
 }  // namespace

@@ -210,13 +210,15 @@ class PlanCommand : public Command {
         "--repair", &texts_.repair, "PLAN",
         "repair this plan after --fail, --degrade or --remove, or for FABRIC as it is now: keep what still fits");
     repair.paths = OptionSyntax::Paths::files;
-    repair.excludes = {"--trees", "--max-height", "--no-lower", "--bytes",  "--compare",
-                       "--list",  "--ranks",      "--root",     "--weights"};
+    repair.excludes = {"--trees", "--max-height", "--no-lower", "--bytes",   "--compare",
+                       "--list",  "--ranks",      "--root",     "--weights", "--traffic"};
     command.examples({"banyan plan allgather dgx-h100:8 -o plan.json",
                       "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MiB,64MiB,1GiB",
                       "banyan plan broadcast torus:4x4 --root x0y0", "banyan plan allgather mi250:2 --trees 1 --json",
                       "banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json",
                       "banyan plan allgather ring:4 --weights 1,2,1,4",
+                      "banyan plan all-to-all torus:8x8 -o paths.json",
+                      "banyan plan all-to-all dgx-h100:4 --traffic matrix.csv --compare",
                       "banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4",
                       "banyan plan --repair plan.json --fail gpu3-ib0 -o repaired.json",
                       "banyan plan allgather dgx-h100:8 --repair repaired.json   # the link is back",

@@ -220,11 +220,13 @@ class TopologyCommand : public Command {
     text += table.format(terminal);
     const bool is_verified =
         std::all_of(found.rows.begin(), found.rows.end(), [](const auto& row) { return row.verified; });
+    const bool has_bounds =
+        std::any_of(found.rows.begin(), found.rows.end(), [](const auto& row) { return row.all_to_all.is_bound; });
     text += terminal.styled(Terminal::Style::dim,
                             std::string("of a breadth-first broadcast, planned on each of these graphs") +
                                 (is_verified ? " and verified" : "") +
                                 "; time in units of M / B,\nall-to-all for each pair of ranks" +
-                                (found.rows.front().all_to_all.is_bound ? ", at most, by counting hops" : "")) +
+                                (has_bounds ? "; <= at most, by counting hops" : "")) +
             "\n";
     if (picked != nullptr) text += "\n" + labelled(terminal, "picked", spec_of(*picked, bandwidth));
     return text + written(terminal, output_) + written(terminal, picture_);

@@ -105,5 +105,43 @@ TEST(Schedule, RefusesRoutesThatAreNoPaths) {
   EXPECT_THROW(builder.add_chunk({.root = kStar.at("a"), .units = 0}), Error);
 }
 
+// Files may say anything; the verifier refuses this one.
+TEST(Schedule, CountsLoadsBeyond64Bits) {
+  Schedule::Builder builder(kStar, Collective::make(kStar, {.kind = CollectiveKind::broadcast}));
+  const RouteId route = builder.add_route(std::vector<LinkId>{LinkId{0}, LinkId{3}});
+  const std::vector<RouteId> again(9, route);
+  builder.add_chunk({.root = kStar.at("a"), .units = uint64_t{1} << 62, .out_tree = again});
+  EXPECT_EQ(seconds_per_byte(std::move(builder).build()), Fraction(9, 1'000'000'000));
+}
+
+TEST(Schedule, KeepsStepsOfTheTreesThatHaveSome) {
+  Schedule::Builder builder(kStar, Collective::make(kStar, {}));
+  const std::vector<RouteId> from_a{builder.add_route(std::vector<LinkId>{LinkId{0}, LinkId{3}})};
+  const std::vector<RouteId> from_b{builder.add_route(std::vector<LinkId>{LinkId{2}, LinkId{1}})};
+  const std::vector<uint32_t> step{7};
+  builder.add_chunk({.root = kStar.at("a"), .units = 1, .out_tree = from_a});
+  builder.add_chunk({.root = kStar.at("b"), .units = 1, .out_tree = from_b, .out_steps = step});
+  builder.add_chunk({.root = kStar.at("b"), .units = 1, .out_tree = from_b});
+  const Schedule schedule = std::move(builder).build();
+  EXPECT_EQ(schedule.chunk(0).out_steps[0], 0u);
+  EXPECT_EQ(schedule.chunk(1).out_steps[0], 7u);
+  EXPECT_EQ(schedule.chunk(2).out_steps[0], 0u);
+}
+
+TEST(Schedule, OrdersChunksByRootWhereAsked) {
+  Schedule::Builder builder(kStar, Collective::make(kStar, {.kind = CollectiveKind::all_reduce}));
+  builder.reserve({.routes = 2, .route_links = 4, .chunks = 3, .edges = 6});
+  const std::vector<RouteId> forth{builder.add_route(std::vector<LinkId>{LinkId{0}, LinkId{3}})};
+  const std::vector<RouteId> back{builder.add_route(std::vector<LinkId>{LinkId{2}, LinkId{1}})};
+  builder.add_chunk({.root = kStar.at("b"), .units = 1, .in_tree = forth, .out_tree = back});
+  builder.add_chunk({.root = kStar.at("a"), .units = 2, .in_tree = back, .out_tree = forth});
+  builder.add_chunk({.root = kStar.at("a"), .units = 3, .in_tree = back, .out_tree = forth});
+  builder.order_by_root();
+  const Schedule schedule = std::move(builder).build();
+  EXPECT_EQ(schedule.chunk(0).units, 2u);
+  EXPECT_EQ(schedule.chunk(1).units, 3u);
+  EXPECT_EQ(schedule.chunk(2).root, kStar.at("b"));
+}
+
 }  // namespace
 }  // namespace banyan::schedule

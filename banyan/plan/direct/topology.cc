@@ -8,6 +8,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/direct/bfb.h"
 #include "banyan/plan/direct/topology_candidates.h"
+#include "banyan/plan/flow/all_to_all.h"
 #include "banyan/schedule/verify.h"
 
 namespace banyan::plan {
@@ -35,10 +36,13 @@ bool has_cables_only(const Fabric& fabric) {
   });
 }
 
+Fabric fabric_of(const std::string& spec) {
+  return fabric::generate_fabric(spec + "@" + Bandwidth::bytes_per_second(kLinkRate).to_string());
+}
+
 // The graph itself, what a breadth-first broadcast costs on it, and the verdict on the allreduce.
 Topology built(const TopologyCandidate& candidate, const TopologySearch& search) {
-  const Fabric fabric =
-      fabric::generate_fabric(candidate.spec + "@" + Bandwidth::bytes_per_second(kLinkRate).to_string());
+  const Fabric fabric = fabric_of(candidate.spec);
   CHECK_EQ(fabric.ranks().size(), search.ranks) << candidate.spec;
   Topology topology{.spec = candidate.spec};
   const Fraction unit(static_cast<int128>(search.degree * kLinkRate), 1);
@@ -47,7 +51,7 @@ Topology built(const TopologyCandidate& candidate, const TopologySearch& search)
     topology.steps = std::max(topology.steps, static_cast<uint32_t>(cost.steps.size()));
     topology.time = std::max(topology.time, cost.seconds_per_byte() * unit);
   }
-  topology.all_to_all = all_to_all_rate(fabric);
+  topology.all_to_all = hop_bound_of_all_to_all(fabric);
   topology.in_cables = has_cables_only(fabric);
   if (search.ranks <= TopologySearch::kMostVerified) {
     const Collective allreduce = Collective::make(fabric, {.kind = CollectiveKind::all_reduce});
@@ -78,7 +82,10 @@ Topologies find_topologies(const TopologySearch& search) {
   const Topology* best = nullptr;
   for (Topology& row : found.rows) {
     row.on_frontier = best == nullptr || row.time < best->time;
-    if (row.on_frontier) best = &row;
+    if (!row.on_frontier) continue;
+    best = &row;
+    if (search.ranks <= TopologySearch::kMostWithPaths)
+      row.all_to_all = all_to_all_rate(fabric_of(row.spec), search.observer);
   }
   return found;
 }
@@ -94,7 +101,7 @@ uint32_t moore_steps(uint64_t ranks, uint64_t degree, bool cables) {
   return steps;
 }
 
-AllToAllRate all_to_all_rate(const Fabric& fabric) {
+AllToAllRate hop_bound_of_all_to_all(const Fabric& fabric) {
   CHECK_EQ(fabric.nodes().size(), fabric.ranks().size());
   uint64_t hops = 0;
   std::vector<uint32_t> distance;
@@ -115,6 +122,17 @@ AllToAllRate all_to_all_rate(const Fabric& fabric) {
   }
   return {.per_pair = Fraction(static_cast<int128>(fabric.links().size()), static_cast<int128>(hops)),
           .is_bound = true};
+}
+
+AllToAllRate all_to_all_rate(const Fabric& fabric, PlanObserver* observer) {
+  const Collective all_to_all = Collective::make(fabric, {.kind = CollectiveKind::all_to_all});
+  const FlowPlan plan = plan_all_to_all(fabric, all_to_all, {.observer = observer});
+  const schedule::Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
+  CHECK(verdict.valid) << "the verifier rejects an all-to-all: " << verdict.reason;
+  // A pair has the part 1 / ranks of M.
+  const auto ranks = static_cast<int64_t>(fabric.ranks().size());
+  const auto rate = static_cast<int64_t>(fabric.links().front().bandwidth.bytes_per_second());
+  return {.per_pair = Fraction(1) / (plan.seconds_per_byte * Fraction(ranks) * Fraction(rate)), .is_bound = false};
 }
 
 }  // namespace banyan::plan

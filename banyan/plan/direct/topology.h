@@ -32,7 +32,7 @@ namespace banyan::plan {
 // How much every ordered pair of ranks can send at once, all pairs alike, in units of the bandwidth of a link.
 struct AllToAllRate {
   Fraction per_pair = {};
-  bool is_bound = true;  // no schedule has more; whether one has as much is not known
+  bool is_bound = true;  // no schedule has more; whether one has as much is not known. Else a schedule has it
 };
 
 struct Topology {
@@ -47,6 +47,7 @@ struct Topology {
 
 struct TopologySearch {
   static constexpr uint64_t kMostRanks = 10'000, kMostDegree = 64, kMostVerified = 2048;
+  static constexpr uint64_t kMostWithPaths = 1024;  // all-to-alls are planned up to here, on the frontier; else counted
 
   uint64_t ranks = 0, degree = 0;
   bool cables = false;  // only topologies whose links come in pairs
@@ -69,6 +70,8 @@ uint32_t moore_steps(uint64_t ranks, uint64_t degree, bool cables);
 
 // By counting: every pair's traffic takes as much capacity as its ranks are apart. For fabrics without switches whose
 // links all have one bandwidth.
-AllToAllRate all_to_all_rate(const Fabric& fabric);
+AllToAllRate hop_bound_of_all_to_all(const Fabric& fabric);
+// What the flow planner's paths reach (flow/all_to_all.h): within 1 % of the best.
+AllToAllRate all_to_all_rate(const Fabric& fabric, PlanObserver* observer = nullptr);
 
 }  // namespace banyan::plan

@@ -166,7 +166,7 @@ class Halves {
     std::vector<int64_t> supply(network.terminal_count(), 0);
     for (const Crossing& crossing : crossings_) supply[far_.own(crossing.entry)] += crossing.units;
     if (!make_packable(network, capacity, supply)) return false;
-    PackingOptions options{.progress = problem_.progress};
+    PackingOptions options{.progress = problem_.progress, .patient = true};
     if (problem_.max_height) {
       if (*problem_.max_height < 2) return false;
       options.max_height = *problem_.max_height - 1;

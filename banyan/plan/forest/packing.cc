@@ -20,11 +20,18 @@ constexpr int kMaxRegrowths = 200;
 constexpr int kTriesPerMultiplicity = 4;
 // The most trees that are grown before they are checked together.
 constexpr size_t kMaxBatch = 64;
-// Lowering takes out up to this many trees at a time beside the tallest. More of them fail more often and teach less.
+// Lowering takes out two or three trees at a time beside the tallest; after every so many failures in a row it may take
+// one more, up to kMaxRegrown more. Few cost little and succeed oftener, but now and then it takes many.
 constexpr size_t kMaxRegrown = 8;
-// Lowering stops after this many failures in a row, or after so many arcs have been looked at: about half a second.
-constexpr int kLoweringFailures = 400;
-constexpr uint64_t kLoweringArcs = 100'000'000;
+constexpr int kFailuresPerTree = 40;
+// Failures between those after which a cut is looked for, at most.
+constexpr int kLongestPause = 7;
+// Lowering stops after this many failures in a row, or after this many arcs have been looked at: a tenth of a second to
+// half a second.
+constexpr int kLoweringFailures = 600;
+constexpr uint64_t kLeastLoweringArcs = 20'000'000, kMostLoweringArcs = 100'000'000;
+// Where the rest of the tallest trees would take longer than there is left, as far as these many arcs tell, it stops.
+constexpr uint64_t kPaceArcs = 5'000'000;
 
 // The invariant: between two steps of pack(), what is left and owed satisfies the cut condition, so that the rest can
 // be packed (Bérczi, Frank 2010; Bang-Jensen, Frank, Jackson 1995 for the switches). Every step makes owed_ smaller,
@@ -287,18 +294,45 @@ class TreePacker {
   // tall one first; puts them back as they were when that fails. The cut condition holds all along, so throughput is
   // never at risk. Work is counted, not timed: same input, same trees.
   void lower() {
-    const uint32_t least = least_height(network_), aim = options_.max_height.value_or(low_enough(least));
+    const uint32_t aim = options_.max_height.value_or(low_enough(least_height(network_)));
     if (max_height() <= aim) return;
     if (options_.lowering_begins) options_.lowering_begins();
     std::mt19937_64 random(1);
-    const uint64_t begun = work();
+    const uint64_t begun = work(), budget = lowering_budget();
+    Pace pace;
     for (int failures = 0; failures < kLoweringFailures;) {
-      const uint32_t height = max_height();
       const uint64_t done = work() - begun;
-      if (height <= aim || done > kLoweringArcs) return;
-      if (options_.progress) options_.progress(static_cast<double>(done) / static_cast<double>(kLoweringArcs));
-      failures = lower_one(height, random) ? 0 : failures + 1;
+      const uint32_t height = max_height();
+      if (height <= aim || done > budget) return;
+      const size_t tallest = count_trees(height);
+      if (height != pace.height) pace = {.height = height, .begun = done, .tallest = tallest};
+      if (!is_patient() && is_hopeless(pace, done, tallest, budget)) return;
+      if (options_.progress) options_.progress(static_cast<double>(done) / static_cast<double>(budget));
+      failures = lower_one(height, failures, random) ? 0 : failures + 1;
     }
+  }
+
+  bool is_patient() const { return options_.patient || options_.max_height; }
+
+  // In proportion to what growing a tree costs, within limits.
+  uint64_t lowering_budget() const {
+    if (is_patient()) return kMostLoweringArcs;
+    return std::clamp(1000 * uint64_t{network_.terminal_count()} * left_.size(), kLeastLoweringArcs, kMostLoweringArcs);
+  }
+
+  // Since when trees of this height are the tallest, in work done, and how many there were of them then.
+  struct Pace {
+    uint32_t height = 0;
+    uint64_t begun = 0;
+    size_t tallest = 0;
+  };
+  static bool is_hopeless(const Pace& pace, uint64_t done, size_t tallest, uint64_t budget) {
+    const uint64_t spent = done - pace.begun, lowered = pace.tallest - tallest;
+    return spent > kPaceArcs && spent * tallest > (budget - done) * (lowered + 1);
+  }
+
+  size_t count_trees(uint32_t height) const {
+    return static_cast<size_t>(std::ranges::count(packing_.trees, height, &PackedTree::height));
   }
 
   uint64_t work() const { return own_work_ + grower_.work() + condition_.work() + ledger_.work(); }
@@ -312,10 +346,12 @@ class TreePacker {
   // One attempt: true when one of the tallest trees and up to kMaxRegrown others stand anew, all below `height`. They
   // were grown by the known cuts only; that all of them are complete is proof enough, since nothing more is owed then
   // than before. After a failure, a cut that the attempt has overdrawn is learnt, so that the next ones avoid it.
-  bool lower_one(uint32_t height, std::mt19937_64& random) {
+  bool lower_one(uint32_t height, int failures, std::mt19937_64& random) {
     std::vector<PackedTree>& trees = packing_.trees;
     // Move the chosen ones to the end: others by a random shuffle of a few, then one of the tallest.
-    const size_t others = std::min(trees.size() - 1, 2 + random() % (1 + std::min(trees.size() / 4, kMaxRegrown)));
+    const size_t bold = options_.patient ? kMaxRegrown : 1 + static_cast<size_t>(failures / kFailuresPerTree);
+    const size_t more = std::min({trees.size() / 4, kMaxRegrown, bold});
+    const size_t others = std::min(trees.size() - 1, 2 + random() % (1 + more));
     std::vector<size_t> tallest;
     for (size_t i = 0; i < trees.size(); ++i) {
       if (trees[i].height == height) tallest.push_back(i);
@@ -343,7 +379,9 @@ class TreePacker {
       while (done && supply_[tree.root] > owed_after) done = add_tree_unchecked(tree.root, height - 1);
     }
     if (done) return true;
-    const auto overdrawn = check(left_, supply_);
+    // A check costs as much as some trees. Where the last ones taught nothing, some failures go by without.
+    const bool looks = failures_unseen_++ >= pause_;
+    const auto overdrawn = looks ? check(left_, supply_) : std::nullopt;
     for (size_t i = kept; i < trees.size(); ++i) account(trees[i], -1);
     trees.resize(kept);
     for (PackedTree& tree : taken) {
@@ -351,7 +389,10 @@ class TreePacker {
       trees.push_back(std::move(tree));
     }
     ledger_.restore_slacks(before);
-    if (overdrawn && !ledger_.knows(*overdrawn)) ledger_.learn(*overdrawn, slack(*overdrawn));
+    if (!looks) return false;
+    failures_unseen_ = 0;
+    const bool learnt = overdrawn && ledger_.learn(*overdrawn, slack(*overdrawn));
+    pause_ = learnt ? 0 : std::min(2 * pause_ + 1, kLongestPause);
     return false;
   }
 
@@ -388,7 +429,8 @@ class TreePacker {
   int64_t owed_;
   std::vector<uint32_t> roots_, arcs_;  // roots_ in the order in which they are served
   size_t at_root_ = 0, batch_ = 1;
-  uint64_t own_work_ = 0;  // in arcs looked at, beside the grower's and the checks'
+  int pause_ = 0, failures_unseen_ = 0;  // of lower_one(), since the last check of one
+  uint64_t own_work_ = 0;                // in arcs looked at, beside the grower's and the checks'
   Packing packing_;
 };
 

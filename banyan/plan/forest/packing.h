@@ -70,7 +70,9 @@ struct Packing {
 struct PackingOptions {
   std::optional<uint32_t> max_height = {};  // absent: low, but never at the price of not finding a packing
   std::function<void(double fraction_done)> progress = {};
-  bool lower = true;                           // whether tall trees are taken out at the end and grown anew
+  bool lower = true;  // whether tall trees are taken out at the end and grown anew
+  // Whether lowering takes many trees at a time from the start, and goes on where there seems to be little hope.
+  bool patient = false;
   std::function<void()> lowering_begins = {};  // heard before that; progress is then counted anew
   bool guess = true;                           // whether trees may be guessed before they are grown surely
 };

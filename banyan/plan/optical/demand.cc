@@ -78,7 +78,8 @@ bool is_amount(std::string_view cell) {
 
 class DemandReader {
  public:
-  DemandReader(std::string_view text, const std::string& where) : where_(where), lines_(split_csv(text)) {
+  DemandReader(std::string_view text, const std::string& where, const DemandRules& rules)
+      : where_(where), rules_(rules), lines_(split_csv(text)) {
     if (lines_.empty()) throw invalid("has no lines; write N lines of N amounts").within(where);
   }
 
@@ -111,9 +112,9 @@ class DemandReader {
                   "a demand has as many lines as columns, but there are " + plural(rows, "line") + " and " +
                       plural(columns, "column") + " of amounts");
     }
-    if (rows < 2 || rows > DemandMatrix::kMaxEndpoints) {
+    if (rows < 2 || rows > rules_.most_endpoints) {
       throw error(lines_.back(), std::nullopt,
-                  "a demand has 2 to " + std::to_string(DemandMatrix::kMaxEndpoints) + " endpoints, but this one has " +
+                  "a demand has 2 to " + std::to_string(rules_.most_endpoints) + " endpoints, but this one has " +
                       std::to_string(rows));
     }
     demand_.names.resize(rows);
@@ -130,6 +131,7 @@ class DemandReader {
     if (has_head_line_ && head.cells.size() != n + corner) {
       throw error(head, std::nullopt, "names " + plural(head.cells.size(), "column") + " of " + std::to_string(n));
     }
+    demand_.is_named = has_head_line_ || has_head_column_;
     Fabric::Builder names;  // which knows what a name may be
     for (size_t i = 0; i < n; ++i) {
       if (!has_head_line_ && !has_head_column_) {
@@ -173,7 +175,8 @@ class DemandReader {
   uint64_t read_cell(std::string_view cell, size_t i, size_t j) {
     const Amount amount = parse_amount(cell);
     if (amount.unit) {
-      if (i == j) throw invalid(demand_.names[i] + " has " + in_quotes(cell) + " for itself; write 0");
+      if (i == j && !rules_.allows_own)
+        throw invalid(demand_.names[i] + " has " + in_quotes(cell) + " for itself; write 0");
       if (unit_ && *unit_ != *amount.unit) {
         throw invalid(in_quotes(cell) + (*amount.unit == DemandMatrix::Unit::bytes ? " is in bytes" : " is a rate") +
                       ", unlike what comes before; write all of a demand in one of the two");
@@ -184,6 +187,7 @@ class DemandReader {
   }
 
   std::string where_;
+  DemandRules rules_;
   std::vector<CsvLine> lines_;
   bool has_head_line_ = false, has_head_column_ = false;
   std::optional<DemandMatrix::Unit> unit_;
@@ -225,8 +229,8 @@ std::vector<uint64_t> DemandSet::most(const DemandMatrix& matrix) const {
   return result;
 }
 
-DemandMatrix parse_demand_csv(std::string_view text, const std::string& where) {
-  return DemandReader(text, where).read();
+DemandMatrix parse_demand_csv(std::string_view text, const std::string& where, const DemandRules& rules) {
+  return DemandReader(text, where, rules).read();
 }
 
 void check_demands(const DemandSet& demands) {

@@ -8,7 +8,7 @@
 // A CSV of N x N amounts without quotes: line i, cell j is what endpoint i sends to endpoint j. A first line and a
 // first column of names may be there, both or either; where both are, they agree. Amounts are bytes (4096, 1.5e9,
 // 64KiB, 40GB) or rates (12GB/s, 100Gb/s), one of the two in the whole matrix; a plain 0 is either. What an endpoint
-// sends to itself is 0. Lines that are empty or begin with '#' are left out.
+// sends to itself is 0 where the rules say so. Lines that are empty or begin with '#' are left out.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct DemandMatrix {
   enum class Unit : uint8_t { bytes, bytes_per_second };
   Unit unit = Unit::bytes;
   std::vector<std::string> names;  // of the endpoints, unique
+  bool is_named = false;           // names were given; else they are gpu0, gpu1, ...
   std::vector<uint64_t> amounts;   // row by row
 
   size_t size() const { return names.size(); }
@@ -35,9 +36,14 @@ struct DemandMatrix {
   std::vector<uint64_t> column_totals() const;
 };
 
+struct DemandRules {
+  size_t most_endpoints = DemandMatrix::kMaxEndpoints;
+  bool allows_own = false;  // an endpoint may have something for itself
+};
+
 // Throws Error{invalid_input} with the line and the column (the cell, counted from 1) of what is wrong. `where` (a
 // file's name) is put in front of it.
-DemandMatrix parse_demand_csv(std::string_view text, const std::string& where);
+DemandMatrix parse_demand_csv(std::string_view text, const std::string& where, const DemandRules& rules = {});
 
 // Demands that one topology has to serve, one at a time: each of the matrices, and all that differ from one of them by
 // at most `uncertainty`: every entry may grow by that part of it, as long as no endpoint sends or receives more in all

@@ -422,6 +422,10 @@ Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOption
   const auto begin = [&](PlanObserver::Phase phase) {
     if (options.observer) options.observer->phase_begins(phase);
   };
+  if (old.collective().is_personal()) {
+    throw Error(ErrorCode::unsupported, "a plan of " + std::string(to_string(old.collective().kind())) +
+                                            " is not repaired; plan anew, which takes no longer");
+  }
   LinkMatch links = match_links(old.fabric(), fabric);
   std::vector<std::string> lost;
   const Collective collective = collective_of(old, fabric, lost);

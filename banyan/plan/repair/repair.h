@@ -54,7 +54,7 @@ struct Repair {
 };
 
 // `old` must be right (schedule/verify.h). Throws Error{invalid_input} when the root of a broadcast or reduce is gone
-// or fewer than two of its ranks are left, and what plan_forest throws.
+// or fewer than two of its ranks are left, Error{unsupported} for an all-to-all, and what plan_forest throws.
 Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOptions& options = {});
 
 }  // namespace banyan::plan

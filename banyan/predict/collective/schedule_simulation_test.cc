@@ -137,7 +137,7 @@ TEST(ScheduleSimulation, ComesNearTheBoundWithManySlices) {
                                         {"random:n=12,links=40,seed=3", {1.009, 1.06}},
                                         {"leaf-spine:leaves=2,hosts=4,spines=2", {1.003, 1.003}},
                                         {"torus:4x4", {1.12, 1.12}},
-                                        {"mi250:1", {1.17, 1.17}}};
+                                        {"mi250:1", {1.17, 1.19}}};
   for (const auto& [spec, most] : all) {
     const Fabric fabric = fabric::generate_fabric(spec);
     for (const CollectiveKind kind :
