@@ -325,7 +325,8 @@ TEST_F(PlanFile, OfSwitchesThatMulticastAndReduce) {
   const Json plan = json_of({"plan", "allreduce", "dgx-a100:1+nvls", "-o", file, "--json"});
   EXPECT_NEAR(plan["schedule"]["algbw_GBps"], 300, 1e-9);
   EXPECT_EQ(run_banyan({"verify", file}).exit_code, 0);
-  EXPECT_THAT(run_banyan({"plan", "allreduce", "dgx-a100:1+nvls", "--compare"}).out, HasSubstr("300.00 GB/s   100.0 %"));
+  EXPECT_THAT(run_banyan({"plan", "allreduce", "dgx-a100:1+nvls", "--compare"}).out,
+              HasSubstr("300.00 GB/s   100.0 %"));
   EXPECT_EQ(run_banyan({"predict", file}).exit_code, 0);
   EXPECT_THAT(run_banyan({"show", file}).out, HasSubstr("class=\"switch\""));
   const Outcome run = run_banyan({"run", "--plan", file, "--bytes", "1MiB"});

@@ -11,8 +11,8 @@
 #include "banyan/base/file.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/generate.h"
-#include "banyan/fabric/powers.h"
 #include "banyan/fabric/json.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/plan/bound/bound.h"
 
 namespace banyan::app {

@@ -12,9 +12,9 @@
 #include "apps/run/launch_option.h"
 #include "banyan/answer/plan_answer.h"
 #include "banyan/answer/plan_check.h"
-#include "banyan/fabric/powers.h"
 #include "banyan/answer/timed_plan.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {

@@ -58,9 +58,8 @@ Fabric without_powers(const Fabric& fabric) {
 std::string describe_powers(const Fabric& fabric) {
   std::string text;
   const auto describe = [&](Powers powers, const char* verb, const char* verbs) {
-    const std::vector<NodeId> able = nodes_that(fabric, [&](const Node& node) {
-      return node.multicast == powers.multicast && node.reduce == powers.reduce;
-    });
+    const std::vector<NodeId> able = nodes_that(
+        fabric, [&](const Node& node) { return node.multicast == powers.multicast && node.reduce == powers.reduce; });
     if (able.empty()) return;
     text += (text.empty() ? "" : "; ") + std::to_string(able.size()) + (able.size() == 1 ? " switch " : " switches ") +
             (able.size() == 1 ? verbs : verb) + " (";
@@ -100,10 +99,10 @@ Fabric apply_powers(const Fabric& fabric, const SpecWithPowers& asked) {
     if (!wanted) return;
     const std::vector<NodeId> found = nodes_that(fabric, chooses);
     if (found.empty()) {
-      throw Error(ErrorCode::invalid_input,
-                  std::string("has no ") + what + " that could multicast and reduce; leave '" + std::string(suffix) +
-                      "' out",
-                  "fabric spec '" + std::string(asked.spec.substr(0, 80)) + std::string(asked.suffix) + "'");
+      throw Error(
+          ErrorCode::invalid_input,
+          std::string("has no ") + what + " that could multicast and reduce; leave '" + std::string(suffix) + "' out",
+          "fabric spec '" + std::string(asked.spec.substr(0, 80)) + std::string(asked.suffix) + "'");
     }
     able.insert(able.end(), found.begin(), found.end());
   };

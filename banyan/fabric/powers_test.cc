@@ -22,8 +22,8 @@ std::string powers_of(const Fabric& fabric) {
   std::string text;
   for (const Node& node : fabric.nodes()) {
     if (node.kind == NodeKind::rank) continue;
-    text += (text.empty() ? "" : "; ") + node.name + (node.multicast ? " multicast" : "") +
-            (node.reduce ? " reduce" : "");
+    text +=
+        (text.empty() ? "" : "; ") + node.name + (node.multicast ? " multicast" : "") + (node.reduce ? " reduce" : "");
   }
   return text;
 }
@@ -83,7 +83,8 @@ TEST(Powers, AreReadFromTextAndKeptByJson) {
       "a <-> t 1GB/s; t <-> b 1GB/s; a <-> u 1GB/s");
   EXPECT_EQ(powers_of(fabric), "s multicast reduce; t reduce; u multicast");
   EXPECT_EQ(parse_fabric_json(format_fabric_json(fabric), "test").fingerprint(), fabric.fingerprint());
-  EXPECT_EQ(describe_powers(fabric), "1 switch multicasts and reduces (s); 1 switch multicasts (u); 1 switch reduces (t)");
+  EXPECT_EQ(describe_powers(fabric),
+            "1 switch multicasts and reduces (s); 1 switch multicasts (u); 1 switch reduces (t)");
   EXPECT_EQ(powers_of(fabric.reversed()), "s multicast reduce; t multicast; u reduce");
   EXPECT_THAT(testing::error_of([] { parse_fabric_text("s: switch sums; a <-> s 1GB/s; s <-> b 1GB/s"); }),
               HasSubstr("'sums' is neither multicast nor reduce"));

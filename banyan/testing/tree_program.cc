@@ -146,8 +146,8 @@ double best_trees_throughput(const Fabric& fabric, const Collective& collective)
   for (size_t r = 0; r < ranks; ++r) {
     for (size_t way = 0; way < graphs.size(); ++way) {
       rows.push_back(tree_row(way, r));
-      factors.push_back(-(both ? 1 : static_cast<double>(collective.weights()[r]) /
-                                         static_cast<double>(collective.total_weight())));
+      factors.push_back(
+          -(both ? 1 : static_cast<double>(collective.weights()[r]) / static_cast<double>(collective.total_weight())));
     }
     if (both) add_column(-1);
   }

@@ -9,11 +9,15 @@
 //                at every switch, a and b each: what enters is what leaves.
 //
 // Trees that need no more exist for any such rates (graph/cut_condition.h), and what trees need is of this kind: x is
-// exactly the throughput of the best schedule, as long as no switch multicasts or reduces. Where some do, trees that
-// branch there exist where these switches are spanned by all of them (Edmonds' theorem counts them as participants that
-// root nothing): the sets S of the second line then are all those without some participant or such a switch. Which
-// switches are spanned is tried: all that have room for it; else none, and what is lost is told by the bound. Where each link has its opposite, a may be taken for b turned round, and
+// exactly the throughput of the best schedule. Where each link has its opposite, a may be taken for b turned round, and
 // where links are alike their shares for their mean (graph/arc_classes.h): that many columns are saved.
+//
+// Switches that multicast or reduce. Where a switch multicasts, out-trees may branch, and b need not be balanced there;
+// where one reduces, neither need a. That is the program of the bound: whatever trees do, they need as much of the
+// links. It may be out of reach. Trees that branch at some of these switches surely exist where all trees span them, as
+// if they were participants that root nothing (Edmonds' theorem): the sets S then are all those without some
+// participant or such a switch, and the other switches are balanced. That is the program of the shares. Spanned are all
+// switches that have room for every tree, if that reaches more than spanning none.
 //
 // There are too many sets to write down. The program begins with the sets around one participant and is solved again
 // with those that its answer violates, which are found by flows, until there are none. Each program on the way has

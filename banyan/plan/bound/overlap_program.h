@@ -117,9 +117,9 @@ class OverlapProgram {
   double unit_ = 1;        // of columns, in network units
   double throughput_ = 0;  // of the answer, or asked for
   bool is_second_;
-  std::vector<uint32_t> roots_;   // one participant of each class
+  std::vector<uint32_t> roots_;                        // one participant of each class
   std::vector<uint32_t> spread_sinks_, gather_sinks_;  // one terminal of each class, in the numbers of either network
-  std::vector<double> capacity_;  // by class of arcs
+  std::vector<double> capacity_;                       // by class of arcs
   std::vector<int> spread_columns_, gather_columns_, root_columns_;
   std::vector<int> spread_distances_, gather_distances_, root_distances_;  // of the second program
   LinearProgram program_;

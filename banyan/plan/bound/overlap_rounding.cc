@@ -175,9 +175,8 @@ AllreduceWitness rounded_witness(const OverlapProgram& program, const OverlapQue
   AllreduceWitness best;
   const auto offer = [&](AllreduceWitness witness) {
     const ArcClasses& classes = question.classes;
-    const auto proven =
-        count_crossings(witness, question.fabric, question.spread,
-                        witness.over_images ? classes : ArcClasses::alone(question.spread));
+    const auto proven = count_crossings(witness, question.fabric, question.spread,
+                                        witness.over_images ? classes : ArcClasses::alone(question.spread));
     if (!proven || !(best.bound < proven->seconds_per_byte())) return;
     witness.bound = proven->seconds_per_byte();
     best = std::move(witness);

@@ -101,14 +101,13 @@ TEST(Overlap, LetsTreesBranchAtSwitchesThatMulticastAndReduce) {
     for (uint64_t seed = 1; seed <= 200; ++seed) {
       SCOPED_TRACE(::testing::Message() << ranks << " ranks, seed " << seed);
       std::mt19937_64 random(seed);
-      const Fabric fabric =
-          banyan::testing::random_fabric({.ranks = ranks,
-                                          .switches = 1 + static_cast<uint32_t>(random() % 3),
-                                          .extra_cables = static_cast<uint32_t>(random() % 10),
-                                          .max_gigabytes = 1 + static_cast<uint32_t>(random() % 9),
-                                          .directed = random() % 2 == 0,
-                                          .powers = true,
-                                          .seed = seed});
+      const Fabric fabric = banyan::testing::random_fabric({.ranks = ranks,
+                                                            .switches = 1 + static_cast<uint32_t>(random() % 3),
+                                                            .extra_cables = static_cast<uint32_t>(random() % 10),
+                                                            .max_gigabytes = 1 + static_cast<uint32_t>(random() % 9),
+                                                            .directed = random() % 2 == 0,
+                                                            .powers = true,
+                                                            .seed = seed});
       const Collective collective = allreduce(fabric);
       const Overlap overlap = solve_overlap(fabric, collective);
       const double expected = banyan::testing::allreduce_throughput(fabric, collective);

@@ -62,7 +62,8 @@ PackingOptions packing_options(const ForestOptions& options) {
 std::unique_ptr<TreeSource> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
                                  const ForestOptions& options) {
   const bool spans_switches = network.terminal_count() > network.participant_count();
-  if (auto trees = spans_switches ? nullptr : pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
+  if (auto trees =
+          spans_switches ? nullptr : pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
       trees && trees->height() <= options.max_height.value_or(UINT32_MAX))
     return trees;
   if (auto trees = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, options.max_height))
@@ -364,9 +365,8 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
   const auto plan = [&](bool gathering) {
     Phase phase{.network = network(gathering), .trees_per_weight = 1, .trees = {}};
     begin(options, PlanObserver::Phase::packing);
-    TreeCapacities capacities{.trees_per_weight = 1,
-                              .capacity = gathering ? shares.gather : shares.spread,
-                              .supply = shares.supply};
+    TreeCapacities capacities{
+        .trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply};
     capacities.supply.resize(phase.network.terminal_count(), 0);
     phase.trees = pack(phase.network, fabric, capacities, options);
     CHECK(phase.trees != nullptr) << "no packing although the cut condition holds";
@@ -437,8 +437,7 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                   ? Made{.schedule = std::move(*priced), .is_priced = true}
                   : plan_or_price(fabric, collective, bound, options, plan);
   const Fraction time = seconds_per_byte(made.schedule);
-  const bool is_unknown =
-      bound < time && (made.is_priced || (has_powers && !options.trees && !options.max_height));
+  const bool is_unknown = bound < time && (made.is_priced || (has_powers && !options.trees && !options.max_height));
   Fraction excess(0);
   if (bound < time && !options.max_height && !is_unknown) {
     excess = (may_overlap ? time : one_after_the_other) - bound + rounding;

@@ -68,7 +68,8 @@ class PricedTreePacker {
     }
     for (const bool gathering : {false, true}) {
       if (!is_planned(gathering)) continue;
-      cheapest_.emplace(gathering, SteinerTrees(network(gathering), branching_switches(network(gathering), fabric, gathering)));
+      cheapest_.emplace(gathering,
+                        SteinerTrees(network(gathering), branching_switches(network(gathering), fabric, gathering)));
     }
     add_columns();
   }
@@ -146,8 +147,8 @@ class PricedTreePacker {
   LinearProgram program_;
   LinearProgram::Solution solution_;
   size_t rows_ = 0, columns_ = 0;
-  std::vector<int> price_column_;              // by class of arcs; of a mirrored pair by its first
-  std::map<uint32_t, int> root_column_;        // by class of participants: the price of a tree
+  std::vector<int> price_column_;        // by class of arcs; of a mirrored pair by its first
+  std::map<uint32_t, int> root_column_;  // by class of participants: the price of a tree
   std::map<std::pair<bool, uint32_t>, int> tree_price_;
   std::vector<Known> known_;
 };
@@ -226,7 +227,8 @@ bool PricedTreePacker::add_trees(std::span<const double> prices, bool is_first) 
       std::vector<LinearProgram::Term> terms{{.column = column, .factor = -1}};
       for (const auto& [price, times] : uses) terms.push_back({.column = price_column_[price], .factor = times});
       const int row = program_.add_row(terms, 0, LinearProgram::kInfinity);
-      known_.push_back({.gathering = gathering, .root = root, .row = static_cast<size_t>(row), .tree = std::move(tree)});
+      known_.push_back(
+          {.gathering = gathering, .root = root, .row = static_cast<size_t>(row), .tree = std::move(tree)});
       ++rows_;
     }
   }

@@ -24,7 +24,7 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
     for (const uint32_t id : tree.paths) {
       const Path path = grown.paths.path(id);
       const uint32_t leaves = network.arcs()[path.front()].tail, enters = network.arcs()[path.back()].head;
-      const uint32_t from = network.is_participant(leaves) ? leaves
+      const uint32_t from = network.is_participant(leaves)   ? leaves
                             : network.is_participant(enters) ? enters
                                                              : tree.root;
       home.assign(path.begin(), path.end());

@@ -46,8 +46,8 @@ class SteinerTrees {
   const Network& network_;
   std::vector<uint32_t> nodes_;  // participants, then the switches that branch
   std::vector<double> lengths_;
-  std::vector<double> distance_;               // from node to node, through switches only
-  std::vector<std::vector<uint32_t>> via_;     // by node and vertex: the arc by which the shortest path from it comes
+  std::vector<double> distance_;            // from node to node, through switches only
+  std::vector<std::vector<uint32_t>> via_;  // by node and vertex: the arc by which the shortest path from it comes
 };
 
 // For each node but the root the parent in the cheapest arborescence, by a square of costs from parent to child;

@@ -59,8 +59,7 @@ TEST(LeastArborescence, IsTheBestOfAllOnRandomCosts) {
 }
 
 TEST(SteinerTrees, BranchAtASwitchWhereThatIsShorter) {
-  const Fabric fabric = fabric::parse_fabric_text(
-      "r <-> sw 1GB/s; a <-> sw 1GB/s; b <-> sw 1GB/s; r -> a 1GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("r <-> sw 1GB/s; a <-> sw 1GB/s; b <-> sw 1GB/s; r -> a 1GB/s");
   const Network network(fabric, Collective::make(fabric, {}), false);
   const std::vector<uint32_t> branching{3};
   // r -> sw, sw -> r, a -> sw, sw -> a, b -> sw, sw -> b, r -> a

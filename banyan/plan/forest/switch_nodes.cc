@@ -69,11 +69,8 @@ class SwitchCutter {
 }  // namespace
 
 Packing without_idle_switches(const Network& network, const Packing& packing) {
-  Packing result{.paths = {},
-                 .trees = {},
-                 .checks = packing.checks,
-                 .growths = packing.growths,
-                 .sure_trees = packing.sure_trees};
+  Packing result{
+      .paths = {}, .trees = {}, .checks = packing.checks, .growths = packing.growths, .sure_trees = packing.sure_trees};
   SwitchCutter cutter(network, packing.paths);
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, size_t> known;
   for (const PackedTree& tree : packing.trees) {

@@ -30,7 +30,8 @@ Network::Network(const Fabric& fabric, const Collective& collective, bool revers
       node_of_(collective.participants().begin(), collective.participants().end()) {
   std::vector<uint32_t> vertex_of(fabric.nodes().size(), kGone);
   for (const NodeId id : switch_terminals) {
-    CHECK(reversed ? fabric.node(id).reduce : fabric.node(id).multicast) << "trees cannot branch at " << fabric.name(id);
+    CHECK(reversed ? fabric.node(id).reduce : fabric.node(id).multicast)
+        << "trees cannot branch at " << fabric.name(id);
     node_of_.push_back(id);
     vertex_of[index(id)] = 0;
   }

@@ -293,7 +293,8 @@ TEST(Repair, HoldsWherePlansBranchAtSwitches) {
     const auto broken =
         random() % 3 == 0 ? edited(fabric, Edit::Kind::in_network, "sw*=none") : random_change(fabric, random);
     if (!broken || broken->ranks().size() != fabric.ranks().size()) continue;
-    const Schedule old = plan_of(fabric, {.kind = random() % 2 == 0 ? CollectiveKind::all_reduce : kAllKinds[random() % 5]});
+    const Schedule old =
+        plan_of(fabric, {.kind = random() % 2 == 0 ? CollectiveKind::all_reduce : kAllKinds[random() % 5]});
     check(repair_plan(old, *broken), old);
     ++counted;
   }

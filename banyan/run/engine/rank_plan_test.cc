@@ -47,7 +47,8 @@ std::string refusal_of(const Schedule& schedule) {
 constexpr Collective::Options allreduce() { return {.kind = CollectiveKind::all_reduce}; }
 
 TEST(RankPlan, NamesASwitchThatATreeBranchesAt) {
-  const Fabric fabric = fabric::parse_fabric_text("sw: switch multicast; a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s");
+  const Fabric fabric =
+      fabric::parse_fabric_text("sw: switch multicast; a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s");
   Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast}));
   std::vector<RouteId> tree;
   for (const LinkId link : {LinkId{0}, LinkId{3}, LinkId{5}}) tree.push_back(builder.add_route(std::vector{link}));
