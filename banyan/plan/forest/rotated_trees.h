@@ -5,8 +5,8 @@
 // representative it is the image of, and by which element. With P such paths and elements in the order of
 // Symmetry::walk, path p's image by element e has number e * P + p: paths need no index, and an edge of an image costs
 // one look into the images of terminals. A path that leaves a switch is told by the participant that it leads to, or by
-// the root of its tree, instead: several elements may keep a switch in place. 16,384 ranks of DGX boxes have 268 million
-// edges and 34 million paths.
+// the root of its tree, instead: several elements may keep a switch in place. 16,384 ranks of DGX boxes have 268
+// million edges and 34 million paths.
 //
 // Paths that a tree takes from many places, as inside a box, come first and are numbered apart from those that it takes
 // once: whoever walks along a tree finds them close together, in 2 MB instead of 400.
