@@ -425,7 +425,9 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
   const bool has_powers =
       std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
   std::optional<Schedule> priced;
-  if (has_powers && bound < overlapped) priced = plan_priced(fabric, collective, bound, options);
+  // Where the fabric has symmetries, priced trees are few and quickly found.
+  const bool prices_first = has_powers && may_overlap && !fabric.symmetries().empty();
+  if (prices_first || (has_powers && bound < overlapped)) priced = plan_priced(fabric, collective, bound, options);
   Fraction rounding(0);
   const auto plan = [&] {
     Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
@@ -433,7 +435,8 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
     if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, phases.trees, phases.roundings);
     return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   };
-  Made made = priced && seconds_per_byte(*priced) < overlapped
+  const Fraction priced_time = priced ? seconds_per_byte(*priced) : Fraction(0);
+  Made made = priced && (priced_time < overlapped || (prices_first && priced_time == overlapped))
                   ? Made{.schedule = std::move(*priced), .is_priced = true}
                   : plan_or_price(fabric, collective, bound, options, plan);
   const Fraction time = seconds_per_byte(made.schedule);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/plan/forest/switch_nodes.h"
 
 namespace banyan::plan {
 namespace {
@@ -101,10 +102,13 @@ SteinerTrees::SteinerTrees(const Network& network, std::span<const uint32_t> bra
   for (const uint32_t v : branching) {
     if (is_reached[v]) nodes_.push_back(v);
   }
+  place_.assign(network.vertex_count(), kNoPlace);
+  for (uint32_t i = 0; i < nodes_.size(); ++i) place_[nodes_[i]] = i;
 }
 
 void SteinerTrees::set_lengths(std::span<const double> lengths) {
   lengths_.assign(lengths.begin(), lengths.end());
+  if (is_large()) return;
   distance_.assign(nodes_.size() * nodes_.size(), kUnreached);
   via_.resize(nodes_.size());
   std::vector<double> from_here;
@@ -130,10 +134,9 @@ void SteinerTrees::set_lengths(std::span<const double> lengths) {
   }
 }
 
-// The switches at which a tree can branch that always lets the nearest participant join.
-SteinerTrees::Nodes SteinerTrees::used_by_nearest_first(uint32_t root) const {
-  std::vector<uint32_t> node_at(network_.vertex_count(), UINT32_MAX);
-  for (uint32_t i = 0; i < nodes_.size(); ++i) node_at[nodes_[i]] = i;
+// The tree that always lets the nearest participant join, from where it is nearest to: a member, or a switch on the way
+// to one that may branch.
+SteinerTrees::Tree SteinerTrees::nearest_first(uint32_t root) const {
   std::vector<double> reach(network_.vertex_count(), kUnreached);
   std::vector<uint32_t> via(network_.vertex_count(), kNoArc);
   std::vector<uint8_t> in_tree(network_.vertex_count(), 0);
@@ -143,18 +146,26 @@ SteinerTrees::Nodes SteinerTrees::used_by_nearest_first(uint32_t root) const {
     reach[vertex] = 0;
     queue.emplace(0, vertex);
   };
+  Packing grown;
+  grown.trees = {{.root = root, .units = 1}};
   add(root);
   while (!queue.empty()) {
     const auto [so_far, v] = queue.top();
     queue.pop();
     if (so_far > reach[v]) continue;
     if (network_.is_participant(v) && !in_tree[v]) {
+      std::vector<std::vector<uint32_t>> paths(1);
       uint32_t w = v;
       do {
-        const uint32_t tail = network_.arcs()[via[w]].tail;
-        if (node_at[w] != UINT32_MAX) add(w);
-        w = tail;
+        paths.back().push_back(via[w]);
+        w = network_.arcs()[via[w]].tail;
+        if (!in_tree[w] && place_[w] != kNoPlace) paths.emplace_back();
       } while (!in_tree[w]);
+      for (size_t i = paths.size(); i-- > 0;) {
+        std::ranges::reverse(paths[i]);
+        add(network_.arcs()[paths[i].back()].head);
+        grown.trees[0].paths.push_back(grown.paths.intern(paths[i]));
+      }
       continue;
     }
     for (const uint32_t a : network_.out_arcs(v)) {
@@ -165,11 +176,24 @@ SteinerTrees::Nodes SteinerTrees::used_by_nearest_first(uint32_t root) const {
       queue.emplace(reach[head], head);
     }
   }
-  Nodes used;
-  for (uint32_t i = network_.participant_count(); i < nodes_.size(); ++i) {
-    if (in_tree[nodes_[i]]) used.push_back(i);
+  const Packing cut = without_idle_switches(network_, grown);
+  Tree tree;
+  for (const uint32_t id : cut.trees[0].paths) {
+    const std::span path = cut.paths.path(id);
+    for (const uint32_t arc : path) tree.length += lengths_[arc];
+    tree.paths.emplace_back(path.begin(), path.end());
   }
-  return used;
+  return tree;
+}
+
+SteinerTrees::Nodes SteinerTrees::switches_of(const Tree& tree) const {
+  Nodes switches;
+  for (const std::vector<uint32_t>& path : tree.paths) {
+    const uint32_t head = network_.arcs()[path.back()].head;
+    if (!network_.is_participant(head)) switches.push_back(place_[head]);
+  }
+  std::ranges::sort(switches);
+  return switches;
 }
 
 std::vector<uint32_t> SteinerTrees::path(uint32_t from, uint32_t to) const {
@@ -223,11 +247,12 @@ SteinerTrees::Tree SteinerTrees::between(uint32_t root, const Nodes& switches, N
 }
 
 SteinerTrees::Tree SteinerTrees::find(uint32_t root) const {
+  Tree best = nearest_first(root);
+  if (is_large()) return best;
   Nodes all(nodes_.size() - network_.participant_count());
   std::iota(all.begin(), all.end(), network_.participant_count());
   std::vector<Nodes> tried;
-  Tree best{.length = kUnreached, .paths = {}};
-  for (Nodes next : {used_by_nearest_first(root), all, Nodes()}) {
+  for (Nodes next : {switches_of(best), all, Nodes()}) {
     while (std::ranges::find(tried, next) == tried.end()) {
       tried.push_back(next);
       Nodes used;

@@ -14,8 +14,8 @@ class SwitchCutter {
 
   PackedTree cut(const PackedTree& tree, PathTable& paths) {
     count_children(tree);
-    way_to_.assign(network_.terminal_count(), {});
-    depth_.assign(network_.terminal_count(), 0);
+    way_to_.assign(network_.vertex_count(), {});
+    depth_.assign(network_.vertex_count(), 0);
     PackedTree result{.root = tree.root, .units = tree.units, .height = 0, .paths = {}};
     for (const uint32_t id : tree.paths) {
       const auto [tail, head] = ends(id);
@@ -41,7 +41,7 @@ class SwitchCutter {
 
   // Of what is not cut off. Parents stand before their children.
   void count_children(const PackedTree& tree) {
-    children_.assign(network_.terminal_count(), 0);
+    children_.assign(network_.vertex_count(), 0);
     for (size_t i = tree.paths.size(); i-- > 0;) {
       const auto [tail, head] = ends(tree.paths[i]);
       if (network_.is_participant(head) || children_[head] > 0) ++children_[tail];
@@ -62,7 +62,7 @@ class SwitchCutter {
 
   const Network& network_;
   const PathTable& from_;
-  std::vector<uint32_t> children_, depth_;     // by terminal
+  std::vector<uint32_t> children_, depth_;     // by vertex
   std::vector<std::vector<uint32_t>> way_to_;  // of a switch with one child: the path that goes on from it
 };
 
