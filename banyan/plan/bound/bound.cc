@@ -23,7 +23,7 @@ Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObse
   if (collective.is_personal()) {
     bound.witness = find_link_lengths(fabric, collective, {.observer = observer});
   } else if (collective.reduces() && collective.spreads()) {
-    bound.witness = bound_allreduce(fabric, collective, observer);
+    bound.witness = solve_overlap(fabric, collective, observer).witness;
   } else {
     bound.witness = narrowest_cut(fabric, collective, collective.reduces(), observer);
   }

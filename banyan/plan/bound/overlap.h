@@ -17,7 +17,8 @@
 // links. It may be out of reach. Trees that branch at some of these switches surely exist where all trees span them, as
 // if they were participants that root nothing (Edmonds' theorem): the sets S then are all those without some
 // participant or such a switch, and the other switches are balanced. That is the program of the shares. Spanned are all
-// switches that have room for every tree, if that reaches more than spanning none.
+// switches that have room for every tree, if that reaches more than spanning none. Their program is solved first: its
+// cuts help the other, which often need only exclude more.
 //
 // There are too many sets to write down. The program begins with the sets around one participant and is solved again
 // with those that its answer violates, which are found by flows, until there are none. Each program on the way has
@@ -71,11 +72,7 @@ struct Overlap {
   uint32_t rounds = 0;  // programs solved; how hard it was
 };
 
-// The bound alone, which costs less where switches multicast or reduce. Throws as compute_bound. `observer` hears
-// works_on() alone.
-AllreduceWitness bound_allreduce(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
-
-// The same with shares.
+// Throws as compute_bound. `observer` hears works_on() alone.
 Overlap solve_overlap(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
 }  // namespace banyan::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 
 #include "banyan/base/error.h"
 
@@ -44,12 +45,16 @@ OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective,
       is_mirrored(classes.is_symmetric() && terminals.spread == terminals.gather) {
   std::vector<uint32_t> vertex_at(fabric.nodes().size(), 0);
   for (uint32_t v = 0; v < spread.vertex_count(); ++v) vertex_at[index(spread.node_of(v))] = v;
-  spread_balanced.assign(spread.vertex_count(), 0);
-  gather_balanced.assign(spread.vertex_count(), 0);
-  for (uint32_t v = 0; v < spread.vertex_count(); ++v) {
+  for (uint32_t v = 0; v < gather.vertex_count(); ++v) {
     spread_vertex_of.push_back(vertex_at[index(gather.node_of(v))]);
-    spread_balanced[v] = !spread.is_terminal(v);
-    gather_balanced[spread_vertex_of[v]] = !gather.is_terminal(v);
+  }
+  spread_spanned.assign(spread.vertex_count(), 0);
+  gather_spanned.assign(spread.vertex_count(), 0);
+  for (uint32_t t = 0; t < spread.terminal_count(); ++t) spread_spanned[t] = 1;
+  for (uint32_t t = 0; t < gather.terminal_count(); ++t) gather_spanned[spread_vertex_of[t]] = 1;
+  for (uint32_t v = 0; v < spread.vertex_count(); ++v) {
+    spread_balanced.push_back(!spread_spanned[v]);
+    gather_balanced.push_back(!gather_spanned[v]);
   }
 }
 
@@ -249,8 +254,21 @@ VertexSet OverlapProgram::as_spread(const VertexSet& outside, bool gathering) co
 }
 
 void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
+  // The other's networks may have other switches for terminals, and so other numbers.
+  const Network &network = question_->spread, &others = other.question_->spread;
+  std::unordered_map<uint32_t, uint32_t> at;
+  for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   for (const Row& row : other.rows_) {
-    if (!row.outside.empty()) add_cut(row.outside, row.gathering);
+    if (row.outside.empty()) continue;
+    VertexSet outside(row.outside.size(), 0);
+    bool holds = false;
+    for (uint32_t v = 0; v < outside.size(); ++v) {
+      if (!row.outside[v]) continue;
+      const uint32_t here = at.at(index(others.node_of(v)));
+      outside[here] = 1;
+      holds |= (row.gathering ? question_->gather_spanned : question_->spread_spanned)[here] != 0;
+    }
+    if (holds) add_cut(outside, row.gathering);
   }
 }
 

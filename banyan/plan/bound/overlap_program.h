@@ -38,7 +38,8 @@ struct OverlapQuestion {
   std::vector<uint32_t> spread_vertex_of;  // by vertex of `gather`
   ArcClasses classes;
   bool is_mirrored;  // gathering is spreading turned round
-  // By vertex of `spread`: whether what enters it must leave it.
+  // By vertex of `spread`: whether trees span it, and whether what enters it must leave it.
+  std::vector<uint8_t> spread_spanned, gather_spanned;
   std::vector<uint8_t> spread_balanced, gather_balanced;
 };
 
@@ -74,6 +75,7 @@ class OverlapProgram {
   // Solves the program with the cuts that are known and learns those that the answer violates. Throws
   // WorkLeft::Exhausted; the answer before, if there was one, then stands.
   Step solve(WorkLeft& work);
+  // Those that hold for this program, too.
   void learn_cuts_of(const OverlapProgram& other);
 
   bool has_answer() const { return !solution_.columns.empty(); }
