@@ -410,6 +410,23 @@ Made plan_or_price(const Fabric& fabric, const Collective& collective, const Fra
   }
 }
 
+bool has_powers(const Fabric& fabric) {
+  return std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
+}
+
+// A broadcast or reduce whose trees branch at switches loads the links around them once: such trees are lower and fewer
+// where they are as fast.
+void prefer_lower(Made& made, const Fabric& fabric, const Collective& collective, const Fraction& bound,
+                  const ForestOptions& options) {
+  if (made.is_priced || !collective.is_rooted() || !has_powers(fabric)) return;
+  auto priced = plan_priced(fabric, collective, bound, options);
+  if (!priced || seconds_per_byte(made.schedule) < seconds_per_byte(*priced)) return;
+  const uint32_t before = heights(made.schedule).max, now = heights(*priced).max;
+  if (std::pair(now, priced->chunk_count()) < std::pair(before, made.schedule.chunk_count())) {
+    made = {.schedule = std::move(*priced), .is_priced = true};
+  }
+}
+
 // An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
 // such plans are simpler.
 ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
@@ -422,12 +439,10 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                                   ? overlap.shares->seconds_per_byte(Network(fabric, collective, false))
                                   : one_after_the_other;
   const bool may_overlap = overlapped < one_after_the_other;
-  const bool has_powers =
-      std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
   std::optional<Schedule> priced;
   // Where the fabric has symmetries, priced trees are few and quickly found.
-  const bool prices_first = has_powers && may_overlap && !fabric.symmetries().empty();
-  if (prices_first || (has_powers && bound < overlapped)) priced = plan_priced(fabric, collective, bound, options);
+  const bool prices_first = has_powers(fabric) && may_overlap && !fabric.symmetries().empty();
+  if (prices_first || (has_powers(fabric) && bound < overlapped)) priced = plan_priced(fabric, collective, bound, options);
   Fraction rounding(0);
   const auto plan = [&] {
     Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
@@ -440,7 +455,7 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                   ? Made{.schedule = std::move(*priced), .is_priced = true}
                   : plan_or_price(fabric, collective, bound, options, plan);
   const Fraction time = seconds_per_byte(made.schedule);
-  const bool is_unknown = bound < time && (made.is_priced || (has_powers && !options.trees && !options.max_height));
+  const bool is_unknown = bound < time && (made.is_priced || (has_powers(fabric) && !options.trees && !options.max_height));
   Fraction excess(0);
   if (bound < time && !options.max_height && !is_unknown) {
     excess = (may_overlap ? time : one_after_the_other) - bound + rounding;
@@ -476,6 +491,7 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
     return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   };
   Made made = plan_or_price(fabric, collective, cut.seconds_per_byte(), options, plan);
+  prefer_lower(made, fabric, collective, cut.seconds_per_byte(), options);
   const Fraction time = seconds_per_byte(made.schedule);
   const bool optimal = time <= cut.seconds_per_byte();
   const Fraction excess = optimal || options.max_height ? Fraction(0) : rounding;

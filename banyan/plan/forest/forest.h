@@ -33,7 +33,8 @@ struct ForestOptions {
 //
 // Trees branch at switches that multicast or reduce where that is faster: all at the same switches if that reaches the
 // bound, else as the prices of links say (priced_trees.h). So they do, and are found, where a switch gives out other
-// than it takes in and the trees of the bound need not exist. Not with `trees` or `max_height`.
+// than it takes in and the trees of the bound need not exist; and of a broadcast or reduce where that makes them lower.
+// Not with `trees` or `max_height`.
 struct ForestPlan {
   Schedule schedule;
   Bound bound;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
@@ -143,6 +144,23 @@ TEST(SwitchNodes, TreesMayBranchAtDifferentSwitches) {
     EXPECT_TRUE(plan.optimal);
     EXPECT_EQ(rate_of(plan), Fraction(400));
     EXPECT_EQ(plan.schedule.chunk_count(), 32u);
+  }
+}
+
+TEST(SwitchNodes, ABroadcastOrReduceIsLower) {
+  for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
+    SCOPED_TRACE(to_string(kind));
+    for (const auto& [spec, height, chunks] :
+         {std::tuple{"dgx-h100:1+nvls", 1u, size_t{1}}, std::tuple{"star:8+sharp", 1u, size_t{1}}}) {
+      const Fabric fabric = fabric::generate_fabric(spec), plain = fabric::without_powers(fabric);
+      const ForestPlan plan = verified_plan(fabric, collective_of(fabric, kind));
+      const ForestPlan other = verified_plan(plain, collective_of(plain, kind));
+      EXPECT_TRUE(plan.optimal);
+      EXPECT_EQ(plan.seconds_per_byte, other.seconds_per_byte);
+      EXPECT_EQ(heights(plan.schedule).max, height);
+      EXPECT_EQ(plan.schedule.chunk_count(), chunks);
+      EXPECT_GT(heights(other.schedule).max, height);
+    }
   }
 }
 
