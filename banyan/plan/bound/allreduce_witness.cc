@@ -51,16 +51,17 @@ std::optional<ProvenByCuts> proven(const AllreduceWitness& witness, const Fabric
                                    const Collective& collective) {
   const Network network(fabric, collective, false);
   if (collective.kind() == CollectiveKind::all_reduce)
-    return count_crossings(witness, network, classes_for(witness, network, fabric));
+    return count_crossings(witness, fabric, network, classes_for(witness, network, fabric));
   if (collective.is_personal() || witness.over_images || !is_of_direction(witness, collective.reduces()))
     return std::nullopt;
-  return count_crossings(witness, network, ArcClasses::alone(network), collective.weights());
+  return count_crossings(witness, fabric, network, ArcClasses::alone(network), collective.weights());
 }
 
 }  // namespace
 
-std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Network& network,
-                                            const ArcClasses& classes, std::span<const uint64_t> weights) {
+std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Fabric& fabric,
+                                            const Network& network, const ArcClasses& classes,
+                                            std::span<const uint64_t> weights) {
   std::unordered_map<uint32_t, uint32_t> at;
   for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   // By class of arcs: what all of them cost together, for spreading and for gathering.
@@ -70,7 +71,7 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
     const auto inside = marked(network, at, cut.inside);
     if (!inside || cut.times < 1 || cut.times > kMostTimes) return std::nullopt;
     bool some_outside = false;
-    for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    for (uint32_t t = 0; t < network.participant_count(); ++t) {
       if ((*inside)[t]) crossings[classes.of_vertex(t)] += cut.times;
       some_outside |= !(*inside)[t];
     }
@@ -83,7 +84,11 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
   }
   for (const AllreduceWitness::Potential& potential : witness.potentials) {
     const auto v = at.find(index(potential.at));
-    if (v == at.end() || network.is_terminal(v->second) || std::abs(potential.height) > kMostTimes) return std::nullopt;
+    if (v == at.end() || network.is_participant(v->second) || std::abs(potential.height) > kMostTimes) {
+      return std::nullopt;
+    }
+    const Node& node = fabric.node(potential.at);
+    if (potential.gathering ? node.reduce : node.multicast) return std::nullopt;
     std::vector<int128>& costs = potential.gathering ? gather : spread;
     for (const uint32_t a : network.in_arcs(v->second)) costs[classes.of_arc(a)] += potential.height;
     for (const uint32_t a : network.out_arcs(v->second)) costs[classes.of_arc(a)] -= potential.height;
@@ -102,7 +107,7 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
   }
   if (!weights.empty()) return of_mean_piece(crossings, weights, total, network);
   std::optional<Fraction> least;
-  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+  for (uint32_t t = 0; t < network.participant_count(); ++t) {
     const uint32_t c = classes.of_vertex(t);
     const Fraction mean(crossings[c], classes.vertex_size(c));
     if (!least || mean < *least) least = mean;

@@ -118,7 +118,7 @@ AllreduceWitness best_witness(const FixedRootsProgram& program, const Network& n
   AllreduceWitness best;
   const auto offer = [&](const std::vector<int64_t>& multipliers) {
     AllreduceWitness witness = witness_of(program, network, gathering, multipliers);
-    const auto proven = count_crossings(witness, spread, ArcClasses::alone(spread), collective.weights());
+    const auto proven = count_crossings(witness, fabric, spread, ArcClasses::alone(spread), collective.weights());
     if (!proven || !(best.bound < proven->seconds_per_byte())) return;
     witness.bound = proven->seconds_per_byte();
     best = std::move(witness);

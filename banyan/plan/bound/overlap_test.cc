@@ -6,7 +6,9 @@
 #include <random>
 
 #include "banyan/fabric/generate.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/fabric/text.h"
+#include "banyan/plan/bound/allreduce_witness.h"
 #include "banyan/plan/bound/overlap_program.h"
 #include "banyan/plan/bound/overlap_rounding.h"
 #include "banyan/plan/graph/arc_classes.h"
@@ -91,6 +93,64 @@ TEST(Overlap, IsTheProgramOfAllFlowsOnRandomFabrics) {
     EXPECT_TRUE(holds(overlap.witness, fabric, collective));
     ASSERT_TRUE(overlap.shares.has_value());
     EXPECT_EQ(overlap.shares->seconds_per_byte(Network(fabric, collective, false)), overlap.witness.bound);
+  }
+}
+
+TEST(Overlap, LetsTreesBranchAtSwitchesThatMulticastAndReduce) {
+  for (const uint32_t ranks : {3u, 5u}) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, seed " << seed);
+      std::mt19937_64 random(seed);
+      const Fabric fabric = banyan::testing::random_fabric({.ranks = ranks,
+                                                            .switches = 1 + static_cast<uint32_t>(random() % 3),
+                                                            .extra_cables = static_cast<uint32_t>(random() % 10),
+                                                            .max_gigabytes = 1 + static_cast<uint32_t>(random() % 9),
+                                                            .directed = random() % 2 == 0,
+                                                            .powers = true,
+                                                            .seed = seed});
+      const Collective collective = allreduce(fabric);
+      const Overlap overlap = solve_overlap(fabric, collective);
+      const double expected = banyan::testing::allreduce_throughput(fabric, collective);
+      EXPECT_NEAR(throughput(overlap.witness.bound), expected, 1e-6 * expected);
+      EXPECT_TRUE(holds(overlap.witness, fabric, collective));
+      if (!overlap.shares) continue;
+      EXPECT_LE(overlap.witness.bound, overlap.shares->seconds_per_byte(Network(fabric, collective, false)));
+      // Switches that do more make nothing slower.
+      EXPECT_LE(overlap.witness.bound, solve_overlap(fabric::without_powers(fabric), collective).witness.bound);
+    }
+  }
+}
+
+TEST(Overlap, SpansSwitchesThatHaveRoomForAllTrees) {
+  const auto spanned = [](const char* spec) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const Overlap overlap = solve_overlap(fabric, allreduce(fabric));
+    std::string names;
+    if (!overlap.shares) return names;
+    EXPECT_EQ(overlap.shares->terminals.spread, overlap.shares->terminals.gather);
+    for (const NodeId id : overlap.shares->terminals.spread) names += fabric.name(id) + " ";
+    return names;
+  };
+  EXPECT_EQ(spanned("dgx-h100:2+nvls"), "nvsw0 nvsw1 ");
+  EXPECT_EQ(spanned("dgx-h100:2"), "");
+  EXPECT_EQ(spanned("dgx-a100:1+nvls"), "nvsw0 ");
+}
+
+TEST(Overlap, NoPotentialStandsWhereTreesMayBranch) {
+  const Fabric fabric = fabric::parse_fabric_text(
+      "s: switch multicast reduce; t: switch multicast; a <-> s 2GB/s; b <-> s 2GB/s; c <-> s 1GB/s; a <-> t 1GB/s; "
+      "b <-> t 1GB/s; c <-> t 3GB/s");
+  const Collective collective = allreduce(fabric);
+  const AllreduceWitness good = solve_overlap(fabric, collective).witness;
+  ASSERT_TRUE(holds(good, fabric, collective));
+  for (const char* name : {"s", "t"}) {
+    for (const bool gathering : {false, true}) {
+      AllreduceWitness bad = good;
+      bad.potentials.push_back({.gathering = gathering, .at = fabric.at(name), .height = 1});
+      const Network network(fabric, collective, false);
+      EXPECT_EQ(count_crossings(bad, fabric, network, ArcClasses::alone(network)).has_value(),
+                std::string(name) == "t" && gathering);
+    }
   }
 }
 

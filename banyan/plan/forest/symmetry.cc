@@ -39,7 +39,7 @@ std::optional<Symmetry> Symmetry::of(const Network& network, const Fabric& fabri
   Symmetry symmetry;
   symmetry.vertices_ = network.vertex_count();
   if (!symmetry.add_generators(network, fabric) || !symmetry.fits(network, capacity, supply)) return std::nullopt;
-  symmetry.find_elements(network.terminal_count());
+  symmetry.find_elements(network.participant_count());
   symmetry.find_classes(network.arcs().size());
   return symmetry;
 }
@@ -71,7 +71,7 @@ bool Symmetry::add_generators(const Network& network, const Fabric& fabric) {
 bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply) const {
   return std::ranges::all_of(image_, [&](const std::vector<uint32_t>& image) {
     for (uint32_t t = 0; t < network.terminal_count(); ++t) {
-      if (supply[image[t]] != supply[t]) return false;
+      if (!network.is_terminal(image[t]) || supply[image[t]] != supply[t]) return false;
     }
     for (uint32_t a = 0; a < capacity.size(); ++a) {
       if (capacity[arc_of_point(image[point_of_arc(a)])] != capacity[a]) return false;
@@ -80,8 +80,8 @@ bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, s
   });
 }
 
-void Symmetry::find_elements(uint32_t terminals) {
-  element_of_.assign(terminals, kNone);
+void Symmetry::find_elements(uint32_t participants) {
+  element_of_.assign(participants, kNone);
   std::vector<uint32_t> orbit{0};
   from_.assign(1, 0);
   by_.assign(1, 0);
@@ -96,7 +96,7 @@ void Symmetry::find_elements(uint32_t terminals) {
       by_.push_back(g);
     }
   }
-  for (uint32_t t = 0; t < terminals; ++t) {
+  for (uint32_t t = 0; t < participants; ++t) {
     if (t > 0 && element_of_[t] != kNone) continue;
     representatives_.push_back(t);
     orbit.assign(order(), t);
@@ -136,8 +136,8 @@ void Symmetry::find_classes(size_t arcs) {
   }
 }
 
-void Symmetry::for_orbit(uint32_t terminal, const std::function<void(uint32_t image)>& visit) const {
-  const uint32_t points[] = {point_of_vertex(terminal)};
+void Symmetry::for_orbit(uint32_t participant, const std::function<void(uint32_t image)>& visit) const {
+  const uint32_t points[] = {point_of_vertex(participant)};
   walk(points, [&](Points images) { visit(images[0]); });
 }
 
@@ -166,8 +166,8 @@ void Symmetry::descend(uint32_t element, std::vector<uint32_t>& images,
   }
 }
 
-void Symmetry::bring_home(uint32_t terminal, std::vector<uint32_t>& arcs) const {
-  for (uint32_t e = element_of_[terminal]; e != 0; e = from_[e]) {
+void Symmetry::bring_home(uint32_t participant, std::vector<uint32_t>& arcs) const {
+  for (uint32_t e = element_of_[participant]; e != 0; e = from_[e]) {
     for (uint32_t& a : arcs) a = arc_of_point(inverse_[by_[e]][point_of_arc(a)]);
   }
 }
