@@ -533,6 +533,7 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
     return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   };
   Made made = plan_or_price(fabric, collective, bound, options, plan);
+  prefer_lower(made, fabric, collective, bound, options);
   const Fraction time = seconds_per_byte(made.schedule);
   const bool optimal = time <= bound;
   const Fraction excess =
