@@ -18,7 +18,7 @@
 namespace banyan::plan {
 
 struct BalancedLinks {
-  AllreduceWitness witness;  // its bound is above that of the narrowest cut, or the narrowest cut's can be reached
+  CutsWitness witness;  // its bound is above that of the narrowest cut, or the narrowest cut's can be reached
   // The fabric's network, turned round for gathering, with what its links carry for bandwidths, in units of its own:
   // one is unit_bytes bytes per second of the fabric. Links that carry nothing are not there.
   Network network;

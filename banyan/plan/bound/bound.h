@@ -67,7 +67,7 @@ struct CutWitness {
 
 // The proof for an allreduce; and for other kinds where a switch is in the way, then of one direction and not over
 // images.
-struct AllreduceWitness {
+struct CutsWitness {
   struct Cut {
     bool gathering = false;      // what enters `inside` is charged; else what leaves it
     std::vector<NodeId> inside;  // ascending; participants and switches
@@ -86,7 +86,7 @@ struct AllreduceWitness {
   Fraction seconds_per_byte() const { return bound; }
 };
 
-using Witness = std::variant<CutWitness, AllreduceWitness, LinkLengths>;  // the last for all-to-all
+using Witness = std::variant<CutWitness, CutsWitness, LinkLengths>;  // the last for all-to-all
 
 struct Bound {
   Fraction seconds_per_byte;  // of the total M
@@ -118,8 +118,8 @@ std::string describe(const Witness& witness, const Fabric& fabric, const Collect
 }  // namespace banyan::plan
 
 namespace banyan {
-using plan::AllreduceWitness;
 using plan::Bound;
+using plan::CutsWitness;
 using plan::CutWitness;
 using plan::LinkLengths;
 using plan::Witness;

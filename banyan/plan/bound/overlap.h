@@ -66,7 +66,7 @@ struct OverlapShares {
 };
 
 struct Overlap {
-  AllreduceWitness witness;
+  CutsWitness witness;
   // Nothing where the search was given up, or no rounding was right.
   std::optional<OverlapShares> shares;
   uint32_t rounds = 0;  // programs solved; how hard it was

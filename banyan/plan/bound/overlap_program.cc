@@ -335,8 +335,8 @@ std::vector<double> OverlapProgram::multipliers() const {
   return result;
 }
 
-AllreduceWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipliers) const {
-  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = true, .bound = Fraction(0)};
+CutsWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipliers) const {
+  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = true, .bound = Fraction(0)};
   int64_t common = 0;
   for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -347,7 +347,7 @@ AllreduceWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipli
       witness.potentials.push_back(
           {.gathering = row.gathering, .at = question_->spread.node_of(row.at), .height = times});
     } else if (times > 0) {
-      AllreduceWitness::Cut cut{.gathering = row.gathering, .inside = {}, .times = times};
+      CutsWitness::Cut cut{.gathering = row.gathering, .inside = {}, .times = times};
       for (uint32_t v = 0; v < row.outside.size(); ++v) {
         if (!row.outside[v]) cut.inside.push_back(question_->spread.node_of(v));
       }

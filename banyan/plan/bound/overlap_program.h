@@ -85,7 +85,7 @@ class OverlapProgram {
   // By row that a proof may count: its multiplier in the dual.
   std::vector<double> multipliers() const;
   // The witness that counts them in these proportions; its bound is zero when it proves nothing.
-  AllreduceWitness witness_of(const std::vector<int64_t>& multipliers) const;
+  CutsWitness witness_of(const std::vector<int64_t>& multipliers) const;
 
  private:
   // A cut, or what enters and leaves a switch.

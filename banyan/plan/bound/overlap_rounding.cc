@@ -4,17 +4,17 @@
 #include <cmath>
 #include <numeric>
 
-#include "banyan/plan/bound/allreduce_witness.h"
+#include "banyan/plan/bound/cuts_witness.h"
 #include "banyan/plan/bound/fractions.h"
 
 namespace banyan::plan {
 namespace {
 
 // A rank sends every piece out, in its in-tree or, as its root, in its out-tree; and takes every piece in.
-AllreduceWitness witness_of_one_rank(const Network& network, uint32_t rank, bool sends) {
-  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
-  AllreduceWitness::Cut alone{.gathering = !sends, .inside = {network.node_of(rank)}, .times = 1};
-  AllreduceWitness::Cut others{.gathering = sends, .inside = {}, .times = 1};
+CutsWitness witness_of_one_rank(const Network& network, uint32_t rank, bool sends) {
+  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
+  CutsWitness::Cut alone{.gathering = !sends, .inside = {network.node_of(rank)}, .times = 1};
+  CutsWitness::Cut others{.gathering = sends, .inside = {}, .times = 1};
   for (uint32_t v = 0; v < network.vertex_count(); ++v) {
     if (v != rank) others.inside.push_back(network.node_of(v));
   }
@@ -23,7 +23,7 @@ AllreduceWitness witness_of_one_rank(const Network& network, uint32_t rank, bool
   return witness;
 }
 
-AllreduceWitness witness_of_narrowest_rank(const Network& network) {
+CutsWitness witness_of_narrowest_rank(const Network& network) {
   uint32_t narrowest = 0;
   bool sends = false;
   int128 least = -1;
@@ -134,9 +134,9 @@ OverlapShares rounded_down(const OverlapRates& rates, const OverlapQuestion& que
 
 }  // namespace
 
-AllreduceWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question) {
-  AllreduceWitness best;
-  const auto offer = [&](AllreduceWitness witness) {
+CutsWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question) {
+  CutsWitness best;
+  const auto offer = [&](CutsWitness witness) {
     const ArcClasses& classes = question.classes;
     const auto proven = count_crossings(witness, question.fabric, question.spread,
                                         witness.over_images ? classes : ArcClasses::alone(question.spread));

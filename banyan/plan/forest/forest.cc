@@ -481,13 +481,13 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
   std::optional<Schedule> priced;
   // Where the fabric has symmetries, priced trees are few and quickly found.
   const bool prices_first = has_powers(fabric) && may_overlap && !fabric.symmetries().empty();
-  if (prices_first || (has_powers(fabric) && bound < overlapped)) priced = plan_priced(fabric, collective, bound, options);
+  if (prices_first || (has_powers(fabric) && bound < overlapped))
+    priced = plan_priced(fabric, collective, bound, options);
   Fraction rounding(0);
   const auto plan = [&] {
     Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
                                 : plan_phases(fabric, collective, limits, options);
-    if (phases.roundings > 0)
-      rounding = rounding_excess(fabric, collective, limits, phases.trees, phases.roundings);
+    if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, limits, phases.trees, phases.roundings);
     return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
   };
   const Fraction priced_time = priced ? seconds_per_byte(*priced) : Fraction(0);
@@ -495,7 +495,8 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                   ? Made{.schedule = std::move(*priced), .is_priced = true}
                   : plan_or_price(fabric, collective, bound, options, plan);
   const Fraction time = seconds_per_byte(made.schedule);
-  const bool is_unknown = bound < time && (made.is_priced || (has_powers(fabric) && !options.trees && !options.max_height));
+  const bool is_unknown =
+      bound < time && (made.is_priced || (has_powers(fabric) && !options.trees && !options.max_height));
   Fraction excess(0);
   if (bound < time && !options.max_height && !is_unknown) {
     excess = (may_overlap ? time : one_after_the_other) - bound + rounding;
