@@ -37,8 +37,7 @@ std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collectiv
                                            PlanObserver* observer = nullptr);
 
 // Capacities at most these that are balanced at switches and satisfy the cut condition with `supply`, with the greatest
-// sum. They are whole, as the vertices of this polyhedron are (it is that of a submodular flow: Edmonds and Giles 1977;
-// Frank, Connections in Combinatorial Optimization, 2011). Nothing where there are none or it takes too much work.
+// sum. Nothing where there are none, where the program's answer is not whole, or where it takes too much work.
 std::optional<std::vector<int64_t>> balance_by_program(const Network& network, const std::vector<int64_t>& capacity,
                                                        const std::vector<int64_t>& supply);
 
