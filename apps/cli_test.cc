@@ -121,7 +121,7 @@ void collect_keys(const Json& value, std::set<std::string>& keys) {
 TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
   const std::string examples = BANYAN_SOURCE_DIR "/examples/";
   const std::pair<std::vector<std::string>, std::vector<const char*>> commands[] = {
-      {{"fabric", "dgx-a100:2"}, {"cli.md", "formats/plan-json.md"}},
+      {{"fabric", "dgx-a100:2+nvls"}, {"cli.md", "formats/plan-json.md"}},
       {{"fabric", "a <-> b 1GB/s loss 0.1; b <-> c 1GB/s; c <-> a 1GB/s", "--loss-report"}, {"cli.md"}},
       {{"fabric", "--list"}, {"cli.md"}},
       {{"topology", "--demand", examples + "demand.csv", "--ports", "4"}, {"cli.md"}},
@@ -187,7 +187,20 @@ TEST(Fabric, AppliesEditsInTheOrderGiven) {
   EXPECT_EQ(outcome.exit_code, 2) << "there is no link left to degrade";
 }
 
+TEST(Fabric, ShowsWhatSwitchesCanDo) {
+  EXPECT_THAT(run_banyan({"fabric", "dgx-h100:2+nvls"}).out,
+              HasSubstr("2 switches multicast and reduce (nvsw0, nvsw1)"));
+  const Json report = json_of({"fabric", "dgx-h100:2", "--in-network", "ib0=reduce", "--json"});
+  EXPECT_EQ(report["in_network"], Json::parse(R"([{"switch": "ib0", "multicast": false, "reduce": true}])"));
+  EXPECT_EQ(report["name"], "dgx-h100:2 --in-network ib0=reduce");
+  EXPECT_EQ(json_of({"fabric", "dgx-h100:2", "--json"})["in_network"].size(), 0u);
+  EXPECT_EQ(json_of({"fabric", "dgx-h100:2", "--in-network", "nvsw*", "--json"})["fingerprint"],
+            json_of({"fabric", "dgx-h100:2+nvls", "--json"})["fingerprint"]);
+}
+
 TEST(Fabric, ListsGenerators) {
+  EXPECT_THAT(run_banyan({"fabric", "--list"}).out, HasSubstr("SPEC+nvls"));
+  EXPECT_EQ(json_of({"fabric", "--list", "--json"})["suffixes"].size(), 2u);
   EXPECT_THAT(run_banyan({"fabric", "--list"}).out, HasSubstr("torus:"));
   EXPECT_GT(json_of({"fabric", "--list", "--json"})["generators"].size(), 10u);
 }
@@ -305,6 +318,24 @@ TEST(Cli, ShowsNoControlCharactersOfFileNames) {
   EXPECT_THAT(run_banyan({"show", fabric}).out, is_harmless);
   EXPECT_THAT(run_banyan({"predict", "allgather", fabric}).out, is_harmless);
   EXPECT_THAT(run_banyan({"predict", plan, plan}).out, is_harmless);
+}
+
+TEST_F(PlanFile, OfSwitchesThatMulticastAndReduce) {
+  const std::string file = folder_.path("nvls.json");
+  const Json plan = json_of({"plan", "allreduce", "dgx-a100:1+nvls", "-o", file, "--json"});
+  EXPECT_NEAR(plan["schedule"]["algbw_GBps"], 300, 1e-9);
+  EXPECT_EQ(run_banyan({"verify", file}).exit_code, 0);
+  EXPECT_THAT(run_banyan({"plan", "allreduce", "dgx-a100:1+nvls", "--compare"}).out,
+              HasSubstr("300.00 GB/s   100.0 %"));
+  EXPECT_EQ(run_banyan({"predict", file}).exit_code, 0);
+  EXPECT_THAT(run_banyan({"show", file}).out, HasSubstr("class=\"switch\""));
+  const Outcome run = run_banyan({"run", "--plan", file, "--bytes", "1MiB"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("branches at switch 'nvsw0'"));
+  // Without a plan of its own `run` branches at no switch.
+  EXPECT_EQ(run_banyan({"run", "allreduce", "--fabric", "dgx-a100:1+nvls", "--bytes", "64KiB"}).exit_code, 0);
+  EXPECT_THAT(run_banyan({"plan", "allgather", "shufflecast:fanout=2,columns=2"}).out,
+              HasSubstr("whether any trees on this fabric reach the bound is not known"));
 }
 
 TEST(Plan, PlansEveryCollectiveForSomeRanksOnly) {

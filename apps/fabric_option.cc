@@ -26,13 +26,16 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
   command.group("Edits of the fabric (repeatable, applied in the order given)");
   edits_ = {{fabric::FabricEdit::Kind::fail, nullptr, {}},
             {fabric::FabricEdit::Kind::degrade, nullptr, {}},
-            {fabric::FabricEdit::Kind::remove, nullptr, {}}};
+            {fabric::FabricEdit::Kind::remove, nullptr, {}},
+            {fabric::FabricEdit::Kind::in_network, nullptr, {}}};
   const auto add_edit = [&](Edit& edit, const char* option, const char* placeholder, const char* text) {
     edit.option = &command.option(option, &edit.texts, placeholder, text);
   };
   add_edit(edits_[0], "--fail", "A-B|A", "cut the links between two nodes, or all links of one");
   add_edit(edits_[1], "--degrade", "A-B=BANDWIDTH", "set the bandwidth of the links between two nodes");
   add_edit(edits_[2], "--remove", "NODE", "remove a node and its links");
+  add_edit(edits_[3], "--in-network", "SWITCH[=multicast|reduce|none]",
+           "let a switch multicast and reduce, or one of both; 'nvsw*' for all that begin so");
   command.group("Files that describe one server (NCCL or hwloc XML, nvidia-smi topo -m)");
   command.option("--boxes", &boxes_, "N", "join N such boxes by one switch");
   command.option("--gpu", &gpu_, "NAME", "the GPU whose links a skeleton file leaves out, such as h100").values =

@@ -1,5 +1,5 @@
-// FABRIC and the options that go with it on every command that takes one: --fail, --degrade, --remove (edits, applied
-// in the order given), --boxes, --gpu, --nic (for files that describe one server).
+// FABRIC and the options that go with it on every command that takes one: --fail, --degrade, --remove, --in-network
+// (edits, applied in the order given), --boxes, --gpu, --nic (for files that describe one server).
 #pragma once
 
 #include <string>

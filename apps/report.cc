@@ -25,12 +25,12 @@ Json proof_json(const CutWitness& cut, const Fabric& fabric) {
                                  {"bytes_per_second", cut.bytes_per_second}}})}};
 }
 
-Json proof_json(const AllreduceWitness& witness, const Fabric& fabric) {
+Json proof_json(const CutsWitness& witness, const Fabric& fabric) {
   Json cuts = Json::array(), potentials = Json::array();
-  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+  for (const CutsWitness::Cut& cut : witness.cuts) {
     cuts.push_back({{"gathering", cut.gathering}, {"inside", names_json(cut.inside, fabric)}, {"times", cut.times}});
   }
-  for (const AllreduceWitness::Potential& potential : witness.potentials) {
+  for (const CutsWitness::Potential& potential : witness.potentials) {
     potentials.push_back(
         {{"gathering", potential.gathering}, {"switch", fabric.name(potential.at)}, {"height", potential.height}});
   }

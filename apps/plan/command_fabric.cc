@@ -12,6 +12,7 @@
 #include "banyan/base/text.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/plan/bound/bound.h"
 
 namespace banyan::app {
@@ -126,14 +127,18 @@ class FabricCommand : public Command {
   }
 
   ExitCode list_generators(const Terminal& terminal) const {
-    const std::vector<fabric::GeneratorHelp> generators = fabric::fabric_generators();
+    std::vector<fabric::GeneratorHelp> generators = fabric::fabric_generators();
     if (json_) {
       Json list = Json::array();
       for (const fabric::GeneratorHelp& generator : generators)
         list.push_back({{"spec", generator.spec}, {"description", generator.description}});
-      terminal.print(format_json({{"generators", list}}));
+      Json suffixes = Json::array();
+      for (const fabric::GeneratorHelp& suffix : fabric::fabric_suffixes())
+        suffixes.push_back({{"spec", suffix.spec}, {"description", suffix.description}});
+      terminal.print(format_json({{"generators", list}, {"suffixes", suffixes}}));
       return ExitCode::success;
     }
+    std::ranges::copy(fabric::fabric_suffixes(), std::back_inserter(generators));
     size_t width = 0;
     for (const fabric::GeneratorHelp& generator : generators) width = std::max(width, generator.spec.size());
     std::string text;
@@ -157,15 +162,29 @@ class FabricCommand : public Command {
                          {"fabric", counts_json(fabric)},
                          {"fingerprint", fabric.fingerprint()},
                          {"bandwidths", groups},
+                         {"in_network", in_network_json(fabric)},
                          {"bottleneck", bound ? bound_json(*bound, fabric, allgather) : Json(nullptr)},
                          {"warnings", doubts}};
     return format_json(report);
+  }
+
+  // The switches that do more than forward.
+  static Json in_network_json(const Fabric& fabric) {
+    Json switches = Json::array();
+    for (const Node& node : fabric.nodes()) {
+      if (!node.multicast && !node.reduce) continue;
+      switches.push_back({{"switch", node.name}, {"multicast", node.multicast}, {"reduce", node.reduce}});
+    }
+    return switches;
   }
 
   std::string as_text(const Terminal& terminal, const Fabric& fabric, const Collective& allgather,
                       const std::optional<Bound>& bound, const std::vector<std::string>& doubts) const {
     std::string text = labelled(terminal, "fabric", fabric_.described());
     text += labelled(terminal, "", describe_counts(fabric) + ", fingerprint " + fabric.fingerprint());
+    if (const std::string powers = fabric::describe_powers(fabric); !powers.empty()) {
+      text += labelled(terminal, "", powers);
+    }
     text += "\n";
     Table table({"ranks", "count", "out", "in"});
     for (const RankGroup& group : group_by_bandwidth(fabric)) {

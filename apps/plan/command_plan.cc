@@ -157,6 +157,10 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
     text += labelled(terminal, "guarantee",
                      "with this number of trees, at least " + format_rate(1 / worst) + " on this fabric");
   }
+  if (plan.is_optimum_unknown) {
+    text += labelled(terminal, "note",
+                     "trees branch at switches; whether any trees on this fabric reach the bound is not known");
+  }
   if (plan.gave_up_overlap) {
     text += labelled(terminal, "note",
                      "a reduce-scatter, then an allgather; the search for a plan that overlaps them was given up here");

@@ -14,6 +14,7 @@
 #include "banyan/answer/plan_check.h"
 #include "banyan/answer/timed_plan.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
@@ -202,7 +203,7 @@ class RunCommand : public Command {
         throw Error(ErrorCode::invalid_input, "edits such as --fail need the --fabric that they edit");
       fabric_.set_text("full:" + std::to_string(wanted == 0 ? kDefaultProcesses : wanted));
     }
-    const Fabric fabric = fabric_.load();
+    const Fabric fabric = fabric::without_powers(fabric_.load());  // processes stand in for no switch
     if (wanted > fabric.ranks().size()) {
       throw Error(ErrorCode::mismatch,
                   std::to_string(wanted) + " processes, but " + fabric_.text() + " has " +

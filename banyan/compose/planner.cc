@@ -17,6 +17,7 @@
 #include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/node_pair.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
 #include "banyan/plan/choose.h"
@@ -366,7 +367,8 @@ std::optional<Schedule> read_plan(const std::string& path) {
 struct PlannerFiles {
   PlannerOptions options;  // by which they were read
   std::optional<Schedule> plan;
-  std::optional<Fabric> fabric;  // that of the plan, where no other is named
+  std::optional<Fabric> fabric;  // that of the plan, where no other is named; without the powers of switches, which
+                                 // hosts cannot use
   std::string routes;            // which depend on the hosts where there is no fabric
 };
 
@@ -379,6 +381,7 @@ std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
   } else if (files->plan) {
     files->fabric = files->plan->fabric();
   }
+  if (files->fabric) files->fabric = fabric::without_powers(*files->fabric);
   if (!options.routes.empty()) {
     files->routes = read_file(options.routes);
     if (files->fabric) fabric::RouteBook::parse(files->routes, *files->fabric, options.routes);

@@ -73,6 +73,14 @@ TEST(Planner, SpreadsRingsOverAllWaysWhereTheyCanBeChosen) {
   std::filesystem::remove(routes);
 }
 
+TEST(Planner, BranchesAtNoSwitches) {
+  auto planner = make_planner({.fabric = "dgx-a100:1+nvls"}, on_hosts({0, 1, 2, 3, 4, 5, 6, 7}));
+  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::all_reduce, .total = kLarge}).schedule;
+  EXPECT_TRUE(verify(schedule).valid);
+  EXPECT_NO_THROW(run::make_rank_plans(schedule, 1 << 20));
+  EXPECT_EQ(seconds_per_byte(schedule), Fraction(14, 8 * int128{300'000'000'000}));
+}
+
 TEST(Planner, RefusesAFabricOfAnotherSize) {
   try {
     make_planner({.fabric = "ring:5"}, on_hosts({0, 1, 2, 3}));

@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/node_pair.h"
+#include "banyan/fabric/powers.h"
 
 namespace banyan::fabric {
 namespace {
@@ -14,6 +15,7 @@ class Draft {
  public:
   explicit Draft(const Fabric& fabric)
       : fabric_(fabric),
+        nodes_(fabric.nodes().begin(), fabric.nodes().end()),
         links_(fabric.links().begin(), fabric.links().end()),
         link_gone_(fabric.links().size(), false),
         node_gone_(fabric.nodes().size(), false),
@@ -28,6 +30,8 @@ class Draft {
         return degrade(edit.text);
       case FabricEdit::Kind::remove:
         return remove(edit.text);
+      case FabricEdit::Kind::in_network:
+        return set_powers(edit.text);
     }
   }
   Fabric build() &&;
@@ -36,9 +40,12 @@ class Draft {
   void fail(std::string_view text);
   void degrade(std::string_view text);
   void remove(std::string_view text);
+  void set_powers(std::string_view text);
+  std::vector<NodeId> switches_named(std::string_view text) const;
   void drop_links_of(NodeId id);
 
   const Fabric& fabric_;
+  std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::vector<bool> link_gone_, node_gone_;
   const NodePairs pairs_;
@@ -79,11 +86,46 @@ void Draft::remove(std::string_view text) {
   nodes_unchanged_ = false;
 }
 
+// The switch of that name, or all whose names begin with what stands before a '*'.
+std::vector<NodeId> Draft::switches_named(std::string_view text) const {
+  std::vector<NodeId> named;
+  if (text.ends_with('*') && !fabric_.find(text)) {
+    for (uint32_t v = 0; v < nodes_.size(); ++v) {
+      if (node_gone_[v] || fabric_.is_rank(NodeId{v})) continue;
+      if (nodes_[v].name.starts_with(text.substr(0, text.size() - 1))) named.push_back(NodeId{v});
+    }
+    if (named.empty()) throw Error(ErrorCode::not_found, "no switch has a name like " + in_quotes(text));
+    return named;
+  }
+  named.push_back(pairs_.node_at(text));
+  if (fabric_.is_rank(named.front())) {
+    throw Error(ErrorCode::invalid_input, in_quotes(text) + " is a rank; only a switch can multicast or reduce");
+  }
+  return named;
+}
+
+void Draft::set_powers(std::string_view text) {
+  Powers powers;
+  if (const size_t equals = text.rfind('='); equals != std::string_view::npos && !fabric_.find(text)) {
+    const auto asked = parse_powers(text.substr(equals + 1));
+    if (!asked) {
+      throw Error(ErrorCode::invalid_input,
+                  in_quotes(text.substr(equals + 1)) + " is none of multicast, reduce and none");
+    }
+    powers = *asked;
+    text = text.substr(0, equals);
+  }
+  for (const NodeId id : switches_named(text)) {
+    nodes_[index(id)].multicast = powers.multicast;
+    nodes_[index(id)].reduce = powers.reduce;
+  }
+}
+
 Fabric Draft::build() && {
   Fabric::Builder builder;
   std::vector<NodeId> renumbered(fabric_.nodes().size());
   for (uint32_t v = 0; v < renumbered.size(); ++v) {
-    if (!node_gone_[v]) renumbered[v] = builder.add_node(fabric_.node(NodeId{v}));
+    if (!node_gone_[v]) renumbered[v] = builder.add_node(nodes_[v]);
   }
   for (uint32_t i = 0; i < links_.size(); ++i) {
     if (link_gone_[i]) continue;
@@ -101,7 +143,10 @@ Fabric Draft::build() && {
 }  // namespace
 
 std::string FabricEdit::to_string() const {
-  const char* flag = kind == Kind::fail ? "--fail " : kind == Kind::degrade ? "--degrade " : "--remove ";
+  const char* flag = kind == Kind::fail      ? "--fail "
+                     : kind == Kind::degrade ? "--degrade "
+                     : kind == Kind::remove  ? "--remove "
+                                             : "--in-network ";
   return flag + text.substr(0, 200);
 }
 

@@ -1,4 +1,4 @@
-// Edits of a fabric: what a failed cable, a slow port or a missing machine leaves.
+// Edits of a fabric: what a failed cable, a slow port or a missing machine leaves, and what switches can do.
 //
 // A pair of nodes is written "a-b", as node_pair.h reads it.
 #pragma once
@@ -13,9 +13,11 @@ namespace banyan::fabric {
 
 struct FabricEdit {
   enum class Kind : uint8_t {
-    fail,     // "gpu3-gpu7": remove all links between two nodes, both directions; "gpu3": all links of a node
-    degrade,  // "gpu0-nvsw0=100GB/s": set the bandwidth of each link between two nodes, both directions
-    remove,   // "gpu5": remove a node and its links
+    fail,        // "gpu3-gpu7": remove all links between two nodes, both directions; "gpu3": all links of a node
+    degrade,     // "gpu0-nvsw0=100GB/s": set the bandwidth of each link between two nodes, both directions
+    remove,      // "gpu5": remove a node and its links
+    in_network,  // "nvsw0": the switch multicasts and reduces; "nvsw0=multicast", "=reduce", "=none"; "nvsw*": all that
+                 // begin so
   };
   Kind kind;
   std::string text;

@@ -286,6 +286,7 @@ NodeId Fabric::at(std::string_view name) const {
 Fabric Fabric::reversed() const {
   auto body = std::make_shared<Body>(*body_);
   for (Link& link : body->links) std::swap(link.from, link.to);
+  for (Node& node : body->nodes) std::swap(node.multicast, node.reduce);
   body->index_links();
   body->compute_fingerprint();
   return Fabric(std::move(body));

@@ -79,7 +79,8 @@ class Fabric {
   // plan one representative and rotate; they must not need it.
   std::span<const Permutation> symmetries() const;
 
-  // The same nodes with every link turned round; link numbers are kept. Reduce-scatter here is allgather there.
+  // The same nodes with every link turned round; link numbers are kept. A switch that multicasts here reduces there, so
+  // that reduce-scatter here is allgather there.
   Fabric reversed() const;
 
   // 16 hexadecimal digits that depend on nodes, links and their order, not on symmetries.

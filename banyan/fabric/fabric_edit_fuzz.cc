@@ -1,4 +1,4 @@
-// Edits of a small fabric whose names hold dashes: one edit a line, its first letter the kind (f, d or r).
+// Edits of a small fabric whose names hold dashes: one edit a line, its first letter the kind (f, d, n or r).
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/text.h"
 #include "banyan/testing/fabric_round_trip.h"
@@ -19,6 +19,7 @@ void edit_a_small_fabric(std::string_view input) {
     if (line.empty()) continue;
     const auto kind = line[0] == 'f'   ? FabricEdit::Kind::fail
                       : line[0] == 'd' ? FabricEdit::Kind::degrade
+                      : line[0] == 'n' ? FabricEdit::Kind::in_network
                                        : FabricEdit::Kind::remove;
     removals += kind == FabricEdit::Kind::remove;
     edits.push_back({kind, std::string(line.substr(1))});

@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate_spec.h"
+#include "banyan/fabric/powers.h"
 
 namespace banyan::fabric {
 namespace {
@@ -115,19 +116,28 @@ std::vector<GeneratorHelp> fabric_generators() {
   return help;
 }
 
+std::vector<GeneratorHelp> fabric_suffixes() {
+  std::vector<GeneratorHelp> help;
+  for (const PowerSuffix& suffix : power_suffixes()) {
+    help.push_back({.spec = "SPEC" + std::string(suffix.text), .description = std::string(suffix.description)});
+  }
+  return help;
+}
+
 bool is_fabric_spec(std::string_view text) {
-  return find_generator(text.substr(0, text.find_first_of(":@"))) != nullptr;
+  return find_generator(text.substr(0, text.find_first_of(":@+"))) != nullptr;
 }
 
 Fabric generate_fabric(std::string_view text) {
-  GeneratorSpec spec = GeneratorSpec::parse(text);
+  const SpecWithPowers asked = split_powers(text);
+  GeneratorSpec spec = GeneratorSpec::parse(asked.spec);
   const Generator* generator = find_generator(spec.kind());
   if (generator == nullptr) {
     throw spec.error("no generator has this name; known are " + known_kinds());
   }
   spec.set_example(generator->example);
   try {
-    return generator->generate(spec);
+    return apply_powers(generator->generate(spec), asked);
   } catch (const Error& error) {
     // What the builder refuses (one rank, a graph that falls apart) does not yet name the spec.
     if (!error.where().empty()) throw;

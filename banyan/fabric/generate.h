@@ -2,6 +2,8 @@
 //
 //   dgx-a100:8   mi250:4   torus:8x8@1GB/s   leaf-spine:leaves=4,hosts=4,spines=2   random:n=16,links=40,seed=7
 //
+// Behind a spec "+nvls" and "+sharp" give switches the power to multicast and reduce (powers.h): dgx-h100:8+nvls.
+//
 // Same spec, same bytes. Nodes and links are numbered in a stated order and symmetries are declared where the topology
 // has them, so that planners may plan one rank and rotate.
 #pragma once
@@ -19,6 +21,8 @@ struct GeneratorHelp {
   std::string description;  // one line
 };
 std::vector<GeneratorHelp> fabric_generators();
+// What may stand behind any of them: "+nvls".
+std::vector<GeneratorHelp> fabric_suffixes();
 
 // Whether the text before ':' names a generator (the rest may still be wrong).
 bool is_fabric_spec(std::string_view text);

@@ -40,14 +40,24 @@ class TextReader {
 
  private:
   void declare(std::string_view name, std::string_view kind) {
-    if (kind == "switch") {
-      builder_.add_switch(std::string(name));
+    if (kind.starts_with("switch") && (kind.size() == 6 || kind[6] == ' ' || kind[6] == '\t')) {
+      Node node{.name = std::string(name), .kind = NodeKind::switch_};
+      for (std::string_view rest = trim(kind.substr(6)); !rest.empty();) add_power(node, take_word(rest));
+      builder_.add_node(std::move(node));
     } else if (kind == "rank") {
       builder_.add_rank(std::string(name));
     } else {
       throw Error(ErrorCode::invalid_input,
                   "kind '" + std::string(kind.substr(0, 40)) + "' is neither rank nor switch");
     }
+  }
+
+  static void add_power(Node& node, std::string_view power) {
+    if (power != "multicast" && power != "reduce") {
+      throw Error(ErrorCode::invalid_input,
+                  "'" + std::string(power.substr(0, 40)) + "' is neither multicast nor reduce, what a switch may do");
+    }
+    (power == "multicast" ? node.multicast : node.reduce) = true;
   }
 
   NodeId node(std::string_view name) {

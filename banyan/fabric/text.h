@@ -5,7 +5,8 @@
 // Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY] [loss FRACTION]` is one link, `<->` a cable (two
 // links); spaces around the arrow may be left out.
 // A node is declared by its first use and is a rank, unless `name: switch` or `name: rank` says otherwise, or its name
-// starts with "sw" or "nvsw". '#' starts a comment that runs to the end of its line.
+// starts with "sw" or "nvsw". A switch that does more is declared as `name: switch multicast reduce`, with one word or
+// both. '#' starts a comment that runs to the end of its line.
 #pragma once
 
 #include <string_view>

@@ -319,6 +319,20 @@ TEST(TreePictures, StandSideBySideWithoutOverlap) {
   expect_no_overlap(draw_trees(heap_broadcast(100, 1), Format::svg));
 }
 
+TEST(TreePictures, SwitchesThatMulticastAreNodesOfTheirOwnKind) {
+  const Fabric fabric =
+      fabric::parse_fabric_text("sw: switch multicast; a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s");
+  Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast}));
+  std::vector<RouteId> tree;
+  for (const LinkId link : {LinkId{0}, LinkId{3}, LinkId{5}}) tree.push_back(builder.add_route(std::vector{link}));
+  builder.add_chunk({.root = fabric.at("a"), .units = 1, .out_tree = tree});
+  const Schedule schedule = std::move(builder).build();
+  const pugi::xml_document document = parse(draw_trees(schedule, Format::svg));
+  EXPECT_EQ(document.select_nodes("//g[@class='switch']").size(), 1u);
+  EXPECT_EQ(document.select_nodes("//g[@class='rank']").size(), 2u);
+  EXPECT_THAT(draw_trees(schedule, Format::dot), HasSubstr("sw"));
+}
+
 TEST(TreePictures, NameWhatIsMissingOrBroken) {
   const Schedule schedule = heap_broadcast(4, 1);
   EXPECT_THROW(draw_trees(schedule, Format::svg, {.root = schedule.fabric().ranks()[2]}), Error);

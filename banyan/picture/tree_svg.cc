@@ -144,13 +144,18 @@ void TreeCard::draw_edge(Canvas& canvas, const TreeEdge& edge) const {
 
 void TreeCard::draw_node(Canvas& canvas, NodeId node) const {
   const Point at = at_.at(node);
-  const bool is_root = node == tree_.root;
-  canvas.open("g", {{"class", is_root ? "root" : "rank"}, {"data-name", fabric_.name(node)}}, fabric_.name(node));
+  const bool is_root = node == tree_.root, is_switch = !fabric_.is_rank(node);
+  canvas.open("g",
+              {{"class", is_root     ? "root"
+                         : is_switch ? "switch"
+                                     : "rank"},
+               {"data-name", fabric_.name(node)}},
+              fabric_.name(node));
   canvas.draw("rect", {{"x", number(at.x - node_.width / 2)},
                        {"y", number(at.y - node_.height / 2)},
                        {"width", number(node_.width)},
                        {"height", number(node_.height)},
-                       {"rx", number(std::min(node_.width, node_.height) / 2)},
+                       {"rx", number(is_switch ? 2 : std::min(node_.width, node_.height) / 2)},
                        {"fill", is_root ? "#FFD34E" : "#FFFFFF"},
                        {"stroke", "#2D3748"},
                        {"stroke-width", is_root ? "2" : "1.2"}});

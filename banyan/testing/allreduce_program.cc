@@ -58,7 +58,9 @@ double allreduce_throughput(const Fabric& fabric, const Collective& collective) 
     const auto tail = [&](const Link& link) { return way == 0 ? link.from : link.to; };
     const auto head = [&](const Link& link) { return way == 0 ? link.to : link.from; };
     for (const NodeId node : nodes) {
-      if (fabric.is_rank(node)) continue;
+      // Copies may leave a switch that multicasts, and sums one that reduces.
+      const Node& what = fabric.node(node);
+      if (fabric.is_rank(node) || (way == 0 ? what.multicast : what.reduce)) continue;
       const int balance = rows.add(0, 0);
       for (int e = 0; e < arcs; ++e) {
         if (links[e].to == node) rows.put(balance, share(way, e), 1);

@@ -2,7 +2,8 @@
 //
 // An oracle for plan/bound/overlap.h, with which it shares no code: no cuts, but for every rank one flow that brings it
 // all pieces from their roots within the links' spreading shares, and one that takes its contributions to the roots
-// within their gathering shares, all of them columns of one program, given to CLP as it is.
+// within their gathering shares, all of them columns of one program, given to CLP as it is. What enters a switch leaves
+// it, unless it multicasts or reduces.
 #pragma once
 
 #include "banyan/fabric/fabric.h"

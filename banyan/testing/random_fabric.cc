@@ -11,7 +11,13 @@ Fabric random_fabric(const RandomFabricOptions& options) {
   const auto bandwidth = [&] { return Bandwidth::gigabytes_per_second(1 + pick(options.max_gigabytes)); };
   Fabric::Builder builder;
   for (uint32_t i = 0; i < options.ranks; ++i) builder.add_rank("r" + std::to_string(i));
-  for (uint32_t i = 0; i < options.switches; ++i) builder.add_switch("sw" + std::to_string(i));
+  std::mt19937_64 coin(~options.seed);
+  for (uint32_t i = 0; i < options.switches; ++i) {
+    builder.add_node({.name = "sw" + std::to_string(i),
+                      .kind = fabric::NodeKind::switch_,
+                      .multicast = options.powers && coin() % 2 == 0,
+                      .reduce = options.powers && coin() % 2 == 0});
+  }
   const auto join = [&](NodeId a, NodeId b) {
     const bool between_ranks = index(a) < options.ranks && index(b) < options.ranks;
     const Bandwidth forth = bandwidth();

@@ -14,6 +14,7 @@ struct RandomFabricOptions {
   uint32_t max_gigabytes = 8;  // bandwidths are 1..max GB/s
   bool directed = false;       // the two directions of a cable get different bandwidths between ranks; some links are
                                // one-way. Switches stay balanced: what enters equals what leaves.
+  bool powers = false;         // each switch multicasts and reduces, each by the toss of a coin
   uint64_t seed = 1;
 };
 

@@ -1,7 +1,9 @@
-// The throughput of the best trees of one direction, by a linear program that writes every flow out.
+// The throughput of the best trees that may branch at switches, by a linear program with a column for every tree that
+// matters.
 //
-// An oracle for plan/bound/balanced_links.h, with which it shares no code: no cuts, but for every rank one flow that
-// brings it all that others root within what the links carry for trees, and at switches what is carried is balanced.
+// An oracle for plan/forest/priced_trees.h and for packings that span switches, with which it shares no code: columns
+// are priced exactly, by the least tree over all sets of participants (Dreyfus and Wagner 1971), where a tree may
+// branch at participants, in-trees at switches that reduce and out-trees at switches that multicast.
 #pragma once
 
 #include "banyan/fabric/fabric.h"
@@ -9,8 +11,8 @@
 
 namespace banyan::testing {
 
-// Bytes per second of the whole buffer, in floating point. Of an allgather, broadcast, reduce-scatter or reduce; for
-// small fabrics: columns are links times ranks. `balanced`: whether switches must give out what they take in.
-double tree_throughput(const Fabric& fabric, const Collective& collective, bool balanced = true);
+// Bytes per second, in floating point; of an allreduce, or of what only spreads or only gathers. For up to 8
+// participants: O(3^participants * nodes) for a tree.
+double best_trees_throughput(const Fabric& fabric, const Collective& collective);
 
 }  // namespace banyan::testing

@@ -24,6 +24,7 @@ Fabric load(const std::string& text, uint32_t boxes, const std::string& gpu, con
 
 FabricEdit::Kind edit_kind(const std::string& verb) {
   if (verb == "fail") return FabricEdit::Kind::fail;
+  if (verb == "in-network") return FabricEdit::Kind::in_network;
   return verb == "degrade" ? FabricEdit::Kind::degrade : FabricEdit::Kind::remove;
 }
 

@@ -184,12 +184,12 @@ py::list cuts_of(const FabricBound& of) {
 // Weighted cuts, potentials, whether they are averaged over images.
 py::tuple weighted_cuts_of(const FabricBound& of) {
   py::list cuts, potentials;
-  const auto* proof = std::get_if<AllreduceWitness>(&of.bound->witness);
+  const auto* proof = std::get_if<CutsWitness>(&of.bound->witness);
   if (!proof) return py::make_tuple(cuts, potentials, false);
-  for (const AllreduceWitness::Cut& cut : proof->cuts) {
+  for (const CutsWitness::Cut& cut : proof->cuts) {
     cuts.append(py::make_tuple(names_of(of.fabric, cut.inside), cut.gathering, cut.times));
   }
-  for (const AllreduceWitness::Potential& potential : proof->potentials) {
+  for (const CutsWitness::Potential& potential : proof->potentials) {
     potentials.append(py::make_tuple(of.fabric.name(potential.at), potential.gathering, potential.height));
   }
   return py::make_tuple(cuts, potentials, proof->over_images);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/plan/bound/allreduce_witness.h"
+#include "banyan/plan/bound/cuts_witness.h"
 #include "banyan/plan/bound/fixed_roots.h"
 #include "banyan/plan/bound/fractions.h"
 #include "banyan/plan/bound/narrowest_cut.h"
@@ -86,9 +86,9 @@ class BalancedSearch {
   WorkLeft work_{kMostBalanceWork};
 };
 
-AllreduceWitness witness_of(const FixedRootsProgram& program, const Network& network, bool gathering,
-                            const std::vector<int64_t>& multipliers) {
-  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
+CutsWitness witness_of(const FixedRootsProgram& program, const Network& network, bool gathering,
+                       const std::vector<int64_t>& multipliers) {
+  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
   int64_t common = 0;
   for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
   for (size_t i = 0; i < multipliers.size(); ++i) {
@@ -100,7 +100,7 @@ AllreduceWitness witness_of(const FixedRootsProgram& program, const Network& net
       witness.potentials.push_back(
           {.gathering = gathering, .at = network.node_of(row.at), .height = gathering ? -times : times});
     } else if (times > 0) {
-      AllreduceWitness::Cut cut{.gathering = gathering, .inside = {}, .times = times};
+      CutsWitness::Cut cut{.gathering = gathering, .inside = {}, .times = times};
       for (uint32_t v = 0; v < row.outside.size(); ++v) {
         if (!row.outside[v]) cut.inside.push_back(network.node_of(v));
       }
@@ -112,13 +112,13 @@ AllreduceWitness witness_of(const FixedRootsProgram& program, const Network& net
 }
 
 // The dual, rounded in the way that proves most.
-AllreduceWitness best_witness(const FixedRootsProgram& program, const Network& network, const Fabric& fabric,
-                              const Collective& collective, bool gathering) {
+CutsWitness best_witness(const FixedRootsProgram& program, const Network& network, const Fabric& fabric,
+                         const Collective& collective, bool gathering) {
   const Network spread(fabric, collective, false);
-  AllreduceWitness best;
+  CutsWitness best;
   const auto offer = [&](const std::vector<int64_t>& multipliers) {
-    AllreduceWitness witness = witness_of(program, network, gathering, multipliers);
-    const auto proven = count_crossings(witness, spread, ArcClasses::alone(spread), collective.weights());
+    CutsWitness witness = witness_of(program, network, gathering, multipliers);
+    const auto proven = count_crossings(witness, fabric, spread, ArcClasses::alone(spread), collective.weights());
     if (!proven || !(best.bound < proven->seconds_per_byte())) return;
     witness.bound = proven->seconds_per_byte();
     best = std::move(witness);

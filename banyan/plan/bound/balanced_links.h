@@ -18,7 +18,7 @@
 namespace banyan::plan {
 
 struct BalancedLinks {
-  AllreduceWitness witness;  // its bound is above that of the narrowest cut, or the narrowest cut's can be reached
+  CutsWitness witness;  // its bound is above that of the narrowest cut, or the narrowest cut's can be reached
   // The fabric's network, turned round for gathering, with what its links carry for bandwidths, in units of its own:
   // one is unit_bytes bytes per second of the fabric. Links that carry nothing are not there.
   Network network;
@@ -37,8 +37,7 @@ std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collectiv
                                            PlanObserver* observer = nullptr);
 
 // Capacities at most these that are balanced at switches and satisfy the cut condition with `supply`, with the greatest
-// sum. They are whole, as the vertices of this polyhedron are (it is that of a submodular flow: Edmonds and Giles 1977;
-// Frank, Connections in Combinatorial Optimization, 2011). Nothing where there are none or it takes too much work.
+// sum. Nothing where there are none, where the program's answer is not whole, or where it takes too much work.
 std::optional<std::vector<int64_t>> balance_by_program(const Network& network, const std::vector<int64_t>& capacity,
                                                        const std::vector<int64_t>& supply);
 

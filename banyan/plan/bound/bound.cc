@@ -1,8 +1,8 @@
 #include "banyan/plan/bound/bound.h"
 
 #include "banyan/base/error.h"
-#include "banyan/plan/bound/allreduce_witness.h"
 #include "banyan/plan/bound/balanced_links.h"
+#include "banyan/plan/bound/cuts_witness.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/flow/all_to_all.h"
@@ -46,14 +46,14 @@ Fraction seconds_per_byte(const Witness& witness, const Collective& collective) 
 
 bool holds(const Witness& witness, const Fabric& fabric, const Collective& collective) {
   return std::visit(Match{[&](const CutWitness& proof) { return holds_as_cut(proof, fabric, collective); },
-                          [&](const AllreduceWitness& proof) { return holds_as_cuts(proof, fabric, collective); },
+                          [&](const CutsWitness& proof) { return holds_as_cuts(proof, fabric, collective); },
                           [&](const LinkLengths& proof) { return holds(proof, fabric, collective); }},
                     witness);
 }
 
 std::string describe(const Witness& witness, const Fabric& fabric, const Collective& collective) {
   return std::visit(Match{[&](const CutWitness& proof) { return describe_cut(proof, fabric, collective); },
-                          [&](const AllreduceWitness& proof) { return describe_cuts(proof, fabric, collective); },
+                          [&](const CutsWitness& proof) { return describe_cuts(proof, fabric, collective); },
                           [&](const LinkLengths& proof) { return describe(proof, fabric, collective); }},
                     witness);
 }

@@ -15,7 +15,8 @@
 // proof: cuts with multiplicities m. The out-tree of a piece rooted at r leaves every set S with r inside that leaves a
 // participant outside; its in-tree enters every such set. Let a spreading cut charge every link that leaves S, and a
 // gathering cut every link that enters S, m each. Potentials p of the switches may be added: a link from u to v also
-// costs p(v) - p(u), which comes to nothing along any route between ranks, as p is 0 there. Let y be what a link costs
+// costs p(v) - p(u), which comes to nothing along any route, as p is 0 at its ends: at ranks, for spreading at switches
+// that multicast, for gathering at switches that reduce. Let y be what a link costs
 // at most, for spreading or for gathering or 0. A piece rooted at r costs at least the sum of m over the cuts with r
 // inside, so with the links' bandwidths B
 //
@@ -26,7 +27,9 @@
 //
 // All-to-all. Lengths of links (flow/link_lengths.h): every byte crosses at least the distance of its ends.
 //
-// The bound holds for schedules of trees, which all of ours are; nothing is claimed of switches that reduce or copy.
+// The bound holds for schedules of trees rooted at ranks, which all of ours are. A tree that branches at a switch that
+// multicasts (reduces) leaves (enters) the same sets as any other, so these switches change the bound of an allreduce
+// by their potentials alone, and that of the other kinds not at all.
 //
 // Ranks that do not take part neither send, receive nor forward: they are taken out of the graph.
 //
@@ -64,7 +67,7 @@ struct CutWitness {
 
 // The proof for an allreduce; and for other kinds where a switch is in the way, then of one direction and not over
 // images.
-struct AllreduceWitness {
+struct CutsWitness {
   struct Cut {
     bool gathering = false;      // what enters `inside` is charged; else what leaves it
     std::vector<NodeId> inside;  // ascending; participants and switches
@@ -83,7 +86,7 @@ struct AllreduceWitness {
   Fraction seconds_per_byte() const { return bound; }
 };
 
-using Witness = std::variant<CutWitness, AllreduceWitness, LinkLengths>;  // the last for all-to-all
+using Witness = std::variant<CutWitness, CutsWitness, LinkLengths>;  // the last for all-to-all
 
 struct Bound {
   Fraction seconds_per_byte;  // of the total M
@@ -115,8 +118,8 @@ std::string describe(const Witness& witness, const Fabric& fabric, const Collect
 }  // namespace banyan::plan
 
 namespace banyan {
-using plan::AllreduceWitness;
 using plan::Bound;
+using plan::CutsWitness;
 using plan::CutWitness;
 using plan::LinkLengths;
 using plan::Witness;

@@ -12,6 +12,14 @@
 // exactly the throughput of the best schedule. Where each link has its opposite, a may be taken for b turned round, and
 // where links are alike their shares for their mean (graph/arc_classes.h): that many columns are saved.
 //
+// Switches that multicast or reduce. Where a switch multicasts, out-trees may branch, and b need not be balanced there;
+// where one reduces, neither need a. That is the program of the bound: whatever trees do, they need as much of the
+// links. It may be out of reach. Trees that branch at some of these switches surely exist where all trees span them, as
+// if they were participants that root nothing (Edmonds' theorem): the sets S then are all those without some
+// participant or such a switch, and the other switches are balanced. That is the program of the shares. Spanned are all
+// switches that have room for every tree, if that reaches more than spanning none. Their program is solved first: its
+// cuts help the other, which often need only exclude more.
+//
 // There are too many sets to write down. The program begins with the sets around one participant and is solved again
 // with those that its answer violates, which are found by flows, until there are none. Each program on the way has
 // fewer constraints than it should, so that its dual already is a proof of some bound. Answers are floating point; they
@@ -37,19 +45,28 @@
 
 namespace banyan::plan {
 
+// The switches that all trees span besides the participants: out-trees, and in-trees.
+struct SwitchTerminals {
+  std::vector<NodeId> spread, gather;  // ascending
+  bool empty() const { return spread.empty() && gather.empty(); }
+  friend bool operator==(const SwitchTerminals&, const SwitchTerminals&) = default;
+};
+
 // Integers: of an arc a with bandwidth B (in network units), gather[a] + spread[a] <= parts * B. Both satisfy the cut
-// condition with `supply`, gathering on the reversed network, and are balanced at switches. Where every arc has its
-// opposite, each is the other turned round.
+// condition with `supply`, gathering on the reversed network, and are balanced at switches that are no terminals.
+// `is_mirrored`: every arc has its opposite and each is the other turned round.
 struct OverlapShares {
   Fraction parts;
   std::vector<int64_t> gather, spread;  // by arc
-  std::vector<int64_t> supply;          // by terminal
+  std::vector<int64_t> supply;          // by participant
+  SwitchTerminals terminals = {};
+  bool is_mirrored = false;
 
   Fraction seconds_per_byte(const Network& network) const;
 };
 
 struct Overlap {
-  AllreduceWitness witness;
+  CutsWitness witness;
   // Nothing where the search was given up, or no rounding was right.
   std::optional<OverlapShares> shares;
   uint32_t rounds = 0;  // programs solved; how hard it was

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 
 #include "banyan/base/error.h"
 
@@ -17,17 +18,65 @@ constexpr uint64_t kPivotsBetweenCalls = 64;  // of linear_program.cc
 
 }  // namespace
 
+SwitchTerminals switches_with_power(const Fabric& fabric) {
+  SwitchTerminals result;
+  for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
+    if (fabric.node(NodeId{v}).multicast) result.spread.push_back(NodeId{v});
+    if (fabric.node(NodeId{v}).reduce) result.gather.push_back(NodeId{v});
+  }
+  return result;
+}
+
+OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer)
+    : OverlapQuestion(on, collective, observer, SwitchTerminals()) {
+  for (uint32_t v = spread.participant_count(); v < spread.vertex_count(); ++v) {
+    const Node& node = fabric.node(spread.node_of(v));
+    spread_balanced[v] = !node.multicast;
+    gather_balanced[v] = !node.reduce;
+  }
+}
+
+OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer,
+                                 const SwitchTerminals& terminals)
+    : fabric(on),
+      spread(fabric, collective, false, observer, terminals.spread),
+      gather(fabric, collective, true, observer, terminals.gather),
+      classes(spread, fabric),
+      is_mirrored(classes.is_symmetric() && terminals.spread == terminals.gather) {
+  std::vector<uint32_t> vertex_at(fabric.nodes().size(), 0);
+  for (uint32_t v = 0; v < spread.vertex_count(); ++v) vertex_at[index(spread.node_of(v))] = v;
+  for (uint32_t v = 0; v < gather.vertex_count(); ++v) {
+    spread_vertex_of.push_back(vertex_at[index(gather.node_of(v))]);
+  }
+  spread_spanned.assign(spread.vertex_count(), 0);
+  gather_spanned.assign(spread.vertex_count(), 0);
+  for (uint32_t t = 0; t < spread.terminal_count(); ++t) spread_spanned[t] = 1;
+  for (uint32_t t = 0; t < gather.terminal_count(); ++t) gather_spanned[spread_vertex_of[t]] = 1;
+  for (uint32_t v = 0; v < spread.vertex_count(); ++v) {
+    spread_balanced.push_back(!spread_spanned[v]);
+    gather_balanced.push_back(!gather_spanned[v]);
+  }
+}
+
 void WorkLeft::spend(uint64_t numbers) {
   if (numbers > left_) throw Exhausted();
   left_ -= numbers;
 }
 
 OverlapProgram::OverlapProgram(const OverlapQuestion& question) : OverlapProgram(question, 0) {
-  for (const uint32_t t : sinks_) {
+  const auto add_alone = [&](uint32_t vertex, bool gathering) {
     VertexSet alone(question.spread.vertex_count(), 0);
-    alone[t] = 1;
-    add_cut(alone, false);
-    if (!question.is_mirrored) add_cut(alone, true);
+    alone[vertex] = 1;
+    add_cut(alone, gathering);
+  };
+  for (const uint32_t t : roots_) {
+    add_alone(t, false);
+    if (!question.is_mirrored) add_alone(t, true);
+  }
+  for (size_t i = roots_.size(); i < spread_sinks_.size(); ++i) add_alone(spread_sinks_[i], false);
+  if (question.is_mirrored) return;
+  for (size_t i = roots_.size(); i < gather_sinks_.size(); ++i) {
+    add_alone(question.spread_vertex_of[gather_sinks_[i]], true);
   }
 }
 
@@ -42,23 +91,40 @@ OverlapProgram::OverlapProgram(const OverlapQuestion& question, double throughpu
       spread_cuts_(question.spread),
       gather_cuts_(question.gather),
       throughput_(throughput),
-      is_second_(throughput > 0) {
+      is_second_(throughput > 0),
+      roots_(choose_roots()),
+      spread_sinks_(choose_sinks(false)),
+      gather_sinks_(choose_sinks(true)) {
   const auto bandwidths = question.spread.bandwidths();
   unit_ = std::accumulate(bandwidths.begin(), bandwidths.end(), 0.0) / static_cast<double>(bandwidths.size());
-  choose_sinks();
   add_columns();
   add_links();
   if (is_second_) add_distances();
   add_switches();
 }
 
-void OverlapProgram::choose_sinks() {
+std::vector<uint32_t> OverlapProgram::choose_roots() const {
   std::vector<uint8_t> seen(classes().vertex_classes(), 0);
+  std::vector<uint32_t> roots;
   for (const uint32_t t : question_->spread.terminals_nearby()) {
     uint8_t& is_seen = seen[classes().of_vertex(t)];
-    if (!is_seen) sinks_.push_back(t);
+    if (!is_seen && question_->spread.is_participant(t)) roots.push_back(t);
     is_seen = 1;
   }
+  return roots;
+}
+
+// Participants first. These have the same numbers in both networks.
+std::vector<uint32_t> OverlapProgram::choose_sinks(bool gathering) const {
+  const Network& network = question_->network(gathering);
+  std::vector<uint8_t> seen(classes().vertex_classes(), 0);
+  std::vector<uint32_t> sinks = roots_;
+  for (uint32_t t = network.participant_count(); t < network.terminal_count(); ++t) {
+    uint8_t& is_seen = seen[classes().of_vertex(gathering ? question_->spread_vertex_of[t] : t)];
+    if (!is_seen) sinks.push_back(t);
+    is_seen = 1;
+  }
+  return sinks;
 }
 
 void OverlapProgram::add_columns() {
@@ -76,7 +142,7 @@ void OverlapProgram::add_columns() {
     }
   }
   root_columns_.assign(classes().vertex_classes(), -1);
-  for (const uint32_t t : sinks_) {
+  for (const uint32_t t : roots_) {
     const double count_of_class = static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
     root_columns_[classes().of_vertex(t)] = program_.add_column(is_second_ ? 0 : -count_of_class);
     ++size_;
@@ -87,7 +153,7 @@ void OverlapProgram::add_columns() {
     if (!question_->is_mirrored) add(gather_distances_, static_cast<double>(classes().arc_size(c)));
   }
   // That roots are equal counts most.
-  for (size_t i = 0; i < sinks_.size(); ++i) {
+  for (size_t i = 0; i < roots_.size(); ++i) {
     add(root_distances_, static_cast<double>(question_->spread.arcs().size()));
   }
 }
@@ -114,11 +180,11 @@ void OverlapProgram::add_distances() {
     }
   }
   std::vector<LinearProgram::Term> all;
-  const double mean = throughput_ / question_->spread.terminal_count();
-  for (size_t i = 0; i < sinks_.size(); ++i) {
-    const int column = root_column(sinks_[i]);
+  const double mean = throughput_ / question_->spread.participant_count();
+  for (size_t i = 0; i < roots_.size(); ++i) {
+    const int column = root_column(roots_[i]);
     add_distance(column, root_distances_[i], mean, mean);
-    all.push_back({column, static_cast<double>(classes().vertex_size(classes().of_vertex(sinks_[i])))});
+    all.push_back({column, static_cast<double>(classes().vertex_size(classes().of_vertex(roots_[i])))});
   }
   add_row(all, throughput_, LinearProgram::kInfinity);
 }
@@ -133,12 +199,13 @@ void OverlapProgram::add_distance(int column, int distance, double unit, double 
 void OverlapProgram::add_switches() {
   const Network& network = question_->spread;
   std::vector<uint8_t> seen(classes().vertex_classes(), 0);
-  for (uint32_t v = network.terminal_count(); v < network.vertex_count(); ++v) {
+  for (uint32_t v = network.participant_count(); v < network.vertex_count(); ++v) {
     uint8_t& is_seen = seen[classes().of_vertex(v)];
     if (is_seen) continue;
     is_seen = 1;
     for (const bool gathering : {false, true}) {
       if (gathering && question_->is_mirrored) continue;
+      if (!(gathering ? question_->gather_balanced : question_->spread_balanced)[v]) continue;
       std::vector<LinearProgram::Term> terms;
       for (const uint32_t a : network.in_arcs(v)) terms.push_back({columns(gathering)[classes().of_arc(a)], 1});
       for (const uint32_t a : network.out_arcs(v)) terms.push_back({columns(gathering)[classes().of_arc(a)], -1});
@@ -168,7 +235,7 @@ bool OverlapProgram::add_cut(const VertexSet& outside, bool gathering) {
     const uint32_t near = gathering ? head : tail, far = gathering ? tail : head;
     if (!outside[near] && outside[far]) sums[columns(gathering)[classes().of_arc(a)]] += 1;
   }
-  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+  for (uint32_t t = 0; t < network.participant_count(); ++t) {
     if (!outside[t]) sums[root_column(t)] -= 1;
   }
   std::vector<LinearProgram::Term> terms;
@@ -178,9 +245,30 @@ bool OverlapProgram::add_cut(const VertexSet& outside, bool gathering) {
   return true;
 }
 
+// A set of one direction's network in the numbers of the spreading one.
+VertexSet OverlapProgram::as_spread(const VertexSet& outside, bool gathering) const {
+  if (!gathering) return outside;
+  VertexSet result(outside.size(), 0);
+  for (uint32_t v = 0; v < outside.size(); ++v) result[question_->spread_vertex_of[v]] = outside[v];
+  return result;
+}
+
 void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
+  // The other's networks may have other switches for terminals, and so other numbers.
+  const Network &network = question_->spread, &others = other.question_->spread;
+  std::unordered_map<uint32_t, uint32_t> at;
+  for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   for (const Row& row : other.rows_) {
-    if (!row.outside.empty()) add_cut(row.outside, row.gathering);
+    if (row.outside.empty()) continue;
+    VertexSet outside(row.outside.size(), 0);
+    bool holds = false;
+    for (uint32_t v = 0; v < outside.size(); ++v) {
+      if (!row.outside[v]) continue;
+      const uint32_t here = at.at(index(others.node_of(v)));
+      outside[here] = 1;
+      holds |= (row.gathering ? question_->gather_spanned : question_->spread_spanned)[here] != 0;
+    }
+    if (holds) add_cut(outside, row.gathering);
   }
 }
 
@@ -196,7 +284,7 @@ OverlapProgram::Step OverlapProgram::solve(WorkLeft& work) {
     return Step::infeasible;
   }
   throughput_ = 0;
-  for (const uint32_t t : sinks_) {
+  for (const uint32_t t : roots_) {
     throughput_ += value(root_column(t)) * static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
   }
   return add_violated() ? Step::violated : Step::done;
@@ -206,7 +294,7 @@ bool OverlapProgram::add_violated() {
   const Network& network = question_->spread;
   const double whole = kWhole / throughput_ / 4 / static_cast<double>(network.arcs().size() + network.terminal_count());
   std::vector<int64_t> supply, capacity(network.arcs().size());
-  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+  for (uint32_t t = 0; t < network.participant_count(); ++t) {
     supply.push_back(std::max<int64_t>(0, std::llround(value(root_column(t)) * whole)));
   }
   bool any = false;
@@ -217,9 +305,10 @@ bool OverlapProgram::add_violated() {
       const double rate = value(columns(gathering)[classes().of_arc(a)]);
       capacity[a] = std::max<int64_t>(0, std::llround((rate + slack) * whole));
     }
+    supply.resize(question_->network(gathering).terminal_count(), 0);
     (gathering ? gather_cuts_ : spread_cuts_)
-        .each_violated({.capacity = capacity, .supply = supply}, sinks_,
-                       [&](const VertexSet& outside) { any |= add_cut(outside, gathering); });
+        .each_violated({.capacity = capacity, .supply = supply}, gathering ? gather_sinks_ : spread_sinks_,
+                       [&](const VertexSet& outside) { any |= add_cut(as_spread(outside, gathering), gathering); });
   }
   return any;
 }
@@ -230,7 +319,7 @@ OverlapRates OverlapProgram::rates() const {
     rates.spread.push_back(value(spread_columns_[classes().of_arc(a)]) * unit_);
     rates.gather.push_back(value(gather_columns_[classes().of_arc(a)]) * unit_);
   }
-  for (uint32_t t = 0; t < question_->spread.terminal_count(); ++t) {
+  for (uint32_t t = 0; t < question_->spread.participant_count(); ++t) {
     rates.roots.push_back(value(root_column(t)) * unit_);
   }
   return rates;
@@ -246,8 +335,8 @@ std::vector<double> OverlapProgram::multipliers() const {
   return result;
 }
 
-AllreduceWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipliers) const {
-  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = true, .bound = Fraction(0)};
+CutsWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipliers) const {
+  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = true, .bound = Fraction(0)};
   int64_t common = 0;
   for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -258,7 +347,7 @@ AllreduceWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipli
       witness.potentials.push_back(
           {.gathering = row.gathering, .at = question_->spread.node_of(row.at), .height = times});
     } else if (times > 0) {
-      AllreduceWitness::Cut cut{.gathering = row.gathering, .inside = {}, .times = times};
+      CutsWitness::Cut cut{.gathering = row.gathering, .inside = {}, .times = times};
       for (uint32_t v = 0; v < row.outside.size(); ++v) {
         if (!row.outside[v]) cut.inside.push_back(question_->spread.node_of(v));
       }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "banyan/plan/bound/bound.h"
+#include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/graph/arc_classes.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
@@ -23,16 +24,27 @@ namespace banyan::plan {
 
 // What is asked, for both programs. Outlives them.
 struct OverlapQuestion {
-  OverlapQuestion(const Fabric& fabric, const Collective& collective, PlanObserver* observer)
-      : spread(fabric, collective, false, observer),
-        gather(fabric, collective, true, observer),
-        classes(spread, fabric),
-        is_mirrored(classes.is_symmetric()) {}
+  // Of the bound: at switches that multicast (reduce), out-trees (in-trees) branch as they like.
+  OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer);
+  // Of trees that exist: those that span the switches named, too, and branch at no others.
+  OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer,
+                  const SwitchTerminals& terminals);
 
-  Network spread, gather;  // the same arcs, those of `gather` turned round
+  const Network& network(bool gathering) const { return gathering ? gather : spread; }
+
+  Fabric fabric;
+  // The same arcs, those of `gather` turned round. Vertices are numbered alike where both have the same terminals.
+  Network spread, gather;
+  std::vector<uint32_t> spread_vertex_of;  // by vertex of `gather`
   ArcClasses classes;
   bool is_mirrored;  // gathering is spreading turned round
+  // By vertex of `spread`: whether trees span it, and whether what enters it must leave it.
+  std::vector<uint8_t> spread_spanned, gather_spanned;
+  std::vector<uint8_t> spread_balanced, gather_balanced;
 };
+
+// The switches of a fabric at which out-trees, or in-trees, can branch.
+SwitchTerminals switches_with_power(const Fabric& fabric);
 
 // An answer in floating point, in units of the network.
 struct OverlapRates {
@@ -63,6 +75,7 @@ class OverlapProgram {
   // Solves the program with the cuts that are known and learns those that the answer violates. Throws
   // WorkLeft::Exhausted; the answer before, if there was one, then stands.
   Step solve(WorkLeft& work);
+  // Those that hold for this program, too.
   void learn_cuts_of(const OverlapProgram& other);
 
   bool has_answer() const { return !solution_.columns.empty(); }
@@ -72,20 +85,21 @@ class OverlapProgram {
   // By row that a proof may count: its multiplier in the dual.
   std::vector<double> multipliers() const;
   // The witness that counts them in these proportions; its bound is zero when it proves nothing.
-  AllreduceWitness witness_of(const std::vector<int64_t>& multipliers) const;
+  CutsWitness witness_of(const std::vector<int64_t>& multipliers) const;
 
  private:
   // A cut, or what enters and leaves a switch.
   struct Row {
     int number = 0;
     bool gathering = false;
-    VertexSet outside = {};  // of a cut
-    uint32_t at = 0;         // of a switch
+    VertexSet outside = {};  // of a cut, by vertex of question_->spread
+    uint32_t at = 0;         // of a switch, there too
   };
 
   // `throughput`: zero for the first program.
   OverlapProgram(const OverlapQuestion& question, double throughput);
-  void choose_sinks();
+  std::vector<uint32_t> choose_roots() const;
+  std::vector<uint32_t> choose_sinks(bool gathering) const;
   void add_columns();
   void add_distances();
   void add_links();
@@ -93,6 +107,7 @@ class OverlapProgram {
   void add_distance(int column, int distance, double unit, double target);
   int add_row(std::span<const LinearProgram::Term> terms, double low, double high);
   bool add_cut(const VertexSet& outside, bool gathering);
+  VertexSet as_spread(const VertexSet& outside, bool gathering) const;
   bool add_violated();
   int root_column(uint32_t terminal) const { return root_columns_[classes().of_vertex(terminal)]; }
   double value(int column) const { return solution_.columns[static_cast<size_t>(column)]; }
@@ -104,8 +119,9 @@ class OverlapProgram {
   double unit_ = 1;        // of columns, in network units
   double throughput_ = 0;  // of the answer, or asked for
   bool is_second_;
-  std::vector<uint32_t> sinks_;   // one terminal of each class
-  std::vector<double> capacity_;  // by class of arcs
+  std::vector<uint32_t> roots_;                        // one participant of each class
+  std::vector<uint32_t> spread_sinks_, gather_sinks_;  // one terminal of each class, in the numbers of either network
+  std::vector<double> capacity_;                       // by class of arcs
   std::vector<int> spread_columns_, gather_columns_, root_columns_;
   std::vector<int> spread_distances_, gather_distances_, root_distances_;  // of the second program
   LinearProgram program_;

@@ -4,17 +4,17 @@
 #include <cmath>
 #include <numeric>
 
-#include "banyan/plan/bound/allreduce_witness.h"
+#include "banyan/plan/bound/cuts_witness.h"
 #include "banyan/plan/bound/fractions.h"
 
 namespace banyan::plan {
 namespace {
 
 // A rank sends every piece out, in its in-tree or, as its root, in its out-tree; and takes every piece in.
-AllreduceWitness witness_of_one_rank(const Network& network, uint32_t rank, bool sends) {
-  AllreduceWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
-  AllreduceWitness::Cut alone{.gathering = !sends, .inside = {network.node_of(rank)}, .times = 1};
-  AllreduceWitness::Cut others{.gathering = sends, .inside = {}, .times = 1};
+CutsWitness witness_of_one_rank(const Network& network, uint32_t rank, bool sends) {
+  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
+  CutsWitness::Cut alone{.gathering = !sends, .inside = {network.node_of(rank)}, .times = 1};
+  CutsWitness::Cut others{.gathering = sends, .inside = {}, .times = 1};
   for (uint32_t v = 0; v < network.vertex_count(); ++v) {
     if (v != rank) others.inside.push_back(network.node_of(v));
   }
@@ -23,11 +23,11 @@ AllreduceWitness witness_of_one_rank(const Network& network, uint32_t rank, bool
   return witness;
 }
 
-AllreduceWitness witness_of_narrowest_rank(const Network& network) {
+CutsWitness witness_of_narrowest_rank(const Network& network) {
   uint32_t narrowest = 0;
   bool sends = false;
   int128 least = -1;
-  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+  for (uint32_t t = 0; t < network.participant_count(); ++t) {
     for (const bool out : {false, true}) {
       int128 bandwidth = 0;
       for (const uint32_t a : out ? network.out_arcs(t) : network.in_arcs(t)) bandwidth += network.bandwidths()[a];
@@ -53,11 +53,11 @@ int128 excess_at(const Network& network, uint32_t v, const std::vector<int64_t>&
 }
 
 // Takes away from what enters or leaves a switch in excess, from arcs of terminals first. It ends since it only takes.
-void balance(const Network& network, std::vector<int64_t>& shares) {
+void balance(const Network& network, std::span<const uint8_t> must_be_balanced, std::vector<int64_t>& shares) {
   const auto take = [&](uint32_t v, std::span<const uint32_t> arcs, int64_t excess, bool of_terminals) {
     for (const uint32_t a : arcs) {
       const uint32_t other = network.arcs()[a].tail == v ? network.arcs()[a].head : network.arcs()[a].tail;
-      if (network.is_terminal(other) != of_terminals) continue;
+      if (network.is_participant(other) != of_terminals) continue;
       const int64_t taken = std::min(excess, shares[a]);
       shares[a] -= taken;
       excess -= taken;
@@ -66,8 +66,8 @@ void balance(const Network& network, std::vector<int64_t>& shares) {
   };
   for (bool changed = true; changed;) {
     changed = false;
-    for (uint32_t v = network.terminal_count(); v < network.vertex_count(); ++v) {
-      const int64_t excess = static_cast<int64_t>(excess_at(network, v, shares));
+    for (uint32_t v = network.participant_count(); v < network.vertex_count(); ++v) {
+      const int64_t excess = must_be_balanced[v] ? static_cast<int64_t>(excess_at(network, v, shares)) : 0;
       if (excess == 0) continue;
       changed = true;
       const auto arcs = excess > 0 ? network.in_arcs(v) : network.out_arcs(v);
@@ -78,7 +78,9 @@ void balance(const Network& network, std::vector<int64_t>& shares) {
 
 bool satisfies_cuts(const OverlapShares& shares, const OverlapQuestion& question) {
   const auto satisfies = [&](const Network& network, const std::vector<int64_t>& capacity) {
-    return !CutCondition(network).find_violated({.capacity = capacity, .supply = shares.supply});
+    std::vector<int64_t> supply = shares.supply;
+    supply.resize(network.terminal_count(), 0);
+    return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply});
   };
   return satisfies(question.spread, shares.spread) &&
          (question.is_mirrored || satisfies(question.gather, shares.gather));
@@ -91,8 +93,9 @@ bool are_right(const OverlapShares& shares, const OverlapQuestion& question) {
     if (shares.gather[a] < 0 || shares.spread[a] < 0) return false;
     if (int128{shares.gather[a]} + shares.spread[a] > whole_parts(shares.parts, network, a)) return false;
   }
-  for (uint32_t v = network.terminal_count(); v < network.vertex_count(); ++v) {
-    if (excess_at(network, v, shares.gather) != 0 || excess_at(network, v, shares.spread) != 0) return false;
+  for (uint32_t v = network.participant_count(); v < network.vertex_count(); ++v) {
+    if (question.gather_balanced[v] && excess_at(network, v, shares.gather) != 0) return false;
+    if (question.spread_balanced[v] && excess_at(network, v, shares.spread) != 0) return false;
   }
   if (!std::ranges::all_of(shares.supply, [](int64_t supply) { return supply >= 0; })) return false;
   return std::accumulate(shares.supply.begin(), shares.supply.end(), int128{0}) > 0 && satisfies_cuts(shares, question);
@@ -118,9 +121,9 @@ OverlapShares rounded_down(const OverlapRates& rates, const OverlapQuestion& que
     result.gather.push_back(down(rates.gather[a] * within));
   }
   for (const double rate : rates.roots) result.supply.push_back(down(rate * kept));
-  balance(network, result.spread);
+  balance(network, question.spread_balanced, result.spread);
   if (!question.is_mirrored) {
-    balance(network, result.gather);
+    balance(network, question.gather_balanced, result.gather);
     return result;
   }
   for (uint32_t a = 0; a < network.arcs().size(); ++a) {
@@ -131,12 +134,12 @@ OverlapShares rounded_down(const OverlapRates& rates, const OverlapQuestion& que
 
 }  // namespace
 
-AllreduceWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question) {
-  AllreduceWitness best;
-  const auto offer = [&](AllreduceWitness witness) {
+CutsWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question) {
+  CutsWitness best;
+  const auto offer = [&](CutsWitness witness) {
     const ArcClasses& classes = question.classes;
-    const auto proven =
-        count_crossings(witness, question.spread, witness.over_images ? classes : ArcClasses::alone(question.spread));
+    const auto proven = count_crossings(witness, question.fabric, question.spread,
+                                        witness.over_images ? classes : ArcClasses::alone(question.spread));
     if (!proven || !(best.bound < proven->seconds_per_byte())) return;
     witness.bound = proven->seconds_per_byte();
     best = std::move(witness);

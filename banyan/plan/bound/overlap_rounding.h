@@ -10,7 +10,7 @@ namespace banyan::plan {
 
 // What the dual of the last answer proves; of a program without an answer, what the rank proves that can send or
 // receive least: it must do both once. Its bound is counted, whatever the rounding.
-AllreduceWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question);
+CutsWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question);
 
 // Rates taken for fractions: shares that reach them exactly, or nothing when the fractions are too fine or rounding
 // went wrong.

@@ -6,7 +6,9 @@
 #include <random>
 
 #include "banyan/fabric/generate.h"
+#include "banyan/fabric/powers.h"
 #include "banyan/fabric/text.h"
+#include "banyan/plan/bound/cuts_witness.h"
 #include "banyan/plan/bound/overlap_program.h"
 #include "banyan/plan/bound/overlap_rounding.h"
 #include "banyan/plan/graph/arc_classes.h"
@@ -31,10 +33,10 @@ Fabric random_fabric_of(uint64_t seed) {
 }
 
 // Counts what a witness proves anew: costs by link, over all images that are named, none averaged.
-Fraction proven_by_hand(const AllreduceWitness& witness, const Fabric& fabric) {
+Fraction proven_by_hand(const CutsWitness& witness, const Fabric& fabric) {
   std::vector<Fraction> spread(fabric.links().size()), gather(fabric.links().size());
   std::vector<Fraction> crossings(fabric.nodes().size());
-  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+  for (const CutsWitness::Cut& cut : witness.cuts) {
     std::vector<bool> inside(fabric.nodes().size(), false);
     for (const NodeId id : cut.inside) inside[index(id)] = true;
     for (const NodeId rank : fabric.ranks()) {
@@ -48,7 +50,7 @@ Fraction proven_by_hand(const AllreduceWitness& witness, const Fabric& fabric) {
       }
     }
   }
-  for (const AllreduceWitness::Potential& potential : witness.potentials) {
+  for (const CutsWitness::Potential& potential : witness.potentials) {
     for (size_t l = 0; l < fabric.links().size(); ++l) {
       Fraction& cost = (potential.gathering ? gather : spread)[l];
       if (fabric.links()[l].to == potential.at) cost = cost + Fraction(potential.height);
@@ -66,13 +68,13 @@ Fraction proven_by_hand(const AllreduceWitness& witness, const Fabric& fabric) {
 }
 
 // The witness with all its images where these are spreading turned round, written out.
-AllreduceWitness written_out(const AllreduceWitness& witness) {
-  AllreduceWitness result = witness;
-  for (AllreduceWitness::Cut cut : witness.cuts) {
+CutsWitness written_out(const CutsWitness& witness) {
+  CutsWitness result = witness;
+  for (CutsWitness::Cut cut : witness.cuts) {
     cut.gathering = !cut.gathering;
     result.cuts.push_back(cut);
   }
-  for (AllreduceWitness::Potential potential : witness.potentials) {
+  for (CutsWitness::Potential potential : witness.potentials) {
     potential.gathering = !potential.gathering;
     result.potentials.push_back(potential);
   }
@@ -91,6 +93,64 @@ TEST(Overlap, IsTheProgramOfAllFlowsOnRandomFabrics) {
     EXPECT_TRUE(holds(overlap.witness, fabric, collective));
     ASSERT_TRUE(overlap.shares.has_value());
     EXPECT_EQ(overlap.shares->seconds_per_byte(Network(fabric, collective, false)), overlap.witness.bound);
+  }
+}
+
+TEST(Overlap, LetsTreesBranchAtSwitchesThatMulticastAndReduce) {
+  for (const uint32_t ranks : {3u, 5u}) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, seed " << seed);
+      std::mt19937_64 random(seed);
+      const Fabric fabric = banyan::testing::random_fabric({.ranks = ranks,
+                                                            .switches = 1 + static_cast<uint32_t>(random() % 3),
+                                                            .extra_cables = static_cast<uint32_t>(random() % 10),
+                                                            .max_gigabytes = 1 + static_cast<uint32_t>(random() % 9),
+                                                            .directed = random() % 2 == 0,
+                                                            .powers = true,
+                                                            .seed = seed});
+      const Collective collective = allreduce(fabric);
+      const Overlap overlap = solve_overlap(fabric, collective);
+      const double expected = banyan::testing::allreduce_throughput(fabric, collective);
+      EXPECT_NEAR(throughput(overlap.witness.bound), expected, 1e-6 * expected);
+      EXPECT_TRUE(holds(overlap.witness, fabric, collective));
+      if (!overlap.shares) continue;
+      EXPECT_LE(overlap.witness.bound, overlap.shares->seconds_per_byte(Network(fabric, collective, false)));
+      // Switches that do more make nothing slower.
+      EXPECT_LE(overlap.witness.bound, solve_overlap(fabric::without_powers(fabric), collective).witness.bound);
+    }
+  }
+}
+
+TEST(Overlap, SpansSwitchesThatHaveRoomForAllTrees) {
+  const auto spanned = [](const char* spec) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const Overlap overlap = solve_overlap(fabric, allreduce(fabric));
+    std::string names;
+    if (!overlap.shares) return names;
+    EXPECT_EQ(overlap.shares->terminals.spread, overlap.shares->terminals.gather);
+    for (const NodeId id : overlap.shares->terminals.spread) names += fabric.name(id) + " ";
+    return names;
+  };
+  EXPECT_EQ(spanned("dgx-h100:2+nvls"), "nvsw0 nvsw1 ");
+  EXPECT_EQ(spanned("dgx-h100:2"), "");
+  EXPECT_EQ(spanned("dgx-a100:1+nvls"), "nvsw0 ");
+}
+
+TEST(Overlap, NoPotentialStandsWhereTreesMayBranch) {
+  const Fabric fabric = fabric::parse_fabric_text(
+      "s: switch multicast reduce; t: switch multicast; a <-> s 2GB/s; b <-> s 2GB/s; c <-> s 1GB/s; a <-> t 1GB/s; "
+      "b <-> t 1GB/s; c <-> t 3GB/s");
+  const Collective collective = allreduce(fabric);
+  const CutsWitness good = solve_overlap(fabric, collective).witness;
+  ASSERT_TRUE(holds(good, fabric, collective));
+  for (const char* name : {"s", "t"}) {
+    for (const bool gathering : {false, true}) {
+      CutsWitness bad = good;
+      bad.potentials.push_back({.gathering = gathering, .at = fabric.at(name), .height = 1});
+      const Network network(fabric, collective, false);
+      EXPECT_EQ(count_crossings(bad, fabric, network, ArcClasses::alone(network)).has_value(),
+                std::string(name) == "t" && gathering);
+    }
   }
 }
 
@@ -131,7 +191,7 @@ TEST(Overlap, AWitnessProvesAsMuchWhenItsImagesAreWrittenOut) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Fabric fabric = random_fabric_of(seed);
     const Collective collective = allreduce(fabric);
-    const AllreduceWitness witness = solve_overlap(fabric, collective).witness;
+    const CutsWitness witness = solve_overlap(fabric, collective).witness;
     const Network network(fabric, collective, false);
     const ArcClasses classes(network, fabric);
     if (classes.arc_classes() < network.arcs().size()) continue;
@@ -144,21 +204,21 @@ TEST(Overlap, AWitnessProvesAsMuchWhenItsImagesAreWrittenOut) {
 TEST(Overlap, AWitnessThatWasTamperedWithDoesNotHold) {
   const Fabric fabric = fabric::generate_fabric("leaf-spine:leaves=2,hosts=3,spines=1");
   const Collective collective = allreduce(fabric);
-  const AllreduceWitness good = solve_overlap(fabric, collective).witness;
+  const CutsWitness good = solve_overlap(fabric, collective).witness;
   ASSERT_TRUE(holds(good, fabric, collective));
   EXPECT_FALSE(holds(good, fabric, Collective::make(fabric, {})));
   const auto fails = [&](auto change) {
-    AllreduceWitness bad = good;
+    CutsWitness bad = good;
     change(bad);
     return !holds(bad, fabric, collective);
   };
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.bound = bad.bound * Fraction(11, 10); }));
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.cuts.front().times = 0; }));
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.cuts.clear(); }));
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.cuts.front().inside.push_back(bad.cuts.front().inside.front()); }));
-  EXPECT_TRUE(fails(
-      [&](AllreduceWitness& bad) { bad.cuts.front().inside.assign(fabric.ranks().begin(), fabric.ranks().end()); }));
-  EXPECT_TRUE(fails([&](AllreduceWitness& bad) { bad.potentials.push_back({.at = fabric.ranks()[0], .height = 1}); }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.bound = bad.bound * Fraction(11, 10); }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.cuts.front().times = 0; }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.cuts.clear(); }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.cuts.front().inside.push_back(bad.cuts.front().inside.front()); }));
+  EXPECT_TRUE(
+      fails([&](CutsWitness& bad) { bad.cuts.front().inside.assign(fabric.ranks().begin(), fabric.ranks().end()); }));
+  EXPECT_TRUE(fails([&](CutsWitness& bad) { bad.potentials.push_back({.at = fabric.ranks()[0], .height = 1}); }));
 }
 
 TEST(Overlap, ThatIsGivenUpStillHasABound) {
@@ -169,12 +229,12 @@ TEST(Overlap, ThatIsGivenUpStillHasABound) {
   WorkLeft little(1);
   EXPECT_THROW(program.solve(little), WorkLeft::Exhausted);
   // Without any answer, what the rank of the thinnest links proves; later what the cuts of the last answer do.
-  const AllreduceWitness first = rounded_witness(program, question);
+  const CutsWitness first = rounded_witness(program, question);
   EXPECT_TRUE(holds(first, fabric, collective));
   OverlapProgram again(question);
   WorkLeft enough(1'000'000'000);
   again.solve(enough);
-  const AllreduceWitness later = rounded_witness(again, question);
+  const CutsWitness later = rounded_witness(again, question);
   EXPECT_TRUE(holds(later, fabric, collective));
   EXPECT_LE(first.bound, later.bound);
   EXPECT_LE(later.bound, solve_overlap(fabric, collective).witness.bound);

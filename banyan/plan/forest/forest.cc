@@ -16,8 +16,10 @@
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/one_root.h"
 #include "banyan/plan/forest/packing.h"
+#include "banyan/plan/forest/priced_trees.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
+#include "banyan/plan/forest/switch_nodes.h"
 #include "banyan/plan/forest/tree_source.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
@@ -57,15 +59,19 @@ PackingOptions packing_options(const ForestOptions& options) {
 }
 
 // Trees for given capacities, or null when the height does not allow it: the two guesses that cost little, taken only
-// if they come out low, then the search that cannot fail. Trees along shortest paths are as low as any.
+// if they come out low, then the search that cannot fail. Trees along shortest paths are as low as any. Switches that
+// trees need not span are left out of them.
 std::unique_ptr<TreeSource> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
                                  const ForestOptions& options) {
-  if (auto trees = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
+  const bool spans_switches = network.terminal_count() > network.participant_count();
+  if (auto trees =
+          spans_switches ? nullptr : pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
       trees && trees->height() <= options.max_height.value_or(UINT32_MAX))
     return trees;
   if (auto trees = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, options.max_height))
     return trees;
   auto packing = pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+  if (packing && spans_switches) packing = without_idle_switches(network, *packing);
   return packing ? hand_over(std::move(*packing)) : nullptr;
 }
 
@@ -376,8 +382,8 @@ void make_trees_few(OverlapShares& shares, const Network& spread, const Network&
   constexpr int64_t kMostTried = 64;
   int64_t common = 0;
   for (const int64_t supply : shares.supply) common = std::gcd(common, supply);
-  const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity,
-                              const std::vector<int64_t>& supply) {
+  const auto is_feasible = [](const Network& network, std::vector<int64_t>& capacity, std::vector<int64_t> supply) {
+    supply.resize(network.terminal_count(), 0);
     return !CutCondition(network).find_violated({.capacity = capacity, .supply = supply}) &&
            !balance_switches(network, capacity, supply);
   };
@@ -397,22 +403,75 @@ void make_trees_few(OverlapShares& shares, const Network& spread, const Network&
 // Both directions of an allreduce, each on its share of the links.
 Phases plan_on_shares(const Fabric& fabric, const Collective& collective, OverlapShares shares,
                       const ForestOptions& options) {
-  make_trees_few(shares, Network(fabric, collective, false), Network(fabric, collective, true));
-  const bool mirrored = opposite_links(fabric).has_value();
+  const auto network = [&](bool gathering) {
+    return Network(fabric, collective, gathering, options.observer,
+                   gathering ? shares.terminals.gather : shares.terminals.spread);
+  };
+  make_trees_few(shares, network(false), network(true));
+  const bool mirrored = shares.is_mirrored && opposite_links(fabric).has_value();
   const auto plan = [&](bool gathering) {
-    Phase phase{
-        .network = Network(fabric, collective, gathering, options.observer), .trees_per_weight = 1, .trees = {}};
+    Phase phase{.network = network(gathering), .trees_per_weight = 1, .trees = {}};
     begin(options, PlanObserver::Phase::packing);
-    phase.trees =
-        pack(phase.network, fabric,
-             {.trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply},
-             options);
+    TreeCapacities capacities{
+        .trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply};
+    capacities.supply.resize(phase.network.terminal_count(), 0);
+    phase.trees = pack(phase.network, fabric, capacities, options);
     CHECK(phase.trees != nullptr) << "no packing although the cut condition holds";
     return phase;
   };
   Phases phases{.gather = {}, .spread = plan(false), .trees = 0, .roundings = 0};
   if (!mirrored) phases.gather = plan(true);
   return phases;
+}
+
+// Trees that branch at switches, each at its own, or nothing where none are found.
+std::optional<Schedule> plan_priced(const Fabric& fabric, const Collective& collective, const Fraction& bound,
+                                    const ForestOptions& options) {
+  if (options.trees || options.max_height) return std::nullopt;
+  begin(options, PlanObserver::Phase::packing);
+  auto trees = pack_priced_trees(fabric, collective, bound, options.observer);
+  if (!trees) return std::nullopt;
+  const auto phase = [&](std::unique_ptr<TreeSource> of, bool gathering) -> std::optional<Phase> {
+    if (!of) return std::nullopt;
+    return Phase{.network = Network(fabric, collective, gathering), .trees_per_weight = 1, .trees = std::move(of)};
+  };
+  return to_schedule(fabric, collective, phase(std::move(trees->gather), true), phase(std::move(trees->spread), false));
+}
+
+struct Made {
+  Schedule schedule;
+  bool is_priced = false;
+};
+
+// What `plan` makes; where a switch that stays unbalanced keeps it from it, priced trees.
+template <typename Plan>
+Made plan_or_price(const Fabric& fabric, const Collective& collective, const Fraction& bound,
+                   const ForestOptions& options, const Plan& plan) {
+  try {
+    return {.schedule = plan()};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    auto priced = plan_priced(fabric, collective, bound, options);
+    if (!priced) throw;
+    return {.schedule = std::move(*priced), .is_priced = true};
+  }
+}
+
+bool has_powers(const Fabric& fabric) {
+  return std::ranges::any_of(fabric.nodes(), [](const Node& node) { return node.multicast || node.reduce; });
+}
+
+// A broadcast or reduce whose trees branch at switches loads the links around them once: such trees are lower and fewer
+// where they are as fast.
+void prefer_lower(Made& made, const Fabric& fabric, const Collective& collective, const Fraction& bound,
+                  const ForestOptions& options) {
+  if (made.is_priced || !collective.is_rooted() || !has_powers(fabric)) return;
+  auto priced = plan_priced(fabric, collective, bound, options);
+  if (!priced || seconds_per_byte(made.schedule) < seconds_per_byte(*priced)) return;
+  const uint32_t before = heights(made.schedule).max, now = heights(*priced).max;
+  if (std::pair(now, priced->chunk_count()) < std::pair(before, made.schedule.chunk_count())) {
+    made = {.schedule = std::move(*priced), .is_priced = true};
+  }
 }
 
 // An allreduce. Where a reduce-scatter and an allgather, one after the other, are as fast as any plan, they are taken:
@@ -423,24 +482,40 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                           find_limit(fabric, collective, false, options)};
   const Fraction one_after_the_other = limits[0].seconds_per_byte() + limits[1].seconds_per_byte();
   const Fraction bound = overlap.witness.bound;
-  const bool may_overlap = overlap.shares && !options.trees && !options.max_height &&
-                           overlap.shares->seconds_per_byte(Network(fabric, collective, false)) < one_after_the_other;
-  Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
-                              : plan_phases(fabric, collective, limits, options);
-  Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
-  const Fraction time = seconds_per_byte(schedule);
+  const Fraction overlapped = overlap.shares && !options.trees && !options.max_height
+                                  ? overlap.shares->seconds_per_byte(Network(fabric, collective, false))
+                                  : one_after_the_other;
+  const bool may_overlap = overlapped < one_after_the_other;
+  std::optional<Schedule> priced;
+  // Where the fabric has symmetries, priced trees are few and quickly found.
+  const bool prices_first = has_powers(fabric) && may_overlap && !fabric.symmetries().empty();
+  if (prices_first || (has_powers(fabric) && bound < overlapped))
+    priced = plan_priced(fabric, collective, bound, options);
+  Fraction rounding(0);
+  const auto plan = [&] {
+    Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
+                                : plan_phases(fabric, collective, limits, options);
+    if (phases.roundings > 0) rounding = rounding_excess(fabric, collective, limits, phases.trees, phases.roundings);
+    return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
+  };
+  const Fraction priced_time = priced ? seconds_per_byte(*priced) : Fraction(0);
+  Made made = priced && (priced_time < overlapped || (prices_first && priced_time == overlapped))
+                  ? Made{.schedule = std::move(*priced), .is_priced = true}
+                  : plan_or_price(fabric, collective, bound, options, plan);
+  const Fraction time = seconds_per_byte(made.schedule);
+  const bool is_unknown =
+      bound < time && (made.is_priced || (has_powers(fabric) && !options.trees && !options.max_height));
   Fraction excess(0);
-  if (bound < time && !options.max_height) {
-    excess = may_overlap ? time - bound : one_after_the_other - bound;
-    if (phases.roundings > 0)
-      excess = excess + rounding_excess(fabric, collective, limits, phases.trees, phases.roundings);
+  if (bound < time && !options.max_height && !is_unknown) {
+    excess = (may_overlap ? time : one_after_the_other) - bound + rounding;
   }
-  return {.schedule = std::move(schedule),
+  return {.schedule = std::move(made.schedule),
           .bound = {.seconds_per_byte = bound, .witness = std::move(overlap.witness)},
           .seconds_per_byte = time,
           .optimal = time <= bound,
           .guaranteed_excess = excess,
-          .gave_up_overlap = !overlap.shares && bound < time};
+          .gave_up_overlap = !overlap.shares && bound < time && !is_unknown,
+          .is_optimum_unknown = is_unknown};
 }
 
 }  // namespace
@@ -465,21 +540,26 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   begin(options, PlanObserver::Phase::bound);
   if (collective.kind() == CollectiveKind::all_reduce) return plan_allreduce(fabric, collective, options);
   const Limit limit = find_limit(fabric, collective, collective.reduces(), options);
-  Phases phases = plan_phases(fabric, collective, {&limit, 1}, options);
-  Schedule schedule = to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
-  const Fraction time = seconds_per_byte(schedule), bound = limit.bound();
-  const bool optimal = time <= bound;
-  Fraction excess(0);
-  if (!optimal && !options.max_height) {
-    excess = limit.seconds_per_byte() - bound;
+  const Fraction bound = limit.bound();
+  Fraction rounding(0);
+  const auto plan = [&] {
+    Phases phases = plan_phases(fabric, collective, {&limit, 1}, options);
     if (phases.roundings > 0)
-      excess = excess + rounding_excess(fabric, collective, {&limit, 1}, phases.trees, phases.roundings);
-  }
-  return {.schedule = std::move(schedule),
+      rounding = rounding_excess(fabric, collective, {&limit, 1}, phases.trees, phases.roundings);
+    return to_schedule(fabric, collective, std::move(phases.gather), std::move(phases.spread));
+  };
+  Made made = plan_or_price(fabric, collective, bound, options, plan);
+  prefer_lower(made, fabric, collective, bound, options);
+  const Fraction time = seconds_per_byte(made.schedule);
+  const bool optimal = time <= bound;
+  const Fraction excess =
+      optimal || options.max_height || made.is_priced ? Fraction(0) : limit.seconds_per_byte() - bound + rounding;
+  return {.schedule = std::move(made.schedule),
           .bound = {.seconds_per_byte = bound, .witness = limit.witness()},
           .seconds_per_byte = time,
           .optimal = optimal,
-          .guaranteed_excess = excess};
+          .guaranteed_excess = excess,
+          .is_optimum_unknown = made.is_priced && !optimal};
 }
 
 }  // namespace banyan::plan

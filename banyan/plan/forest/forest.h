@@ -30,6 +30,11 @@ struct ForestOptions {
 
 // An allreduce sums and spreads at the same time (plan/bound/overlap.h) where that is faster than a reduce-scatter and
 // then an allgather. With `trees` or `max_height` it is planned as these two.
+//
+// Trees branch at switches that multicast or reduce where that is faster: all at the same switches if that reaches the
+// bound, else as the prices of links say (priced_trees.h). So they do, and are found, where a switch gives out other
+// than it takes in and the trees of the bound need not exist; and of a broadcast or reduce where that makes them lower.
+// Not with `trees` or `max_height`.
 struct ForestPlan {
   Schedule schedule;
   Bound bound;
@@ -42,15 +47,17 @@ struct ForestPlan {
   // An allreduce: the search for shares that overlap was given up (overlap.h), and this is a reduce-scatter and then an
   // allgather, which need not be the best.
   bool gave_up_overlap = false;
+  // Switches multicast, reduce or give out other than they take in, and this is not optimal: perhaps no trees reach the
+  // bound, perhaps better ones exist.
+  bool is_optimum_unknown = false;
 };
 
 // No trees of this collective are lower, whatever they cost, and trees as low as that exist. O(ranks * links).
 uint32_t least_tree_height(const Fabric& fabric, const Collective& collective);
 
 // Throws what compute_bound throws; Error{unsupported} when the inputs and outputs of a switch differ so that the
-// bound's trees need not exist, naming the switch, where some switch can multicast or reduce or the fabric is so large
-// that the search for others is given up (bound/balanced_links.h); Error{invalid_input} when max_height is below what
-// the fabric allows.
+// bound's trees need not exist and no others are found, naming the switch; Error{invalid_input} when max_height is
+// below what the fabric allows.
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
 
 }  // namespace banyan::plan

@@ -8,13 +8,13 @@ namespace banyan::plan {
 
 std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetry symmetry, const Packing& grown) {
   std::unique_ptr<RotatedTrees> trees(new RotatedTrees(std::move(symmetry)));
-  std::vector<uint32_t> place(network.terminal_count(), UINT32_MAX);  // in tails_
-  const auto tail = [&](uint32_t terminal) {
-    if (place[terminal] == UINT32_MAX) {
-      place[terminal] = static_cast<uint32_t>(trees->tails_.size());
-      trees->tails_.push_back(trees->symmetry_.point_of_vertex(terminal));
+  std::vector<uint32_t> place(network.participant_count(), UINT32_MAX);  // in tails_
+  const auto tail = [&](uint32_t participant) {
+    if (place[participant] == UINT32_MAX) {
+      place[participant] = static_cast<uint32_t>(trees->tails_.size());
+      trees->tails_.push_back(trees->symmetry_.point_of_vertex(participant));
     }
-    return place[terminal];
+    return place[participant];
   };
   PathTable homes;
   std::vector<uint32_t> uses, home;  // uses: by number in homes
@@ -23,7 +23,10 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
     row.edges.reserve(tree.paths.size());
     for (const uint32_t id : tree.paths) {
       const Path path = grown.paths.path(id);
-      const uint32_t from = network.arcs()[path.front()].tail;
+      const uint32_t leaves = network.arcs()[path.front()].tail, enters = network.arcs()[path.back()].head;
+      const uint32_t from = network.is_participant(leaves)   ? leaves
+                            : network.is_participant(enters) ? enters
+                                                             : tree.root;
       home.assign(path.begin(), path.end());
       trees->symmetry_.bring_home(from, home);
       row.edges.push_back({.tail = tail(from), .path = homes.intern(home)});
@@ -35,7 +38,7 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
   }
   if (homes.size() * trees->symmetry_.order() > UINT32_MAX) return nullptr;
   trees->part_paths(homes, uses);
-  trees->number_elements(network.terminal_count());
+  trees->number_elements(network.participant_count());
   return trees;
 }
 
@@ -50,8 +53,8 @@ void RotatedTrees::part_paths(const PathTable& homes, std::span<const uint32_t> 
   }
 }
 
-void RotatedTrees::number_elements(uint32_t terminals) {
-  element_of_.resize(terminals);
+void RotatedTrees::number_elements(uint32_t participants) {
+  element_of_.resize(participants);
   std::vector<uint32_t> points;
   for (const uint32_t terminal : symmetry_.representatives()) points.push_back(symmetry_.point_of_vertex(terminal));
   uint32_t element = 0;

@@ -4,12 +4,14 @@
 // takes the representative to u. So every path of every image is known by two numbers: which path out of a
 // representative it is the image of, and by which element. With P such paths and elements in the order of
 // Symmetry::walk, path p's image by element e has number e * P + p: paths need no index, and an edge of an image costs
-// one look into the images of terminals. 16,384 ranks of DGX boxes have 268 million edges and 34 million paths.
+// one look into the images of terminals. A path that leaves a switch is told by the participant that it leads to, or by
+// the root of its tree, instead: several elements may keep a switch in place. 16,384 ranks of DGX boxes have 268
+// million edges and 34 million paths.
 //
 // Paths that a tree takes from many places, as inside a box, come first and are numbered apart from those that it takes
 // once: whoever walks along a tree finds them close together, in 2 MB instead of 400.
 //
-// Memory: what the few trees need, a number per terminal and those of Symmetry.
+// Memory: what the few trees need, a number per participant and those of Symmetry.
 #pragma once
 
 #include <array>
@@ -37,7 +39,7 @@ class RotatedTrees : public TreeSource {
  private:
   explicit RotatedTrees(Symmetry symmetry) : symmetry_(std::move(symmetry)) {}
   void part_paths(const PathTable& homes, std::span<const uint32_t> uses);
-  void number_elements(uint32_t terminals);
+  void number_elements(uint32_t participants);
 
   // Paths out of representatives whose images are numbered together, by one element after the other.
   struct Group {
@@ -60,10 +62,10 @@ class RotatedTrees : public TreeSource {
 
   Symmetry symmetry_;
   std::array<Group, kGroups> groups_;
-  std::vector<uint32_t> tails_;  // roots and terminals that edges leave, as points
+  std::vector<uint32_t> tails_;  // roots and participants that tell paths, as points
   std::vector<GrownTree> trees_;
   uint32_t height_ = 0;
-  std::vector<uint32_t> element_of_;  // by terminal: which element of the walk takes its representative to it
+  std::vector<uint32_t> element_of_;  // by participant: which element of the walk takes its representative to it
 };
 
 }  // namespace banyan::plan

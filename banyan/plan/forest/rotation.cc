@@ -6,6 +6,7 @@
 
 #include "banyan/plan/forest/cut_ledger.h"
 #include "banyan/plan/forest/rotated_trees.h"
+#include "banyan/plan/forest/switch_nodes.h"
 #include "banyan/plan/forest/symmetry.h"
 #include "banyan/plan/forest/tree_grower.h"
 #include "banyan/plan/graph/cut_condition.h"
@@ -140,7 +141,10 @@ std::unique_ptr<TreeSource> pack_by_rotation(const Network& network, const Fabri
                        .limits = {.max_height = height, .waits_for = TreeGrower::Waits::wider}});
   }
   const auto pack = [&](const Manner& manner) -> std::unique_ptr<TreeSource> {
-    const auto grown = RotatingPacker(network, *symmetry, capacity, supply, tight).pack(manner);
+    auto grown = RotatingPacker(network, *symmetry, capacity, supply, tight).pack(manner);
+    if (grown && network.terminal_count() > network.participant_count()) {
+      grown = without_idle_switches(network, *grown);
+    }
     return grown ? RotatedTrees::make(network, *symmetry, *grown) : nullptr;
   };
   for (const Manner& manner : manners) {

@@ -12,7 +12,7 @@ std::optional<Symmetry> Symmetry::of(const Network& network, const Fabric& fabri
   symmetry.vertices_ = network.vertex_count();
   symmetry.take_generators(*declared, network.arcs().size());
   if (!symmetry.fits(network, capacity, supply)) return std::nullopt;
-  symmetry.find_elements(network.terminal_count());
+  symmetry.find_elements(network.participant_count());
   const std::span<const int64_t> weights = declared->arc_orbit_weights();
   symmetry.classes_.weight.assign(weights.begin(), weights.end());
   for (uint32_t a = 0; a < network.arcs().size(); ++a) symmetry.classes_.of.push_back(declared->arc_orbit(a));
@@ -34,7 +34,7 @@ void Symmetry::take_generators(const NetworkSymmetry& declared, size_t arcs) {
 bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply) const {
   return std::ranges::all_of(image_, [&](const std::vector<uint32_t>& image) {
     for (uint32_t t = 0; t < network.terminal_count(); ++t) {
-      if (supply[image[t]] != supply[t]) return false;
+      if (!network.is_terminal(image[t]) || supply[image[t]] != supply[t]) return false;
     }
     for (uint32_t a = 0; a < capacity.size(); ++a) {
       if (capacity[arc_of_point(image[point_of_arc(a)])] != capacity[a]) return false;
@@ -43,8 +43,8 @@ bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, s
   });
 }
 
-void Symmetry::find_elements(uint32_t terminals) {
-  element_of_.assign(terminals, kNone);
+void Symmetry::find_elements(uint32_t participants) {
+  element_of_.assign(participants, kNone);
   std::vector<uint32_t> orbit{0};
   from_.assign(1, 0);
   by_.assign(1, 0);
@@ -59,7 +59,7 @@ void Symmetry::find_elements(uint32_t terminals) {
       by_.push_back(g);
     }
   }
-  for (uint32_t t = 0; t < terminals; ++t) {
+  for (uint32_t t = 0; t < participants; ++t) {
     if (t > 0 && element_of_[t] != kNone) continue;
     representatives_.push_back(t);
     orbit.assign(order(), t);
@@ -80,8 +80,8 @@ void Symmetry::find_elements(uint32_t terminals) {
   }
 }
 
-void Symmetry::for_orbit(uint32_t terminal, const std::function<void(uint32_t image)>& visit) const {
-  const uint32_t points[] = {point_of_vertex(terminal)};
+void Symmetry::for_orbit(uint32_t participant, const std::function<void(uint32_t image)>& visit) const {
+  const uint32_t points[] = {point_of_vertex(participant)};
   walk(points, [&](Points images) { visit(images[0]); });
 }
 
@@ -110,8 +110,8 @@ void Symmetry::descend(uint32_t element, std::vector<uint32_t>& images,
   }
 }
 
-void Symmetry::bring_home(uint32_t terminal, std::vector<uint32_t>& arcs) const {
-  for (uint32_t e = element_of_[terminal]; e != 0; e = from_[e]) {
+void Symmetry::bring_home(uint32_t participant, std::vector<uint32_t>& arcs) const {
+  for (uint32_t e = element_of_[participant]; e != 0; e = from_[e]) {
     for (uint32_t& a : arcs) a = arc_of_point(inverse_[by_[e]][point_of_arc(a)]);
   }
 }

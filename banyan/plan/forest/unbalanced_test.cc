@@ -9,7 +9,7 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/allreduce_program.h"
-#include "banyan/testing/tree_program.h"
+#include "banyan/testing/balance_program.h"
 
 namespace banyan::plan {
 namespace {
@@ -117,21 +117,21 @@ TEST(UnbalancedSwitches, AreProvedByACutAndThePotentialOfASwitch) {
   const Collective broadcast = Collective::make(fabric, {.kind = CollectiveKind::broadcast});
   const Bound bound = compute_bound(fabric, broadcast);
   EXPECT_EQ(bound.seconds_per_byte, Fraction(3, 1'000'000'000));
-  ASSERT_TRUE(std::holds_alternative<AllreduceWitness>(bound.witness));
-  const AllreduceWitness good = std::get<AllreduceWitness>(bound.witness);
+  ASSERT_TRUE(std::holds_alternative<CutsWitness>(bound.witness));
+  const CutsWitness good = std::get<CutsWitness>(bound.witness);
   EXPECT_TRUE(holds(good, fabric, broadcast));
   EXPECT_EQ(describe(good, fabric, broadcast),
             "each piece is spread over the cuts around r1; r2; r3: at least 3 crossings, counted as they weigh, where "
             "the links have room for 1 GB/s, as sw must give out what comes in");
   const auto fails = [&](auto change) {
-    AllreduceWitness bad = good;
+    CutsWitness bad = good;
     change(bad);
     return !holds(bad, fabric, broadcast);
   };
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.bound = bad.bound * Fraction(11, 10); }));
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.potentials.clear(); }));
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.cuts.front().gathering = true; }));
-  EXPECT_TRUE(fails([](AllreduceWitness& bad) { bad.over_images = true; }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.bound = bad.bound * Fraction(11, 10); }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.potentials.clear(); }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.cuts.front().gathering = true; }));
+  EXPECT_TRUE(fails([](CutsWitness& bad) { bad.over_images = true; }));
   EXPECT_FALSE(holds(good, fabric, Collective::make(fabric, {.kind = CollectiveKind::reduce})));
   EXPECT_TRUE(verified_plan(fabric, broadcast).optimal);
 }

@@ -57,7 +57,7 @@ Bundles bundles_of(const Network& network) {
 ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
   const Bundles bundles = bundles_of(network);
   Unions arcs(network.arcs().size()), vertices(network.vertex_count());
-  bool symmetric = true;
+  bool symmetric = std::ranges::all_of(fabric.nodes(), [](const Node& node) { return node.multicast == node.reduce; });
   for (const auto& [bundle, members] : bundles) {
     for (const uint32_t a : members) arcs.join(a, members.front());
     const auto back = bundles.find({std::get<1>(bundle), std::get<0>(bundle), std::get<2>(bundle)});

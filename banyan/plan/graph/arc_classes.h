@@ -3,7 +3,7 @@
 // Alike are the images of each other under a group of automorphisms: those that the fabric declares, where they keep
 // the participants, and the exchange of parallel arcs of the same bandwidth. A linear program whose only answer may be
 // replaced by the average over the group needs one variable a class. Whether every arc has an opposite of the same
-// bandwidth is told as well: then the network is its own reverse.
+// bandwidth, and every switch that multicasts reduces too, is told as well: then the network is its own reverse.
 //
 // O(arcs * generators * log arcs).
 #pragma once

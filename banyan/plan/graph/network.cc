@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "banyan/base/check.h"
+
 namespace banyan::plan {
 namespace {
 
@@ -20,13 +22,21 @@ void build_rows(std::span<const Arc> arcs, size_t vertices, Key key, std::vector
 
 }  // namespace
 
-Network::Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer)
-    : terminal_count_(static_cast<uint32_t>(collective.participants().size())),
+Network::Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer,
+                 std::span<const NodeId> switch_terminals)
+    : participant_count_(static_cast<uint32_t>(collective.participants().size())),
+      terminal_count_(participant_count_ + static_cast<uint32_t>(switch_terminals.size())),
       observer_(observer),
       node_of_(collective.participants().begin(), collective.participants().end()) {
   std::vector<uint32_t> vertex_of(fabric.nodes().size(), kGone);
+  for (const NodeId id : switch_terminals) {
+    CHECK(reversed ? fabric.node(id).reduce : fabric.node(id).multicast)
+        << "trees cannot branch at " << fabric.name(id);
+    node_of_.push_back(id);
+    vertex_of[index(id)] = 0;
+  }
   for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
-    if (!fabric.is_rank(NodeId{v})) node_of_.push_back(NodeId{v});
+    if (!fabric.is_rank(NodeId{v}) && vertex_of[v] == kGone) node_of_.push_back(NodeId{v});
   }
   for (uint32_t v = 0; v < node_of_.size(); ++v) vertex_of[index(node_of_[v])] = v;
   for (uint32_t l = 0; l < fabric.links().size(); ++l) {
@@ -49,6 +59,7 @@ Network::Network(const Network& whole, std::span<const uint32_t> vertices)
     vertex_of[v] = vertex_count();
     node_of_.push_back(whole.node_of(v));
     terminal_count_ += whole.is_terminal(v) ? 1 : 0;
+    participant_count_ += whole.is_participant(v) ? 1 : 0;
   }
   for (uint32_t a = 0; a < whole.arcs().size(); ++a) {
     const auto& [tail, head, link] = whole.arcs()[a];

@@ -33,7 +33,7 @@ struct ArcPlaces {
 
 }  // namespace
 
-NetworkSymmetry::NetworkSymmetry(const Network& network) : terminal_count_(network.terminal_count()) {
+NetworkSymmetry::NetworkSymmetry(const Network& network) : terminal_count_(network.participant_count()) {
   find_orbits(network.arcs().size());
 }
 

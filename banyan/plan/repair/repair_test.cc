@@ -301,6 +301,37 @@ TEST(Repair, HoldsOnRandomFabricsAndChanges) {
   }
 }
 
+// Trees that branch at switches are patched or planned anew, whatever becomes of the switches.
+TEST(Repair, HoldsWherePlansBranchAtSwitches) {
+  size_t counted = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const Fabric fabric = banyan::testing::random_fabric({.ranks = 3 + static_cast<uint32_t>(random() % 5),
+                                                          .switches = 1 + static_cast<uint32_t>(random() % 3),
+                                                          .extra_cables = 2 + static_cast<uint32_t>(random() % 8),
+                                                          .max_gigabytes = 1 + static_cast<uint32_t>(random() % 6),
+                                                          .powers = true,
+                                                          .seed = seed});
+    const auto broken =
+        random() % 3 == 0 ? edited(fabric, Edit::Kind::in_network, "sw*=none") : random_change(fabric, random);
+    if (!broken || broken->ranks().size() != fabric.ranks().size()) continue;
+    const Schedule old =
+        plan_of(fabric, {.kind = random() % 2 == 0 ? CollectiveKind::all_reduce : kAllKinds[random() % 5]});
+    check(repair_plan(old, *broken), old);
+    ++counted;
+  }
+  EXPECT_GE(counted, 100u);
+}
+
+TEST(Repair, TakesAPlanOffSwitchesThatReduceNoMore) {
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:1+nvls");
+  const Schedule old = plan_of(fabric, {.kind = CollectiveKind::all_reduce});
+  const Repair repair = repair_plan(old, edited(fabric, Edit::Kind::in_network, "nvsw0=none"));
+  check(repair, old);
+  EXPECT_EQ(repair.seconds_per_byte, Fraction(14, 8 * int128{300'000'000'000}));
+}
+
 // Repairs of repairs. Repaired allreduces often overlap their two directions.
 TEST(Repair, HoldsThroughSeveralChanges) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {

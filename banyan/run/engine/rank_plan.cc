@@ -315,10 +315,9 @@ class Compiler {
     for (const RouteId id : tree) {
       const Route route = schedule_.route(id);
       const Edge edge{participant_of_[index(route.from)], participant_of_[index(route.to)], id};
-      if (edge.from == kNobody)
-        throw bad(i, "uses '" + schedule_.fabric().name(route.from) + "', which does not take part");
-      if (edge.to == kNobody)
-        throw bad(i, "uses '" + schedule_.fabric().name(route.to) + "', which does not take part");
+      for (const NodeId end : {route.from, route.to}) {
+        if (participant_of_[index(end)] == kNobody) throw stranger(i, end);
+      }
       if (edge.from == edge.to) throw bad(i, "has an edge from " + name(edge.from) + " to itself");
       edges.push_back(edge);
     }
@@ -356,6 +355,16 @@ class Compiler {
 
   std::string name(uint32_t participant) const {
     return "'" + schedule_.fabric().name(participants_[participant]) + "'";
+  }
+
+  // Of a node that is no participant.
+  Error stranger(size_t i, NodeId node) const {
+    const std::string named = "'" + schedule_.fabric().name(node) + "'";
+    if (schedule_.fabric().is_rank(node)) return bad(i, "uses " + named + ", which does not take part");
+    return Error(ErrorCode::unsupported,
+                 "chunk " + std::to_string(i) + " branches at switch " + named +
+                     ", and hosts run plans that branch at ranks alone; plan for the fabric with '--in-network " +
+                     schedule_.fabric().name(node) + "=none'");
   }
 
   static Error bad(size_t i, const std::string& what) {

@@ -46,6 +46,19 @@ std::string refusal_of(const Schedule& schedule) {
 
 constexpr Collective::Options allreduce() { return {.kind = CollectiveKind::all_reduce}; }
 
+TEST(RankPlan, NamesASwitchThatATreeBranchesAt) {
+  const Fabric fabric =
+      fabric::parse_fabric_text("sw: switch multicast; a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s");
+  Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast}));
+  std::vector<RouteId> tree;
+  for (const LinkId link : {LinkId{0}, LinkId{3}, LinkId{5}}) tree.push_back(builder.add_route(std::vector{link}));
+  builder.add_chunk({.root = fabric.at("a"), .units = 1, .out_tree = tree});
+  const Schedule schedule = std::move(builder).build();
+  EXPECT_EQ(testing::error_of([&] { make_rank_plans(schedule, 100); }, ErrorCode::unsupported),
+            "chunk 0 branches at switch 'sw', and hosts run plans that branch at ranks alone; plan for the fabric with "
+            "'--in-network sw=none'");
+}
+
 TEST(RankPlan, NamesTheNeighboursOfAChunk) {
   const auto plans = make_rank_plans(one_chunk(allreduce(), {"c>b", "b>a"}, {"a>b", "a>c"}), 10);
   ASSERT_EQ(plans.size(), 3u);

@@ -147,6 +147,11 @@ class Fabric:
         """The fabric without a node and its links."""
         return self._edited("remove", node)
 
+    def in_network(self, switch: str, powers: str = "both") -> "Fabric":
+        """The fabric with other powers of a switch, or of all whose names begin as in "nvsw*": "multicast", "reduce",
+        "both" or "none"."""
+        return self._edited("in-network", switch if powers == "both" else f"{switch}={powers}")
+
     def _edited(self, verb: str, what: str) -> "Fabric":
         return Fabric._of(self._core.edit(verb, what), f"{self._name} --{verb} {what}")
 

@@ -64,6 +64,15 @@ class Edits(unittest.TestCase):
         self.assertEqual(fabric.ranks, ["a", "b"])
         self.assertEqual(len(fabric.links), 2)
 
+    def test_switches_are_given_powers(self):
+        fabric = banyan.Fabric("dgx-h100:2").in_network("nvsw*")
+        self.assertEqual(fabric, banyan.Fabric("dgx-h100:2+nvls"))
+        self.assertEqual([node.name for node in fabric.nodes if node.multicast and node.reduce], ["nvsw0", "nvsw1"])
+        self.assertEqual(banyan.plan("allreduce", fabric).throughput, 400_000_000_000)
+        half = fabric.in_network("nvsw0", "multicast").in_network("nvsw1", "none")
+        self.assertEqual([(node.multicast, node.reduce) for node in half.nodes[16:]],
+                         [(True, False), (False, False), (False, False)])
+
     def test_edits_add_up_as_on_the_command_line(self):
         fabric = banyan.Fabric("dgx-a100:4").fail("gpu3-ib0").degrade("gpu0-nvsw0", "100GB/s")
         self.assertNotEqual(fabric.fingerprint, banyan.Fabric("dgx-a100:4").fingerprint)

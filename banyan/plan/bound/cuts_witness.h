@@ -19,13 +19,13 @@ struct ProvenByCuts {
 };
 
 // Nothing for a witness that is none: a set that is not of participants and switches or holds all participants, a
-// multiplicity below 1, a potential of what is no switch, or no crossing at all. `classes` are those of the network, or
-// alone() where the witness is not over images. With `weights` the roots are given, as of all but an allreduce, and
-// what counts is the mean piece. O(arcs + size of the witness).
-std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Network& network,
+// multiplicity below 1, a potential of what is no switch or of one where trees of its direction branch, or no crossing
+// at all. `classes` are those of the network, or alone() where the witness is not over images. With `weights` the roots
+// are given, as of all but an allreduce, and what counts is the mean piece. O(arcs + size of the witness).
+std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fabric& fabric, const Network& network,
                                             const ArcClasses& classes, std::span<const uint64_t> weights = {});
 
-bool holds_as_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective);
-std::string describe_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective);
+bool holds_as_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective);
+std::string describe_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective);
 
 }  // namespace banyan::plan

@@ -1,4 +1,4 @@
-#include "banyan/plan/bound/allreduce_witness.h"
+#include "banyan/plan/bound/cuts_witness.h"
 
 #include <algorithm>
 #include <numeric>
@@ -24,7 +24,7 @@ std::optional<std::vector<uint8_t>> marked(const Network& network, const std::un
   return marks;
 }
 
-ArcClasses classes_for(const AllreduceWitness& witness, const Network& network, const Fabric& fabric) {
+ArcClasses classes_for(const CutsWitness& witness, const Network& network, const Fabric& fabric) {
   return witness.over_images ? ArcClasses(network, fabric) : ArcClasses::alone(network);
 }
 
@@ -42,35 +42,34 @@ std::optional<ProvenByCuts> of_mean_piece(std::span<const int128> crossings, std
 }
 
 // Whether all of it is of the one direction that the collective has.
-bool is_of_direction(const AllreduceWitness& witness, bool gathering) {
+bool is_of_direction(const CutsWitness& witness, bool gathering) {
   const auto fits = [&](const auto& part) { return part.gathering == gathering; };
   return std::ranges::all_of(witness.cuts, fits) && std::ranges::all_of(witness.potentials, fits);
 }
 
-std::optional<ProvenByCuts> proven(const AllreduceWitness& witness, const Fabric& fabric,
-                                   const Collective& collective) {
+std::optional<ProvenByCuts> proven(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {
   const Network network(fabric, collective, false);
   if (collective.kind() == CollectiveKind::all_reduce)
-    return count_crossings(witness, network, classes_for(witness, network, fabric));
+    return count_crossings(witness, fabric, network, classes_for(witness, network, fabric));
   if (collective.is_personal() || witness.over_images || !is_of_direction(witness, collective.reduces()))
     return std::nullopt;
-  return count_crossings(witness, network, ArcClasses::alone(network), collective.weights());
+  return count_crossings(witness, fabric, network, ArcClasses::alone(network), collective.weights());
 }
 
 }  // namespace
 
-std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, const Network& network,
+std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fabric& fabric, const Network& network,
                                             const ArcClasses& classes, std::span<const uint64_t> weights) {
   std::unordered_map<uint32_t, uint32_t> at;
   for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   // By class of arcs: what all of them cost together, for spreading and for gathering.
   std::vector<int128> spread(classes.arc_classes(), 0), gather(classes.arc_classes(), 0);
   std::vector<int128> crossings(classes.vertex_classes(), 0);
-  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+  for (const CutsWitness::Cut& cut : witness.cuts) {
     const auto inside = marked(network, at, cut.inside);
     if (!inside || cut.times < 1 || cut.times > kMostTimes) return std::nullopt;
     bool some_outside = false;
-    for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    for (uint32_t t = 0; t < network.participant_count(); ++t) {
       if ((*inside)[t]) crossings[classes.of_vertex(t)] += cut.times;
       some_outside |= !(*inside)[t];
     }
@@ -81,9 +80,13 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
       if ((*inside)[near] && !(*inside)[far]) (cut.gathering ? gather : spread)[classes.of_arc(a)] += cut.times;
     }
   }
-  for (const AllreduceWitness::Potential& potential : witness.potentials) {
+  for (const CutsWitness::Potential& potential : witness.potentials) {
     const auto v = at.find(index(potential.at));
-    if (v == at.end() || network.is_terminal(v->second) || std::abs(potential.height) > kMostTimes) return std::nullopt;
+    if (v == at.end() || network.is_participant(v->second) || std::abs(potential.height) > kMostTimes) {
+      return std::nullopt;
+    }
+    const Node& node = fabric.node(potential.at);
+    if (potential.gathering ? node.reduce : node.multicast) return std::nullopt;
     std::vector<int128>& costs = potential.gathering ? gather : spread;
     for (const uint32_t a : network.in_arcs(v->second)) costs[classes.of_arc(a)] += potential.height;
     for (const uint32_t a : network.out_arcs(v->second)) costs[classes.of_arc(a)] -= potential.height;
@@ -102,7 +105,7 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
   }
   if (!weights.empty()) return of_mean_piece(crossings, weights, total, network);
   std::optional<Fraction> least;
-  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+  for (uint32_t t = 0; t < network.participant_count(); ++t) {
     const uint32_t c = classes.of_vertex(t);
     const Fraction mean(crossings[c], classes.vertex_size(c));
     if (!least || mean < *least) least = mean;
@@ -113,18 +116,18 @@ std::optional<ProvenByCuts> count_crossings(const AllreduceWitness& witness, con
       .bytes_per_second = Fraction(total, mirrored ? 2 : 1) * Fraction(static_cast<int128>(network.unit()), 1)};
 }
 
-bool holds_as_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective) {
+bool holds_as_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {
   const auto sums = proven(witness, fabric, collective);
   return sums && sums->seconds_per_byte() == witness.bound;
 }
 
-std::string describe_cuts(const AllreduceWitness& witness, const Fabric& fabric, const Collective& collective) {
+std::string describe_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {
   const auto sums = proven(witness, fabric, collective);
   if (!sums) return "cuts that prove nothing";
   std::vector<uint8_t> takes_part(fabric.nodes().size(), 0);
   for (const NodeId id : collective.participants()) takes_part[index(id)] = 1;
   std::vector<std::string> names;  // of the smaller side of each cut, once
-  for (const AllreduceWitness::Cut& cut : witness.cuts) {
+  for (const CutsWitness::Cut& cut : witness.cuts) {
     std::vector<uint8_t> inside(fabric.nodes().size(), 0);
     for (const NodeId id : cut.inside) inside[index(id)] = 1;
     std::vector<NodeId> near, far;
@@ -137,14 +140,14 @@ std::string describe_cuts(const AllreduceWitness& witness, const Fabric& fabric,
   if (names.size() > kMostCutsTold) list += "; and " + std::to_string(names.size() - kMostCutsTold) + " more";
   // Scaled so that one crossing counts once: by the least multiplicity.
   int64_t least = kMostTimes;
-  for (const AllreduceWitness::Cut& cut : witness.cuts) least = std::min(least, cut.times);
+  for (const CutsWitness::Cut& cut : witness.cuts) least = std::min(least, cut.times);
   const double crossings = sums->crossings.to_double() / static_cast<double>(least);
   const double rate = sums->bytes_per_second.to_double() / static_cast<double>(least);
   char number[32];
   std::snprintf(number, sizeof number, "%.6g", crossings);
   const std::string how = !collective.reduces() ? "spread" : !collective.spreads() ? "summed" : "summed and spread";
   std::vector<NodeId> switches;
-  for (const AllreduceWitness::Potential& potential : witness.potentials) switches.push_back(potential.at);
+  for (const CutsWitness::Potential& potential : witness.potentials) switches.push_back(potential.at);
   const bool one_direction = !collective.reduces() || !collective.spreads();
   return "each piece is " + how + " over the cuts around " + list +
          (witness.over_images ? " and all that are like them" : "") + ": at least " + number +
