@@ -53,7 +53,7 @@ class AllToAllChoice {
   std::optional<double> straight_per_byte_;
   bool has_none_ = false;                              // no planner has a plan
   std::map<const plan::Candidate*, double> per_byte_;  // as the network carries it
-  std::map<uint64_t, const plan::Candidate*> chosen_;       // by power of two
+  std::map<uint64_t, const plan::Candidate*> chosen_;  // by power of two
 };
 
 }  // namespace banyan::compose
