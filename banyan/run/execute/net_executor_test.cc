@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/plan/planner.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_sockets.h"
@@ -65,20 +67,54 @@ class Impatient : public Watch {
   const Clock::time_point end_ = Clock::now() + seconds(60);
 };
 
+// The same, and all-to-alls along a ring, where ranks forward.
+class ExchangesByGeneration : public PlanSource {
+ public:
+  explicit ExchangesByGeneration(uint32_t ranks, uint32_t generation = 0)
+      : sums_(ranks, false, generation),
+        ranks_(ranks),
+        gathers_(testing::sample_forest({.kind = CollectiveKind::all_gather, .ranks = ranks, .seed = 7 + generation})),
+        exchanges_(exchange(ranks, generation)) {}
+  Answer plan(const Question& question) override {
+    if (question.kind == CollectiveKind::all_reduce) return sums_.plan(question);
+    const bool exchanges = question.kind == CollectiveKind::all_to_all;
+    return {.schedule = exchanges ? &exchanges_ : &gathers_, .planner = "sample", .slice_bytes = 1000};
+  }
+  bool plans_all_to_all() const override { return true; }
+  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
+  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
+  bool knows_ways() const override { return false; }
+  std::string cable_name(uint32_t cable) const override { return sums_.cable_name(cable); }
+  std::shared_ptr<PlanSource> revised(const FabricUpdate& update) const override {
+    return std::make_shared<ExchangesByGeneration>(ranks_, update.generation);
+  }
+
+ private:
+  // By turns the shortest ways, or whatever loads links least.
+  static Schedule exchange(uint32_t ranks, uint32_t generation) {
+    const Fabric fabric = fabric::generate_fabric("ring:" + std::to_string(ranks));
+    return plan::make_plan(plan::planner_named(generation % 2 == 0 ? "flow" : "pairwise"), fabric,
+                           Collective::make(fabric, {.kind = CollectiveKind::all_to_all}));
+  }
+
+  TreesByGeneration sums_;
+  const uint32_t ranks_;
+  const Schedule gathers_, exchanges_;
+};
+
 class Ranks {
  public:
   struct Options {
     uint32_t ranks = 3;
+    bool exchanges = false;
     std::optional<uint32_t> refuses = {};  // a rank that wants no other plans
     Background background = {};
   };
   explicit Ranks(const Options& options) {
     for (uint32_t rank = 0; rank < options.ranks; ++rank) {
       executors.push_back(std::make_unique<NetExecutor>(
-          NetPlans::Options{.rank = rank,
-                            .ranks = options.ranks,
-                            .source = std::make_shared<TreesByGeneration>(options.ranks, options.refuses == rank),
-                            .revises = true},
+          NetPlans::Options{.rank = rank, .ranks = options.ranks, .source = source_of(rank, options), .revises = true},
           NetExecutor::Options{.is_oversubscribed = true,
                                .tell_peers = [](const Error&) {},
                                .tell =
@@ -115,6 +151,11 @@ class Ranks {
   std::vector<std::unique_ptr<NetExecutor>> executors;
 
  private:
+  static std::shared_ptr<PlanSource> source_of(uint32_t rank, const Options& options) {
+    if (options.exchanges) return std::make_shared<ExchangesByGeneration>(options.ranks);
+    return std::make_shared<TreesByGeneration>(options.ranks, options.refuses == rank);
+  }
+
   Switchboard board_;
 };
 
@@ -300,6 +341,121 @@ TEST(NetExecutors, GoOverToOtherPlansWhileCallsGoOn) {
     EXPECT_GE(generations, 10u);
     std::cout << generations << " changes amid 600 calls; the longest wait " << longest_wait / 1000 << " us\n";
   }
+}
+
+// An all-to-all-v whose numbers depend on both ranks, the position and the number of the call; some pairs have nothing.
+struct Exchange {
+  Exchange(uint32_t rank, uint32_t ranks, int64_t number) {
+    const auto elements = [&](uint32_t from, uint32_t to) {
+      return static_cast<size_t>((from * 5 + to * 3 + number) % 4 * (number % 3 == 0 ? 1000 : 7));
+    };
+    const auto value = [&](uint32_t from, uint32_t to, size_t i) {
+      return number * 1'000'000 + from * 10'000 + to * 100'000 + static_cast<int64_t>(i);
+    };
+    for (uint32_t peer = 0; peer < ranks; ++peer) {
+      sends.push_back(elements(rank, peer));
+      comes.push_back(elements(peer, rank));
+      for (size_t i = 0; i < sends.back(); ++i) in.push_back(value(rank, peer, i));
+      for (size_t i = 0; i < comes.back(); ++i) expected.push_back(value(peer, rank, i));
+    }
+    out.resize(expected.size());
+  }
+  Call call() {
+    return {.kind = OperationKind::all_to_all_v,
+            .type = element::DataType::int64,
+            .send = reinterpret_cast<const std::byte*>(in.data()),
+            .recv = reinterpret_cast<std::byte*>(out.data()),
+            .send_counts = sends,
+            .recv_counts = comes};
+  }
+  bool is_right() const { return out == expected; }
+  std::vector<size_t> sends, comes;
+  std::vector<int64_t> in, out, expected;
+};
+
+// Exchanges and sums by turns, three in flight, and a wish of some rank every few calls.
+std::string exchange_through_changes(Ranks& ranks, uint32_t rank, int64_t calls) {
+  NetExecutor& executor = *ranks.executors[rank];
+  const auto size = static_cast<uint32_t>(ranks.executors.size());
+  Impatient watch;
+  std::deque<Exchange> exchanges;
+  std::deque<Sum> sums;
+  const auto finish_one = [&](int64_t call) {
+    executor.finish(watch);
+    if (call % 3 == 2) {
+      const bool is_right = sums.front().is_right();
+      sums.pop_front();
+      return is_right;
+    }
+    const bool is_right = exchanges.front().is_right();
+    exchanges.pop_front();
+    return is_right;
+  };
+  for (int64_t call = 0; call < calls + 2; ++call) {
+    if (call < calls) {
+      if (call % 11 == 3 && call / 11 % size == rank) {
+        executor.propose({.bytes_per_second = {{rank, static_cast<uint64_t>(1000 + call)}}});
+      }
+      const Call next = call % 3 == 2 ? sums.emplace_back(rank, size, call, 5000).call()
+                                      : exchanges.emplace_back(rank, size, call).call();
+      executor.start(next, numbers_of(next));
+    }
+    if (call >= 2 && !finish_one(call - 2)) return "wrong data of call " + std::to_string(call - 2);
+  }
+  return "right";
+}
+
+TEST(NetExecutors, TellEachOtherTheCountsOfPlannedExchangesWhilePlansChange) {
+  SlowThread thread;
+  for (const Background& background : {Background(), thread.background()}) {
+    Ranks ranks({.ranks = 4, .exchanges = true, .background = background});
+    EXPECT_THAT(ranks.run([&](uint32_t rank) { return exchange_through_changes(ranks, rank, 300); }), Each("right"));
+    uint32_t generations = 0;
+    for (const auto& executor : ranks.executors) {
+      generations = std::max(generations, executor->generation());
+      EXPECT_EQ(executor->suspensions(), 0u) << "calls need not be repeated";
+    }
+    EXPECT_GE(generations, 3u);
+  }
+}
+
+// What a rank throws when it is called, or goes on until another one has thrown something.
+std::string first_error(NetExecutor& executor, const Call& call, std::atomic<bool>& is_over) {
+  Impatient watch;
+  try {
+    executor.start(call, numbers_of(call));
+    while (!is_over && !executor.advance()) watch.waiting_for(0);
+    return "";
+  } catch (const Error& error) {
+    is_over = true;
+    return error.what();
+  }
+}
+
+TEST(NetExecutors, NameWhoSendsAnotherCountThanIsExpected) {
+  Ranks ranks({.ranks = 3, .exchanges = true});
+  std::atomic<bool> is_over{false};
+  const auto reports = ranks.run([&](uint32_t rank) -> std::string {
+    Exchange exchange(rank, 3, 1);
+    if (rank == 2) ++exchange.comes[0];
+    exchange.out.resize(exchange.out.size() + 1);
+    return first_error(*ranks.executors[rank], exchange.call(), is_over);
+  });
+  EXPECT_EQ(reports[2], "rank 0 sends " + std::to_string(Exchange(0, 3, 1).sends[2]) +
+                            " elements where rank 2 expects " + std::to_string(Exchange(0, 3, 1).sends[2] + 1));
+}
+
+TEST(NetExecutors, FindOutWhoMakesAnotherCallThanAnExchange) {
+  Ranks ranks({.ranks = 2, .exchanges = true});
+  std::atomic<bool> is_over{false};
+  const auto reports = ranks.run([&](uint32_t rank) -> std::string {
+    Exchange exchange(rank, 2, 1);
+    Sum sum(rank, 2, 1, 10);
+    return first_error(*ranks.executors[rank], rank == 0 ? exchange.call() : sum.call(), is_over);
+  });
+  // Agents tell the other one.
+  EXPECT_THAT(reports[0] + reports[1],
+              ::testing::AllOf(::testing::HasSubstr("all-to-allv"), ::testing::HasSubstr("allreduce")));
 }
 
 TEST(NetExecutors, AdoptOneWishAfterTheOther) {

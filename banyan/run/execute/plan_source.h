@@ -43,7 +43,7 @@ class PlanSource {
   };
   // The same on every rank for the same question.
   struct Answer {
-    // Its participants are the ranks, in order; stays as long as the source. None, of an all-to-all: going straight from
+    // Its participants are the ranks, in order; stays as long as the source. None, of an all-to-all: to go straight from
     // each rank to each is no slower.
     const Schedule* schedule = nullptr;
     std::string planner;       // "forest", for people

@@ -203,8 +203,8 @@ def _rows_as_html(title: str, rows: List[List[str]]) -> str:
 
 def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root: Optional[Rank],
               ranks: Union[None, str, Iterable[Rank]], weights: Optional[Iterable[int]],
-              traffic: Optional[Traffic], slice: Optional[Bytes], alpha: Optional[Seconds], window: Optional[Seconds], fold: bool,
-              progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
+              traffic: Optional[Traffic], slice: Optional[Bytes], alpha: Optional[Seconds],
+              window: Optional[Seconds], fold: bool, progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
     plans: List[Plan] = []
     if isinstance(what, str) and _core.is_collective(what):
         if fabric is None:
@@ -288,7 +288,8 @@ def predict(what: What, fabric: Optional[AnyFabric] = None, bytes: Bytes = "1GiB
 def sweep(what: What, fabric: Optional[AnyFabric] = None, sizes: Union[str, Iterable[Bytes]] = "1KiB:4GiB", *,
           root: Optional[Rank] = None, ranks: Union[None, str, Iterable[Rank]] = None,
           weights: Optional[Iterable[int]] = None, traffic: Optional[Traffic] = None, slice: Optional[Bytes] = None,
-          alpha: Optional[Seconds] = None, window: Optional[Seconds] = None, fold: bool = True, progress: Optional[Progress] = None) -> Sweep:
+          alpha: Optional[Seconds] = None, window: Optional[Seconds] = None, fold: bool = True,
+          progress: Optional[Progress] = None) -> Sweep:
     """The same over sizes: "1KiB:4GiB", where each is twice the one before, or a list. Others as of predict()."""
     if isinstance(sizes, str):
         first, colon, last = sizes.partition(":")
