@@ -6,6 +6,7 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/export_msccl.h"
 #include "banyan/schedule/export_mscclpp.h"
+#include "banyan/schedule/export_mscclpp_switch.h"
 #include "banyan/schedule/export_shares.h"
 
 namespace banyan::schedule {
@@ -41,6 +42,7 @@ double throughput_loss(const Schedule& rounded, const Fraction& planned) {
 Export export_as_it_is(const Schedule& schedule, ExportFormat format, const ExportOptions& options,
                        const ExportSizes& sizes) {
   Export result = format == ExportFormat::msccl ? export_msccl(schedule, options, sizes.in_words())
+                  : only_switch_of(schedule)    ? export_mscclpp_switch(schedule, options)
                                                 : export_mscclpp(schedule, options);
   result.sizes = sizes;
   return result;
@@ -68,8 +70,9 @@ std::optional<Export> export_rounded(const Schedule& schedule, ExportFormat form
   return best;
 }
 
-// What neither runtime can follow.
-void expect_exportable(const Schedule& schedule, bool in_place) {
+// What the runtime cannot follow.
+void expect_exportable(const Schedule& schedule, ExportFormat format, bool in_place) {
+  if (format == ExportFormat::mscclpp && only_switch_of(schedule)) return;
   if (schedule.collective().is_personal() && in_place) {
     throw Error(ErrorCode::unsupported,
                 "an all-to-all in place would overwrite what is still to be sent; export it without --in-place");
@@ -79,8 +82,10 @@ void expect_exportable(const Schedule& schedule, bool in_place) {
     const Route route = schedule.route(RouteId{r});
     for (const NodeId end : {route.from, route.to}) {
       if (fabric.is_rank(end)) continue;
-      throw Error(ErrorCode::unsupported, "the plan has switch '" + fabric.name(end) +
-                                              "' multicast or reduce, which no file of a GPU runtime says");
+      throw Error(ErrorCode::unsupported,
+                  "the plan has switch '" + fabric.name(end) + "' multicast or reduce, which " +
+                      (format == ExportFormat::msccl ? "MSCCL has no word for; MSCCL++ has, for one box"
+                                                     : "can be said of an allreduce of one box only"));
     }
   }
 }
@@ -88,7 +93,7 @@ void expect_exportable(const Schedule& schedule, bool in_place) {
 }  // namespace
 
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
-  expect_exportable(schedule, options.in_place);
+  expect_exportable(schedule, format, options.in_place);
   const CollectiveKind kind = schedule.collective().kind();
   ExportSizes sizes{.divisor = parts_of(schedule), .exact_divisor = parts_of(schedule), .per_rank = is_sharded(kind)};
   const bool is_power = (sizes.divisor & (sizes.divisor - 1)) == 0;

@@ -59,7 +59,7 @@ struct Export {
 };
 
 // Throws Error{unsupported} for what the runtimes do not know: shards or pairs of unequal size, switches as nodes of
-// trees, an all-to-all in place; and when the plan cannot fit, naming the limit, by how much, and the number of trees
+// trees, but for MSCCL++ the one of an allreduce in one box; an all-to-all in place; and when the plan cannot fit, naming the limit, by how much, and the number of trees
 // per rank that would: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options = {});
 

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <tuple>
+
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/baselines/baselines.h"
@@ -12,6 +15,7 @@
 #include "banyan/testing/mscclpp_interpreter.h"
 #include "banyan/testing/random_fabric.h"
 #include "banyan/testing/schedule_draft.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::testing {
 namespace {
@@ -101,6 +105,76 @@ INSTANTIATE_TEST_SUITE_P(OnFabrics, ExportOf,
                          ::testing::Values("dgx-a100:1", "dgx-h100:2", "mi250:1", "ring:5", "ring:2", "torus:3x3",
                                            "star:7", "leaf-spine:leaves=2,hosts=3,spines=2",
                                            "random:n=9,links=14,seed=5"));
+
+// Of three GPUs whose switch sums for each of them.
+nlohmann::ordered_json switch_plan(bool in_place) {
+  const Fabric fabric = fabric::generate_fabric("star:3+sharp");
+  const Schedule schedule =
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
+  return nlohmann::ordered_json::parse(export_schedule(schedule, schedule::ExportFormat::mscclpp,
+                                                       {.chunks = schedule::ChunkCount::exact, .in_place = in_place})
+                                           .text);
+}
+
+TEST(Export, AnAllreduceOfABoxThatReducesIsOneOperationOfTheSwitch) {
+  for (const char* spec : {"dgx-a100:1+nvls", "dgx-h100:1+nvls", "star:3+sharp", "star:9+sharp", "star:17+sharp"}) {
+    SCOPED_TRACE(spec);
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const Schedule schedule =
+        plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
+    for (const bool in_place : {false, true}) {
+      const schedule::Export result =
+          export_schedule(schedule, schedule::ExportFormat::mscclpp, {.in_place = in_place});
+      EXPECT_TRUE(result.fit.fits());
+      EXPECT_THAT(result.text, HasSubstr("\"glres\""));
+      EXPECT_EQ(error_of([&] { check_mscclpp(result.text); }), "no error");
+    }
+    EXPECT_THROW(export_schedule(schedule, schedule::ExportFormat::msccl), Error);
+  }
+}
+
+TEST(Export, OtherPlansThatBranchAtSwitchesAreRefused) {
+  for (const auto& [spec, kind, words] :
+       {std::tuple{"dgx-h100:2+nvls", CollectiveKind::all_reduce, "of an allreduce of one box only"},
+        std::tuple{"star:8+sharp", CollectiveKind::broadcast, "of an allreduce of one box only"},
+        std::tuple{"star:18+sharp", CollectiveKind::all_reduce, "needs 17 channels in a thread block"}}) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind})).schedule;
+    EXPECT_THAT(error_of([&] { export_schedule(schedule, schedule::ExportFormat::mscclpp); }, ErrorCode::unsupported),
+                HasSubstr(words))
+        << spec;
+  }
+}
+
+// What the interpreter says when a plan of switches is not what it should be.
+TEST(Export, MistakesWithSwitchesAreFound) {
+  const auto error_after = [&](auto change) {
+    nlohmann::ordered_json plan = switch_plan(false);
+    change(plan);
+    return error_of([&] { check_mscclpp(plan.dump()); });
+  };
+  const auto ops = [](nlohmann::ordered_json& plan) -> nlohmann::ordered_json& {
+    return plan["gpus"][1]["threadblocks"][0]["ops"];
+  };
+  ASSERT_EQ(error_after([](auto&) {}), "no error");
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan).erase(1); }), HasSubstr("gpu 1")) << "peers may not run yet";
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan).erase(ops(plan).size() - 1); }), HasSubstr("gpu 1"))
+      << "it ends before the others' sums have come";
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan).erase(4); }), HasSubstr("gpu")) << "signals before it has summed";
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan)[3]["dst_buff"][0]["index"] = 0; }), HasSubstr("gpu"));
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan)[3]["src_buff"][0]["switch_channel_id"] = 1; }), HasSubstr("gpu"));
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan)[3]["channel_type"] = "memory"; }), HasSubstr("(glres)"));
+  EXPECT_THAT(error_after([&](auto& plan) { ops(plan)[3]["name"] = "re"; }), HasSubstr("is for switch channels"));
+  EXPECT_THAT(error_after([&](auto& plan) { plan["gpus"][1]["channels"].erase(2); }), HasSubstr("channel"));
+  EXPECT_THAT(error_after([&](auto& plan) { plan["gpus"][2]["channels"][1]["rank_groups"][0]["size"] = 2; }),
+              HasSubstr("another size"));
+  EXPECT_THAT(error_after([&](auto& plan) {
+                auto& group = plan["gpus"][2]["channels"][1]["rank_groups"][0];
+                group["ranks"] = {0, 2};
+                group["size"] = 2;
+              }),
+              HasSubstr("has not the switch channels"));
+}
 
 TEST(Export, OptimalPlansOfTwoDgxBoxesFit) {
   const Fabric fabric = fabric::generate_fabric("dgx-h100:2");

@@ -14,8 +14,9 @@
 //   - a GPU's memory is its caller's until its kernel starts and again when all its blocks have ended: a peer must have
 //     heard of the start before it reads or writes there, and the last block must have heard that it is done.
 //   - signals and semaphores that are left over would be taken by the next launch.
-// Not interpreted, and refused as such: packets (LL), switch channels, pipelines and blocks that share an operation
-// (tbg_info); Banyan does not export them.
+//   - a sum by a switch (glres) reads a place on all ranks of its group and writes one on all of them, by all threads.
+// Not interpreted, and refused as such: packets (LL), gstore, pipelines and blocks that share an operation (tbg_info);
+// Banyan does not export them.
 #pragma once
 
 #include <cstdint>

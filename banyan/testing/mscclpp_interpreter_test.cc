@@ -225,7 +225,7 @@ TEST(MscclppInterpreter, RefusesWhatTheKernelWouldGetWrong) {
 }
 
 TEST(MscclppInterpreter, SaysWhatItDoesNotInterpret) {
-  for (const char* name : {"ppkt", "rppkt", "cpkt", "glres", "gstore", "pipeline"}) {
+  for (const char* name : {"ppkt", "rppkt", "cpkt", "gstore", "pipeline"}) {
     Json plan = fixture("allgather_pair.json");
     ops(plan, 0)[3]["name"] = name;
     EXPECT_THAT(refusal_of(plan), HasSubstr("is not interpreted"));
@@ -234,8 +234,8 @@ TEST(MscclppInterpreter, SaysWhatItDoesNotInterpret) {
   ops(unknown, 0)[3]["name"] = "glre";
   EXPECT_THAT(refusal_of(unknown), HasSubstr("gpu 0 block 0 op 3 (glre): no operation has this name"));
   Json channel = fixture("allgather_pair.json");
-  channel["gpus"][0]["channels"][0]["channel_type"] = "switch";
-  EXPECT_THAT(refusal_of(channel), HasSubstr("switch channels are not interpreted"));
+  channel["gpus"][0]["channels"][0]["channel_type"] = "optical";
+  EXPECT_THAT(refusal_of(channel), HasSubstr("a channel type is memory, port or switch"));
   Json packets = fixture("allgather_pair.json");
   packets["protocol"] = "LL";
   EXPECT_THAT(refusal_of(packets), HasSubstr("packets"));

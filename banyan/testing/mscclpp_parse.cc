@@ -65,6 +65,7 @@ constexpr uint64_t kMaxSemaphoreValue = 1024;
 struct Verb {
   MscclppKind kind;
   bool sums = false, reads_remote = false, writes_remote = false;
+  bool by_switch = false;
 };
 
 const std::map<std::string, Verb>& verbs() {
@@ -85,6 +86,7 @@ const std::map<std::string, Verb>& verbs() {
       {"res", {MscclppKind::reduce, true, false, true}},
       {"rre", {MscclppKind::reduce, true, true, false}},
       {"rres", {MscclppKind::reduce, true, true, true}},
+      {"glres", {MscclppKind::reduce, true, true, true, true}},
       {"sem_acquire", {MscclppKind::acquire}},
       {"sem_release", {MscclppKind::release}},
   };
@@ -92,18 +94,18 @@ const std::map<std::string, Verb>& verbs() {
 }
 
 const std::set<std::string>& names_not_interpreted() {
-  static const std::set<std::string> kNames = {"ppkt",   "rppkt",   "cpkt",  "upkt",   "repkt",     "recpkt",
-                                               "respkt", "recspkt", "glres", "gstore", "gstorepkt", "pipeline"};
+  static const std::set<std::string> kNames = {"ppkt",   "rppkt",   "cpkt",   "upkt",      "repkt",   "recpkt",
+                                               "respkt", "recspkt", "gstore", "gstorepkt", "pipeline"};
   return kNames;
 }
 
-enum ChannelType : uint8_t { kMemory = 0, kPort = 1 };
+enum ChannelType : uint8_t { kMemory = 0, kPort = 1, kSwitch = 2 };
 
 ChannelType channel_type(const Json& value, const std::string& where) {
   if (value == "memory") return kMemory;
   if (value == "port") return kPort;
-  if (value == "switch") throw Error(ErrorCode::unsupported, "switch channels are not interpreted", where);
-  throw invalid(where, "a channel type is memory or port");
+  if (value == "switch") return kSwitch;
+  throw invalid(where, "a channel type is memory, port or switch");
 }
 
 BufferKind buffer_kind(const Json& value, const std::string& where) {
@@ -123,6 +125,7 @@ class Reader {
     connections_.resize(gpus.size());
     for (uint32_t rank = 0; rank < gpus.size(); ++rank) read_gpu(gpus[rank], rank);
     pair_channels();
+    check_switches();
     for (uint32_t rank = 0; rank < gpus.size(); ++rank) read_blocks(gpus[rank], rank);
     check_single_users();
     return std::move(plan_);
@@ -134,14 +137,20 @@ class Reader {
     BufferKind kind = BufferKind::input;
     std::set<ChannelType> access;
   };
+  struct SwitchChannel {  // to the same buffer of all ranks of a group
+    BufferKind kind = BufferKind::input;
+    std::vector<uint32_t> ranks;
+    bool operator==(const SwitchChannel&) const = default;
+  };
   struct Connections {                              // of one rank
-    std::array<std::vector<uint32_t>, 2> channels;  // by type
+    std::array<std::vector<uint32_t>, 3> channels;  // by type; of switches into `switches`
+    std::vector<SwitchChannel> switches;
     std::vector<RemoteBuffer> buffers;
   };
   struct BlockLists {  // what an operation's numbers mean
     std::string where;
     uint32_t rank = 0;
-    std::array<std::vector<uint32_t>, 2> channels, buffers;  // by type
+    std::array<std::vector<uint32_t>, 3> channels, buffers;  // by type; of switches as in Connections
   };
 
   void read_top(const Json& top) {
@@ -220,6 +229,11 @@ class Reader {
     };
     for (const Json& channel : list(gpu, "channels", where)) {
       const ChannelType type = channel_type(field(channel, "channel_type", where + " channel"), where);
+      if (type == kSwitch) {
+        own.channels[kSwitch].push_back(static_cast<uint32_t>(own.switches.size()));
+        own.switches.push_back(read_switch(channel, rank, where));
+        continue;
+      }
       for (const Json& id : list(channel, "connected_to", where)) {
         const auto number = static_cast<uint32_t>(own.channels[type].size());
         own.channels[type].push_back(static_cast<uint32_t>(plan_.channels.size()));
@@ -242,6 +256,43 @@ class Reader {
         remote.access.insert(type);
       }
       own.buffers.push_back(std::move(remote));
+    }
+  }
+
+  // The group of the rank.
+  SwitchChannel read_switch(const Json& channel, uint32_t rank, const std::string& where) const {
+    SwitchChannel result{.kind = buffer_kind(field(channel, "buffer_type", where + " switch channel"), where),
+                         .ranks = {}};
+    for (const Json& group : list(channel, "rank_groups", where)) {
+      std::vector<uint32_t> ranks;
+      for (const Json& id : list(group, "ranks", where)) {
+        ranks.push_back(number_in(id, "a rank of a switch's group", where, plan_.gpus.size()));
+      }
+      if (number(group, "size", where, kMaxChunks) != ranks.size()) throw invalid(where, "a group has another size");
+      if (std::set<uint32_t>(ranks.begin(), ranks.end()).size() != ranks.size()) {
+        throw invalid(where, "a switch's group names a rank twice");
+      }
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
+      if (!result.ranks.empty()) throw invalid(where, "is in two groups of a switch");
+      result.ranks = std::move(ranks);
+    }
+    if (result.ranks.size() < 2) throw invalid(where, "is in no group of a switch that it has a channel to");
+    return result;
+  }
+
+  // A group is made by all of its ranks together: each must have as many channels to it.
+  void check_switches() const {
+    for (uint32_t rank = 0; rank < connections_.size(); ++rank) {
+      for (const SwitchChannel& channel : connections_[rank].switches) {
+        const auto count = [&](uint32_t of) {
+          return std::count(connections_[of].switches.begin(), connections_[of].switches.end(), channel);
+        };
+        for (const uint32_t other : channel.ranks) {
+          if (count(other) == count(rank)) continue;
+          throw invalid("gpu " + std::to_string(other),
+                        "has not the switch channels that gpu " + std::to_string(rank) + " has to their group");
+        }
+      }
     }
   }
 
@@ -319,7 +370,7 @@ class Reader {
     where += " (" + op.name.substr(0, 20) + ")";
     if (names_not_interpreted().contains(op.name) || json.contains("tbg_info")) {
       throw Error(ErrorCode::unsupported,
-                  "is not interpreted: packets, switches, pipelines and shared operations are not", where);
+                  "is not interpreted: packets, gstore, pipelines and shared operations are not", where);
     }
     const auto verb = verbs().find(op.name);
     if (verb == verbs().end()) throw invalid(where, "no operation has this name");
@@ -351,7 +402,12 @@ class Reader {
         [[fallthrough]];
       case MscclppKind::copy:
       case MscclppKind::reduce:
-        check_data(json, verb->second, op, lists.rank, type, where);
+        if (verb->second.by_switch != (type == kSwitch)) throw invalid(where, "is for switch channels, or is not");
+        if (type == kSwitch) {
+          check_switch_sum(json, op, where);
+        } else {
+          check_data(json, verb->second, op, lists.rank, type, where);
+        }
         break;
       case MscclppKind::acquire:
       case MscclppKind::release:
@@ -389,7 +445,12 @@ class Reader {
     for (const Json& buffer : buffers) {
       MscclppRange range{.rank = lists.rank};
       const bool remote = buffer.is_object() && buffer.contains("buffer_id");
-      if (remote) {
+      const SwitchChannel* by_switch = nullptr;
+      if (type == kSwitch) {
+        const auto& known = lists.channels[kSwitch];
+        by_switch = &connections_[lists.rank].switches[known[number(buffer, "switch_channel_id", where, known.size())]];
+        range.buffer = by_switch->kind;
+      } else if (remote) {
         const auto& known = lists.buffers[type];
         const RemoteBuffer& there =
             connections_[lists.rank].buffers[known[number(buffer, "buffer_id", where, known.size())]];
@@ -406,7 +467,11 @@ class Reader {
                                  std::to_string(range.count) + " is outside the buffer of " + std::to_string(chunks) +
                                  " chunks on gpu " + std::to_string(range.rank));
       }
-      ranges.push_back(range);
+      if (by_switch == nullptr) ranges.push_back(range);
+      for (const uint32_t rank : by_switch != nullptr ? by_switch->ranks : std::vector<uint32_t>()) {
+        ranges.push_back(range);
+        ranges.back().rank = rank;
+      }
     }
     return ranges;
   }
@@ -493,6 +558,17 @@ class Reader {
       for (const MscclppRange& range : op.sources)
         expect(range.buffer == op.sources[0].buffer, "has sources in two buffers");
     }
+  }
+
+  // What one switch channel reads, another of the same ranks, or the same, writes.
+  static void check_switch_sum(const Json& json, const MscclppOp& op, const std::string& where) {
+    const auto one = [&](const char* key) { return json.contains(key) && json[key].size() == 1; };
+    if (!one("src_buff") || !one("dst_buff")) throw invalid(where, "needs one source and one destination");
+    if (op.sources.size() != op.destinations.size() || op.sources[0].count != op.destinations[0].count) {
+      throw invalid(where, "its source and destination differ in ranks or size");
+    }
+    if (json.contains("reduce_op") && json["reduce_op"] != "sum") throw invalid(where, "reduce_op is not sum");
+    check_overlaps(op, where);
   }
 
   // The threads of a block share an operation element by element, in no order.
