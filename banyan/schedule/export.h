@@ -58,9 +58,10 @@ struct Export {
   ExportSizes sizes = {};
 };
 
-// Throws Error{unsupported} for what the runtimes do not know: shards or pairs of unequal size, switches as nodes of
-// trees, but for MSCCL++ the one of an allreduce in one box; an all-to-all in place; and when the plan cannot fit, naming the limit, by how much, and the number of trees
-// per rank that would: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
+// Throws Error{unsupported} for what the runtimes do not know: shards or pairs of unequal size, an all-to-all in place,
+// switches as nodes of trees, but for MSCCL++ the one of an allreduce in one box; and when the plan cannot fit, naming
+// the limit, by how much, and the number of trees per rank that would: "needs 91 thread blocks on gpu3, MSCCL has 64;
+// plan with --trees 2".
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options = {});
 
 }  // namespace banyan::schedule

@@ -486,11 +486,11 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                                   ? overlap.shares->seconds_per_byte(Network(fabric, collective, false))
                                   : one_after_the_other;
   const bool may_overlap = overlapped < one_after_the_other;
+  // Where the fabric has symmetries, priced trees are few and quickly found: they are taken if they are as fast.
+  const bool may_branch = has_powers(fabric) && !options.trees && !options.max_height;
+  const bool prices_first = may_branch && may_overlap && !fabric.symmetries().empty();
   std::optional<Schedule> priced;
-  // Where the fabric has symmetries, priced trees are few and quickly found.
-  const bool prices_first = has_powers(fabric) && may_overlap && !fabric.symmetries().empty();
-  if (prices_first || (has_powers(fabric) && bound < overlapped))
-    priced = plan_priced(fabric, collective, bound, options);
+  if (prices_first || (may_branch && bound < overlapped)) priced = plan_priced(fabric, collective, bound, options);
   Fraction rounding(0);
   const auto plan = [&] {
     Phases phases = may_overlap ? plan_on_shares(fabric, collective, *overlap.shares, options)
@@ -503,8 +503,7 @@ ForestPlan plan_allreduce(const Fabric& fabric, const Collective& collective, co
                   ? Made{.schedule = std::move(*priced), .is_priced = true}
                   : plan_or_price(fabric, collective, bound, options, plan);
   const Fraction time = seconds_per_byte(made.schedule);
-  const bool is_unknown =
-      bound < time && (made.is_priced || (has_powers(fabric) && !options.trees && !options.max_height));
+  const bool is_unknown = bound < time && (made.is_priced || may_branch);
   Fraction excess(0);
   if (bound < time && !options.max_height && !is_unknown) {
     excess = (may_overlap ? time : one_after_the_other) - bound + rounding;
