@@ -125,9 +125,9 @@ class Engine {
   // When a channel is lost, but not the rank behind it, all ranks suspend; those who have lost nothing too. Then they
   // agree, by other means, about each execution that is not done everywhere. Where plans end with a confirmation
   // (direct_plan.h), one that is done at any rank has its result at every rank: it is completed. One that is done
-  // nowhere is restarted, on all, or dropped, on all, and started again as another. All of it in the order of the starts,
-  // and before anything else is started; the transport must by then have new channels, with nothing of the old on its
-  // way.
+  // nowhere is restarted, on all, or dropped, on all, and started again as another. All of it in the order of the
+  // starts, and before anything else is started; the transport must by then have new channels, with nothing of the old
+  // on its way.
   struct Suspended {
     Ticket ticket;
     uint64_t sequence = 0;

@@ -43,8 +43,8 @@ class PlanSource {
   };
   // The same on every rank for the same question.
   struct Answer {
-    // Its participants are the ranks, in order; stays as long as the source. None, of an all-to-all: to go straight from
-    // each rank to each is no slower.
+    // Its participants are the ranks, in order; stays as long as the source. Null, for an all-to-all: to send straight
+    // from each rank to each is no slower.
     const Schedule* schedule = nullptr;
     std::string planner;       // "forest", for people
     uint64_t slice_bytes = 0;  // the piece that moves at once

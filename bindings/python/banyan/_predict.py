@@ -204,7 +204,8 @@ def _rows_as_html(title: str, rows: List[List[str]]) -> str:
 def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root: Optional[Rank],
               ranks: Union[None, str, Iterable[Rank]], weights: Optional[Iterable[int]],
               traffic: Optional[Traffic], slice: Optional[Bytes], alpha: Optional[Seconds],
-              window: Optional[Seconds], fold: bool, progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
+              window: Optional[Seconds], fold: bool,
+              progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
     plans: List[Plan] = []
     if isinstance(what, str) and _core.is_collective(what):
         if fabric is None:
