@@ -368,14 +368,19 @@ Fabric Fabric::Builder::build() && {
       reachable(first, body->out_start, body->out_links, [&](LinkId id) { return body->links[index(id)].to; });
   const auto back =
       reachable(first, body->in_start, body->in_links, [&](LinkId id) { return body->links[index(id)].from; });
-  for (const NodeId rank : body->ranks) {
-    const bool from_first = forth[index(rank)], to_first = back[index(rank)];
-    if (from_first && to_first) continue;
-    const std::string &here = body->nodes[index(rank)].name, &there = body->nodes[index(first)].name;
-    throw Error(ErrorCode::invalid_input,
-                from_first ? "rank '" + here + "' cannot reach rank '" + there + "'; add a link out of it or remove it"
-                           : "rank '" + here + "' cannot be reached from rank '" + there +
-                                 "'; add a link into it or remove it");
+  const auto is_joined = [&](NodeId rank) { return forth[index(rank)] && back[index(rank)]; };
+  const auto apart = std::find_if_not(body->ranks.begin(), body->ranks.end(), is_joined);
+  if (apart != body->ranks.end()) {
+    // The mend is for the rank that stands apart, which is the first one where most others stand together.
+    const auto joined = std::count_if(body->ranks.begin(), body->ranks.end(), is_joined);
+    const bool names_first = 2 * static_cast<size_t>(joined) < body->ranks.size();
+    const bool is_reached = names_first ? back[index(*apart)] : forth[index(*apart)];
+    const auto& [here, there] = names_first ? std::pair(first, *apart) : std::pair(*apart, first);
+    const std::string &culprit = body->nodes[index(here)].name, &other = body->nodes[index(there)].name;
+    throw Error(ErrorCode::invalid_input, is_reached ? "rank '" + culprit + "' cannot reach rank '" + other +
+                                                           "'; add a link out of it or remove it"
+                                                     : "rank '" + culprit + "' cannot be reached from rank '" + other +
+                                                           "'; add a link into it or remove it");
   }
   if (!symmetries_.empty()) {
     const bool small = body->links.size() <= kMaxSymmetricLinks;

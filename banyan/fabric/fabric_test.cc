@@ -31,6 +31,9 @@ TEST(Fabric, FindsLinksByTheirEnds) {
 TEST(Fabric, NamesTheRankThatIsCutOff) {
   EXPECT_THAT(error_of("a -> b 1GB/s"), HasSubstr("rank 'b' cannot reach rank 'a'"));
   EXPECT_THAT(error_of("a <-> b 1GB/s; c -> a 1GB/s"), HasSubstr("rank 'c' cannot be reached from rank 'a'"));
+  EXPECT_THAT(error_of("a: rank; b <-> c 1GB/s; c <-> d 1GB/s"), HasSubstr("rank 'a' cannot be reached from rank 'b'"));
+  EXPECT_THAT(error_of("a: rank; b -> a 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s"),
+              HasSubstr("rank 'a' cannot reach rank 'b'"));
   EXPECT_THAT(error_of("a: rank"), HasSubstr("at least two ranks"));
 }
 

@@ -1,11 +1,9 @@
 #include "banyan/plan/forest/forest.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -20,6 +18,7 @@
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
 #include "banyan/plan/forest/switch_nodes.h"
+#include "banyan/plan/forest/tree_schedule.h"
 #include "banyan/plan/forest/tree_source.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
@@ -37,13 +36,6 @@ constexpr int kNarrowingSteps = 3;
 struct Trees {
   std::unique_ptr<TreeSource> source;
   int64_t parts = 1;
-};
-
-// One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
-struct Phase {
-  Network network;
-  int64_t trees_per_weight = 0;
-  std::unique_ptr<TreeSource> trees;
 };
 
 void begin(const ForestOptions& options, PlanObserver::Phase phase) {
@@ -115,8 +107,8 @@ uint32_t least_height_of_roots(const Network& network, const Collective& collect
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
 // optimum until trees that low are found, then narrows it.
-Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const CutWitness& witness,
-                     int64_t trees, const ForestOptions& options) {
+DirectedTrees plan_low_phase(Network network, const Fabric& fabric, const Collective& collective,
+                             const CutWitness& witness, int64_t trees, const ForestOptions& options) {
   const uint32_t least = least_height_of_roots(network, collective);
   if (*options.max_height < least) {
     throw Error(ErrorCode::invalid_input, "no tree on this fabric is lower than " + std::to_string(least) +
@@ -202,7 +194,7 @@ void make_units_common(Problem& gather, Problem& spread, const Fabric& fabric, c
   rounded.capacities = rounded_capacities(trees, rounded.network, fabric, collective, rounded.witness);
 }
 
-Phase solve(Problem problem, const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
+DirectedTrees solve(Problem problem, const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
   const int64_t trees = problem.capacities.trees_per_weight;
   if (options.max_height)
     return plan_low_phase(std::move(problem.network), fabric, collective, problem.witness, trees, options);
@@ -211,127 +203,6 @@ Phase solve(Problem problem, const Fabric& fabric, const Collective& collective,
   return {.network = std::move(problem.network),
           .trees_per_weight = trees * packed.parts,
           .trees = std::move(packed.source)};
-}
-
-// For each link its opposite of the same bandwidth, or nothing when some link has none.
-std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
-  using Key = std::tuple<NodeId, NodeId, Bandwidth>;
-  std::map<Key, std::vector<LinkId>> by_ends;
-  for (uint32_t l = 0; l < fabric.links().size(); ++l) {
-    const Link& link = fabric.link(LinkId{l});
-    by_ends[{link.from, link.to, link.bandwidth}].push_back(LinkId{l});
-  }
-  std::vector<LinkId> opposite(fabric.links().size());
-  for (const auto& [key, links] : by_ends) {
-    const auto& [from, to, bandwidth] = key;
-    const auto back = by_ends.find({to, from, bandwidth});
-    if (back == by_ends.end() || back->second.size() != links.size()) return std::nullopt;
-    for (size_t i = 0; i < links.size(); ++i) opposite[index(links[i])] = back->second[i];
-  }
-  return opposite;
-}
-
-// Puts the paths of one phase into a schedule as routes, and says which routes make a tree.
-class TreeWriter {
- public:
-  // `turned` reverses every path: reduce trees planned on the reversed network, or mirrored through opposite links.
-  TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr)
-      : turned_(turned) {
-    std::vector<LinkId> links;
-    phase.trees->visit_paths([&](TreeSource::Path path) {
-      links.clear();
-      for (const uint32_t arc : path) {
-        const LinkId link = phase.network.arcs()[arc].link;
-        links.push_back(opposite ? (*opposite)[index(link)] : link);
-      }
-      if (turned) std::reverse(links.begin(), links.end());
-      const RouteId route = builder.add_route(links);
-      if (!any_) first_ = index(route);
-      any_ = true;
-    });
-  }
-
-  // Until the next call.
-  std::span<const RouteId> tree(std::span<const uint32_t> paths) {
-    edges_.resize(paths.size());
-    std::ranges::transform(paths, edges_.begin(), [&](uint32_t path) { return RouteId{first_ + path}; });
-    if (turned_) std::reverse(edges_.begin(), edges_.end());
-    return edges_;
-  }
-
- private:
-  bool turned_, any_ = false;
-  uint32_t first_ = 0;  // route of path 0; those of the others follow
-  std::vector<RouteId> edges_;
-};
-
-// How many chunks and edges are to come.
-void reserve(Schedule::Builder& builder, const TreeSource::Sizes& sizes, size_t times) {
-  builder.reserve({.routes = times * sizes.paths,
-                   .route_links = times * sizes.path_arcs,
-                   .chunks = sizes.trees,
-                   .edges = times * sizes.edges});
-}
-
-// Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
-void add_joined_chunks(Schedule::Builder& builder, Phase& gather, TreeWriter& in, Phase& spread, TreeWriter& out) {
-  const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
-  const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
-  const Packing in_trees = collect(*gather.trees), out_trees = collect(*spread.trees);
-  size_t i = 0, o = 0;
-  int64_t in_left = 0, out_left = 0;
-  // Trees of both packings are sorted by root, and every root has the same total in both.
-  while (i < in_trees.trees.size() && o < out_trees.trees.size()) {
-    const PackedTree &in_tree = in_trees.trees[i], &out_tree = out_trees.trees[o];
-    CHECK_EQ(in_tree.root, out_tree.root);
-    if (in_left == 0) in_left = in_tree.units * in_scale;
-    if (out_left == 0) out_left = out_tree.units * out_scale;
-    const int64_t units = std::min(in_left, out_left);
-    builder.add_chunk({.root = spread.network.node_of(out_tree.root),
-                       .units = static_cast<uint64_t>(units),
-                       .in_tree = in.tree(in_tree.paths),
-                       .out_tree = out.tree(out_tree.paths)});
-    if ((in_left -= units) == 0) ++i;
-    if ((out_left -= units) == 0) ++o;
-  }
-}
-
-// An allreduce whose in-trees are its out-trees turned round.
-void add_mirrored_chunks(Schedule::Builder& builder, Phase& spread, TreeWriter& in, TreeWriter& out) {
-  spread.trees->visit_trees([&](const TreeSource::Tree& tree) {
-    builder.add_chunk({.root = spread.network.node_of(tree.root),
-                       .units = static_cast<uint64_t>(tree.units),
-                       .in_tree = in.tree(tree.paths),
-                       .out_tree = out.tree(tree.paths)});
-  });
-  builder.order_by_root();
-}
-
-Schedule to_schedule(const Fabric& fabric, const Collective& collective, std::optional<Phase> gather,
-                     std::optional<Phase> spread) {
-  Schedule::Builder builder(fabric, collective);
-  if (gather && spread) {
-    TreeWriter out(builder, *spread, false), in(builder, *gather, true);
-    add_joined_chunks(builder, *gather, in, *spread, out);
-    return std::move(builder).build();
-  }
-  if (collective.reduces() && collective.spreads()) {
-    const auto opposite = opposite_links(fabric);
-    reserve(builder, spread->trees->sizes(), 2);
-    TreeWriter out(builder, *spread, false), in(builder, *spread, true, &*opposite);
-    add_mirrored_chunks(builder, *spread, in, out);
-    return std::move(builder).build();
-  }
-  Phase& phase = gather ? *gather : *spread;
-  reserve(builder, phase.trees->sizes(), 1);
-  TreeWriter writer(builder, phase, gather.has_value());
-  phase.trees->visit_trees([&](const TreeSource::Tree& tree) {
-    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(tree.root),
-                                      .units = static_cast<uint64_t>(tree.units)};
-    (gather ? chunk.in_tree : chunk.out_tree) = writer.tree(tree.paths);
-    builder.add_chunk(chunk);
-  });
-  return std::move(builder).build();
 }
 
 // What rounding to this number of trees can cost.
@@ -351,7 +222,7 @@ Fraction rounding_excess(const Fabric& fabric, const Collective& collective, std
 
 // Both directions of a collective, each planned by itself against the whole fabric.
 struct Phases {
-  std::optional<Phase> gather, spread;
+  std::optional<DirectedTrees> gather, spread;
   int64_t trees = 0;      // per unit of weight
   int64_t roundings = 0;  // how often capacities were rounded for that number of trees
 };
@@ -410,7 +281,7 @@ Phases plan_on_shares(const Fabric& fabric, const Collective& collective, Overla
   make_trees_few(shares, network(false), network(true));
   const bool mirrored = shares.is_mirrored && opposite_links(fabric).has_value();
   const auto plan = [&](bool gathering) {
-    Phase phase{.network = network(gathering), .trees_per_weight = 1, .trees = {}};
+    DirectedTrees phase{.network = network(gathering), .trees_per_weight = 1, .trees = {}};
     begin(options, PlanObserver::Phase::packing);
     TreeCapacities capacities{
         .trees_per_weight = 1, .capacity = gathering ? shares.gather : shares.spread, .supply = shares.supply};
@@ -431,9 +302,10 @@ std::optional<Schedule> plan_priced(const Fabric& fabric, const Collective& coll
   begin(options, PlanObserver::Phase::packing);
   auto trees = pack_priced_trees(fabric, collective, bound, options.observer);
   if (!trees) return std::nullopt;
-  const auto phase = [&](std::unique_ptr<TreeSource> of, bool gathering) -> std::optional<Phase> {
+  const auto phase = [&](std::unique_ptr<TreeSource> of, bool gathering) -> std::optional<DirectedTrees> {
     if (!of) return std::nullopt;
-    return Phase{.network = Network(fabric, collective, gathering), .trees_per_weight = 1, .trees = std::move(of)};
+    return DirectedTrees{
+        .network = Network(fabric, collective, gathering), .trees_per_weight = 1, .trees = std::move(of)};
   };
   return to_schedule(fabric, collective, phase(std::move(trees->gather), true), phase(std::move(trees->spread), false));
 }
