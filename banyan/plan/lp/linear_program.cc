@@ -69,11 +69,51 @@ struct LinearProgram::Model {
     for (std::vector<double>* values : {&row_factors, &row_low, &row_high}) values->clear();
     row_columns.clear();
   }
+
+  // What `works_on` throws is put into `thrown`.
+  void solve(const std::function<void()>& works_on, std::exception_ptr* thrown) {
+    load();
+    if (works_on) {
+      const Watcher watcher(&works_on, thrown);
+      clp.passInEventHandler(&watcher);
+    }
+    const bool has_new_costs = std::exchange(has_other_costs, false);
+    if (!std::exchange(is_loaded, true)) {
+      clp.initialSolve();
+    } else if (has_new_costs) {
+      clp.primal();
+    } else {
+      clp.dual();
+    }
+    if (works_on) {
+      const ClpEventHandler silent;
+      clp.passInEventHandler(&silent);
+    }
+  }
 };
 
+namespace {
+
+// CLP frees twice what it was about to replace when memory runs out, even in its destructor. So a model that anything
+// was thrown through is lost: its memory is never freed, and it is not used again.
+template <typename Model, typename Work>
+void run_or_lose(std::unique_ptr<Model>& model, const Work& work) {
+  CHECK(model != nullptr) << "a linear program goes on after it has failed";
+  try {
+    work(*model);
+  } catch (...) {
+    static_cast<void>(model.release());
+    throw;
+  }
+}
+
+}  // namespace
+
 LinearProgram::LinearProgram() : model_(std::make_unique<Model>()) {
-  model_->clp.setLogLevel(0);
-  model_->clp.setOptimizationDirection(1);
+  run_or_lose(model_, [](Model& model) {
+    model.clp.setLogLevel(0);
+    model.clp.setOptimizationDirection(1);
+  });
 }
 LinearProgram::~LinearProgram() = default;
 LinearProgram::LinearProgram(LinearProgram&&) noexcept = default;
@@ -108,26 +148,10 @@ void LinearProgram::change_cost(int column, double cost) {
 }
 
 LinearProgram::Solution LinearProgram::solve(const std::function<void()>& works_on) {
-  ClpSimplex& clp = model_->clp;
-  model_->load();
   std::exception_ptr thrown;
-  if (works_on) {
-    const Watcher watcher(&works_on, &thrown);
-    clp.passInEventHandler(&watcher);
-  }
-  const bool has_other_costs = std::exchange(model_->has_other_costs, false);
-  if (!std::exchange(model_->is_loaded, true)) {
-    clp.initialSolve();
-  } else if (has_other_costs) {
-    clp.primal();
-  } else {
-    clp.dual();
-  }
-  if (works_on) {
-    const ClpEventHandler silent;
-    clp.passInEventHandler(&silent);
-  }
+  run_or_lose(model_, [&](Model& model) { model.solve(works_on, &thrown); });
   if (thrown) std::rethrow_exception(thrown);
+  const ClpSimplex& clp = model_->clp;
   if (!clp.isProvenOptimal()) {
     const char* why = clp.isProvenPrimalInfeasible() ? "has no solution"
                       : clp.isProvenDualInfeasible() ? "has no least value"

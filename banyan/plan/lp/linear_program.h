@@ -45,7 +45,8 @@ class LinearProgram {
   void change_cost(int column, double cost);
 
   // The least value, or Error{unsupported} when there is none: the program is infeasible, unbounded or too badly scaled
-  // to be solved. `works_on`, if any, is called every few pivots; what it throws comes out of solve().
+  // to be solved. `works_on`, if any, is called every few pivots; what it throws comes out of solve(). When memory runs
+  // out in CLP, std::bad_alloc comes out, the memory of the program is lost, and nothing more can be asked of it.
   Solution solve(const std::function<void()>& works_on = {});
 
  private:
