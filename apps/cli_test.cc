@@ -303,7 +303,8 @@ TEST(Plan, ProvesTheBoundOfAnAllreduceByCutsThatCountTogether) {
   const std::string planned = run_banyan({"plan", "allreduce", uneven, "--compare"}).out;
   const std::string verified = run_banyan({"verify", plan}).out;
   for (const std::string& text : {planned, verified}) {
-    EXPECT_THAT(text, AllOf(HasSubstr("\nbound"), HasSubstr("optimal"), HasSubstr("summed and spread over the cuts")));
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("\nbound"), HasSubstr("optimal"), HasSubstr("summed and spread crosses the cuts")));
     EXPECT_THAT(text, Not(HasSubstr("reference")));
   }
 }

@@ -149,10 +149,10 @@ std::string describe_cuts(const CutsWitness& witness, const Fabric& fabric, cons
   std::vector<NodeId> switches;
   for (const CutsWitness::Potential& potential : witness.potentials) switches.push_back(potential.at);
   const bool one_direction = !collective.reduces() || !collective.spreads();
-  return "each piece is " + how + " over the cuts around " + list +
-         (witness.over_images ? " and all that are like them" : "") + ": at least " + number +
-         " crossings, counted as they weigh, where the links have room for " +
-         Bandwidth::bytes_per_second(static_cast<uint64_t>(rate)).to_string() +
+  return "a piece that is " + how + " crosses the cuts around " + list +
+         (witness.over_images ? " and all that are like them" : "") + " at least " + number +
+         " times, each counted by its weight, and so counted their links carry " +
+         Bandwidth::bytes_per_second(static_cast<uint64_t>(rate)).to_string() + " together" +
          (one_direction && !switches.empty() ? ", as " + name_list(fabric, switches) + " must give out what comes in"
                                              : "");
 }

@@ -120,9 +120,10 @@ TEST(UnbalancedSwitches, AreProvedByACutAndThePotentialOfASwitch) {
   ASSERT_TRUE(std::holds_alternative<CutsWitness>(bound.witness));
   const CutsWitness good = std::get<CutsWitness>(bound.witness);
   EXPECT_TRUE(holds(good, fabric, broadcast));
-  EXPECT_EQ(describe(good, fabric, broadcast),
-            "each piece is spread over the cuts around r1; r2; r3: at least 3 crossings, counted as they weigh, where "
-            "the links have room for 1 GB/s, as sw must give out what comes in");
+  EXPECT_EQ(
+      describe(good, fabric, broadcast),
+      "a piece that is spread crosses the cuts around r1; r2; r3 at least 3 times, each counted by its weight, and "
+      "so counted their links carry 1 GB/s together, as sw must give out what comes in");
   const auto fails = [&](auto change) {
     CutsWitness bad = good;
     change(bad);
