@@ -14,13 +14,18 @@
 
 namespace {
 
-// Allocations until one fails; below 0, none does.
+// Allocations until one fails; below 0, none does, or all further ones do as well.
 std::atomic<int64_t> allocations_left{-1};
+std::atomic<bool> all_further_fail{false}, has_failed{false};
 
 }  // namespace
 
 [[gnu::noinline]] void* operator new(size_t size) {
-  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (has_failed && all_further_fail) throw std::bad_alloc();
+  if (allocations_left >= 0 && allocations_left-- == 0) {
+    has_failed = true;
+    throw std::bad_alloc();
+  }
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
@@ -59,25 +64,34 @@ double solve_twice() {
   return program.solve().value;
 }
 
-TEST(LinearProgram, SurvivesThatAnyAllocationFails) {
+class OutOfMemory : public testing::TestWithParam<bool> {};
+
+TEST_P(OutOfMemory, NoAllocationThatFailsIsFatal) {
   const double right = solve_twice();
   int64_t failed = 0;
   for (int64_t at = 0;; ++at) {
-    allocations_left = at;
-    try {
-      const double value = solve_twice();
-      const bool has_failed = allocations_left < 0;
-      allocations_left = -1;
-      EXPECT_EQ(value, right) << "allocation " << at;
-      if (!has_failed) break;
-    } catch (const std::bad_alloc&) {
-      allocations_left = -1;
-      ++failed;
-    }
     ASSERT_LT(at, 100'000) << "allocations never end";
+    has_failed = false;
+    all_further_fail = GetParam();
+    allocations_left = at;
+    double value = right;
+    bool is_thrown = false;
+    try {
+      value = solve_twice();
+    } catch (const std::bad_alloc&) {
+      is_thrown = true;
+    }
+    allocations_left = -1;
+    all_further_fail = false;
+    if (!has_failed) break;
+    failed += is_thrown;
+    EXPECT_EQ(value, right) << "allocation " << at;
   }
   EXPECT_GT(failed, 100);
 }
+
+INSTANTIATE_TEST_SUITE_P(LinearProgram, OutOfMemory, testing::Bool(),
+                         [](const auto& which) { return which.param ? "AllFurtherOnesFail" : "OneFails"; });
 
 }  // namespace
 }  // namespace banyan::plan
