@@ -30,6 +30,21 @@ Schedule make_baseline(const Fabric& fabric, const Collective& collective, PlanO
   return plan_baseline(baseline, fabric, collective);
 }
 
+// Of the least height for which trees are found; a broken fabric may need one or two levels more than its distances.
+Schedule plan_low_forest(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  constexpr uint32_t kMostMore = 2;
+  const uint32_t least = least_tree_height(fabric, collective);
+  for (uint32_t more = 0;; ++more) {
+    try {
+      return plan_forest(fabric, collective,
+                         {.trees = 1, .max_height = least + more, .lower = false, .observer = observer})
+          .schedule;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported || more == kMostMore) throw;
+    }
+  }
+}
+
 const std::array kPlanners = {
     Planner{"forest", "spanning trees at the bound: the default", for_all, kAnyNumber, false,
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
@@ -40,11 +55,7 @@ const std::array kPlanners = {
               return plan_forest(fabric, collective, {.trees = 1, .observer = observer}).schedule;
             }},
     Planner{"low-forest", "trees as low as the fabric allows, one per root, for the smallest buffers", for_all,
-            kManyParticipants, false,
-            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
-              const uint32_t least = least_tree_height(fabric, collective);
-              return plan_forest(fabric, collective, {.trees = 1, .max_height = least, .observer = observer}).schedule;
-            }},
+            kManyParticipants, false, plan_low_forest},
     Planner{"ring", "one ring through all ranks", for_all, kManyParticipants, true, make_baseline<Baseline::ring>},
     Planner{"bidirectional-ring", "half of the data each way round a ring", for_all, kManyParticipants, true,
             make_baseline<Baseline::bidirectional_ring>},

@@ -31,6 +31,9 @@ namespace {
 // The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
 constexpr int64_t kTimeParts = 256;
 constexpr int kNarrowingSteps = 3;
+// Beyond so many times the optimal time, trees that low are given up: the packer has found none where links carry all
+// that it asks for, and does not prove that there are none.
+constexpr int64_t kMostWidening = 64;
 
 // Trees, and into how many parts each unit of capacity and supply was cut for them.
 struct Trees {
@@ -123,6 +126,11 @@ DirectedTrees plan_low_phase(Network network, const Fabric& fabric, const Collec
   int64_t low = kTimeParts, high = kTimeParts;
   auto best = attempt(high);
   for (int64_t widening = kTimeParts / 32; !best.source; widening *= 2) {
+    if (widening > kTimeParts * kMostWidening) {
+      throw Error(ErrorCode::unsupported, "no trees of height " + std::to_string(*options.max_height) +
+                                              " were found for this fabric; try --max-height " +
+                                              std::to_string(*options.max_height + 1));
+    }
     low = high;
     high = kTimeParts + widening;
     best = attempt(high);

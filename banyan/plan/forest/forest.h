@@ -23,7 +23,8 @@ struct ForestOptions {
   // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as
   // found.
   std::optional<uint32_t> max_height = {};
-  // Whether tall trees are taken out at the end and grown anew, lower: the longest part where it is needed at all.
+  // Whether tall trees are taken out at the end and grown anew, lower: the longest part where it is needed at all. With
+  // `max_height` they are in any case; then, whether the search is a long one.
   bool lower = true;
   PlanObserver* observer = nullptr;
 };
@@ -56,8 +57,8 @@ struct ForestPlan {
 uint32_t least_tree_height(const Fabric& fabric, const Collective& collective);
 
 // Throws what compute_bound throws; Error{unsupported} when the inputs and outputs of a switch differ so that the
-// bound's trees need not exist and no others are found, naming the switch; Error{invalid_input} when max_height is
-// below what the fabric allows.
+// bound's trees need not exist and no others are found, naming the switch, and when no trees of `max_height` are found;
+// Error{invalid_input} when max_height is below what the fabric allows.
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
 
 }  // namespace banyan::plan

@@ -312,7 +312,7 @@ class TreePacker {
     }
   }
 
-  bool is_patient() const { return options_.patient || options_.max_height; }
+  bool is_patient() const { return options_.patient || (options_.max_height && options_.lower); }
 
   // In proportion to what growing a tree costs, within limits.
   uint64_t lowering_budget() const {
