@@ -8,6 +8,7 @@ come from bench/fabrics/clusters.py. A plan that is not verified, or not as good
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import resource
@@ -126,7 +127,7 @@ def main():
             if part < least:
                 sys.exit(f"{row}: {part:.4f} of the bound, less than {least}")
             goal = "–" if seconds is None else f"{seconds:g}" + (f", {megabytes} MB" if megabytes else "")
-            of_bound = "optimal" if schedule["optimal"] else f"{part:.1%}"
+            of_bound = "optimal" if schedule["optimal"] else f"{math.floor(part * 1000) / 10:.1f} %"
             time, memory = statistics.median(run[0] for run in runs), max(run[1] for run in runs)
             print(f"| `{row}` | {schedule['algbw_GBps']:.2f} | {of_bound} | {schedule['height_max']} / "
                   f"{schedule['height_mean']:.1f} | {goal} | **{time:.2f}** | {memory:.0f} |", flush=True)
