@@ -58,7 +58,7 @@ TEST(Compare, MeasuresEachAgainstTheBound) {
   EXPECT_DOUBLE_EQ(ring.estimate_seconds[1], 7 * 10e-6 + 1.0 * 7 / 8);
 }
 
-// A rank without a NIC of its own is two hops from all others, but no trees of that height are found for all roots.
+// A rank without a NIC of its own is two hops from all others, but the packer does not find trees of that height.
 TEST(Compare, LowForestsAreHigherWhereNoneOfTheLeastHeightAreFound) {
   const fabric::FabricEdit fails[] = {{.kind = fabric::FabricEdit::Kind::fail, .text = "gpu20-ib0"}};
   const Fabric fabric = fabric::edit_fabric(fabric::generate_fabric("mi250:2"), fails);

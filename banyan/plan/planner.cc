@@ -30,7 +30,7 @@ Schedule make_baseline(const Fabric& fabric, const Collective& collective, PlanO
   return plan_baseline(baseline, fabric, collective);
 }
 
-// Of the least height for which trees are found; a broken fabric may need one or two levels more than its distances.
+// Trees of the least height exist, but on broken fabrics the search may not find them: then a level or two higher.
 Schedule plan_low_forest(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
   constexpr uint32_t kMostMore = 2;
   const uint32_t least = least_tree_height(fabric, collective);

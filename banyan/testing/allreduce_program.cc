@@ -6,29 +6,9 @@
 #include <vector>
 
 #include "banyan/base/check.h"
+#include "banyan/testing/program_rows.h"
 
 namespace banyan::testing {
-namespace {
-
-// Rows "sum <= limit" or "sum == 0" as triples, as they come.
-struct Rows {
-  std::vector<int> row, column;
-  std::vector<double> factor, low, high;
-
-  int add(double least, double most) {
-    low.push_back(least);
-    high.push_back(most);
-    return static_cast<int>(low.size()) - 1;
-  }
-  void put(int in_row, int of_column, double by) {
-    row.push_back(in_row);
-    column.push_back(of_column);
-    factor.push_back(by);
-  }
-};
-
-}  // namespace
-
 double allreduce_throughput(const Fabric& fabric, const Collective& collective) {
   const auto participants = collective.participants();
   std::map<NodeId, size_t> number;
@@ -47,7 +27,7 @@ double allreduce_throughput(const Fabric& fabric, const Collective& collective) 
   const auto share = [&](int way, int arc) { return ranks + way * arcs + arc; };
   const auto flow = [&](int way, int rank, int arc) { return ranks + 2 * arcs + (way * ranks + rank) * arcs + arc; };
   const int columns = ranks + 2 * arcs + 2 * ranks * arcs;
-  Rows rows;
+  ProgramRows rows;
   for (int e = 0; e < arcs; ++e) {
     const int both = rows.add(-COIN_DBL_MAX, static_cast<double>(links[e].bandwidth.bytes_per_second()) * 1e-9);
     rows.put(both, share(0, e), 1);

@@ -7,25 +7,10 @@
 #include <vector>
 
 #include "banyan/base/check.h"
+#include "banyan/testing/program_rows.h"
 
 namespace banyan::testing {
 namespace {
-
-struct Matrix {
-  std::vector<int> row, column;
-  std::vector<double> factor, low, high;
-
-  int add_row(double least, double most) {
-    low.push_back(least);
-    high.push_back(most);
-    return static_cast<int>(low.size()) - 1;
-  }
-  void put(int in_row, int of_column, double by) {
-    row.push_back(in_row);
-    column.push_back(of_column);
-    factor.push_back(by);
-  }
-};
 
 // From where pieces come to where they go, along the links or against them.
 struct Way {
@@ -51,13 +36,13 @@ double tree_throughput(const Fabric& fabric, const Collective& collective, bool 
   // Columns: the throughput, what links carry, then by sink and link its flow.
   const int arcs = static_cast<int>(ways.size()), ranks = static_cast<int>(participants.size());
   const auto flow = [&](int sink, int arc) { return 1 + arcs + sink * arcs + arc; };
-  Matrix matrix;
-  for (int e = 0; e < arcs; ++e) matrix.put(matrix.add_row(0, ways[e].bandwidth / most), 1 + e, 1);
+  ProgramRows matrix;
+  for (int e = 0; e < arcs; ++e) matrix.put(matrix.add(0, ways[e].bandwidth / most), 1 + e, 1);
   for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
     const NodeId node{v};
     if (!takes_part(node)) continue;
     if (balanced && !fabric.is_rank(node)) {
-      const int even = matrix.add_row(0, 0);
+      const int even = matrix.add(0, 0);
       for (int e = 0; e < arcs; ++e) {
         if (ways[e].to == node) matrix.put(even, 1 + e, 1);
         if (ways[e].from == node) matrix.put(even, 1 + e, -1);
@@ -71,7 +56,7 @@ double tree_throughput(const Fabric& fabric, const Collective& collective, bool 
     for (int t = 0; t < ranks; ++t) {
       // The sink takes in all that others root; all else gives out what it takes in and what it roots.
       const bool is_sink = participants[t] == node;
-      const int kept = matrix.add_row(0, 0);
+      const int kept = matrix.add(0, 0);
       for (int e = 0; e < arcs; ++e) {
         if (ways[e].to == node) matrix.put(kept, flow(t, e), 1);
         if (ways[e].from == node) matrix.put(kept, flow(t, e), -1);
@@ -81,7 +66,7 @@ double tree_throughput(const Fabric& fabric, const Collective& collective, bool 
   }
   for (int t = 0; t < ranks; ++t) {
     for (int e = 0; e < arcs; ++e) {
-      const int within = matrix.add_row(-COIN_DBL_MAX, 0);
+      const int within = matrix.add(-COIN_DBL_MAX, 0);
       matrix.put(within, flow(t, e), 1);
       matrix.put(within, 1 + e, -1);
     }

@@ -31,8 +31,8 @@ namespace {
 // The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
 constexpr int64_t kTimeParts = 256;
 constexpr int kNarrowingSteps = 3;
-// Beyond so many times the optimal time, trees that low are given up: the packer has found none where links carry all
-// that it asks for, and does not prove that there are none.
+// Beyond so many times the optimal time, trees that low are given up. They exist (least_tree_height), but the packer
+// grows its trees level by level with guesses, and does not always find them even where no link is narrow.
 constexpr int64_t kMostWidening = 64;
 
 // Trees, and into how many parts each unit of capacity and supply was cut for them.
