@@ -1,5 +1,5 @@
-// Rows of a linear program as triples of row, column and factor, as CoinPackedMatrix takes them. For oracles, which share
-// no code with the planners.
+// Rows of a linear program as triples of row, column and factor, as CoinPackedMatrix takes them. For oracles, which
+// share no code with the planners.
 #pragma once
 
 #include <vector>
