@@ -11,10 +11,9 @@
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/baselines/baselines.h"
-#include "banyan/plan/forest/forest.h"
 #include "banyan/plan/planner.h"
 #include "banyan/schedule/cost.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/schedule/verify.h"
 
 namespace banyan::plan {
 namespace {
@@ -58,14 +57,15 @@ TEST(Compare, MeasuresEachAgainstTheBound) {
   EXPECT_DOUBLE_EQ(ring.estimate_seconds[1], 7 * 10e-6 + 1.0 * 7 / 8);
 }
 
-// A rank without a NIC of its own is two hops from all others, but the packer does not find trees of that height.
-TEST(Compare, LowForestsAreHigherWhereNoneOfTheLeastHeightAreFound) {
+// A rank without a NIC of its own is two hops from all others. The packer finds no trees that low, however much time it
+// gives to links; breadth-first trees are.
+TEST(Compare, LowForestsAreAsLowAsAnyOnBrokenFabrics) {
   const fabric::FabricEdit fails[] = {{.kind = fabric::FabricEdit::Kind::fail, .text = "gpu20-ib0"}};
   const Fabric fabric = fabric::edit_fabric(fabric::generate_fabric("mi250:2"), fails);
   const Collective collective = Collective::make(fabric, {.kind = CollectiveKind::all_reduce});
-  EXPECT_EQ(schedule::heights(make_plan(planner_named("low-forest"), fabric, collective)).max, 6u);
-  const std::string why = testing::error_of([&] { plan_forest(fabric, collective, {.trees = 1, .max_height = 2}); });
-  EXPECT_EQ(why, "no trees of height 2 were found for this fabric; try --max-height 3");
+  const Schedule schedule = make_plan(planner_named("low-forest"), fabric, collective);
+  EXPECT_TRUE(schedule::verify(schedule).valid);
+  EXPECT_EQ(schedule::heights(schedule).max, 4u);
 }
 
 // The forest packs the same shortest ways on a ring; the diameter is 4.

@@ -30,19 +30,10 @@ Schedule make_baseline(const Fabric& fabric, const Collective& collective, PlanO
   return plan_baseline(baseline, fabric, collective);
 }
 
-// Trees of the least height exist, but on broken fabrics the search may not find them: then a level or two higher.
 Schedule plan_low_forest(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
-  constexpr uint32_t kMostMore = 2;
   const uint32_t least = least_tree_height(fabric, collective);
-  for (uint32_t more = 0;; ++more) {
-    try {
-      return plan_forest(fabric, collective,
-                         {.trees = 1, .max_height = least + more, .lower = false, .observer = observer})
-          .schedule;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::unsupported || more == kMostMore) throw;
-    }
-  }
+  return plan_forest(fabric, collective, {.trees = 1, .max_height = least, .lower = false, .observer = observer})
+      .schedule;
 }
 
 const std::array kPlanners = {

@@ -32,12 +32,6 @@ InverseThroughput inverse_throughput(const Network& network, const CutWitness& w
   return {p / common, q / common};
 }
 
-std::vector<int64_t> supplies(int64_t trees, const Collective& collective) {
-  std::vector<int64_t> supply;
-  for (const uint64_t weight : collective.weights()) supply.push_back(trees * static_cast<int64_t>(weight));
-  return supply;
-}
-
 std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_t demand) {
   // More than a few times the whole demand is never used; the cap keeps sums countable.
   const int128 most = std::max<int128>(demand, std::min(int128{demand} * (network.terminal_count() + int64_t{1}),
@@ -120,6 +114,12 @@ int64_t trees_for_tight_arcs(const Network& network, const CutWitness& witness, 
 }
 
 }  // namespace
+
+std::vector<int64_t> supplies(int64_t trees_per_weight, const Collective& collective) {
+  std::vector<int64_t> supply;
+  for (const uint64_t weight : collective.weights()) supply.push_back(trees_per_weight * static_cast<int64_t>(weight));
+  return supply;
+}
 
 bool is_countable(int128 trees_per_weight, const Network& network, const Collective& collective) {
   // No sum over arcs counts an arc for more than all trees (floors above).

@@ -26,6 +26,9 @@ struct TreeCapacities {
 // Units are counted in 64 bits: whether sums over all arcs and trees stay below that with k trees per weight.
 bool is_countable(int128 trees_per_weight, const Network& network, const Collective& collective);
 
+// By terminal: how many trees it roots, with k per unit of weight.
+std::vector<int64_t> supplies(int64_t trees_per_weight, const Collective& collective);
+
 // The least k that reaches the bound, and its capacities. Where bandwidths have so little in common that this k is not
 // countable, the largest power of two that is, and `exact` is false. Throws Error{unsupported} when a switch cannot be
 // balanced.

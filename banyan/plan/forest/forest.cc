@@ -11,6 +11,7 @@
 #include "banyan/plan/bound/balanced_links.h"
 #include "banyan/plan/bound/narrowest_cut.h"
 #include "banyan/plan/bound/overlap.h"
+#include "banyan/plan/forest/breadth_first.h"
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/one_root.h"
 #include "banyan/plan/forest/packing.h"
@@ -31,9 +32,6 @@ namespace {
 // The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
 constexpr int64_t kTimeParts = 256;
 constexpr int kNarrowingSteps = 3;
-// Beyond so many times the optimal time, trees that low are given up. They exist (least_tree_height), but the packer
-// grows its trees level by level with guesses, and does not always find them even where no link is narrow.
-constexpr int64_t kMostWidening = 64;
 
 // Trees, and into how many parts each unit of capacity and supply was cut for them.
 struct Trees {
@@ -109,7 +107,7 @@ uint32_t least_height_of_roots(const Network& network, const Collective& collect
 }
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
-// optimum until trees that low are found, then narrows it.
+// optimum until trees that low are found, or until breadth-first trees need no more, then narrows it.
 DirectedTrees plan_low_phase(Network network, const Fabric& fabric, const Collective& collective,
                              const CutWitness& witness, int64_t trees, const ForestOptions& options) {
   const uint32_t least = least_height_of_roots(network, collective);
@@ -125,15 +123,17 @@ DirectedTrees plan_low_phase(Network network, const Fabric& fabric, const Collec
   };
   int64_t low = kTimeParts, high = kTimeParts;
   auto best = attempt(high);
-  for (int64_t widening = kTimeParts / 32; !best.source; widening *= 2) {
-    if (widening > kTimeParts * kMostWidening) {
-      throw Error(ErrorCode::unsupported, "no trees of height " + std::to_string(*options.max_height) +
-                                              " were found for this fabric; try --max-height " +
-                                              std::to_string(*options.max_height + 1));
+  if (!best.source) {
+    BreadthFirstTrees sure = breadth_first_trees(network, supplies(trees, collective));
+    const double enough = kTimeParts * sure.time.to_double() / start.to_double();
+    for (int64_t widening = kTimeParts / 32; !best.source; widening *= 2) {
+      low = high;
+      high = kTimeParts + widening;
+      if (static_cast<double>(high) < enough)
+        best = attempt(high);
+      else
+        best = {.source = hand_over(std::move(sure.packing))};
     }
-    low = high;
-    high = kTimeParts + widening;
-    best = attempt(high);
   }
   for (int step = 0; step < kNarrowingSteps && high - low > 1; ++step) {
     const int64_t middle = low + (high - low) / 2;

@@ -57,8 +57,8 @@ struct ForestPlan {
 uint32_t least_tree_height(const Fabric& fabric, const Collective& collective);
 
 // Throws what compute_bound throws; Error{unsupported} when the inputs and outputs of a switch differ so that the
-// bound's trees need not exist and no others are found, naming the switch, and when the search finds no trees of
-// `max_height`; Error{invalid_input} when max_height is below what the fabric allows.
+// bound's trees need not exist and no others are found, naming the switch; Error{invalid_input} when max_height
+// is below what the fabric allows.
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
 
 }  // namespace banyan::plan
