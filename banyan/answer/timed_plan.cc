@@ -17,6 +17,12 @@ constexpr Bytes kMostPredictedSlice{uint64_t{1} << 30};
 // A piece is an event on each tree of a kind of its own; so many take minutes.
 constexpr uint64_t kMostPieces = uint64_t{1} << 22;
 
+// Slices are not made smaller for a better time when a simulation would have more messages; so many take 10 s or less.
+constexpr uint64_t kMostMessages = uint64_t{1} << 20;
+
+// Besides the slice that choose_slice would take, tried are those of so many times its size and of so many to it.
+constexpr uint64_t kTriedFactor = 4;
+
 // That every simulation needs: each message of the highest tree costs its fixed time, one after the other, and the
 // busiest link carries all of its bytes.
 double least_seconds(const Schedule& schedule, Bytes total, Picoseconds alpha) {
@@ -47,11 +53,14 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
   };
   if (options.slice) return simulate(*options.slice);
   const Bytes guess = plan::choose_slice(schedule, total, {.per_message = options.alpha}, kMostPredictedSlice);
-  TimedPlan best = simulate(guess);
-  for (const Bytes other : {Bytes(guess.count() / 4), Bytes(guess.count() * 4)}) {
-    if (!best.simulation.complete) break;
-    TimedPlan timed = simulate(other);
-    if (timed.simulation.complete && timed.simulation.time < best.simulation.time) best = std::move(timed);
+  TimedPlan best = simulate(Bytes(guess.count() * kTriedFactor));
+  uint64_t messages = best.simulation.messages_simulated;
+  for (const Bytes smaller : {guess, Bytes(guess.count() / kTriedFactor)}) {
+    if (!best.simulation.complete || messages > kMostMessages / kTriedFactor) break;
+    TimedPlan timed = simulate(smaller);
+    messages = timed.simulation.messages_simulated;
+    if (!timed.simulation.complete || timed.simulation.time > best.simulation.time) continue;
+    if (timed.simulation.time < best.simulation.time || smaller == guess) best = std::move(timed);
   }
   return best;
 }

@@ -12,7 +12,8 @@
 namespace banyan::answer {
 
 struct TimingOptions {
-  std::optional<Bytes> slice = {};  // absent: the best of three near the one that choose_slice would take
+  // Absent: the best of three near the one that choose_slice would take, without those that make very many messages.
+  std::optional<Bytes> slice = {};
   Picoseconds alpha = std::chrono::microseconds(5);
   Picoseconds window{0};
   bool fold = true;

@@ -65,8 +65,9 @@ class BreadthFirstGrower {
       if (is_terminal) order_.push_back(at);
       for (const uint32_t a : network_.out_arcs(at)) {
         const uint32_t head = network_.arcs()[a].head;
-        const Distance longer{.hops = distance.hops + is_terminal,
-                         .busy = distance.busy + static_cast<double>(load_[a]) / static_cast<double>(network_.bandwidths()[a])};
+        const Distance longer{
+            .hops = distance.hops + is_terminal,
+            .busy = distance.busy + static_cast<double>(load_[a]) / static_cast<double>(network_.bandwidths()[a])};
         if (longer >= distance_[head]) continue;
         distance_[head] = longer;
         by_[head] = a;
@@ -76,8 +77,8 @@ class BreadthFirstGrower {
   }
 
   const Network& network_;
-  std::vector<int64_t> load_;  // by arc, of the trees so far
-  std::vector<Distance> distance_;       // by vertex, as are the arcs by which it is reached
+  std::vector<int64_t> load_;       // by arc, of the trees so far
+  std::vector<Distance> distance_;  // by vertex, as are the arcs by which it is reached
   std::vector<uint32_t> by_, order_, path_;
 };
 
