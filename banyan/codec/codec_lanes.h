@@ -6,8 +6,15 @@
 //   static V pack(Words a, Words b, Words c, Words d);  // words of -128..127 as bytes
 //   static V pack(Words a, Words b);                    // words of -32768..32767 as halves
 //   static V pack_halves(V a, V b);                     // halves of 0..255 as bytes
+//   static Words widen_bytes(const std::byte* from);    // kWidth / 4 signed bytes
+//   static Pairs widen_pairs(const std::byte* from);    // kWidth / 8 bytes as words of 64 bits without sign
+//   static FloatPair<kWidth> widen_brain_half(V halves);
 //   static uint32_t signs(Vector<float, kWidth> floats);  // bit i is the sign of float i
 #pragma once
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +46,7 @@ struct V {
   using Words = Vector<int32_t, kWidth>;
   using Unsigned = Vector<uint32_t, kWidth>;
   using Bytes = Vector<uint8_t, kWidth>;
+  using Pairs = Vector<uint64_t, kWidth>;
 
   [[gnu::always_inline]] static Floats floats(float value) { return Floats{} + value; }
   [[gnu::always_inline]] static Words magnitude(Floats value) { return as<Words>(value) & kMagnitude; }
@@ -86,11 +94,30 @@ template <typename Op>
   return Op::of(two[0], two[1]);
 }
 
+// Four bytes as words without sign, and back. g++ 12 makes conversions of vectors of single elements.
+using FourWords = Vector<int32_t, 16>;
+[[gnu::always_inline]] inline FourWords widen_four(const std::byte* from) {
+#ifdef __SSE2__
+  const __m128i zero = _mm_setzero_si128(), bytes = _mm_cvtsi32_si128(load<int32_t>(from));
+  return as<FourWords>(_mm_unpacklo_epi16(_mm_unpacklo_epi8(bytes, zero), zero));
+#else
+  return __builtin_convertvector(load<Vector<uint8_t, 4> >(from), FourWords);
+#endif
+}
+[[gnu::always_inline]] inline void narrow_four(std::byte* to, FourWords words) {
+#ifdef __SSE2__
+  const __m128i halves = _mm_packs_epi32(as<__m128i>(words), as<__m128i>(words));
+  store(to, _mm_cvtsi128_si32(_mm_packus_epi16(halves, halves)));
+#else
+  store(to, __builtin_convertvector(words, Vector<uint8_t, 4>));
+#endif
+}
+
 // ---- Random numbers ----
 //
 // A block has two keys, from the seed and the number of the block; value i of the block has a hash of both and i.
-// Blocks: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Values: two multiplications as MurmurHash3 ends
-// with, by the constants that Wellons' search found to have the least bias ("lowbias32").
+// Blocks: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Values: two multiplications as at the end of
+// MurmurHash3, by the constants that Wellons' search found to have the least bias ("lowbias32").
 [[gnu::always_inline]] inline uint64_t mixed(uint64_t word) {
   word += 0x9e3779b97f4a7c15;
   word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;

@@ -88,7 +88,7 @@ struct PowerScales {
   static constexpr size_t kHeader = 8, kGroup = 32;
   static constexpr int32_t kCarries = 0x7fffff - (kMostEighths - 8) * 0x100000;  // into the exponent, if it exceeds
   static constexpr int32_t kMostByte = 254 - kExponent;
-  using Four = Vector<int32_t, 16>;
+  using Four = FourWords;
 
   template <typename S>
   [[gnu::always_inline]] static bool find(const S& source, std::byte* coded, Scales& scales) {
@@ -106,7 +106,7 @@ struct PowerScales {
 
   static void read(const std::byte* coded, float (&scales)[8]) {
     for (size_t half = 0; half < 2; ++half) {
-      const Four bytes = __builtin_convertvector(load<Vector<uint8_t, 4>>(coded + 4 * half), Four);
+      const Four bytes = widen_four(coded + 4 * half);
       const Four nan = Four{} + static_cast<int32_t>(kQuietNaN);
       store(scales + 4 * half, bytes == 255 ? nan : scales_of(bytes));
     }
@@ -136,7 +136,7 @@ struct PowerScales {
     Four bytes = ((most + kCarries) >> 23) - kExponent;
     bytes = bytes > 0 ? bytes : Four{};
     bytes = bytes < kMostByte ? bytes : Four{} + kMostByte;
-    store(coded, __builtin_convertvector(bytes, Vector<uint8_t, 4>));
+    narrow_four(coded, bytes);
     store(scale, scales_of(bytes));
     store(inverse, (254 - bytes) << 23);
   }
@@ -154,7 +154,7 @@ struct ByteCodes {
     return Machine::pack(words[0], words[1], words[2], words[3]);
   }
   [[gnu::always_inline]] static typename L::Words read(const std::byte* codes, size_t at) {
-    return __builtin_convertvector(load<Vector<int8_t, L::kFloats>>(codes + at), typename L::Words);
+    return Machine::widen_bytes(codes + at);
   }
 };
 
@@ -170,8 +170,7 @@ struct NibbleCodes {
                                 joined(Machine::pack(words[4], words[5], words[6], words[7])));
   }
   [[gnu::always_inline]] static typename L::Words read(const std::byte* codes, size_t at) {
-    using Pairs = Vector<uint64_t, L::kWidth>;
-    const Pairs pairs = __builtin_convertvector(load<Vector<uint8_t, L::kFloats / 2>>(codes + at / 2), Pairs);
+    const typename L::Pairs pairs = Machine::widen_pairs(codes + at / 2);
     return Code::of_nibble(as<typename L::Words>((pairs | pairs << 28) & uint64_t{0x0000000f0000000f}));
   }
 
@@ -284,12 +283,7 @@ struct BrainHalf {
     return Machine::pack(rounded(pair.first), rounded(pair.second));
   }
   [[gnu::always_inline]] static FloatPair<L::kWidth> widen(typename L::Bytes halves) {
-    using Halves = Vector<uint16_t, L::kWidth / 2>;
-    struct {
-      Halves low, high;
-    } split;
-    store(&split, halves);
-    return {widened(split.low), widened(split.high)};
+    return Machine::widen_brain_half(halves);
   }
 
  private:
@@ -297,10 +291,6 @@ struct BrainHalf {
   [[gnu::always_inline]] static Words rounded(typename L::Floats value) {
     const Words bits = as<Words>(value);
     return as<Words>(as<typename L::Unsigned>(bits) + 0x7fffu + (as<typename L::Unsigned>(bits) >> 16 & 1u)) >> 16;
-  }
-  template <typename Narrow>
-  [[gnu::always_inline]] static typename L::Floats widened(Narrow halves) {
-    return as<typename L::Floats>(__builtin_convertvector(halves, Words) << 16);
   }
 };
 
