@@ -1,0 +1,254 @@
+#include "banyan/sparse/row_message.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan::sparse {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "messages are little-endian");
+
+constexpr uint32_t kMagic = 0x31575242;  // "BRW1"
+
+enum Form : uint8_t { kGaps, kWords, kBitmap };
+
+struct Header {
+  uint64_t digest;
+  uint32_t magic;
+  uint8_t kind, form, code, zero;
+  uint64_t step;
+  uint32_t tensor, shard, width, entries;
+  uint64_t position_bytes;
+};
+static_assert(sizeof(Header) == kMessageHeaderBytes && std::has_unique_object_representations_v<Header>);
+
+uint64_t digest_of(std::span<const std::byte> message) {
+  return XXH3_64bits(message.data() + sizeof(uint64_t), message.size() - sizeof(uint64_t));
+}
+
+uint8_t code_of(const std::optional<codec::Codec>& codec) {
+  return static_cast<uint8_t>(codec ? 1 + static_cast<int>(codec->code) : 0);
+}
+
+size_t value_bytes(const std::optional<codec::Codec>& codec, size_t count) {
+  return codec ? codec::coded_bytes(*codec, count) : count * sizeof(float);
+}
+
+size_t bytes_of_gap(uint32_t gap) { return (static_cast<size_t>(std::bit_width(gap | 1)) + 6) / 7; }
+
+size_t bytes_of_bitmap(uint32_t rows) { return (size_t{rows} + 7) / 8; }
+
+// The first position, and then how many positions lie between two.
+template <typename Visit>
+void for_each_gap(std::span<const uint32_t> positions, Visit visit) {
+  uint32_t next = 0;
+  for (const uint32_t position : positions) {
+    visit(position - next);
+    next = position + 1;
+  }
+}
+
+void write_positions(Form form, std::span<const uint32_t> positions, std::byte* to) {
+  if (form == kWords) {
+    if (!positions.empty()) std::memcpy(to, positions.data(), positions.size_bytes());
+  } else if (form == kBitmap) {
+    for (const uint32_t position : positions) to[position / 8] |= std::byte{1} << position % 8;
+  } else {
+    for_each_gap(positions, [&](uint32_t gap) {
+      for (; gap >= 128; gap >>= 7) *to++ = static_cast<std::byte>(gap | 128);
+      *to++ = static_cast<std::byte>(gap);
+    });
+  }
+}
+
+// Visits all positions. False where they are not good: not as many, not ascending, not below `rows`.
+template <typename Visit>
+bool visit_positions(uint8_t form, std::span<const std::byte> bytes, uint32_t entries, uint32_t rows, Visit visit) {
+  uint64_t next = 0;
+  size_t at = 0;
+  if (form == kBitmap) {
+    uint32_t left = entries;
+    for (; at < bytes.size(); ++at) {
+      for (auto bits = static_cast<uint32_t>(bytes[at]); bits != 0; bits &= bits - 1) {
+        const uint64_t position = at * 8 + static_cast<unsigned>(std::countr_zero(bits));
+        if (position >= rows || left-- == 0) return false;
+        visit(static_cast<uint32_t>(position));
+      }
+    }
+    return left == 0;
+  }
+  for (uint32_t entry = 0; entry < entries; ++entry) {
+    uint64_t position = 0;
+    if (form == kWords) {
+      uint32_t word = 0;
+      if (bytes.size() - at < sizeof word) return false;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      at += sizeof word;
+      if (word < next) return false;
+      position = word;
+    } else {
+      uint64_t gap = 0;
+      for (unsigned shift = 0;; shift += 7) {
+        if (at == bytes.size() || shift > 28) return false;
+        const auto byte = static_cast<uint64_t>(bytes[at++]);
+        gap |= (byte & 127) << shift;
+        if (byte < 128) break;
+      }
+      position = next + gap;
+    }
+    if (position >= rows) return false;
+    visit(static_cast<uint32_t>(position));
+    next = position + 1;
+  }
+  return at == bytes.size();
+}
+
+}  // namespace
+
+std::vector<std::byte> write_row_message(const MessageContext& context, const RowList& list, float* lost,
+                                         uint64_t seed) {
+  const size_t count = list.rows.size() * context.width;
+  CHECK_EQ(list.values.size(), count);
+  CHECK(list.rows.empty() || (list.rows.back() < context.rows && context.kind != MessageKind::dense));
+  size_t gap_bytes = 0;
+  for_each_gap(list.rows, [&](uint32_t gap) { gap_bytes += bytes_of_gap(gap); });
+  const size_t form_bytes[] = {gap_bytes, list.rows.size() * sizeof(uint32_t), bytes_of_bitmap(context.rows)};
+  const auto form = static_cast<Form>(std::min_element(form_bytes, form_bytes + 3) - form_bytes);
+  Header header = {.digest = 0,
+                   .magic = kMagic,
+                   .kind = static_cast<uint8_t>(context.kind),
+                   .form = form,
+                   .code = code_of(context.codec),
+                   .zero = 0,
+                   .step = context.step,
+                   .tensor = context.tensor,
+                   .shard = context.shard,
+                   .width = context.width,
+                   .entries = static_cast<uint32_t>(list.rows.size()),
+                   .position_bytes = form_bytes[form]};
+  std::vector<std::byte> message(sizeof header + form_bytes[form] + value_bytes(context.codec, count));
+  std::memcpy(message.data(), &header, sizeof header);
+  write_positions(form, list.rows, message.data() + sizeof header);
+  std::byte* const values = message.data() + sizeof header + form_bytes[form];
+  if (context.codec) {
+    codec::encode({.codec = *context.codec,
+                   .values = list.values.data(),
+                   .lost = lost,
+                   .count = count,
+                   .randomness = {.seed = seed, .first = 0}},
+                  values);
+  } else if (count > 0) {
+    std::memcpy(values, list.values.data(), count * sizeof(float));
+    if (lost != nullptr) std::fill(lost, lost + count, 0.0F);
+  }
+  header.digest = digest_of(message);
+  std::memcpy(message.data(), &header.digest, sizeof header.digest);
+  return message;
+}
+
+RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageContext& context,
+                            const std::string& sender) {
+  const auto bad = [&](const std::string& what) {
+    return Error(ErrorCode::invalid_input, "a message of rows " + what + "; it was damaged or is none", sender);
+  };
+  Header header = {};
+  if (bytes.size() < sizeof header) throw bad("has only " + std::to_string(bytes.size()) + " bytes");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kMagic) throw bad("does not begin as one");
+  if (header.digest != digest_of(bytes)) throw bad("has another digest than its bytes");
+  const auto expect = [&](const char* what, uint64_t found, uint64_t due) {
+    if (found == due) return;
+    throw Error(ErrorCode::mismatch,
+                "a message of rows has " + std::string(what) + " " + std::to_string(found) + ", due is " +
+                    std::to_string(due) + "; all ranks must call with equal tensors and codecs in equal order",
+                sender);
+  };
+  expect("step", header.step, context.step);
+  expect("tensor", header.tensor, context.tensor);
+  expect("shard", header.shard, context.shard);
+  expect("width", header.width, context.width);
+  expect("code of values", header.code, code_of(context.codec));
+  const bool is_dense = header.kind == static_cast<uint8_t>(MessageKind::dense);
+  if (!is_dense) expect("kind", header.kind, static_cast<uint8_t>(context.kind));
+  if (header.zero != 0 || header.form > kBitmap) throw bad("has an unknown form of positions");
+  if (header.entries > (is_dense ? 0 : context.rows)) {
+    throw bad("has " + std::to_string(header.entries) + " rows of a shard of " + std::to_string(context.rows));
+  }
+  // No overflow: entries and width are below 2^32, and the bytes are there.
+  const auto body = bytes.subspan(sizeof header);
+  const unsigned __int128 count = static_cast<unsigned __int128>(header.entries) * header.width;
+  if (header.position_bytes > body.size() || count > body.size() * 8 ||
+      value_bytes(context.codec, static_cast<size_t>(count)) != body.size() - header.position_bytes) {
+    throw bad("has " + std::to_string(bytes.size()) + " bytes, which its header does not tell");
+  }
+  const auto positions = body.first(header.position_bytes);
+  if ((header.form == kBitmap && positions.size() != bytes_of_bitmap(context.rows)) ||
+      !visit_positions(header.form, positions, header.entries, context.rows, [](uint32_t) {})) {
+    throw bad("has positions that do not ascend within its shard");
+  }
+  RowMessage message;
+  message.kind_ = static_cast<MessageKind>(header.kind);
+  message.form_ = header.form;
+  message.entries_ = header.entries;
+  message.width_ = header.width;
+  message.codec_ = context.codec;
+  message.positions_ = positions;
+  message.values_ = body.subspan(header.position_bytes);
+  return message;
+}
+
+std::vector<uint32_t> RowMessage::positions() const {
+  std::vector<uint32_t> positions;
+  positions.reserve(entries_);
+  visit_positions(form_, positions_, entries_, UINT32_MAX, [&](uint32_t position) { positions.push_back(position); });
+  return positions;
+}
+
+std::vector<float> RowMessage::values() const {
+  std::vector<float> values(size_t{entries_} * width_);
+  if (codec_) {
+    codec::decode(*codec_, values_.data(), values.data(), values.size());
+  } else if (!values.empty()) {
+    std::memcpy(values.data(), values_.data(), values_.size());
+  }
+  return values;
+}
+
+RowList sum_of(std::span<const RowMessage> messages, uint32_t rows, uint32_t width) {
+  std::vector<uint64_t> used((size_t{rows} + 63) / 64);
+  std::vector<std::vector<uint32_t>> positions;
+  for (const RowMessage& message : messages) {
+    CHECK(message.kind() == MessageKind::contribution && message.width() == width) << message.width();
+    positions.push_back(message.positions());
+    for (const uint32_t position : positions.back()) used[position / 64] |= uint64_t{1} << position % 64;
+  }
+  std::vector<uint32_t> before;  // rows of the result in front of each word
+  RowList result;
+  for (size_t word = 0; word < used.size(); ++word) {
+    before.push_back(static_cast<uint32_t>(result.rows.size()));
+    for (uint64_t bits = used[word]; bits != 0; bits &= bits - 1) {
+      result.rows.push_back(static_cast<uint32_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits))));
+    }
+  }
+  result.values.resize(result.rows.size() * width);
+  for (size_t m = 0; m < messages.size(); ++m) {
+    const std::vector<float> values = messages[m].values();
+    const float* from = values.data();
+    for (const uint32_t position : positions[m]) {
+      const uint64_t lower = used[position / 64] & ((uint64_t{1} << position % 64) - 1);
+      float* to = result.values.data() + (before[position / 64] + static_cast<size_t>(std::popcount(lower))) * width;
+      for (size_t j = 0; j < width; ++j) to[j] += from[j];
+      from += width;
+    }
+  }
+  return result;
+}
+
+}  // namespace banyan::sparse
