@@ -18,8 +18,8 @@
 //
 // Numbers are little-endian. A message has exactly the length that its header tells.
 //
-// *Too many rows.* A rank that has more rows than pays sends `dense` to every owner, without entries. So every rank that
-// reads one message from each other rank knows it, and all exchange this tensor densely in this step.
+// *Too many rows.* A rank that has more rows than pays sends `dense` to every owner, without entries. So every rank
+// that reads one message from each other rank knows it, and all exchange this tensor densely in this step.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ struct MessageContext {
   std::optional<codec::Codec> codec = std::nullopt;  // of the values; none: float32
 };
 
-// `list` has positions in the shard; of kind `dense` it is empty. `lost`, if any, has as many values as the list and gets
-// what the codec does not hold (codec.h says what of values that are not finite). `seed` is for stochastic codecs.
+// `list` has positions in the shard; of kind `dense` it is empty. `lost`, if any, has as many values as the list and
+// gets what the codec does not hold (codec.h says what of values that are not finite). `seed` is for stochastic codecs.
 std::vector<std::byte> write_row_message(const MessageContext& context, const RowList& list, float* lost = nullptr,
                                          uint64_t seed = 0);
 
@@ -58,8 +58,8 @@ std::vector<std::byte> write_row_message(const MessageContext& context, const Ro
 class RowMessage {
  public:
   // Every length, count and position is checked against the context and the bytes before any memory is taken. Throws
-  // Error{invalid_input} with `sender` ("rank 3") as the place; Error{mismatch} where a good message is not the one that
-  // is due.
+  // Error{invalid_input} with `sender` ("rank 3") as the place; Error{mismatch} where a good message is not the one
+  // that is due.
   static RowMessage read(std::span<const std::byte> bytes, const MessageContext& context, const std::string& sender);
 
   MessageKind kind() const { return kind_; }
