@@ -56,8 +56,8 @@ struct RowPartition {
   std::vector<uint32_t> sources;  // where in the list
 };
 
-// By radix sort: O(rows.size()), two passes up to 4 Mi rows of a table, three beyond. Throws Error{invalid_input}, which
-// names the place in the list, for a row that the table does not have, and for 2^32 rows or more.
+// By radix sort: O(rows.size()), two passes up to 4 Mi rows of a table, three beyond. Throws Error{invalid_input},
+// which names the place in the list, for a row that the table does not have, and for 2^32 rows or more.
 RowPartition partition(const RowShards& shards, std::span<const int64_t> rows);
 RowPartition partition(const RowShards& shards, std::span<const uint32_t> rows);
 
