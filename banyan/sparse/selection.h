@@ -16,8 +16,8 @@
 namespace banyan::sparse {
 
 // The `most` largest, ascending by index (rows of width 1); fewer where fewer are not 0. `residual` is empty or as long
-// as `values`, which has less than 2^32. By a histogram of the upper 16 bits of the magnitudes and one of the lower bits
-// of the last bin: three passes, O(values), 0.5 MiB.
+// as `values`, which has less than 2^32. By a histogram of the upper 16 bits of the magnitudes and one of the lower
+// bits of the last bin: three passes, O(values), 0.4 MiB.
 RowList select_largest(std::span<const float> values, std::span<float> residual, size_t most);
 
 }  // namespace banyan::sparse
