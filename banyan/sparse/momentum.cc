@@ -1,0 +1,33 @@
+#include "banyan/sparse/momentum.h"
+
+#include <cmath>
+#include <limits>
+
+#include "banyan/base/check.h"
+
+namespace banyan::sparse {
+
+void add_gradient(const MomentumTask& task) {
+  CHECK(task.momentum.size() == task.gradient.size() && task.velocity.size() == task.gradient.size());
+  float scale = 1;
+  if (task.largest_norm > 0) {
+    double squares = 0;
+    for (const float value : task.gradient) squares += static_cast<double>(value) * static_cast<double>(value);
+    const double share = task.largest_norm / std::sqrt(static_cast<double>(task.ranks)) / std::sqrt(squares);
+    if (std::isfinite(squares) && share < 1) scale = static_cast<float>(share);
+  }
+  for (size_t i = 0; i < task.gradient.size(); ++i) {
+    if (!std::isfinite(task.gradient[i])) {
+      task.velocity[i] = std::numeric_limits<float>::quiet_NaN();
+      continue;
+    }
+    task.momentum[i] = task.factor * task.momentum[i] + scale * task.gradient[i];
+    task.velocity[i] += task.momentum[i];
+  }
+}
+
+void clear_sent(std::span<const uint32_t> sent, std::span<float> momentum, std::span<float> velocity) {
+  for (const uint32_t i : sent) momentum[i] = velocity[i] = 0;
+}
+
+}  // namespace banyan::sparse
