@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/hash.h"
 #include "banyan/element/reduce.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/back_off.h"
@@ -199,12 +200,22 @@ void NetExecutor::begin(Flight& flight) {
   }
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
-  flight.ticket = engine_.start({.plan = std::move(plan),
-                                 .task = {.type = call.type, .op = call.op, .divisor = ranks_},
-                                 .sequence = flight.number,
-                                 .signature = flight.numbers,
-                                 .input = {call.send, input_bytes},
-                                 .output = {call.recv, output_bytes}});
+  EngineCommand command = {.plan = std::move(plan),
+                           .task = {.type = call.type, .op = call.op, .divisor = ranks_},
+                           .sequence = flight.number,
+                           .signature = flight.numbers,
+                           .input = {call.send, input_bytes},
+                           .output = {call.recv, output_bytes}};
+  if (call.codec) {
+    if (flight.codec == nullptr)
+      flight.codec = std::make_unique<CodedSlices>(*call.codec, mix(mix(flight.number) + rank_));
+    command.codec = flight.codec.get();
+  }
+  if (call.residual != nullptr) {
+    command.residual = std::as_bytes(call.residual->kept()).first(input_bytes);
+    command.lost = std::as_writable_bytes(call.residual->lost()).first(input_bytes);
+  }
+  flight.ticket = engine_.start(command);
 }
 
 bool NetExecutor::advance() {
