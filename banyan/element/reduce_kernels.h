@@ -1,4 +1,4 @@
-// Inside of banyan/run/element: one build of the loops behind reduce.h, as a table of functions.
+// Inside of banyan/element: one build of the loops behind reduce.h, as a table of functions.
 #pragma once
 
 #include <cstddef>

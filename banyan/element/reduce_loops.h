@@ -1,4 +1,4 @@
-// Inside of banyan/run/element: the loops of one machine, made of reduce_lanes.h, and the table of them.
+// Inside of banyan/element: the loops of one machine, made of reduce_lanes.h, and the table of them.
 #pragma once
 
 #include "banyan/element/reduce_kernels.h"

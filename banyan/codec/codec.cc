@@ -1,0 +1,113 @@
+#include "banyan/codec/codec.h"
+
+#include <array>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+#include "banyan/codec/codec_kernels.h"
+#include "banyan/element/isa.h"
+
+namespace banyan::codec {
+namespace {
+
+constexpr std::string_view kStochastic = ":stochastic";
+
+struct Row {
+  std::string_view name;
+  std::string_view other_names[2];
+  size_t block_bytes;
+  bool rounds;                     // to nearest or stochastically, as asked
+  bool needs_residual;             // when rounding to nearest
+  bool needs_residual_stochastic;  // when rounding stochastically
+};
+
+// In the order of the enumerators. Few levels are too noisy to go without a residual, even without a bias.
+constexpr std::array<Row, kValueCodes> kRows = {{
+    {"bfloat16", {"bf16", "bf16"}, 2 * kBlockValues, false, false, false},
+    {"float16", {"fp16", "f16"}, 2 * kBlockValues, false, false, false},
+    {"fp8", {"e4m3", "e4m3"}, 4 + kBlockValues, true, false, false},
+    {"mxfp8", {"mxfp8", "mxfp8"}, 8 + kBlockValues, true, false, false},
+    {"int8", {"int8", "int8"}, 4 + kBlockValues, true, true, false},
+    {"int4", {"int4", "int4"}, 8 + kBlockValues / 2, true, true, true},
+    {"mxfp4", {"mxfp4", "mxfp4"}, 8 + kBlockValues / 2, true, true, true},
+    {"sign", {"1bit", "1-bit"}, 4 + kBlockValues / 8, false, true, true},
+}};
+
+const Row& row_of(const Codec& codec) {
+  const auto index = static_cast<size_t>(codec.code);
+  CHECK(index < kValueCodes) << index;
+  return kRows[index];
+}
+
+const internal::Kernels& active_kernels() {
+#ifdef BANYAN_X86_KERNELS
+  const element::Isa isa = element::active_isa();
+  if (isa == element::Isa::avx512) return internal::avx512_kernels();
+  if (isa == element::Isa::avx2) return internal::avx2_kernels();
+#endif
+  return internal::portable_kernels();
+}
+
+std::string known_names() {
+  std::string known;
+  for (const Row& row : kRows) {
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+    if (row.rounds) known += ", " + std::string(row.name) + std::string(kStochastic);
+  }
+  return known;
+}
+
+}  // namespace
+
+CodecTraits traits_of(const Codec& codec) {
+  const Row& row = row_of(codec);
+  return {.block_bytes = row.block_bytes,
+          .is_unbiased = row.rounds && codec.is_stochastic,
+          .needs_residual = codec.is_stochastic ? row.needs_residual_stochastic : row.needs_residual};
+}
+
+size_t coded_bytes(const Codec& codec, size_t count) { return blocks_of(count) * row_of(codec).block_bytes; }
+
+Codec parse_codec(std::string_view text) {
+  const bool is_stochastic = text.ends_with(kStochastic);
+  const std::string_view name = is_stochastic ? text.substr(0, text.size() - kStochastic.size()) : text;
+  NearestName nearest(text);
+  for (size_t i = 0; i < kValueCodes; ++i) {
+    const Row& row = kRows[i];
+    nearest.offer(row.name);
+    if (row.rounds) nearest.offer(std::string(row.name) + std::string(kStochastic));
+    if (name != row.name && name != row.other_names[0] && name != row.other_names[1]) continue;
+    if (is_stochastic && !row.rounds) {
+      throw invalid("'" + std::string(row.name) + "' does not round stochastically; say '" + std::string(row.name) +
+                    "'");
+    }
+    return {.code = static_cast<ValueCode>(i), .is_stochastic = is_stochastic};
+  }
+  throw invalid("unknown codec " + in_quotes(text) + nearest.hint() + "; known are " + known_names());
+}
+
+std::string to_string(const Codec& codec) {
+  return std::string(row_of(codec).name) + (codec.is_stochastic ? std::string(kStochastic) : "");
+}
+
+void encode(const EncodeTask& task, std::byte* coded) {
+  const Row& row = row_of(task.codec);
+  CHECK(!task.codec.is_stochastic || (row.rounds && task.randomness.first % kBlockValues == 0))
+      << to_string(task.codec) << " first=" << task.randomness.first;
+  active_kernels().encode[static_cast<size_t>(task.codec.code)][task.codec.is_stochastic ? 1 : 0](task, coded);
+}
+
+void decode(const Codec& codec, const std::byte* coded, float* values, size_t count, float factor) {
+  row_of(codec);
+  active_kernels().decode[static_cast<size_t>(codec.code)](
+      {.coded = coded, .values = values, .count = count, .factor = factor, .adds = false});
+}
+
+void decode_add(const Codec& codec, const std::byte* coded, float* sums, size_t count, float factor) {
+  row_of(codec);
+  active_kernels().decode[static_cast<size_t>(codec.code)](
+      {.coded = coded, .values = sums, .count = count, .factor = factor, .adds = true});
+}
+
+}  // namespace banyan::codec

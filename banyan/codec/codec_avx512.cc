@@ -1,0 +1,40 @@
+// The kernels for x86-64 with AVX-512 F, BW and VL. Compiled for such a machine: nothing here may be called on another.
+#include <immintrin.h>
+
+#include "banyan/codec/codec_loops.h"
+#include "banyan/element/machine_avx512.h"
+
+namespace banyan::codec::internal {
+namespace {
+
+// Packing works within quarters of a register; a permutation mends the order.
+struct Avx512 : element::internal::Avx512 {
+  using Words = Vector<int32_t, kWidth>;
+  using Floats = Vector<float, kWidth>;
+
+  static Bytes pack(Words a, Words b, Words c, Words d) {
+    const __m512i bytes = _mm512_packs_epi16(packed(a, b), packed(c, d));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return as<Bytes>(_mm512_permutexvar_epi32(order, bytes));
+  }
+  static Bytes pack(Words a, Words b) {
+    return as<Bytes>(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed(a, b)));
+  }
+  static Bytes pack_halves(Bytes a, Bytes b) {
+    const __m512i bytes = _mm512_packus_epi16(as<__m512i>(a), as<__m512i>(b));
+    return as<Bytes>(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), bytes));
+  }
+  static uint32_t signs(Floats floats) { return _mm512_test_epi32_mask(as<__m512i>(floats), _mm512_set1_epi32(kSign)); }
+
+ private:
+  static __m512i packed(Words a, Words b) { return _mm512_packs_epi32(as<__m512i>(a), as<__m512i>(b)); }
+};
+
+}  // namespace
+
+const Kernels& avx512_kernels() {
+  static constexpr Kernels kKernels = kernels_of<Avx512>();
+  return kKernels;
+}
+
+}  // namespace banyan::codec::internal
