@@ -7,6 +7,7 @@
 
 using banyan::Error;
 using banyan::ErrorCode;
+using banyan::c::add_op;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 using banyan::element::ReduceOp;

@@ -38,7 +38,8 @@ Execution::CodedSlice Execution::encode(const RoleState& state, uint64_t slice, 
   const size_t plain_bytes = bytes_of(state, slice), most = most_coded_bytes(plain_bytes);
   SliceCodec::Slice task = {.type = command_.task.type,
                             .plain = {plain, plain_bytes},
-                            .position = state.role->input_at.value_or(0) + begin_of(slice)};
+                            .chunk_at = state.role->input_at.value_or(0),
+                            .begin = begin_of(slice)};
   if (has_residual(state)) {
     task.residual = residual_at(state, slice);
     task.lost = lost_at(state, slice);

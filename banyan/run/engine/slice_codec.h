@@ -41,7 +41,8 @@ class SliceCodec {
     // null: neither.
     const std::byte* residual = nullptr;
     std::byte* lost = nullptr;
-    uint64_t position = 0;  // of the first element, in this rank's input
+    // Where the chunk begins in this rank's input, and the slice in the chunk: a multiple of block_elements().
+    uint64_t chunk_at = 0, begin = 0;
   };
   // Writes the slice into `coded`, which has most_bytes(); returns how many bytes it took, which may be none.
   virtual size_t encode(const Slice& slice, std::span<std::byte> coded) = 0;

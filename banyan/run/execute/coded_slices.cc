@@ -3,6 +3,7 @@
 #include <string>
 
 #include "banyan/base/error.h"
+#include "banyan/base/hash.h"
 
 namespace banyan::run {
 
@@ -13,7 +14,7 @@ size_t CodedSlices::encode(const Slice& slice, std::span<std::byte> coded) {
                  .residual = reinterpret_cast<const float*>(slice.residual),
                  .lost = reinterpret_cast<float*>(slice.lost),
                  .count = count,
-                 .randomness = {.seed = seed_, .first = slice.position}},
+                 .randomness = {.seed = mix(seed_ + slice.chunk_at), .first = slice.begin}},
                 coded.data());
   return coded_bytes(codec_, count);
 }
