@@ -28,8 +28,8 @@
 //
 // *Rounding.* To nearest, ties to even; or stochastic: up with the probability of the distance, so that the mean of
 // many is the value. Random numbers are counted, not drawn: those of a value follow from `seed` and its position alone,
-// whatever the slices, threads and instruction sets; the mean is exact to 2^-20 of a step between two codes. `sign` does
-// not round; bfloat16 and float16 round to nearest only.
+// whatever the slices, threads and instruction sets; the mean is exact to 2^-20 of a step between two codes. `sign`
+// does not round; bfloat16 and float16 round to nearest only.
 //
 // Portable code, AVX2 and AVX-512 (element/isa.h) give the same bits. Subnormals count as what they are. Pointers need
 // no alignment. All functions may be called from any thread, allocate nothing, take no lock; O(count).

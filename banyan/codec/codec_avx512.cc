@@ -11,6 +11,7 @@ namespace {
 struct Avx512 : element::internal::Avx512 {
   using Words = Vector<int32_t, kWidth>;
   using Floats = Vector<float, kWidth>;
+  using Pairs = Vector<uint64_t, kWidth>;
 
   static Bytes pack(Words a, Words b, Words c, Words d) {
     const __m512i bytes = _mm512_packs_epi16(packed(a, b), packed(c, d));
@@ -24,9 +25,20 @@ struct Avx512 : element::internal::Avx512 {
     const __m512i bytes = _mm512_packus_epi16(as<__m512i>(a), as<__m512i>(b));
     return as<Bytes>(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), bytes));
   }
+  static Words widen_bytes(const std::byte* from) { return as<Words>(_mm512_cvtepi8_epi32(load<__m128i>(from))); }
+  static Pairs widen_pairs(const std::byte* from) {
+    return as<Pairs>(_mm512_cvtepu8_epi64(_mm_cvtsi64_si128(load<int64_t>(from))));
+  }
+  static FloatPair<kWidth> widen_brain_half(Bytes halves) {
+    const __m512i both = as<__m512i>(halves);
+    return {widened(_mm512_castsi512_si256(both)), widened(_mm512_extracti64x4_epi64(both, 1))};
+  }
+  static Floats least(Floats a, Floats b) { return as<Floats>(_mm512_min_ps(as<__m512>(a), as<__m512>(b))); }
+  static Floats most(Floats a, Floats b) { return as<Floats>(_mm512_max_ps(as<__m512>(a), as<__m512>(b))); }
   static uint32_t signs(Floats floats) { return _mm512_test_epi32_mask(as<__m512i>(floats), _mm512_set1_epi32(kSign)); }
 
  private:
+  static Floats widened(__m256i halves) { return as<Floats>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)); }
   static __m512i packed(Words a, Words b) { return _mm512_packs_epi32(as<__m512i>(a), as<__m512i>(b)); }
 };
 

@@ -1,7 +1,7 @@
 // Residual: what the codes of a rank's contributions have lost, to be added to the next ones (error feedback).
 //
-// Belongs to a buffer of the same size on this rank alone. A call adds what is kept, and writes what it loses beside it;
-// only when it is over does that take the other's place, so that a call that fails or is repeated spoils nothing.
+// Belongs to a buffer of the same size on this rank alone. A call adds what is kept, and writes what it loses beside
+// it; only when it is over does that take the other's place, so that a call that fails or is repeated spoils nothing.
 //
 // One thread at a time, but for begin(), and one call at a time, as that sees to.
 #pragma once

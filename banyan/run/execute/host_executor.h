@@ -1,5 +1,5 @@
-// HostExecutor: carries out the calls of a communicator whose ranks are all on this host. Ranks read each other's memory,
-// so nothing goes in a code: calls with one lose nothing.
+// HostExecutor: carries out the calls of a communicator whose ranks are all on this host. Ranks read each other's
+// memory, so nothing goes in a code: calls with one lose nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,315 @@
+// Float32 coded and decoded per second, of each codec in the build of the kernels that BANYAN_ISA names (default: the
+// best), beside what memory allows: bytes_per_second counts the float32 values, so that all figures compare. The limit
+// "encode_1_of_4" moves the bytes of encode by a codec that makes one byte of four, without arithmetic. Every case
+// checks its answer.
+#include <benchmark/benchmark.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "banyan/codec/codec.h"
+#include "banyan/element/reduce.h"
+
+namespace banyan::codec {
+namespace {
+
+constexpr size_t kBytes = size_t{64} << 20, kCount = kBytes / sizeof(float);
+
+// Page-aligned memory whose pages are present, in large pages where the system gives them.
+template <typename T>
+class Buffer {
+ public:
+  explicit Buffer(size_t count) : bytes_(count * sizeof(T) + 4096) {
+    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED) << bytes_;
+    madvise(memory, bytes_, MADV_HUGEPAGE);
+    data_ = static_cast<T*>(memory);
+    std::memset(memory, 0, bytes_);
+  }
+  ~Buffer() { munmap(data_, bytes_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  T* data() const { return data_; }
+  T& operator[](size_t i) const { return data_[i]; }
+
+ private:
+  size_t bytes_;
+  T* data_;
+};
+
+void fill(const Buffer<float>& buffer, float scale) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(4096 + 37);
+  for (float& value : values) value = normal(random) * scale;
+  for (size_t i = 0; i < kCount; ++i) buffer[i] = values[i % values.size()];
+}
+
+void count_floats(benchmark::State& state) {
+  state.SetBytesProcessed(static_cast<int64_t>(kBytes) * static_cast<int64_t>(state.iterations()));
+}
+
+// ---- Limits ----
+
+typedef uint64_t Words __attribute__((vector_size(16)));
+
+Words load_words(const float* from) {
+  Words words;
+  std::memcpy(&words, from, sizeof words);
+  return words;
+}
+
+// Reads all, and writes one of kRead vectors: the bytes of encode.
+template <size_t kRead>
+void limit_of_encode(benchmark::State& state) {
+  const Buffer<float> values(kCount), written(kCount / kRead);
+  fill(values, 1);
+  for (auto _ : state) {
+    const float* from = values.data();
+    for (float* to = written.data(); to != written.data() + kCount / kRead; to += 8, from += 8 * kRead) {
+      Words first = {}, second = {};
+      for (size_t k = 0; k < kRead; ++k) {
+        first ^= load_words(from + 8 * k);
+        second ^= load_words(from + 8 * k + 4);
+      }
+      std::memcpy(to, &first, sizeof first);
+      std::memcpy(to + 4, &second, sizeof second);
+    }
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// Reads two streams, changes one of them and writes one of kRead vectors: the bytes of encode with a residual.
+template <size_t kRead>
+void limit_of_residual(benchmark::State& state) {
+  const Buffer<float> values(kCount), residual(kCount), written(kCount / kRead);
+  fill(values, 1);
+  for (auto _ : state) {
+    for (size_t i = 0; i < kCount / (4 * kRead); ++i) {
+      Words all = {};
+      for (size_t k = 0; k < kRead; ++k) {
+        const size_t at = 4 * (kRead * i + k);
+        const Words both = load_words(values.data() + at) ^ load_words(residual.data() + at);
+        std::memcpy(residual.data() + at, &both, sizeof both);
+        all ^= both;
+      }
+      std::memcpy(written.data() + 4 * i, &all, sizeof all);
+    }
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// Reads one of kRead vectors and writes all, or adds it to all: the bytes of decode and decode_add.
+template <size_t kRead, bool kAdds>
+void limit_of_decode(benchmark::State& state) {
+  const Buffer<float> values(kCount), read(kCount / kRead);
+  fill(values, 1);
+  for (auto _ : state) {
+    for (size_t i = 0; i < kCount / (4 * kRead); ++i) {
+      const Words one = load_words(read.data() + 4 * i);
+      for (size_t k = 0; k < kRead; ++k) {
+        const size_t at = 4 * (kRead * i + k);
+        const Words word = kAdds ? one ^ load_words(values.data() + at) : one;
+        std::memcpy(values.data() + at, &word, sizeof word);
+      }
+    }
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+void limit_of_reading(benchmark::State& state) {
+  const Buffer<float> values(kCount);
+  fill(values, 1);
+  for (auto _ : state) {
+    Words first = {}, second = {};
+    for (const float* from = values.data(); from != values.data() + kCount; from += 16) {
+      first ^= load_words(from) ^ load_words(from + 4);
+      second ^= load_words(from + 8) ^ load_words(from + 12);
+    }
+    first ^= second;
+    benchmark::DoNotOptimize(first);
+  }
+  count_floats(state);
+}
+
+// Copies: decode.
+void limit_of_copying(benchmark::State& state) {
+  const Buffer<float> values(kCount), written(kCount);
+  fill(values, 1);
+  for (auto _ : state) {
+    std::memcpy(written.data(), values.data(), kBytes);
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// result = left + result: two streams read, one of them written.
+void limit_of_reading_two_and_writing(benchmark::State& state) {
+  const Buffer<float> left(kCount), result(kCount);
+  fill(left, 1);
+  const std::byte* const sources[] = {reinterpret_cast<const std::byte*>(result.data()),
+                                      reinterpret_cast<const std::byte*>(left.data())};
+  for (auto _ : state) {
+    element::reduce({.type = element::DataType::float32}, reinterpret_cast<std::byte*>(result.data()), nullptr, sources,
+                    kCount);
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// values += factor: one stream, read and written.
+void limit_of_changing(benchmark::State& state) {
+  const Buffer<float> values(kCount);
+  fill(values, 1);
+  auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+  for (auto _ : state) {
+    element::scale(element::DataType::float32, bytes, bytes, kCount, 1.0);
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// Writes: decode.
+void limit_of_writing(benchmark::State& state) {
+  const Buffer<float> written(kCount);
+  for (auto _ : state) {
+    std::memset(written.data(), 1, kBytes);
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// ---- Codecs ----
+
+double worst_error(const Codec& codec) {
+  switch (codec.code) {
+    case ValueCode::bfloat16:
+    case ValueCode::float16:
+      return 0.02;
+    case ValueCode::int8:
+      return 0.05;
+    case ValueCode::fp8:
+    case ValueCode::mxfp8:
+      return 0.4;
+    default:
+      return 4;
+  }
+}
+
+// Whether what was coded from gaussian values decodes to about these.
+bool is_right(const Codec& codec, const Buffer<std::byte>& coded, const Buffer<float>& values, float residual) {
+  std::vector<float> decoded(kCount);
+  decode(codec, coded.data(), decoded.data(), kCount);
+  for (size_t i = 0; i < kCount; i += 101) {
+    if (std::abs(static_cast<double>(decoded[i] - values[i])) > worst_error(codec) + static_cast<double>(residual)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void encode_one(benchmark::State& state, const Codec& codec) {
+  const Buffer<float> values(kCount);
+  const Buffer<std::byte> coded(coded_bytes(codec, kCount));
+  fill(values, 1);
+  for (auto _ : state) {
+    encode({.codec = codec, .values = values.data(), .count = kCount}, coded.data());
+    benchmark::ClobberMemory();
+  }
+  if (!is_right(codec, coded, values, 0)) return state.SkipWithError("wrong codes");
+  count_floats(state);
+}
+
+void encode_with_residual(benchmark::State& state, const Codec& codec) {
+  const Buffer<float> values(kCount), residual(kCount);
+  const Buffer<std::byte> coded(coded_bytes(codec, kCount));
+  fill(values, 1);
+  for (auto _ : state) {
+    encode({.codec = codec,
+            .values = values.data(),
+            .residual = residual.data(),
+            .lost = residual.data(),
+            .count = kCount},
+           coded.data());
+    benchmark::ClobberMemory();
+  }
+  if (!is_right(codec, coded, values, codec.code == ValueCode::sign ? 100 : 4)) {
+    return state.SkipWithError("wrong codes");
+  }
+  count_floats(state);
+}
+
+void decode_one(benchmark::State& state, const Codec& codec, bool adds) {
+  const Buffer<float> values(kCount), decoded(kCount);
+  const Buffer<std::byte> coded(coded_bytes(codec, kCount));
+  fill(values, 1);
+  encode({.codec = codec, .values = values.data(), .count = kCount}, coded.data());
+  for (auto _ : state) {
+    if (adds) {
+      decode_add(codec, coded.data(), decoded.data(), kCount);
+    } else {
+      decode(codec, coded.data(), decoded.data(), kCount);
+    }
+    benchmark::ClobberMemory();
+  }
+  const auto times = adds ? static_cast<double>(state.iterations()) : 1.0;
+  for (size_t i = 0; i < kCount; i += 101) {
+    const double off = static_cast<double>(decoded[i]) / times - static_cast<double>(values[i]);
+    if (!(std::abs(off) <= worst_error(codec))) return state.SkipWithError("wrong values");
+  }
+  count_floats(state);
+}
+
+void register_all() {
+  const auto add = [](const std::string& name, auto function) {
+    benchmark::RegisterBenchmark(name.c_str(), function)->Unit(benchmark::kMillisecond)->MinTime(0.1);
+  };
+  add("limit/read", limit_of_reading);
+  add("limit/write", limit_of_writing);
+  add("limit/copy", limit_of_copying);
+  add("limit/read+write", limit_of_changing);
+  add("limit/read+read+write", limit_of_reading_two_and_writing);
+  add("limit/encode_1_of_2", limit_of_encode<2>);
+  add("limit/encode_1_of_4", limit_of_encode<4>);
+  add("limit/encode_1_of_8", limit_of_encode<8>);
+  add("limit/encode_1_of_32", limit_of_encode<32>);
+  add("limit/encode_residual_1_of_2", limit_of_residual<2>);
+  add("limit/encode_residual_1_of_4", limit_of_residual<4>);
+  add("limit/encode_residual_1_of_8", limit_of_residual<8>);
+  add("limit/encode_residual_1_of_32", limit_of_residual<32>);
+  add("limit/decode_1_of_2", limit_of_decode<2, false>);
+  add("limit/decode_1_of_4", limit_of_decode<4, false>);
+  add("limit/decode_1_of_8", limit_of_decode<8, false>);
+  add("limit/decode_1_of_32", limit_of_decode<32, false>);
+  add("limit/decode_add_1_of_2", limit_of_decode<2, true>);
+  add("limit/decode_add_1_of_4", limit_of_decode<4, true>);
+  add("limit/decode_add_1_of_8", limit_of_decode<8, true>);
+  add("limit/decode_add_1_of_32", limit_of_decode<32, true>);
+  for (const std::string name : {"bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4", "sign",
+                                 "fp8:stochastic", "int8:stochastic", "int4:stochastic"}) {
+    const Codec codec = parse_codec(name);
+    add(name + "/encode", [=](benchmark::State& s) { encode_one(s, codec); });
+    add(name + "/encode_residual", [=](benchmark::State& s) { encode_with_residual(s, codec); });
+    if (codec.is_stochastic) continue;
+    add(name + "/decode", [=](benchmark::State& s) { decode_one(s, codec, false); });
+    add(name + "/decode_add", [=](benchmark::State& s) { decode_one(s, codec, true); });
+  }
+}
+
+}  // namespace
+}  // namespace banyan::codec
+
+int main(int argc, char** argv) {
+  banyan::codec::register_all();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
