@@ -118,8 +118,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::optional<Counting> counting;  // of an all-to-all-v along a plan, which follows one when it is over
 
     bool has_begun() const { return ticket || counting; }
-    std::vector<std::byte> scaled;         // the input of a premul_sum
-    std::unique_ptr<CodedSlices> codec;    // of one with codes
+    std::vector<std::byte> scaled;       // the input of a premul_sum
+    std::unique_ptr<CodedSlices> codec;  // of one with codes
   };
 
   // What every slice has to pass.
