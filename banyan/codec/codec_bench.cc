@@ -1,6 +1,7 @@
 // Float32 coded and decoded per second, of each codec in the build of the kernels that BANYAN_ISA names (default: the
 // best), beside what memory allows: bytes_per_second counts the float32 values, so that all figures compare. The limit
-// "encode_1_of_4" moves the bytes of encode by a codec that makes one byte of four, without arithmetic. Every case checks its answer.
+// "encode_1_of_4" moves the bytes of encode by a codec that makes one byte of four, without arithmetic. Every case
+// checks its answer.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
