@@ -1,9 +1,9 @@
 // Elements in fewer bytes, without any loss, for slow paths and files: byte planes, each compressed by zstd.
 //
-// The bytes of one place in many floats, such as those of the exponents, resemble each other much more than the bytes of
-// one float do. So elements are taken in pieces of 2^18, whose first bytes stand together, then whose second ones; each
-// such plane is compressed, or copied where that is not smaller. Weights and gradients in bfloat16 shrink to about 0.7,
-// in float32 to 0.83; a core does 0.5 to 1.5 GB/s. That pays below some 2 Gb/s.
+// The bytes of one place in many floats, such as those of the exponents, resemble each other much more than the bytes
+// of one float do. So elements are taken in pieces of 2^18, whose first bytes stand together, then whose second ones;
+// each such plane is compressed, or copied where that is not smaller. Gradients in bfloat16 shrink to about 0.7, in
+// float32 to 0.85; a core does about 1 GB/s. That pays on paths below some 2 Gb/s.
 //
 //   "BNZ1", uint32 bytes of an element, uint64 elements; then of each piece, of each plane: uint32 length, bytes
 //
@@ -28,9 +28,9 @@ struct LosslessOptions {
 std::vector<std::byte> encode_lossless(std::span<const std::byte> elements, const LosslessOptions& options);
 size_t most_lossless_bytes(size_t bytes, size_t element_bytes);
 
-// What coded bytes of a stranger hold. All lengths are checked against each other and against the end of `coded`, and no
-// memory is taken: ask before you take any for decode_lossless(), and compare with what you expect, since few bytes may
-// stand for many. Throws Error{invalid_input} that says where the bytes are wrong.
+// What coded bytes of a stranger hold. All lengths are checked against each other and against the end of `coded`, and
+// no memory is taken: ask before you take any for decode_lossless(), and compare with what you expect, since few bytes
+// may stand for many. Throws Error{invalid_input} that says where the bytes are wrong.
 struct LosslessContent {
   size_t element_bytes = 0;
   size_t bytes = 0;  // of all elements
