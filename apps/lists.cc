@@ -7,6 +7,7 @@
 #include "banyan/answer/train_options.h"
 #include "banyan/base/check.h"
 #include "banyan/base/collective_kind.h"
+#include "banyan/codec/wire_type.h"
 #include "banyan/compose/settings.h"
 #include "banyan/element/data_type.h"
 #include "banyan/fabric/device_table.h"
@@ -45,6 +46,15 @@ std::vector<std::string> planned_collectives() {
 std::vector<std::string> element_types() { return names_up_to<element::DataType>(element::kDataTypes); }
 
 std::vector<std::string> reductions() { return names_up_to<element::ReduceOp>(element::kReduceOps); }
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names;
+  for (size_t number = element::kDataTypes; number < codec::WireType::kCount; ++number) {
+    if (!codec::WireType::is_known(number)) continue;
+    names.push_back(to_string(*codec::WireType::of_number(static_cast<uint8_t>(number)).codec()));
+  }
+  return names;
+}
 
 std::vector<std::string> fabric_specs() {
   return names_of(fabric::fabric_generators(),

@@ -20,6 +20,7 @@ std::string list_planners(const Terminal& terminal, ListForm form);
 std::vector<std::string> planned_collectives();
 std::vector<std::string> element_types();
 std::vector<std::string> reductions();
+std::vector<std::string> codec_names();
 std::vector<std::string> fabric_specs();  // "dgx-h100:", "torus:"
 std::vector<std::string> nccl_gpus();     // of NCCL topology files
 std::vector<std::string> planner_names();

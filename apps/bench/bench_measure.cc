@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -186,7 +188,7 @@ void BenchRunner::expect(banyan_result_t result) const {
 }
 
 void BenchRunner::call(const BenchCase& what, const Buffers& buffers) const {
-  const auto type = static_cast<banyan_type_t>(what.type);
+  const auto type = static_cast<banyan_type_t>(what.wire_type().number());
   const banyan_op_t op = op_of(what.op);
   const auto root = static_cast<int>(what.root);
   std::byte *const send = buffers.send, *const recv = buffers.recv;
@@ -260,7 +262,8 @@ BenchCell BenchRunner::measure(const BenchCase& what, bool in_place) {
   BenchCell cell;
   // First, because repeated sums in place grow beyond what the type can hold.
   for (uint64_t i = 0; i < options_.checks && what.kind != CollectiveKind::barrier; ++i) {
-    cell.wrong = cell.wrong.value_or(0) + count_wrong(what, in_place, buffers);
+    cell.wrong = cell.wrong.value_or(0) +
+                 (what.codec ? count_wrong_codes(what, in_place) : count_wrong(what, in_place, buffers));
   }
   for (uint64_t i = 0; i < options_.warmup; ++i) call(what, buffers);
   std::vector<double> seconds_of_one;
@@ -307,6 +310,40 @@ uint64_t BenchRunner::count_wrong(const BenchCase& what, bool in_place, Buffers&
       wrong +=
           samples.compare(output.subspan(i * piece * size, piece * size), parts.owners[i], begin, begin + piece).wrong;
     }
+  }
+  expect(banyan_all_reduce(&wrong, &wrong, 1, BANYAN_UINT64, BANYAN_SUM, comm_, nullptr));
+  return wrong;
+}
+
+// By the same call without a code.
+uint64_t BenchRunner::count_wrong_codes(const BenchCase& what, bool in_place) const {
+  const Parts parts = parts_of(what, rank_, ranks_);
+  const run::SampleData samples(
+      {.ranks = ranks_, .reduces = bench_traits(what.kind).reduces, .reduction = {.type = what.type, .op = what.op}});
+  const auto result_of = [&](const std::optional<codec::Codec>& codec) {
+    Buffers buffers(parts, sizeof(float), in_place, options_.is_registered);
+    samples.fill({buffers.send, parts.input * sizeof(float)}, rank_, parts.input_at, parts.input_at + parts.input);
+    BenchCase with = what;
+    with.codec = codec;
+    call(with, buffers);
+    std::vector<float> result(parts.output);
+    std::memcpy(result.data(), buffers.recv, parts.output * sizeof(float));
+    return result;
+  };
+  const std::vector<float> exact = result_of(std::nullopt), coded = result_of(what.codec);
+  uint64_t wrong = 0;
+  for (size_t i = 0; i < exact.size(); i += 64) {
+    float largest = 0;
+    for (size_t near = i > 512 ? i - 512 : 0; near < std::min(exact.size(), i + 512); ++near)
+      largest = std::max(largest, std::abs(exact[near]));
+    wrong += std::abs(coded[i] - exact[i]) <= largest ? 0 : 1;
+  }
+  const bool is_same_on_all = what.kind == CollectiveKind::all_reduce || what.kind == CollectiveKind::all_gather ||
+                              what.kind == CollectiveKind::broadcast;
+  if (is_same_on_all) {
+    std::vector<float> of_first = coded;
+    expect(banyan_broadcast(of_first.data(), of_first.data(), coded.size(), BANYAN_FLOAT32, 0, comm_, nullptr));
+    for (size_t i = 0; i < coded.size(); ++i) wrong += std::memcmp(&coded[i], &of_first[i], sizeof(float)) == 0 ? 0 : 1;
   }
   expect(banyan_all_reduce(&wrong, &wrong, 1, BANYAN_UINT64, BANYAN_SUM, comm_, nullptr));
   return wrong;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "banyan/base/collective_kind.h"
+#include "banyan/codec/wire_type.h"
 #include "banyan/element/data_type.h"
 
 namespace banyan::app {
@@ -34,19 +35,23 @@ std::vector<BenchKind> all_bench_kinds();
 struct BenchCase {
   BenchKind kind = CollectiveKind::all_reduce;
   element::DataType type = element::DataType::float32;
+  std::optional<codec::Codec> codec = {};         // of float32, on the wire
   element::ReduceOp op = element::ReduceOp::sum;  // one that `type` can be reduced by, not premul_sum
   uint32_t root = 0;
   uint64_t count = 0;  // as the call takes it
 
+  codec::WireType wire_type() const { return codec ? codec::WireType(*codec) : codec::WireType(type); }
   uint64_t bytes(uint32_t ranks) const;
   // The case of about so many bytes: rounded down to whole elements, for each rank where there is a count for each.
   static uint64_t count_of(BenchKind kind, element::DataType type, uint64_t bytes, uint32_t ranks);
 };
 
 struct BenchCell {
-  double microseconds = 0;        // of one call, that of the slowest rank; the median of several blocks
-  double algbw = 0, busbw = 0;    // GB/s of 10^9 bytes
-  std::optional<uint64_t> wrong;  // elements, over all ranks; nothing when they were not compared
+  double microseconds = 0;      // of one call, that of the slowest rank; the median of several blocks
+  double algbw = 0, busbw = 0;  // GB/s of 10^9 bytes
+  // Elements, over all ranks; nothing when they were not compared. With a codec, those of which ranks have other bits,
+  // and of every 64th those that are farther from the exact result than it is from 0 anywhere near.
+  std::optional<uint64_t> wrong;
 };
 
 struct BenchRow {
@@ -86,6 +91,7 @@ class BenchRunner {
   double slowest(double seconds) const;
   std::vector<uint64_t> blocks(const std::function<double(uint64_t)>& seconds_of) const;
   uint64_t count_wrong(const BenchCase& what, bool in_place, Buffers& buffers) const;
+  uint64_t count_wrong_codes(const BenchCase& what, bool in_place) const;
   void expect(banyan_result_t result) const;
 
   const banyan_comm_t comm_;

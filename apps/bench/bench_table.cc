@@ -26,8 +26,9 @@ std::string printed(const char* format, ...) {
 }
 
 // Types and operations by the names that nccl-tests prints.
-std::string type_name(element::DataType type) {
-  switch (type) {
+std::string type_name(const BenchCase& what) {
+  if (what.codec) return "as " + to_string(*what.codec);
+  switch (what.type) {
     case element::DataType::float16:
       return "half";
     case element::DataType::float32:
@@ -35,7 +36,7 @@ std::string type_name(element::DataType type) {
     case element::DataType::float64:
       return "double";
     default:
-      return std::string(to_string(type));
+      return std::string(to_string(what.type));
   }
 }
 
@@ -79,7 +80,7 @@ std::string bench_heads() {
 std::string format_bench_row(const BenchRow& row) {
   const BenchCase& what = row.what;
   return printed("%12llu  %12llu  %8s  %6s  %6d", static_cast<unsigned long long>(row.bytes),
-                 static_cast<unsigned long long>(what.count), type_name(what.type).c_str(), op_name(what).c_str(),
+                 static_cast<unsigned long long>(what.count), type_name(what).c_str(), op_name(what).c_str(),
                  root_of(what)) +
          format_cell(row.out_of_place) + format_cell(row.in_place) + "\n";
 }
@@ -106,9 +107,9 @@ std::string format_bench_csv(const std::vector<BenchRow>& rows, uint32_t ranks) 
   std::string text = "collective,ranks,bytes,count,type,redop,root,in_place,time_us,algbw_GBps,busbw_GBps,wrong\n";
   each_cell(rows, [&](const BenchRow& row, const BenchCell& cell, bool in_place) {
     text += std::string(bench_traits(row.what.kind).name) + "," + std::to_string(ranks) + "," +
-            std::to_string(row.bytes) + "," + std::to_string(row.what.count) + "," +
-            std::string(to_string(row.what.type)) + "," + op_name(row.what) + "," + std::to_string(root_of(row.what)) +
-            "," + (in_place ? "1" : "0") + printed(",%.4f,%.6f,%.6f,", cell.microseconds, cell.algbw, cell.busbw) +
+            std::to_string(row.bytes) + "," + std::to_string(row.what.count) + "," + to_string(row.what.wire_type()) +
+            "," + op_name(row.what) + "," + std::to_string(root_of(row.what)) + "," + (in_place ? "1" : "0") +
+            printed(",%.4f,%.6f,%.6f,", cell.microseconds, cell.algbw, cell.busbw) +
             (cell.wrong ? std::to_string(*cell.wrong) : "") + "\n";
   });
   return text;
@@ -120,7 +121,7 @@ std::string format_bench_json(const std::vector<BenchRow>& rows, uint32_t ranks)
     measured.push_back({{"collective", bench_traits(row.what.kind).name},
                         {"bytes", row.bytes},
                         {"count", row.what.count},
-                        {"type", to_string(row.what.type)},
+                        {"type", to_string(row.what.wire_type())},
                         {"redop", op_name(row.what)},
                         {"root", root_of(row.what)},
                         {"in_place", in_place},

@@ -31,8 +31,8 @@ constexpr uint32_t kDefaultProcesses = 2;
 
 struct BenchTexts {
   std::string kinds = "allreduce", processes, least = "4", most = "64MiB", step, factor = "4", sizes, types = "float32",
-              ops = "sum", roots = "0", warmup = "5", iterations, checks = "1", seconds = "0.1", memory = "ordinary",
-              output, csv, plot, axis = "busbw";
+              ops = "sum", codecs = "none", roots = "0", warmup = "5", iterations, checks = "1", seconds = "0.1",
+              memory = "ordinary", output, csv, plot, axis = "busbw";
   std::vector<std::string> against;
   bool only_in_place = false, only_out_of_place = false, json = false;
 };
@@ -110,6 +110,12 @@ class BenchCommand : public Command {
       list->values.emplace_back("all");
       list->is_list = true;
     }
+    OptionSyntax& codecs =
+        command.option("--codec", &texts_.codecs, "LIST",
+                       "codes in which float32 goes between hosts, such as int8; none for none (default none)");
+    codecs.values = codec_names();
+    codecs.values.emplace_back("none");
+    codecs.is_list = true;
     command.option("-r,--root", &texts_.roots, "LIST",
                    "root ranks of the collectives that have one, or all (default 0)");
     command
@@ -139,6 +145,7 @@ class BenchCommand : public Command {
                       "banyan bench allgather,broadcast -g 4 --sizes 4KiB,1MiB --type float16 --memory registered",
                       "banyan bench allreduce --csv ours.csv --plot curve.svg --against older.csv",
                       "mpirun -n 4 banyan bench reduce-scatter --op all",
+                      "banyan lab run --no-prefix -- banyan bench allreduce --codec none,int8,int4",
                       "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB"});
     command.notes(
         {"Starts -g processes on this machine, or joins those of a launcher (torchrun, srun, mpirun, banyan run, "
@@ -172,6 +179,10 @@ class BenchCommand : public Command {
     for (size_t i = 0; i < element::kDataTypes; ++i) types.push_back(static_cast<element::DataType>(i));
     types_ = read_list<element::DataType>(texts_.types, "--type", element::parse_data_type, types);
     read_ops();
+    codecs_ = read_list<std::optional<codec::Codec>>(
+        texts_.codecs, "--codec",
+        [](std::string_view text) { return text == "none" ? std::nullopt : std::optional(codec::parse_codec(text)); },
+        {});
     const auto bytes = [](std::string_view text) { return Bytes::parse(text).count(); };
     if (texts_.sizes.empty()) {
       const uint64_t least = parse_option("--min-bytes", [&] { return bytes(texts_.least); });
@@ -272,19 +283,30 @@ class BenchCommand : public Command {
         for (const element::ReduceOp op :
              bench_traits(kind).reduces ? ops_ : std::vector<element::ReduceOp>{element::ReduceOp::sum}) {
           if (!is_reducible(type, op)) continue;
-          for (const uint32_t root : bench_traits(kind).is_rooted ? roots(ranks) : std::vector<uint32_t>{0}) {
-            for (const uint64_t size : sizes_) {
-              all.push_back({.kind = kind,
-                             .type = type,
-                             .op = op,
-                             .root = root,
-                             .count = BenchCase::count_of(kind, type, size, ranks)});
-            }
+          for (const std::optional<codec::Codec>& codec : codecs_) {
+            if (codec && !has_codes(kind, type, op)) continue;
+            add_cases({.kind = kind, .type = type, .codec = codec, .op = op}, ranks, all);
           }
         }
       }
     }
     return all;
+  }
+
+  static bool has_codes(BenchKind kind, element::DataType type, element::ReduceOp op) {
+    const bool is_summed = op == element::ReduceOp::sum || op == element::ReduceOp::avg;
+    return kind != kSendRecv && type == element::DataType::float32 && is_summed;
+  }
+
+  // Of all roots and sizes.
+  void add_cases(BenchCase what, uint32_t ranks, std::vector<BenchCase>& all) const {
+    for (const uint32_t root : bench_traits(what.kind).is_rooted ? roots(ranks) : std::vector<uint32_t>{0}) {
+      for (const uint64_t size : sizes_) {
+        what.root = root;
+        what.count = BenchCase::count_of(what.kind, what.type, size, ranks);
+        all.push_back(what);
+      }
+    }
   }
 
   ExitCode measure(const Terminal& terminal, banyan_comm_t comm) const {
@@ -374,6 +396,7 @@ class BenchCommand : public Command {
   std::vector<BenchKind> kinds_;
   std::vector<element::DataType> types_;
   std::vector<element::ReduceOp> ops_;
+  std::vector<std::optional<codec::Codec>> codecs_;
   std::vector<uint64_t> sizes_;
   std::vector<picture::Curve> against_;
   BenchOptions options_;

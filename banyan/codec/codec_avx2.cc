@@ -31,6 +31,8 @@ struct Avx2 : element::internal::Avx2 {
     const __m256i both = as<__m256i>(halves);
     return {widened(_mm256_castsi256_si128(both)), widened(_mm256_extracti128_si256(both, 1))};
   }
+  static Floats least(Floats a, Floats b) { return as<Floats>(_mm256_min_ps(as<__m256>(a), as<__m256>(b))); }
+  static Floats most(Floats a, Floats b) { return as<Floats>(_mm256_max_ps(as<__m256>(a), as<__m256>(b))); }
   static uint32_t signs(Floats floats) { return static_cast<uint32_t>(_mm256_movemask_ps(as<__m256>(floats))); }
 
  private:

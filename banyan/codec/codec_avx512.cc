@@ -33,6 +33,8 @@ struct Avx512 : element::internal::Avx512 {
     const __m512i both = as<__m512i>(halves);
     return {widened(_mm512_castsi512_si256(both)), widened(_mm512_extracti64x4_epi64(both, 1))};
   }
+  static Floats least(Floats a, Floats b) { return as<Floats>(_mm512_min_ps(as<__m512>(a), as<__m512>(b))); }
+  static Floats most(Floats a, Floats b) { return as<Floats>(_mm512_max_ps(as<__m512>(a), as<__m512>(b))); }
   static uint32_t signs(Floats floats) { return _mm512_test_epi32_mask(as<__m512i>(floats), _mm512_set1_epi32(kSign)); }
 
  private:

@@ -1,6 +1,7 @@
 // Float32 coded and decoded per second, of each codec in the build of the kernels that BANYAN_ISA names (default: the
-// best), beside what memory allows: bytes_per_second counts the float32 values, so that all figures compare. A limit
-// moves the same bytes as the cases after which it is named, without arithmetic. Every case checks its answer.
+// best), beside what memory allows: bytes_per_second counts the float32 values, so that all figures compare. The limit
+// "encode_1_of_4" moves the bytes of encode by a codec that makes one byte of four, without arithmetic. Every case
+// checks its answer.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/codec/codec.h"
+#include "banyan/codec/lossless.h"
 #include "banyan/element/reduce.h"
 
 namespace banyan::codec {
@@ -56,47 +58,86 @@ void count_floats(benchmark::State& state) {
 
 // ---- Limits ----
 
-void limit_of_reading(benchmark::State& state) {
-  const Buffer<float> values(kCount);
+typedef uint64_t Words __attribute__((vector_size(16)));
+
+Words load_words(const float* from) {
+  Words words;
+  std::memcpy(&words, from, sizeof words);
+  return words;
+}
+
+// Reads all, and writes one of kRead vectors: the bytes of encode.
+template <size_t kRead>
+void limit_of_encode(benchmark::State& state) {
+  const Buffer<float> values(kCount), written(kCount / kRead);
   fill(values, 1);
-  uint64_t sum = 0;
   for (auto _ : state) {
-    uint64_t sums[16] = {};
-    const auto* words = reinterpret_cast<const uint64_t*>(values.data());
-    for (size_t i = 0; i < kBytes / 8; i += 16) {
-      for (size_t k = 0; k < 16; ++k) {
-        uint64_t word = 0;
-        std::memcpy(&word, words + i + k, 8);
-        sums[k] ^= word;
+    const float* from = values.data();
+    for (float* to = written.data(); to != written.data() + kCount / kRead; to += 8, from += 8 * kRead) {
+      Words first = {}, second = {};
+      for (size_t k = 0; k < kRead; ++k) {
+        first ^= load_words(from + 8 * k);
+        second ^= load_words(from + 8 * k + 4);
       }
+      std::memcpy(to, &first, sizeof first);
+      std::memcpy(to + 4, &second, sizeof second);
     }
-    for (const uint64_t part : sums) sum ^= part;
-    benchmark::DoNotOptimize(sum);
+    benchmark::ClobberMemory();
   }
   count_floats(state);
 }
 
-// Reads all values and writes `share` of as many bytes: encode into bytes of the codec.
-void limit_of_encode(benchmark::State& state, size_t divisor) {
-  const Buffer<float> values(kCount), written(kCount);
+// Reads two streams, changes one of them and writes one of kRead vectors: the bytes of encode with a residual.
+template <size_t kRead>
+void limit_of_residual(benchmark::State& state) {
+  const Buffer<float> values(kCount), residual(kCount), written(kCount / kRead);
   fill(values, 1);
-  constexpr size_t kPiece = 4096;
   for (auto _ : state) {
-    uint64_t sum = 0;
-    for (size_t at = 0; at < kBytes; at += kPiece) {
-      const auto* from = reinterpret_cast<const std::byte*>(values.data()) + at;
-      auto* to = reinterpret_cast<std::byte*>(written.data()) + at / divisor;
-      std::memcpy(to, from, kPiece / divisor);
-      for (size_t i = kPiece / divisor; i < kPiece; i += 64) {
-        for (size_t k = 0; k < 64; k += 8) {
-          uint64_t word = 0;
-          std::memcpy(&word, from + i + k, 8);
-          sum ^= word;
-        }
+    for (size_t i = 0; i < kCount / (4 * kRead); ++i) {
+      Words all = {};
+      for (size_t k = 0; k < kRead; ++k) {
+        const size_t at = 4 * (kRead * i + k);
+        const Words both = load_words(values.data() + at) ^ load_words(residual.data() + at);
+        std::memcpy(residual.data() + at, &both, sizeof both);
+        all ^= both;
+      }
+      std::memcpy(written.data() + 4 * i, &all, sizeof all);
+    }
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+// Reads one of kRead vectors and writes all, or adds it to all: the bytes of decode and decode_add.
+template <size_t kRead, bool kAdds>
+void limit_of_decode(benchmark::State& state) {
+  const Buffer<float> values(kCount), read(kCount / kRead);
+  fill(values, 1);
+  for (auto _ : state) {
+    for (size_t i = 0; i < kCount / (4 * kRead); ++i) {
+      const Words one = load_words(read.data() + 4 * i);
+      for (size_t k = 0; k < kRead; ++k) {
+        const size_t at = 4 * (kRead * i + k);
+        const Words word = kAdds ? one ^ load_words(values.data() + at) : one;
+        std::memcpy(values.data() + at, &word, sizeof word);
       }
     }
-    benchmark::DoNotOptimize(sum);
     benchmark::ClobberMemory();
+  }
+  count_floats(state);
+}
+
+void limit_of_reading(benchmark::State& state) {
+  const Buffer<float> values(kCount);
+  fill(values, 1);
+  for (auto _ : state) {
+    Words first = {}, second = {};
+    for (const float* from = values.data(); from != values.data() + kCount; from += 16) {
+      first ^= load_words(from) ^ load_words(from + 4);
+      second ^= load_words(from + 8) ^ load_words(from + 12);
+    }
+    first ^= second;
+    benchmark::DoNotOptimize(first);
   }
   count_floats(state);
 }
@@ -229,6 +270,34 @@ void decode_one(benchmark::State& state, const Codec& codec, bool adds) {
   count_floats(state);
 }
 
+// Of elements as they are: the counter `share` is what they shrink to.
+void lossless(benchmark::State& state, element::DataType type, bool decodes) {
+  const Buffer<float> values(kCount);
+  std::vector<std::byte> elements(size_t{16} << 20);
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0, 0.01f);
+  for (size_t i = 0; i < elements.size() / 2; ++i) values[i] = normal(random);  // nothing repeats
+  const size_t size = element::size_of(type);
+  if (type == element::DataType::float32) {
+    std::memcpy(elements.data(), values.data(), elements.size());
+  } else {
+    element::narrow(type, elements.data(), values.data(), elements.size() / size);
+  }
+  std::vector<std::byte> coded = encode_lossless(elements, {.element_bytes = size}), decoded(elements.size());
+  for (auto _ : state) {
+    if (decodes) {
+      decode_lossless(coded, decoded);
+    } else {
+      coded = encode_lossless(elements, {.element_bytes = size});
+    }
+    benchmark::ClobberMemory();
+  }
+  decode_lossless(coded, decoded);
+  if (decoded != elements) return state.SkipWithError("wrong elements");
+  state.counters["share"] = static_cast<double>(coded.size()) / static_cast<double>(elements.size());
+  state.SetBytesProcessed(static_cast<int64_t>(elements.size()) * static_cast<int64_t>(state.iterations()));
+}
+
 void register_all() {
   const auto add = [](const std::string& name, auto function) {
     benchmark::RegisterBenchmark(name.c_str(), function)->Unit(benchmark::kMillisecond)->MinTime(0.1);
@@ -238,9 +307,22 @@ void register_all() {
   add("limit/copy", limit_of_copying);
   add("limit/read+write", limit_of_changing);
   add("limit/read+read+write", limit_of_reading_two_and_writing);
-  for (const size_t divisor : {2, 4, 8}) {
-    add("limit/read+write_1/" + std::to_string(divisor), [=](benchmark::State& s) { limit_of_encode(s, divisor); });
-  }
+  add("limit/encode_1_of_2", limit_of_encode<2>);
+  add("limit/encode_1_of_4", limit_of_encode<4>);
+  add("limit/encode_1_of_8", limit_of_encode<8>);
+  add("limit/encode_1_of_32", limit_of_encode<32>);
+  add("limit/encode_residual_1_of_2", limit_of_residual<2>);
+  add("limit/encode_residual_1_of_4", limit_of_residual<4>);
+  add("limit/encode_residual_1_of_8", limit_of_residual<8>);
+  add("limit/encode_residual_1_of_32", limit_of_residual<32>);
+  add("limit/decode_1_of_2", limit_of_decode<2, false>);
+  add("limit/decode_1_of_4", limit_of_decode<4, false>);
+  add("limit/decode_1_of_8", limit_of_decode<8, false>);
+  add("limit/decode_1_of_32", limit_of_decode<32, false>);
+  add("limit/decode_add_1_of_2", limit_of_decode<2, true>);
+  add("limit/decode_add_1_of_4", limit_of_decode<4, true>);
+  add("limit/decode_add_1_of_8", limit_of_decode<8, true>);
+  add("limit/decode_add_1_of_32", limit_of_decode<32, true>);
   for (const std::string name : {"bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4", "sign",
                                  "fp8:stochastic", "int8:stochastic", "int4:stochastic"}) {
     const Codec codec = parse_codec(name);
@@ -249,6 +331,11 @@ void register_all() {
     if (codec.is_stochastic) continue;
     add(name + "/decode", [=](benchmark::State& s) { decode_one(s, codec, false); });
     add(name + "/decode_add", [=](benchmark::State& s) { decode_one(s, codec, true); });
+  }
+  for (const auto type : {element::DataType::float32, element::DataType::bfloat16, element::DataType::float16}) {
+    const std::string name = "lossless_" + std::string(element::to_string(type));
+    add(name + "/encode", [=](benchmark::State& s) { lossless(s, type, false); });
+    add(name + "/decode", [=](benchmark::State& s) { lossless(s, type, true); });
   }
 }
 

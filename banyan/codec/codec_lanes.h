@@ -6,10 +6,12 @@
 //   static V pack(Words a, Words b, Words c, Words d);  // words of -128..127 as bytes
 //   static V pack(Words a, Words b);                    // words of -32768..32767 as halves
 //   static V pack_halves(V a, V b);                     // halves of 0..255 as bytes
+//   static Floats least(Floats a, Floats b);            // a < b ? a : b, of Floats = Vector<float, kWidth>
+//   static Floats most(Floats a, Floats b);             // a > b ? a : b
 //   static Words widen_bytes(const std::byte* from);    // kWidth / 4 signed bytes
 //   static Pairs widen_pairs(const std::byte* from);    // kWidth / 8 bytes as words of 64 bits without sign
 //   static FloatPair<kWidth> widen_brain_half(V halves);
-//   static uint32_t signs(Vector<float, kWidth> floats);  // bit i is the sign of float i
+//   static uint32_t signs(Floats floats);               // bit i is the sign of float i
 #pragma once
 
 #ifdef __SSE2__
@@ -50,8 +52,6 @@ struct V {
 
   [[gnu::always_inline]] static Floats floats(float value) { return Floats{} + value; }
   [[gnu::always_inline]] static Words magnitude(Floats value) { return as<Words>(value) & kMagnitude; }
-  [[gnu::always_inline]] static Floats least(Floats a, Floats b) { return a < b ? a : b; }
-  [[gnu::always_inline]] static Floats most(Floats a, Floats b) { return a > b ? a : b; }
   [[gnu::always_inline]] static Words most(Words a, Words b) { return a > b ? a : b; }
 };
 
@@ -155,77 +155,99 @@ struct Draws<Machine, true> {
 };
 
 // ---- Small numbers: what a value divided by its scale becomes, and back. Codes are words of -128..127 ----
+//
+//   struct Code {
+//     static constexpr int32_t kMost;  // the bits of the greatest value that has a finite code at any scale
+//     static Rounded encode(Floats scaled, const Draws&, size_t at);
+//     static Floats decode(Words code);
+//     static Words of_nibble(Words nibble);
+//   };
+//
+// Rounded to nearest, a value may exceed the greatest code by what does not round up; stochastically, it must not.
 
-// Whole numbers of -kMost..kMost.
-template <typename Machine, int kMost, bool kStochastic>
+template <typename Machine>
+struct Rounded {
+  typename V<Machine>::Words code;
+  typename V<Machine>::Floats value;  // that the code stands for
+};
+
+// Whole numbers of -kGreatest..kGreatest.
+template <typename Machine, int kGreatest, bool kStochastic>
 struct WholeNumber {
   using L = V<Machine>;
   using Floats = typename L::Floats;
   using Words = typename L::Words;
+  static constexpr int32_t kMost = kGreatest == 7 ? 0x7f600000 : kLargestFinite;
 
-  [[gnu::always_inline]] static Words encode(Floats scaled, const Draws<Machine, kStochastic>& draws, size_t at) {
-    const Floats within = L::most(L::least(scaled, L::floats(kMost)), L::floats(-kMost));
+  [[gnu::always_inline]] static Rounded<Machine> encode(Floats scaled, const Draws<Machine, kStochastic>& draws,
+                                                        size_t at) {
     if constexpr (kStochastic) {
       // In units of 2^-24 the random number is added, and what is below one cut off.
+      const Floats within = Machine::most(Machine::least(scaled, L::floats(kGreatest)), L::floats(-kGreatest));
       const Words units = __builtin_convertvector(within * 0x1p24f, Words);
-      return (units + as<Words>(draws.bits(at) >> 8)) >> 24;
+      const Words code = (units + as<Words>(draws.bits(at) >> 8)) >> 24;
+      return {code, decode(code)};
     } else {
       // Where 1 is the last bit of a float, it rounds to nearest even.
       constexpr float kOnes = 0x1.8p23f;
-      return as<Words>(within + kOnes) - 0x4b400000;
+      const Floats sum = scaled + kOnes;
+      return {as<Words>(sum) - 0x4b400000, sum - kOnes};
     }
   }
   [[gnu::always_inline]] static Floats decode(Words code) { return __builtin_convertvector(code, Floats); }
   [[gnu::always_inline]] static Words of_nibble(Words nibble) { return (nibble ^ 8) - 8; }
 };
 
-// Floats of a sign, an exponent and kFraction bits, without infinities. kSpecial: all ones are NaN.
-template <typename Machine, int kBias, int kFraction, int kMostTimes2, bool kSpecial, bool kStochastic>
+// Floats of a sign, an exponent and kFraction bits, without infinities. kHasNaN: all ones.
+template <typename Machine, int kBias, int kFraction, int kGreatest, bool kHasNaN, bool kStochastic>
 struct SmallFloat {
   using L = V<Machine>;
   using Floats = typename L::Floats;
   using Words = typename L::Words;
-  static constexpr float kMost = kMostTimes2 / 2.0f;
-  static constexpr int kDropped = 23 - kFraction;               // bits of a float's fraction
-  static constexpr int32_t kRebias = (127 - kBias) << 23;       // between the exponents
-  static constexpr int32_t kLeastNormal = (128 - kBias) << 23;  // as a float
-  static constexpr int32_t kCodes = kSpecial ? 0x7f : 0x07;     // all but the sign
-  static constexpr int32_t kSignBit = kCodes + 1;
+  static constexpr int32_t kMost = kGreatest == 6 ? 0x7f400000 : 0x7f600000;
 
-  [[gnu::always_inline]] static Words encode(Floats scaled, const Draws<Machine, kStochastic>& draws, size_t at) {
-    const Floats value = L::least(as<Floats>(L::magnitude(scaled)), L::floats(kMost));
-    const Words bits = as<Words>(value);
-    Words code;
+  [[gnu::always_inline]] static Rounded<Machine> encode(Floats scaled, const Draws<Machine, kStochastic>& draws,
+                                                        size_t at) {
+    const Words sign = as<Words>(scaled) & kSign, sign_code = (as<Words>(scaled) >> 31) & (kHasNaN ? -128 : 8);
+    const Floats magnitude = as<Floats>(L::magnitude(scaled));
     if constexpr (kStochastic) {
       // The code with kDropped bits behind it, to which as many random ones are added.
-      const Words subnormal = __builtin_convertvector(value * power_of_two(kBias + 22), Words);
+      const Floats within = Machine::least(magnitude, L::floats(kGreatest));
+      const Words bits = as<Words>(within), subnormal = __builtin_convertvector(within * kLastBits, Words);
       const Words exact = bits < kLeastNormal ? subnormal : bits - kRebias;
-      code = (exact + as<Words>(draws.bits(at) >> (32 - kDropped))) >> kDropped;
+      const Words code = (exact + as<Words>(draws.bits(at) >> (32 - kDropped))) >> kDropped;
+      return {code | sign_code, as<Floats>(as<Words>(finite(code)) | sign)};
     } else {
-      const Words normal = (bits - kRebias + ((1 << (kDropped - 1)) - 1) + (bits >> kDropped & 1)) >> kDropped;
-      // Added to a float whose last bit is the least code.
-      constexpr float kAligned = power_of_two(24 - kBias - kFraction);
-      const Words subnormal = as<Words>(value + kAligned) - ((151 - kBias - kFraction) << 23);
-      code = bits < kLeastNormal ? subnormal : normal;
+      // Added to a power of two whose last bit is that of the code. Its steps begin with the code `first`, or with 0.
+      Words exponent = as<Words>(scaled) & 0x7f800000;
+      exponent = L::most(exponent, Words{} + kLeastNormal);
+      const Words aligned = exponent + (kDropped << 23);
+      const Floats sum = magnitude + as<Floats>(aligned);
+      const Words steps = as<Words>(sum) - aligned, first = (exponent - kLeastNormal) >> kDropped;
+      return {(steps + first) | sign_code, as<Floats>(as<Words>(sum - as<Floats>(aligned)) | sign)};
     }
-    return code | ((as<Words>(scaled) >> 31) & (kSpecial ? -128 : 8));
   }
 
   [[gnu::always_inline]] static Floats decode(Words code) {
-    const Words magnitude = code & kCodes, shifted = magnitude << kDropped;
-    const Floats subnormal = as<Floats>(shifted + kLeastNormal) - as<Floats>(Words{} + kLeastNormal);
-    const Words normal = shifted + kRebias;
-    Words bits = magnitude < (1 << kFraction) ? as<Words>(subnormal) : normal;
-    if constexpr (kSpecial) bits = magnitude == kCodes ? Words{} + static_cast<int32_t>(kQuietNaN) : bits;
-    return as<Floats>(bits | (kSpecial ? code & kSign : (code & kSignBit) << 28));
+    const Words magnitude = code & kCodes;
+    Words bits = as<Words>(finite(magnitude));
+    if constexpr (kHasNaN) bits = magnitude == kCodes ? Words{} + static_cast<int32_t>(kQuietNaN) : bits;
+    return as<Floats>(bits | (kHasNaN ? code & kSign : (code & (kCodes + 1)) << 28));
   }
   [[gnu::always_inline]] static Words of_nibble(Words nibble) { return nibble; }
 
  private:
-  static constexpr float power_of_two(int exponent) {
-    float power = 1;
-    for (int i = 0; i < exponent; ++i) power *= 2;
-    return power;
+  static constexpr int kDropped = 23 - kFraction;               // bits of a float's fraction
+  static constexpr int32_t kRebias = (127 - kBias) << 23;       // between the exponents
+  static constexpr int32_t kLeastNormal = (128 - kBias) << 23;  // as a float
+  static constexpr int32_t kCodes = kHasNaN ? 0x7f : 0x07;      // all but the sign
+  static constexpr float kLastBits = static_cast<float>(1 << (kBias + 22));
+
+  // Of a code without sign.
+  [[gnu::always_inline]] static Floats finite(Words code) {
+    const Words bits = code << kDropped;
+    const Floats subnormal = as<Floats>(bits + kLeastNormal) - as<Floats>(Words{} + kLeastNormal);
+    return code < (1 << kFraction) ? subnormal : as<Floats>(bits + kRebias);
   }
 };
 
@@ -234,9 +256,9 @@ using Int8 = WholeNumber<Machine, 127, kStochastic>;
 template <typename Machine, bool kStochastic>
 using Int4 = WholeNumber<Machine, 7, kStochastic>;
 template <typename Machine, bool kStochastic>
-using E4M3 = SmallFloat<Machine, 7, 3, 2 * 448, true, kStochastic>;
+using E4M3 = SmallFloat<Machine, 7, 3, 448, true, kStochastic>;
 template <typename Machine, bool kStochastic>
-using E2M1 = SmallFloat<Machine, 1, 1, 2 * 6, false, kStochastic>;
+using E2M1 = SmallFloat<Machine, 1, 1, 6, false, kStochastic>;
 
 }  // namespace
 }  // namespace banyan::codec::internal

@@ -3,9 +3,10 @@
 // A *format* is how one block is laid out. A *source* gives the values of a block and takes what is lost:
 //
 //   struct Format {
-//     static constexpr size_t kBytes, kGroup;            // of a block; values that share a scale
+//     static constexpr size_t kBytes, kGroup;  // of a block; values that share a scale
+//     static constexpr int32_t kMost;          // the bits of the greatest value that it can code
 //     static bool encode(const Source&, std::byte* coded, size_t count, const Draws&);
-//         // false, and nothing is written, where a value of a shared scale is not finite
+//         // false, and nothing is written, where the magnitude of a value exceeds kMost
 //     static void make_nan(std::byte* coded, size_t group);
 //     static void decode(const std::byte* coded, const Put& put);  // put(i, floats) for each vector
 //   };
@@ -21,11 +22,19 @@ template <typename Machine, bool kAdds, bool kKeeps>
 struct Source {
   using Floats = typename V<Machine>::Floats;
   static constexpr bool kKeepsLost = kKeeps;
+  static constexpr size_t kAhead = 4 * kBlockValues;
 
   [[gnu::always_inline]] Floats at(size_t i) const {
     const Floats value = load<Floats>(values + i);
     if constexpr (kAdds) return value + load<Floats>(residual + i);
     return value;
+  }
+  // Asks for a block some blocks ahead: the arithmetic of one takes so long that the processor sees no further itself.
+  [[gnu::always_inline]] void prefetch() const {
+    for (size_t i = 0; i < kBlockValues; i += 16) {
+      __builtin_prefetch(values + kAhead + i);
+      if constexpr (kAdds) __builtin_prefetch(residual + kAhead + i, kKeeps ? 1 : 0);
+    }
   }
   [[gnu::always_inline]] void lose(size_t i, Floats value, Floats decoded) const {
     if constexpr (kKeeps) store(lost + i, value - decoded);
@@ -57,7 +66,7 @@ struct FloatScale {
   static constexpr size_t kHeader = 4, kGroup = kBlockValues;
   static constexpr float kMostScale = kMostCode == 127 ? 0x1.020406p121f : kLargest / 448;
 
-  template <typename S>
+  template <int32_t kMost, typename S>
   [[gnu::always_inline]] static bool find(const S& source, std::byte* coded, Scales& scales) {
     using L = V<Machine>;
     typename L::Words first = {}, second = {};
@@ -82,21 +91,20 @@ struct FloatScale {
 };
 
 // A power of two for each 32 values, as E8M0: the exponent of a float. The least for which no value exceeds the
-// greatest code, kMostEighths / 8 * 2^kExponent; but at most kMostByte, with which that code is still finite.
+// greatest code, kMostEighths / 8 * 2^kExponent.
 template <typename Machine, int kExponent, int kMostEighths>
 struct PowerScales {
   static constexpr size_t kHeader = 8, kGroup = 32;
   static constexpr int32_t kCarries = 0x7fffff - (kMostEighths - 8) * 0x100000;  // into the exponent, if it exceeds
-  static constexpr int32_t kMostByte = 254 - kExponent;
   using Four = FourWords;
 
-  template <typename S>
+  template <int32_t kMost, typename S>
   [[gnu::always_inline]] static bool find(const S& source, std::byte* coded, Scales& scales) {
     Four most[8];
     for (size_t group = 0; group < 8; ++group) most[group] = fold_to_four<Greatest>(greatest(source, group * kGroup));
     const Four low = transposed(most), high = transposed(most + 4);
     const Four all = Greatest::of(low, high);
-    if (fold_four<Greatest>(all) > kLargestFinite) [[unlikely]]
+    if (fold_four<Greatest>(all) > kMost) [[unlikely]]
       return false;
     put(low, coded, scales.scale, scales.inverse);
     put(high, coded + 4, scales.scale + 4, scales.inverse + 4);
@@ -135,7 +143,6 @@ struct PowerScales {
   [[gnu::always_inline]] static void put(Four most, std::byte* coded, float* scale, float* inverse) {
     Four bytes = ((most + kCarries) >> 23) - kExponent;
     bytes = bytes > 0 ? bytes : Four{};
-    bytes = bytes < kMostByte ? bytes : Four{} + kMostByte;
     narrow_four(coded, bytes);
     store(scale, scales_of(bytes));
     store(inverse, (254 - bytes) << 23);
@@ -187,11 +194,12 @@ struct Scaled {
   using L = V<Machine>;
   using Floats = typename L::Floats;
   static constexpr size_t kBytes = Scale::kHeader + Codes::kBytes, kGroup = Scale::kGroup;
+  static constexpr int32_t kMost = Code::kMost;
 
   template <typename S, typename D>
   [[gnu::always_inline]] static bool encode(const S& source, std::byte* coded, size_t, const D& draws) {
     Scales scales;
-    if (!Scale::find(source, coded, scales)) [[unlikely]]
+    if (!Scale::template find<Code::kMost>(source, coded, scales)) [[unlikely]]
       return false;
     coded += Scale::kHeader;
     constexpr size_t kValues = Codes::kVectors * L::kFloats, kValuesPerByte = kBlockValues / Codes::kBytes;
@@ -200,8 +208,9 @@ struct Scaled {
       for (size_t k = 0; k < Codes::kVectors; ++k) {
         const size_t i = at + k * L::kFloats;
         const Floats value = source.at(i);
-        words[k] = Code::encode(value * scales.inverse[i / kGroup], draws, i);
-        if constexpr (S::kKeepsLost) source.lose(i, value, Code::decode(words[k]) * scales.scale[i / kGroup]);
+        const Rounded<Machine> rounded = Code::encode(value * scales.inverse[i / kGroup], draws, i);
+        words[k] = rounded.code;
+        source.lose(i, value, rounded.value * scales.scale[i / kGroup]);
       }
       store(coded + at / kValuesPerByte, Codes::packed(words));
     }
@@ -225,6 +234,7 @@ struct Halves {
   using L = V<Machine>;
   using Floats = typename L::Floats;
   static constexpr size_t kBytes = 2 * kBlockValues, kGroup = 1;
+  static constexpr int32_t kMost = kLargestFinite;
 
   template <typename S, typename D>
   [[gnu::always_inline]] static bool encode(const S& source, std::byte* coded, size_t, const D&) {
@@ -302,6 +312,7 @@ struct Signs {
   using Floats = typename L::Floats;
   using Words = typename L::Words;
   static constexpr size_t kHeader = 4, kBytes = kHeader + kBlockValues / 8, kGroup = kBlockValues;
+  static constexpr int32_t kMost = kLargestFinite;
 
   template <typename S, typename D>
   [[gnu::always_inline]] static bool encode(const S& source, std::byte* coded, size_t count, const D&) {
@@ -369,39 +380,54 @@ struct Signs {
 
 // ---- Arrays ----
 
-// A block in which groups are not finite: they are coded as zeros first.
+template <typename Machine, typename Format, bool kAdds>
+[[gnu::always_inline]] inline void decode_block(const std::byte* coded, float* values, float factor) {
+  using Floats = typename V<Machine>::Floats;
+  Format::decode(
+      coded, [&](size_t i, Floats decoded) __attribute__((always_inline)) {
+        const Floats value = decoded * factor;
+        if constexpr (kAdds) {
+          store(values + i, with_one_nan(load<Floats>(values + i) + value));
+        } else {
+          store(values + i, with_one_nan(value));
+        }
+      });
+}
+
+// A block with values that are not finite, whose groups are coded as zeros first, or that saturate.
 template <typename Machine, typename Format, typename S, typename D>
-[[gnu::noinline]] void encode_with_nan(const S& source, std::byte* coded, size_t count, const D& draws) {
-  constexpr size_t kGroups = kBlockValues / Format::kGroup;
-  float values[kBlockValues], residual[kBlockValues], lost[kBlockValues], kept[kBlockValues];
-  bool is_finite[kGroups];
+[[gnu::noinline]] void encode_special(const S& source, std::byte* coded, size_t count, const D& draws) {
+  float sums[kBlockValues], values[kBlockValues], decoded[kBlockValues];
+  bool is_finite[kBlockValues / Format::kGroup];
   for (size_t i = 0; i < kBlockValues; ++i) {
-    values[i] = source.values[i];
-    kept[i] = source.residual == nullptr ? 0 : source.residual[i];
-    residual[i] = source.residual == nullptr ? -0.0f : kept[i];  // to which -0 can be added
+    sums[i] = source.residual == nullptr ? source.values[i] : source.values[i] + source.residual[i];
   }
-  for (size_t group = 0; group < kGroups; ++group) {
-    const size_t first = group * Format::kGroup;
-    is_finite[group] = true;
+  for (size_t first = 0; first < kBlockValues; first += Format::kGroup) {
+    bool& all = is_finite[first / Format::kGroup];
+    all = true;
+    for (size_t i = first; i < first + Format::kGroup; ++i)
+      all &= (as<int32_t>(sums[i]) & kMagnitude) <= kLargestFinite;
     for (size_t i = first; i < first + Format::kGroup; ++i) {
-      is_finite[group] &= (as<int32_t>(values[i] + residual[i]) & kMagnitude) <= kLargestFinite;
-    }
-    for (size_t i = first; i < first + Format::kGroup; ++i) {
-      if (!is_finite[group]) values[i] = residual[i] = 0;
+      const float most = as<float>(Format::kMost), value = all ? sums[i] : 0;
+      values[i] = value > most ? most : value < -most ? -most : value;
     }
   }
-  Format::encode(Source<Machine, true, true>{values, residual, lost}, coded, count, draws);
+  Format::encode(Source<Machine, false, false>{values, nullptr, nullptr}, coded, count, draws);
+  for (size_t group = 0; group < kBlockValues / Format::kGroup; ++group) {
+    if (!is_finite[group]) Format::make_nan(coded, group);
+  }
+  if constexpr (!S::kKeepsLost) return;
+  decode_block<Machine, Format, false>(coded, decoded, 1);
   for (size_t i = 0; i < kBlockValues; ++i) {
-    const size_t group = i / Format::kGroup;
-    if (!is_finite[group] && i % Format::kGroup == 0) Format::make_nan(coded, group);
-    if constexpr (S::kKeepsLost) source.lost[i] = is_finite[group] ? lost[i] : kept[i];
+    const float kept = source.residual == nullptr ? 0 : source.residual[i];
+    source.lost[i] = is_finite[i / Format::kGroup] ? sums[i] - decoded[i] : kept;
   }
 }
 
 template <typename Machine, typename Format, typename S, typename D>
 [[gnu::always_inline]] inline void encode_block(const S& source, std::byte* coded, size_t count, const D& draws) {
   if (!Format::encode(source, coded, count, draws)) [[unlikely]] {
-    encode_with_nan<Machine, Format>(source, coded, count, draws);
+    encode_special<Machine, Format>(source, coded, count, draws);
   }
 }
 
@@ -427,6 +453,7 @@ void encode_array(const EncodeTask& task, std::byte* coded) {
   Source<Machine, kAdds, kKeeps> source = {task.values, task.residual, task.lost};
   const size_t blocks = task.count / kBlockValues, left = task.count % kBlockValues;
   for (size_t block = 0; block < blocks; ++block) {
+    source.prefetch();
     encode_block<Machine, Format>(source, coded, kBlockValues, D(seed, first + block));
     coded += Format::kBytes;
     source.values += kBlockValues;
@@ -450,20 +477,6 @@ void encode_as(const EncodeTask& task, std::byte* coded) {
     encode_array<Machine, Format, kStochastic, true, true>(task, coded);
   }
   Machine::leave();
-}
-
-template <typename Machine, typename Format, bool kAdds>
-[[gnu::always_inline]] inline void decode_block(const std::byte* coded, float* values, float factor) {
-  using Floats = typename V<Machine>::Floats;
-  Format::decode(
-      coded, [&](size_t i, Floats decoded) __attribute__((always_inline)) {
-        const Floats value = decoded * factor;
-        if constexpr (kAdds) {
-          store(values + i, with_one_nan(load<Floats>(values + i) + value));
-        } else {
-          store(values + i, with_one_nan(value));
-        }
-      });
 }
 
 template <typename Machine, typename Format, bool kAdds>

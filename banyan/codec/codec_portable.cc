@@ -14,6 +14,8 @@ struct Portable : element::internal::Portable {
   using Floats = Vector<float, kWidth>;
   using Pairs = Vector<uint64_t, kWidth>;
 
+  static Floats least(Floats a, Floats b) { return a < b ? a : b; }
+  static Floats most(Floats a, Floats b) { return a > b ? a : b; }
   static Pairs widen_pairs(const std::byte* from) {
     return Pairs{static_cast<uint64_t>(from[0]), static_cast<uint64_t>(from[1])};
   }

@@ -16,7 +16,9 @@ using banyan::Error;
 using banyan::ErrorCode;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
-using banyan::c::kFirstFactor;
+using banyan::c::kFirstOwnOp;
+using banyan::codec::ValueCode;
+using banyan::codec::WireType;
 using banyan::element::DataType;
 using banyan::element::ReduceOp;
 using banyan::run::Call;
@@ -32,6 +34,18 @@ static_assert(static_cast<int>(DataType::int8) == BANYAN_INT8 && static_cast<int
               static_cast<int>(DataType::bfloat16) == BANYAN_BFLOAT16 &&
               static_cast<int>(DataType::float32) == BANYAN_FLOAT32 &&
               static_cast<int>(DataType::float64) == BANYAN_FLOAT64);
+constexpr bool is_type_of(banyan_type_t type, ValueCode code, bool is_stochastic = false) {
+  return type == WireType({.code = code, .is_stochastic = is_stochastic}).number();
+}
+static_assert(is_type_of(BANYAN_FLOAT32_AS_BFLOAT16, ValueCode::bfloat16) &&
+              is_type_of(BANYAN_FLOAT32_AS_FLOAT16, ValueCode::float16) &&
+              is_type_of(BANYAN_FLOAT32_AS_FP8, ValueCode::fp8) &&
+              is_type_of(BANYAN_FLOAT32_AS_MXFP8, ValueCode::mxfp8) &&
+              is_type_of(BANYAN_FLOAT32_AS_INT8, ValueCode::int8) &&
+              is_type_of(BANYAN_FLOAT32_AS_INT4, ValueCode::int4) &&
+              is_type_of(BANYAN_FLOAT32_AS_MXFP4, ValueCode::mxfp4) &&
+              is_type_of(BANYAN_FLOAT32_AS_MXFP4_STOCHASTIC, ValueCode::mxfp4, true) &&
+              is_type_of(BANYAN_FLOAT32_AS_SIGN, ValueCode::sign));
 // What a banyan_op_kind_t means; premul_sum is none, since each has a factor of its own.
 constexpr std::array kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                              ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
@@ -39,7 +53,7 @@ static_assert(kOps[BANYAN_SUM] == ReduceOp::sum && kOps[BANYAN_PROD] == ReduceOp
               kOps[BANYAN_MIN] == ReduceOp::min && kOps[BANYAN_MAX] == ReduceOp::max &&
               kOps[BANYAN_AVG] == ReduceOp::avg && kOps[BANYAN_BAND] == ReduceOp::band &&
               kOps[BANYAN_BOR] == ReduceOp::bor && kOps[BANYAN_BXOR] == ReduceOp::bxor);
-static_assert(kOps.size() == banyan::element::kReduceOps - 1 && kOps.size() <= kFirstFactor);
+static_assert(kOps.size() == banyan::element::kReduceOps - 1 && kOps.size() <= kFirstOwnOp);
 
 // What a thread has called since banyan_group_start. Counts are copied, since their arrays may be gone at the end.
 struct GroupedCall {
@@ -57,9 +71,12 @@ thread_local std::vector<GroupedCall> group;
   throw Error(ErrorCode::invalid_input, "type " + std::to_string(type) + " does not exist");
 }
 
-DataType type_of(banyan_type_t type) {
-  if (type < BANYAN_INT8 || type > BANYAN_FLOAT64) refuse_type(type);
-  return static_cast<DataType>(type);
+void set_type(Call& call, banyan_type_t type) {
+  const auto number = static_cast<uint64_t>(type);
+  if (!WireType::is_known(number)) refuse_type(type);
+  const WireType known = WireType::of_number(static_cast<uint8_t>(number));
+  call.type = known.element();
+  if (known.is_coded()) call.codec = known.codec();
 }
 
 void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
@@ -68,12 +85,14 @@ void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
     return;
   }
   const std::lock_guard lock(comm->mutex);
-  const auto place = static_cast<size_t>(op - kFirstFactor);
-  if (op < kFirstFactor || place >= comm->factors.size() || !comm->factors[place]) {
+  const auto place = static_cast<size_t>(op - kFirstOwnOp);
+  if (op < kFirstOwnOp || place >= comm->own_ops.size() || !comm->own_ops[place]) {
     throw Error(ErrorCode::invalid_input, "op " + std::to_string(op) + " does not exist in this communicator");
   }
-  call.op = ReduceOp::premul_sum;
-  call.factor = *comm->factors[place];
+  const banyan::c::OwnOp& own = *comm->own_ops[place];
+  call.op = own.op;
+  call.factor = own.factor;
+  call.residual = own.residual.get();
 }
 
 void put_in_group(banyan_comm_t comm, const Call& call, banyan_request_t* request, int* source) {
@@ -131,7 +150,7 @@ banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, 
     if (request != nullptr) *request = nullptr;
     banyan::run::Communicator& communicator = comm->communicator();
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized");
-    call.type = type_of(type);
+    set_type(call, type);
     call.timeout = comm->timeout;
     if (op) {
       set_op(call, *op, comm);

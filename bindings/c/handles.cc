@@ -106,7 +106,9 @@ int pbanyan_get_version(void) { return BANYAN_VERSION; }
 const char* pbanyan_last_error(banyan_comm_t comm) { return banyan::c::last_error(comm); }
 
 size_t pbanyan_type_size(banyan_type_t type) {
-  return type >= BANYAN_INT8 && type <= BANYAN_FLOAT64 ? size_of(static_cast<banyan::element::DataType>(type)) : 0;
+  using banyan::codec::WireType;
+  const auto number = static_cast<uint64_t>(type);
+  return WireType::is_known(number) ? size_of(WireType::of_number(static_cast<uint8_t>(number)).element()) : 0;
 }
 
 const char* pbanyan_result_text(banyan_result_t result) {

@@ -30,7 +30,18 @@ struct LastError {
   std::atomic<bool> has_told{false};  // a function has returned the error of the communicator
 };
 
+// A reduction that a program has made.
+struct OwnOp {
+  element::ReduceOp op = element::ReduceOp::sum;
+  double factor = 1;                             // of premul_sum
+  std::shared_ptr<run::Residual> residual = {};  // of a sum or an average with feedback; else null
+};
+
 }  // namespace banyan::c
+
+struct banyan_residual {
+  std::shared_ptr<banyan::run::Residual> residual;
+};
 
 struct banyan_comm {
   std::optional<banyan::run::Communicator> made;  // or, where it was not waited for:
@@ -38,9 +49,9 @@ struct banyan_comm {
   bool is_finalized = false;
   // Shared with the requests, which may be waited for when the communicator is gone.
   std::shared_ptr<banyan::c::LastError> last_error = std::make_shared<banyan::c::LastError>();
-  std::mutex mutex = {};                                // protects factors
-  std::vector<std::optional<double>> factors = {};      // of premultiplied sums: that of op kFirstFactor + i
-  std::atomic<std::chrono::milliseconds> timeout = {};  // of operations that begin now; 0: that of the config
+  std::mutex mutex = {};                                      // protects own_ops
+  std::vector<std::optional<banyan::c::OwnOp>> own_ops = {};  // op kFirstOwnOp + i
+  std::atomic<std::chrono::milliseconds> timeout = {};        // of operations that begin now; 0: that of the config
 
   bool has_joined() const { return made || (joining->is_over() && !joining->error()); }
   // Throws what Joining::communicator throws.
@@ -55,7 +66,9 @@ struct banyan_request {
 
 namespace banyan::c {
 
-constexpr int kFirstFactor = 1000;
+constexpr int kFirstOwnOp = 1000;
+// Makes it an op of the communicator.
+banyan_op_t add_op(banyan_comm* comm, OwnOp op);
 
 banyan_result_t result_of(const Error& error);
 // Remembers the error for banyan_last_error: of this thread, and of a communicator unless that is null.

@@ -5,9 +5,19 @@
 
 using banyan::Error;
 using banyan::ErrorCode;
+using banyan::c::add_op;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
-using banyan::c::kFirstFactor;
+using banyan::c::kFirstOwnOp;
+
+banyan_op_t banyan::c::add_op(banyan_comm* comm, OwnOp op) {
+  const std::lock_guard lock(comm->mutex);
+  size_t place = 0;
+  while (place < comm->own_ops.size() && comm->own_ops[place]) ++place;
+  if (place == comm->own_ops.size()) comm->own_ops.emplace_back();
+  comm->own_ops[place] = std::move(op);
+  return kFirstOwnOp + static_cast<int>(place);
+}
 
 extern "C" {
 
@@ -46,12 +56,7 @@ banyan_result_t pbanyan_op_create_premul_sum(banyan_op_t* op, double factor, ban
   return guarded(comm, [&] {
     expect_pointer(op, "op");
     expect_pointer(comm, "comm");
-    const std::lock_guard lock(comm->mutex);
-    size_t place = 0;
-    while (place < comm->factors.size() && comm->factors[place]) ++place;
-    if (place == comm->factors.size()) comm->factors.emplace_back();
-    comm->factors[place] = factor;
-    *op = kFirstFactor + static_cast<int>(place);
+    *op = add_op(comm, {.op = banyan::element::ReduceOp::premul_sum, .factor = factor});
   });
 }
 
@@ -59,10 +64,10 @@ banyan_result_t pbanyan_op_destroy(banyan_op_t op, banyan_comm_t comm) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     const std::unique_lock lock(comm->mutex);
-    const auto place = static_cast<size_t>(op - kFirstFactor);
-    const bool exists = op >= kFirstFactor && place < comm->factors.size() && comm->factors[place];
+    const auto place = static_cast<size_t>(op - kFirstOwnOp);
+    const bool exists = op >= kFirstOwnOp && place < comm->own_ops.size() && comm->own_ops[place];
     if (exists) {
-      comm->factors[place].reset();
+      comm->own_ops[place].reset();
       return;
     }
     throw Error(ErrorCode::invalid_input, "op " + std::to_string(op) + " is none that was made for this communicator");

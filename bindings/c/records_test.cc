@@ -60,12 +60,12 @@ class Records : public ::testing::Test {
 };
 
 // Of `elements`, in place; the text of the error, or "".
-std::string all_reduce(banyan_comm_t comm, size_t elements, double* seconds = nullptr) {
+std::string all_reduce(banyan_comm_t comm, size_t elements, double* took = nullptr) {
   std::vector<float> values(elements, 1.0F);
   const Clock::time_point begin = Clock::now();
   const banyan_result_t result =
       banyan_all_reduce(BANYAN_IN_PLACE, values.data(), elements, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
-  if (seconds != nullptr) *seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (took != nullptr) *took = std::chrono::duration<double>(Clock::now() - begin).count();
   return result == BANYAN_SUCCESS ? "" : banyan_last_error(comm);
 }
 
@@ -124,15 +124,15 @@ TEST_F(Records, CallAStoppedRankSilentAsTheErrorDoes) {
     const std::vector<int> pids = process_numbers(comm);
     if (rank == 1) raise(SIGSTOP);
     const WithheldTime counts(withheld);
-    double seconds = 0;
-    const std::string error = all_reduce(comm, 100, &seconds);
+    double took = 0;
+    const std::string error = all_reduce(comm, 100, &took);
     if (rank == 0) {
       // The other one is told, or notices by itself; only then the stopped one may go.
       std::this_thread::sleep_for(milliseconds(500));
       kill(pids[1], SIGKILL);
     }
-    const bool is_in_time = seconds >= kTimeout - 0.1 && seconds < kTimeout + 0.9 + withheld * 1e-3;
-    return error + (is_in_time ? "" : " after " + std::to_string(seconds) + " s");
+    const bool is_in_time = took >= kTimeout - 0.1 && took < kTimeout + 0.9 + withheld * 1e-3;
+    return error + (is_in_time ? "" : " after " + std::to_string(took) + " s");
   };
   const auto says_so = AllOf(HasSubstr("rank 1 gives no sign of life"), ::testing::Not(HasSubstr(" after ")));
   EXPECT_THAT(run_ranks(3, body, &config), ElementsAre(says_so, "killed by 9", says_so));

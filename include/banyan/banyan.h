@@ -120,7 +120,21 @@ typedef enum {
   BANYAN_FLOAT16 = 8,
   BANYAN_BFLOAT16 = 9,
   BANYAN_FLOAT32 = 10,
-  BANYAN_FLOAT64 = 11
+  BANYAN_FLOAT64 = 11,
+  /* float32 in memory, a code of fewer bits on the wire: see Codes */
+  BANYAN_FLOAT32_AS_BFLOAT16 = 12,
+  BANYAN_FLOAT32_AS_FLOAT16 = 14,
+  BANYAN_FLOAT32_AS_FP8 = 16,
+  BANYAN_FLOAT32_AS_FP8_STOCHASTIC = 17,
+  BANYAN_FLOAT32_AS_MXFP8 = 18,
+  BANYAN_FLOAT32_AS_MXFP8_STOCHASTIC = 19,
+  BANYAN_FLOAT32_AS_INT8 = 20,
+  BANYAN_FLOAT32_AS_INT8_STOCHASTIC = 21,
+  BANYAN_FLOAT32_AS_INT4 = 22,
+  BANYAN_FLOAT32_AS_INT4_STOCHASTIC = 23,
+  BANYAN_FLOAT32_AS_MXFP4 = 24,
+  BANYAN_FLOAT32_AS_MXFP4_STOCHASTIC = 25,
+  BANYAN_FLOAT32_AS_SIGN = 26
 } banyan_type_t;
 
 typedef enum {
@@ -133,11 +147,12 @@ typedef enum {
   BANYAN_BOR = 6,
   BANYAN_BXOR = 7
 } banyan_op_kind_t;
-/* A banyan_op_kind_t, or what banyan_op_create_premul_sum made. */
+/* A banyan_op_kind_t, or what banyan_op_create_premul_sum or banyan_op_create_feedback made. */
 typedef int banyan_op_t;
 
 typedef struct banyan_comm* banyan_comm_t;
 typedef struct banyan_request* banyan_request_t;
+typedef struct banyan_residual* banyan_residual_t;
 
 /* Stands for the address of the other buffer: see IN PLACE above. */
 #define BANYAN_IN_PLACE ((void*)(uintptr_t)-1)
@@ -327,8 +342,42 @@ banyan_result_t banyan_deregister(banyan_comm_t comm, void* handle);
 /* A sum to which this rank contributes its elements times `factor`, which is a whole number for integer types. Time:
  * at once. */
 banyan_result_t banyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
+/* A sum or an average (`kind`) of a coded type that adds what `residual` holds to what this rank sends, and keeps there
+ * what its code loses: see Codes. To be given to calls whose send buffer has as many elements on this rank. Time: at
+ * once. */
+banyan_result_t banyan_op_create_feedback(banyan_op_t* op, banyan_op_kind_t kind, banyan_residual_t residual,
+                                          banyan_comm_t comm);
 /* Time: at once. */
 banyan_result_t banyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
+
+/* ---- Codes ------------------------------------------------------------------------------------------------------- */
+
+/* Elements of the types BANYAN_FLOAT32_AS_... are float32 in memory and go in a code between hosts: in any collective
+ * whose reduction, if it has one, is a sum or an average. Codes are
+ *
+ *   bfloat16, float16       16 bits a value
+ *   fp8, mxfp8, int8        8.125 or 8.25
+ *   int4, mxfp4             4.25
+ *   sign                    1.125
+ *
+ * Those of the second and third line may round up or down by chance ("int8:stochastic"), so that the mean of many calls
+ * is exact. All ranks end with the same bits, since results are encoded once. Values that are not finite make NaN of
+ * their block, 256 values or fewer. Ranks of one host, and those whose calls the service carries out, send float32 as
+ * it is: then nothing is lost.
+ *
+ * The type of a code's name, such as "int8"; BANYAN_INVALID_ARGUMENT lists the names. Time: at once. */
+banyan_result_t banyan_coded_type(const char* codec, banyan_type_t* type);
+
+/* Memory for what the codes of one buffer of `count` elements lose on this rank, zero at first. Added to the next sum
+ * (banyan_op_create_feedback), nothing is lost for good: over all ranks, sent + residual before = result + residual
+ * after, but for the rounding of float32. A call that fails leaves it as it was. One call at a time may use it. Time:
+ * at once. */
+banyan_result_t banyan_residual_create(banyan_residual_t* residual, size_t count);
+/* Its values between two calls: to save and restore them, to scale them with the gradients, to set them to zero. Valid
+ * until the next call that uses it. Time: at once. */
+banyan_result_t banyan_residual_values(banyan_residual_t residual, float** values, size_t* count);
+/* BANYAN_INVALID_USAGE while a call uses it. NULL is allowed. Time: at once. */
+banyan_result_t banyan_residual_destroy(banyan_residual_t residual);
 
 /* ---- Collectives ------------------------------------------------------------------------------------------------- */
 

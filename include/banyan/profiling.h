@@ -47,7 +47,13 @@ banyan_result_t pbanyan_mem_free(void* memory);
 banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
 banyan_result_t pbanyan_deregister(banyan_comm_t comm, void* handle);
 banyan_result_t pbanyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
+banyan_result_t pbanyan_op_create_feedback(banyan_op_t* op, banyan_op_kind_t kind, banyan_residual_t residual,
+                                           banyan_comm_t comm);
 banyan_result_t pbanyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
+banyan_result_t pbanyan_coded_type(const char* codec, banyan_type_t* type);
+banyan_result_t pbanyan_residual_create(banyan_residual_t* residual, size_t count);
+banyan_result_t pbanyan_residual_values(banyan_residual_t residual, float** values, size_t* count);
+banyan_result_t pbanyan_residual_destroy(banyan_residual_t residual);
 banyan_result_t pbanyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                    banyan_comm_t comm, banyan_request_t* request);
 banyan_result_t pbanyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,

@@ -4,6 +4,7 @@
 // crosses no link and counts for nothing. Immutable value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -85,7 +85,7 @@ CallNumbers numbers_of(const Call& call) {
     counts = mix(counts + 1, count);
     sum += count;
   }
-  return {static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 | op << 16 | other << 32, sum,
+  return {static_cast<uint64_t>(call.kind) | uint64_t{call.wire_type().number()} << 8 | op << 16 | other << 32, sum,
           counts, 0};
 }
 
@@ -96,7 +96,8 @@ OperationRecord record_of(const CallNumbers& numbers, uint64_t sequence) {
   OperationRecord record;
   record.sequence = sequence;
   record.kind = static_cast<OperationKind>(numbers[0] & 0xff);
-  record.type = static_cast<element::DataType>(numbers[0] >> 8 & 0xff);
+  const uint64_t type = numbers[0] >> 8 & 0xff;
+  if (codec::WireType::is_known(type)) record.type = codec::WireType::of_number(static_cast<uint8_t>(type));
   record.op = static_cast<element::ReduceOp>(numbers[0] >> 16 & 0xff);
   record.other = is_rooted(record.kind) ? static_cast<uint32_t>(numbers[0] >> 32) : kNoRank;
   record.count = numbers[1];
@@ -104,15 +105,45 @@ OperationRecord record_of(const CallNumbers& numbers, uint64_t sequence) {
   return record;
 }
 
+namespace {
+
+[[noreturn]] void refuse(const Call& call, const std::string& what) {
+  throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
+}
+
+void expect_coded(const Call& call) {
+  const std::string code = to_string(*call.codec);
+  if (is_message(call.kind) || call.kind == OperationKind::barrier)
+    refuse(call, "it has no codes; " + code + " was given");
+  if (call.type != element::DataType::float32)
+    refuse(call, code + " is a code of float32, not of " + std::string(to_string(call.type)));
+  const bool sums = call.op == element::ReduceOp::sum || call.op == element::ReduceOp::avg ||
+                    call.op == element::ReduceOp::premul_sum;
+  if (reduces(call.kind) && !sums)
+    refuse(call, std::string(to_string(call.op)) + " is not for codes; they are summed or averaged");
+}
+
+void expect_residual(const Call& call, uint64_t elements) {
+  if (!call.codec) refuse(call, "a residual is of a coded type, such as float32 as int8; this one is not");
+  const bool sums = call.op == element::ReduceOp::sum || call.op == element::ReduceOp::avg;
+  if (!reduces(call.kind) || !sums) refuse(call, "a residual is of a sum or an average");
+  if (call.residual->size() != elements) {
+    refuse(call, "the residual has " + std::to_string(call.residual->size()) + " elements, the send buffer " +
+                     std::to_string(elements));
+  }
+}
+
+}  // namespace
+
 void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
-  };
+  const auto refuse = [&](const std::string& what) { run::refuse(call, what); };
   const bool is_from_any = call.kind == OperationKind::recv && call.other == kAnyRank;
   if ((is_rooted(call.kind) || is_message(call.kind)) && call.other >= size && !is_from_any) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
   if (reduces(call.kind)) expect_reducible(call.type, call.op);
+  if (call.codec) expect_coded(call);
+  if (call.residual != nullptr) expect_residual(call, call.send_elements(rank, size));
   // So that no sum of counts, nor their bytes, can overflow.
   const auto expect_in_memory = [&](uint64_t elements, const char* what) {
     const bool is_small = elements >> 28 == 0;  // spares a division

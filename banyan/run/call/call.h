@@ -6,9 +6,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "banyan/codec/wire_type.h"
 #include "banyan/element/data_type.h"
+#include "banyan/run/call/residual.h"
 #include "banyan/run/record/operation.h"
 
 namespace banyan::run {
@@ -19,7 +22,9 @@ inline constexpr uint32_t kAnyRank = kNoRank;
 // the kind has none; empty displacements mean one piece after the other.
 struct Call {
   OperationKind kind = OperationKind::barrier;
-  element::DataType type = element::DataType::uint8;
+  element::DataType type = element::DataType::uint8;  // in memory
+  std::optional<codec::Codec> codec = {};             // of float32, on the wire
+  Residual* residual = nullptr;                       // of a sum with a codec; null: what is lost is lost
   element::ReduceOp op = element::ReduceOp::sum;
   double factor = 1;   // of premul_sum
   uint32_t other = 0;  // the root, or the peer of send and recv; kAnyRank: a recv takes from whoever sends first
@@ -31,6 +36,7 @@ struct Call {
   uint32_t tag = 0;                      // of send and recv: a recv takes only what was sent with the same
   std::chrono::milliseconds timeout{0};  // for it to make no progress; 0: that of the communicator
 
+  codec::WireType wire_type() const { return codec ? codec::WireType(*codec) : codec::WireType(type); }
   // Elements of the send buffer and of the recv buffer of rank `rank` among `size`.
   uint64_t send_elements(uint32_t rank, uint32_t size) const;
   uint64_t recv_elements(uint32_t rank, uint32_t size) const;

@@ -43,7 +43,7 @@ const CallNumbers& CallLog::begin(const Call& call) {
   }
   remake(begun.entry, [&] {
     return recorder_.begin({.kind = call.kind,
-                            .type = call.type,
+                            .type = call.wire_type(),
                             .op = call.op,
                             .other = is_rooted(call.kind) ? call.other : kNoRank,
                             .count = count,

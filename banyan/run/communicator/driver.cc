@@ -19,14 +19,22 @@ Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Patienc
 void Driver::run(const Call& call) {
   if (is_message(call.kind) || pending() > 0 || !lock_.try_take()) return run_in_turn(call);
   try {
+    if (call.residual != nullptr) call.residual->begin();
+  } catch (...) {
+    let_go();
+    throw;
+  }
+  try {
     ++started_;
     owner_.begin(call);
     executor_.finish(owner_);
     --started_;
     owner_.end_oldest(OperationState::done);
   } catch (...) {
+    if (call.residual != nullptr) call.residual->end(false);
     fail_run(current_error());
   }
+  if (call.residual != nullptr) call.residual->end(true);
   let_go();
   if (pending_.load(std::memory_order_relaxed) != 0) wake();
 }

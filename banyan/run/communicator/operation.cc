@@ -13,10 +13,16 @@ Operation::Operation(const Call& call, std::shared_ptr<Driver> driver) : call_(c
     counts_[i].assign(spans[i]->begin(), spans[i]->end());
     *spans[i] = counts_[i];
   }
+  if (call_.residual != nullptr) call_.residual->begin();
+}
+
+Operation::~Operation() {
+  if (call_.residual != nullptr && !is_over()) call_.residual->end(false);
 }
 
 bool Operation::finish(const std::optional<Error>& error) noexcept {
   error_ = error;
+  if (call_.residual != nullptr) call_.residual->end(!error);
   const std::lock_guard lock(mutex_);
   is_over_.store(true, std::memory_order_seq_cst);
   return !callbacks_.empty();

@@ -22,8 +22,9 @@ class Driver;
 
 class Operation {
  public:
-  // Copies what the spans of the call point to.
+  // Copies what the spans of the call point to. Throws what Residual::begin() throws.
   Operation(const Call& call, std::shared_ptr<Driver> driver);
+  ~Operation();
 
   const Call& call() const { return call_; }
   Driver& driver() const { return *driver_; }

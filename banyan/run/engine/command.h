@@ -36,7 +36,13 @@ struct EngineCommand {
   std::span<const std::byte> input = {};
   std::span<std::byte> output = {};
   SliceCodec* codec = nullptr;  // of all slices, on all ranks; the caller's, until the execution is over
-  uint32_t traffic_class = 0;   // of EngineOptions::classes; the same on all ranks
+  // With a lossy codec, each as large as the input, or empty: what earlier executions have lost of this rank's input,
+  // which is added to it, and what this one loses. With them, sum over ranks (input + residual) == result + sum over
+  // ranks lost, but for rounding (of an avg, the result times the divisor). They do not overlap; `lost` is written more
+  // than once when the execution is repeated.
+  std::span<const std::byte> residual = {};
+  std::span<std::byte> lost = {};
+  uint32_t traffic_class = 0;  // of EngineOptions::classes; the same on all ranks
 };
 
 // A peer began another operation than this rank, at the same place of the order.

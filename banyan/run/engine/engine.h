@@ -30,7 +30,8 @@
 //   - as many for each chunk that this rank reduces on the way to another root, or forwards without an output;
 //   - a copy of the input of a plan that shuffles, when it is done in place;
 //   - with can_rewind, of an execution in place, what it has overwritten;
-//   - with a codec, the slice that is on its way on each channel, each way, as it is on the wire.
+//   - with a codec, the slice that is on its way on each channel, each way, as it is on the wire; a window of encoded
+//     results for each chunk that this rank roots; and of those it passes on, all that it has not sent to all.
 //
 // Why it cannot deadlock although transports hold few bytes and others may be late:
 //   1. What comes first on a channel belongs to the execution whose turn it is here, or to one that this rank has not

@@ -95,8 +95,15 @@ void Execution::copy_slice() {
   RoleState& state = roles_[copying_[next_copy_]];
   const uint64_t slice = state.final_slices++;
   std::byte* const to = output_at(state, slice);
-  input_.save(to, bytes_of(state, slice));
-  std::memcpy(to, input_at(state, slice), bytes_of(state, slice));
+  const size_t bytes = bytes_of(state, slice);
+  input_.save(to, bytes);
+  if (has_residual(state)) {
+    sources_ = {input_at(state, slice), residual_at(state, slice)};
+    reduce(element::ReduceTask{.type = command_.task.type}, to, nullptr, sources_, bytes / element_bytes_);
+    std::memset(lost_at(state, slice), 0, bytes);
+  } else {
+    std::memcpy(to, input_at(state, slice), bytes);
+  }
   if (state.final_slices == state.slices) {
     copying_[next_copy_] = copying_.back();
     copying_.pop_back();
@@ -110,7 +117,7 @@ void Execution::copy_slice() {
 // Whether the place of the next sum is not still being sent on with an earlier slice.
 bool Execution::is_place_free(const RoleState& state) const {
   if (!state.role->is_root()) return state.final_slices < departures_[state.up].sent + window_;
-  return state.held.size == 0 || state.final_slices < state.released + window_;
+  return (state.held.size == 0 && state.coded.size == 0) || state.final_slices < state.released + window_;
 }
 
 bool Execution::has_all_contributions(const RoleState& state, uint32_t but) const {
@@ -123,7 +130,8 @@ bool Execution::has_all_contributions(const RoleState& state, uint32_t but) cons
 
 element::ReduceTask Execution::task_of(const RoleState& state) const {
   element::ReduceTask task = command_.task;
-  if (task.op == element::ReduceOp::avg && !state.role->is_root()) task.op = element::ReduceOp::sum;
+  const bool is_final = state.role->is_root() && (state.coded.size == 0 || !command_.codec->is_lossy());
+  if (task.op == element::ReduceOp::avg && !is_final) task.op = element::ReduceOp::sum;
   return task;
 }
 
@@ -131,6 +139,10 @@ void Execution::reduce_piece(const Incoming& incoming, size_t done, const std::b
   const RoleState& state = roles_[arrivals_[incoming.arrival].role];
   sources_.clear();
   if (state.role->input_at) sources_.push_back(input_at(state, state.final_slices) + done);
+  if (has_residual(state) && state.role->is_root() && state.coded.size == 0) {
+    sources_.push_back(residual_at(state, state.final_slices) + done);
+    std::memset(lost_at(state, state.final_slices) + done, 0, count * element_bytes_);
+  }
   for (uint32_t i = 0; i < state.role->in_children.size(); ++i) {
     const uint32_t child = state.first_child + i;
     sources_.push_back(child == incoming.arrival ? bytes : slot(arrivals_[child].slots, state.final_slices) + done);
@@ -141,6 +153,11 @@ void Execution::reduce_piece(const Incoming& incoming, size_t done, const std::b
 void Execution::reduce_waiting(RoleState& state) {
   while (state.is_open && !state.is_adding && state.final_slices < state.slices && is_place_free(state) &&
          has_all_contributions(state, kNone)) {
+    if (state.role->is_root() && state.coded.size > 0) {
+      code_result(state);
+      slice_is_reduced(state, kNone);
+      continue;
+    }
     std::byte* const place = place_of_sum(state);
     if (state.role->length > 0) {
       const uint32_t last = state.first_child + static_cast<uint32_t>(state.role->in_children.size()) - 1;
@@ -176,7 +193,12 @@ void Execution::release_sent(RoleState& state) {
     sent = std::min(sent, departures_[state.first_down + i].sent);
   }
   while (state.released < sent) {
-    give_slot_back(state, state.held, state.released++);
+    const uint64_t slice = state.released++;
+    if (state.coded.size > 0) {
+      give_back(coded_result(state, slice));
+    } else {
+      give_slot_back(state, state.held, slice);
+    }
     if (!state.role->is_root()) allow_one_more(state.from_parent);
   }
 }
@@ -220,42 +242,6 @@ void Execution::open_confirmation() {
   spread(state);
 }
 
-// ---- Slices on the wire ----
-
-size_t Execution::most_coded_bytes(size_t plain_bytes) const {
-  return command_.codec->most_bytes(command_.task.type, plain_bytes / element_bytes_);
-}
-
-// Plain slices have exactly the bytes that the plan says, coded ones at most those that the codec says.
-void Execution::expect_length(const Port& port, const MessageHeader& header, size_t plain_bytes) const {
-  const bool is_coded = command_.codec != nullptr && plain_bytes > 0;
-  const uint64_t most = is_coded ? most_coded_bytes(plain_bytes) : plain_bytes;
-  if (header.length == most || (is_coded && header.length < most)) return;
-  throw Error(ErrorCode::mismatch, "rank " + std::to_string(port.peer) + " sends a slice of " +
-                                       std::to_string(header.length) + " bytes where rank " +
-                                       std::to_string(command_.plan->rank) + " expects " +
-                                       (is_coded ? "at most " : "") + std::to_string(most) +
-                                       "; all ranks must be set to the same slices and codec");
-}
-
-std::span<const std::byte> Execution::encode(Port& port, std::span<const std::byte> plain) {
-  const size_t most = most_coded_bytes(plain.size());
-  port.coded_out = {pool_.take(most), most};
-  const size_t size = command_.codec->encode(command_.task.type, plain, port.coded_out);
-  CHECK(size <= most) << "a codec wrote " << size << " bytes where it said at most " << most;
-  return port.coded_out.first(size);
-}
-
-void Execution::decode(Port& port, std::span<std::byte> plain) {
-  command_.codec->decode(command_.task.type, port.coded_in, plain);
-  give_back(port.coded_in);
-}
-
-void Execution::give_back(std::span<std::byte>& coded) {
-  if (coded.data() != nullptr) pool_.give_back(coded.data(), coded.size());
-  coded = {};
-}
-
 // ---- Receiving ----
 
 Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& header) {
@@ -280,8 +266,9 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
   if (command_.codec != nullptr || header.length != incoming.size) expect_length(port, header, incoming.size);
   if (command_.codec != nullptr && incoming.size > 0) {
     // Decoded when it is here; the place is taken then, too.
-    port.coded_in = {pool_.take(header.length), header.length};
-    incoming.target = port.coded_in.data();
+    const size_t size = header.length;
+    port.coded_in = {.block = pool_.take(size), .taken = size, .size = size};
+    incoming.target = port.coded_in.block;
     incoming.size = header.length;
     return incoming;
   }
@@ -304,12 +291,7 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
 void Execution::slice_came(Port& port, const Incoming& incoming) {
   Arrival& arrival = arrivals_[incoming.arrival];
   RoleState& state = roles_[arrival.role];
-  if (port.coded_in.data() != nullptr) {
-    const uint64_t slice = arrival.received;
-    std::byte* const place =
-        arrival.is_contribution ? take_slot(state, arrival.slots, slice) : place_of_result(state, slice);
-    decode(port, {place, bytes_of(state, slice)});
-  }
+  if (port.coded_in.block != nullptr) coded_slice_came(port, arrival, state);
   ++arrival.received;
   --port.in_left;
   --left_;
@@ -362,12 +344,14 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
   outgoing.header = {.stream = departure.to.number,
                      .kind = is_first ? MessageKind::first_slice : MessageKind::slice,
                      .number = is_first ? state.role->length : departure.sent};
-  if (state.role->length > 0) outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
-  // A copy of the input goes back to the pool when the execution is over, which a transport may outlast.
-  outgoing.lasts = !is_in_slot(departure) && !input_.is_copy();
-  if (command_.codec != nullptr && state.role->length > 0) {
-    outgoing.body = encode(port, outgoing.body);
-    outgoing.lasts = false;
+  if (state.role->length > 0 && command_.codec != nullptr) {
+    if (departure.is_contribution) port.coded_out = encode(state, departure.sent, payload(departure));
+    const CodedSlice& coded = departure.is_contribution ? port.coded_out : coded_result(state, departure.sent);
+    outgoing.body = {coded.block, coded.size};
+  } else if (state.role->length > 0) {
+    outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
+    // A copy of the input goes back to the pool when the execution is over, which a transport may outlast.
+    outgoing.lasts = !is_in_slot(departure) && !input_.is_copy();
   }
   outgoing.header.length = outgoing.body.size();
   return true;
@@ -401,7 +385,7 @@ void Execution::message_sent(Port& port, const Outgoing& outgoing) {
       give_slot_back(state, state.sums, slice);
       reduce_waiting(state);
     }
-  } else if (state.held.size > 0) {
+  } else if (state.held.size > 0 || state.coded.size > 0) {
     release_sent(state);
     if (state.role->is_root()) reduce_waiting(state);
   }

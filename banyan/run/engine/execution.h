@@ -31,6 +31,12 @@ class Execution {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  // A slice on the wire, in a block of the pool.
+  struct CodedSlice {
+    std::byte* block = nullptr;
+    size_t taken = 0, size = 0;  // bytes of the block, and of the slice
+  };
+
   // A channel as one execution uses it: what it still has to receive and to send there.
   struct Port {
     Execution* owner = nullptr;
@@ -39,7 +45,7 @@ class Execution {
     bool has_opened_in = false, has_opened_out = false;  // the opening is read; it is sent
     uint32_t first_ready = kNone, last_ready = kNone;    // departures with something to send, in turns
     uint32_t first_owing = kNone, last_owing = kNone;    // arrivals with credit to give
-    std::span<std::byte> coded_in = {}, coded_out = {};  // blocks of the pool: slices as they are on the wire
+    CodedSlice coded_in = {}, coded_out = {};            // what is on its way
     Port* next_in = nullptr;                             // of the next execution on the channel
     Port* next_out = nullptr;
   };
@@ -73,7 +79,7 @@ class Execution {
   const EngineCommand& command() const { return command_; }
   // Whether it can begin this command without looking through its plan again.
   bool is_prepared_for(const EngineCommand& command) const {
-    return prepared_ == command.plan && prepared_class_ == command.traffic_class;
+    return prepared_.plan == command.plan && prepared_.traffic_class == command.traffic_class;
   }
   std::span<Port> ports() { return ports_; }
   // Those whose next message something waits for, and those who have not taken what could be sent; ascending.
@@ -136,6 +142,7 @@ class Execution {
     uint32_t first_child = kNone, from_parent = kNone;  // arrivals
     uint32_t up = kNone, first_down = kNone;            // departures
     Window sums = {}, held = {};  // on the way up; and of what has no output here, on the way down
+    Window coded = {};            // with a codec, of results that are sent on, as they are on the wire; in coded_
   };
   // A stream from a peer.
   struct Arrival {
@@ -166,11 +173,20 @@ class Execution {
     std::vector<uint32_t> entries_;
   };
 
-  // By the plan alone.
+  // What depends on the plan, and on how the command uses it.
+  struct Preparation {
+    std::shared_ptr<const RankPlan> plan = {};  // shared with those who may use it again
+    uint32_t traffic_class = 0;
+    size_t element_bytes = 0;
+    uint64_t slice_elements = 0;
+    bool is_coded = false;
+    bool operator==(const Preparation&) const = default;
+  };
   void prepare();
   void add_role(const Role& role);
   uint32_t port_to(const StreamEnd& end);
   Window add_window(uint64_t slices);
+  Window add_coded_window(uint64_t slices);
   // By the command.
   void reset_streams();
   void begin_role(uint32_t number);
@@ -205,12 +221,21 @@ class Execution {
   void result_came();
   void spread(RoleState& state);
   void give_windows_back();
-  // Slices on the wire, of executions with a codec.
+  // Slices on the wire, of executions with a codec (execution_coded.cc).
   size_t most_coded_bytes(size_t plain_bytes) const;
   void expect_length(const Port& port, const MessageHeader& header, size_t plain_bytes) const;
-  std::span<const std::byte> encode(Port& port, std::span<const std::byte> plain);
-  void decode(Port& port, std::span<std::byte> plain);
-  void give_back(std::span<std::byte>& coded);
+  CodedSlice encode(const RoleState& state, uint64_t slice, const std::byte* plain);
+  void decode(std::span<const std::byte> coded, std::span<std::byte> plain, float factor);
+  float result_factor(const RoleState& state) const;
+  void coded_slice_came(Port& port, const Arrival& arrival, RoleState& state);
+  void code_result(RoleState& state);
+  CodedSlice& coded_result(const RoleState& state, uint64_t slice) {
+    return coded_[state.coded.first + slice % state.coded.size];
+  }
+  void give_back(CodedSlice& coded);
+  bool has_residual(const RoleState& state) const { return !command_.residual.empty() && state.role->input_at; }
+  const std::byte* residual_at(const RoleState& state, uint64_t slice) const;
+  std::byte* lost_at(const RoleState& state, uint64_t slice) const;
   void allow_one_more(uint32_t arrival);
   void one_more_ready(uint32_t departure);
   bool may_leave(const Port& port, const Departure& departure);
@@ -230,15 +255,14 @@ class Execution {
   std::vector<uint32_t> copying_;  // roles
   size_t next_copy_ = 0;
 
-  // Fixed by the plan, but for their counters.
-  std::shared_ptr<const RankPlan> prepared_;  // shared with those who may use it again
-  size_t prepared_element_bytes_ = 0;
-  uint32_t prepared_class_ = 0;
+  Preparation prepared_;
+  // Fixed by that, but for their counters.
   std::vector<RoleState> roles_;
   std::vector<Arrival> arrivals_;
   std::vector<Departure> departures_;
   std::vector<Port> ports_;
   std::vector<std::byte*> slots_;
+  std::vector<CodedSlice> coded_;  // results
   StreamTable arrival_of_, departure_of_;
   std::vector<const std::byte*> sources_;  // of a reduction
   std::vector<uint32_t> port_of_channel_;  // kNone of those that are not used

@@ -26,6 +26,7 @@ void Execution::prepare() {
   arrivals_.clear();
   departures_.clear();
   slots_.clear();
+  coded_.clear();
   for (const Port& port : ports_) port_of_channel_[port.channel] = kNone;
   ports_.clear();
   confirmation_ = kNone;
@@ -36,10 +37,7 @@ void Execution::prepare() {
     add_role(role);
     most_children = std::max(most_children, role.in_children.size());
   }
-  sources_.reserve(most_children + 1);
-  prepared_ = command_.plan;
-  prepared_element_bytes_ = element_bytes_;
-  prepared_class_ = command_.traffic_class;
+  sources_.reserve(most_children + 2);  // with the input and the residual
 }
 
 void Execution::add_role(const Role& role) {
@@ -73,7 +71,13 @@ void Execution::add_role(const Role& role) {
   state.first_down = static_cast<uint32_t>(departures_.size());
   for (const StreamEnd& child : role.out_children) add_departure(child, false);
   if (reduces && role.in_parent) state.sums = add_window(state.slices);
-  if (!role.output_at && (role.out_parent || (reduces && role.is_root()))) state.held = add_window(state.slices);
+  if (prepared_.is_coded && role.length > 0 && !role.out_children.empty()) {
+    // A receiver with an output has promised to take all that its parent sends.
+    const bool takes_all = role.out_parent && role.output_at;
+    state.coded = add_coded_window(takes_all ? state.slices : std::min<uint64_t>(window_, state.slices));
+  } else if (!role.output_at && (role.out_parent || (reduces && role.is_root()))) {
+    state.held = add_window(state.slices);
+  }
   roles_.push_back(state);
 }
 
@@ -81,6 +85,12 @@ Execution::Window Execution::add_window(uint64_t slices) {
   const Window window{.first = static_cast<uint32_t>(slots_.size()),
                       .size = static_cast<uint32_t>(std::min<uint64_t>(window_, slices))};
   slots_.resize(slots_.size() + window.size, nullptr);
+  return window;
+}
+
+Execution::Window Execution::add_coded_window(uint64_t slices) {
+  const Window window{.first = static_cast<uint32_t>(coded_.size()), .size = static_cast<uint32_t>(slices)};
+  coded_.resize(coded_.size() + window.size);
   return window;
 }
 
@@ -107,19 +117,34 @@ void Execution::begin(const EngineCommand& command) {
   command_ = command;
   element_bytes_ = element::size_of(command.task.type);
   const RankPlan& plan = *command.plan;
-  slice_elements_ =
-      std::max<uint64_t>(1, (plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes) / element_bytes_);
+  const uint64_t block = command.codec != nullptr ? command.codec->block_elements() : 1;
+  const uint64_t slice_bytes = plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes;
+  slice_elements_ = std::max<uint64_t>(1, slice_bytes / element_bytes_ / block) * block;
   window_ = plan.window > 0 ? plan.window : settings_.window;
   CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
   CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);
-  if (!is_prepared_for(command) || prepared_element_bytes_ != element_bytes_) prepare();
+  CHECK(command.residual.size() == command.lost.size());
+  CHECK(command.residual.empty() ||
+        (command.codec != nullptr && command.codec->is_lossy() && command.residual.size() == command.input.size()));
+  const Preparation wanted = {.plan = command.plan,
+                              .traffic_class = command.traffic_class,
+                              .element_bytes = element_bytes_,
+                              .slice_elements = slice_elements_,
+                              .is_coded = command.codec != nullptr};
+  if (prepared_ != wanted) {
+    prepared_ = wanted;
+    prepare();
+  }
   input_.begin(command.input, command.output, {.shuffles = plan.shuffles, .can_rewind = settings_.can_rewind});
   left_ = results_left_ = 0;
   reset_streams();
   copying_.clear();
   next_copy_ = 0;
   for (uint32_t i = 0; i < roles_.size(); ++i) begin_role(i);
-  if (results_left_ == 0) open_confirmation();
+  if (results_left_ == 0) return open_confirmation();
+  for (RoleState& state : roles_) {
+    if (state.coded.size > 0 && state.role->is_root() && state.role->in_children.empty()) reduce_waiting(state);
+  }
 }
 
 void Execution::reset_streams() {
@@ -151,7 +176,8 @@ void Execution::begin_role(uint32_t number) {
   state.final_slices = state.released = 0;
   state.is_adding = false;
   state.is_open = !role.is_confirmation;
-  const bool reduces = !role.in_children.empty();
+  const bool codes_result = state.coded.size > 0 && role.is_root();
+  const bool reduces = !role.in_children.empty() || codes_result;
   if (!role.is_confirmation) {
     if (role.out_parent) results_left_ += state.slices;
     if (reduces && role.is_root()) results_left_ += state.slices;
@@ -188,7 +214,7 @@ void Execution::end() {
   command_ = {};
 }
 
-void Execution::forget_plan() { prepared_.reset(); }
+void Execution::forget_plan() { prepared_ = {}; }
 
 void Execution::give_windows_back() {
   const auto empty = [&](const RoleState& state, const Window& window) {
@@ -199,6 +225,7 @@ void Execution::give_windows_back() {
     empty(state, state.held);
   }
   for (const Arrival& arrival : arrivals_) empty(roles_[arrival.role], arrival.slots);
+  for (CodedSlice& coded : coded_) give_back(coded);
   for (Port& port : ports_) {
     give_back(port.coded_in);
     give_back(port.coded_out);

@@ -1,11 +1,15 @@
 // SliceCodec: how the slices of an execution are written in fewer bytes on the wire.
 //
-// Plain, a slice is its elements. With a codec, its sender encodes it just before it leaves, and its receiver decodes
-// it before anything else happens to it: contributions are decoded before they are reduced, and a rank that passes a
-// slice on encodes it anew. So all ranks end with equal values only if what decode() gives is encoded and decoded again
-// without a change; codecs that lose nothing are such, and roundings to fewer bits are.
+// Plain, a slice is its elements. With a codec, contributions are encoded just before they leave, and decoded before
+// they are reduced. A result is encoded once, by the root of its tree, and goes down the tree as it is, so that all
+// ranks decode the same bytes; the root itself, too, puts what it decodes into its output. So they end with the same
+// bits, whatever the codec loses.
 //
-// Memory: a sender holds one encoded slice for each channel, a receiver one that arrives there.
+// What a rank's encoding loses at an element that it contributes to, it may keep, and add the next time (error
+// feedback): an execution with a residual adds it to the contributions, and tells what was lost there (command.h).
+//
+// Memory: a sender holds one encoded contribution for each channel, a receiver one slice that arrives there. A root
+// holds a window of encoded results for each tree, who passes results on those that have not been sent to all.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +27,29 @@ class SliceCodec {
   SliceCodec& operator=(const SliceCodec&) = delete;
   virtual ~SliceCodec() = default;
 
+  // Whether decoded elements may differ from those that were encoded.
+  virtual bool is_lossy() const { return false; }
+  // Slices begin at a multiple of so many elements of their chunk.
+  virtual uint64_t block_elements() const { return 1; }
   // The most bytes that a slice of so many elements may need. The same on all ranks: more is refused by receivers.
   virtual size_t most_bytes(element::DataType type, size_t elements) const = 0;
+
+  struct Slice {
+    element::DataType type = element::DataType::float32;
+    std::span<const std::byte> plain = {};
+    // Of a lossy codec: what is added to the elements before they are encoded, and where what is lost of the sum goes;
+    // null: neither.
+    const std::byte* residual = nullptr;
+    std::byte* lost = nullptr;
+    // Where the chunk begins in this rank's input, and the slice in the chunk: a multiple of block_elements().
+    uint64_t chunk_at = 0, begin = 0;
+  };
   // Writes the slice into `coded`, which has most_bytes(); returns how many bytes it took, which may be none.
-  virtual size_t encode(element::DataType type, std::span<const std::byte> plain, std::span<std::byte> coded) = 0;
-  // The other way; fills all of `plain`. Throws Error for bytes that encode() does not make, since a peer may send any.
-  virtual void decode(element::DataType type, std::span<const std::byte> coded, std::span<std::byte> plain) = 0;
+  virtual size_t encode(const Slice& slice, std::span<std::byte> coded) = 0;
+  // The other way; fills all of `plain`. What a lossy codec decodes is multiplied by `factor`, which is 1 for others.
+  // Throws Error for bytes that encode() does not make, since a peer may send any.
+  virtual void decode(element::DataType type, std::span<const std::byte> coded, std::span<std::byte> plain,
+                      float factor) = 0;
 };
 
 }  // namespace banyan::run

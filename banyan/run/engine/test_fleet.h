@@ -47,6 +47,9 @@ struct TestOperation {
     bool is_confirmed = false;
     uint32_t traffic_class = 0;
     SliceCodec* codec = nullptr;
+    // Of float32, sums and averages: all ranks have residuals, and inputs are whole numbers whatever the kind. Results
+    // are right when they and what was lost make up what ranks had: see wrong_elements().
+    bool has_residual = false;
     uint64_t seed = 1;  // of trees, blocks and data
   };
   explicit TestOperation(const Options& options);
@@ -57,7 +60,8 @@ struct TestOperation {
   EngineCommand command(uint32_t rank, uint64_t sequence);
   // The output of a rank is copied, and its buffers are spoilt, as a caller may who uses them for something else.
   void take_result(uint32_t rank);
-  // Elements of all results, or of that of one rank, that are not what they must be.
+  // Elements of all results, or of that of one rank, that are not what they must be: with residuals, the sum over their
+  // sources of (input + residual - lost), which whole numbers make exact (an average: nearly).
   uint64_t wrong_elements() const;
   uint64_t wrong_elements(uint32_t rank) const;
   std::string words() const;
@@ -66,15 +70,17 @@ struct TestOperation {
   uint64_t signature = 0;
 
  private:
+  struct Source {
+    uint32_t rank = 0;
+    uint64_t at = 0;
+  };
   struct Rank {
     std::shared_ptr<const RankPlan> plan;
     std::vector<std::byte> memory;                                // input and output
     uint64_t input_at = 0, input = 0, output_at = 0, output = 0;  // elements
     std::vector<std::byte> expected, result;
-  };
-  struct Source {
-    uint32_t rank = 0;
-    uint64_t at = 0;
+    std::vector<float> residual, lost, result_lost;  // by element of the input
+    std::vector<std::vector<Source>> sources;        // by element of the output, with residuals
   };
   // Of an output element: where it comes from; those that are reduced, in any order. None: it is left alone.
   using Sources = std::function<std::vector<Source>(uint32_t rank, uint64_t at)>;
@@ -90,6 +96,7 @@ struct TestOperation {
   void write_sample(uint32_t rank, uint64_t at, std::byte* element) const;
   double sample(uint32_t rank, uint64_t at) const;
   void write_answer(std::span<const Source> sources, std::byte* element) const;
+  bool is_conserved(const Rank& rank, uint64_t at) const;
   std::optional<Schedule> schedule(uint64_t seed) const;
   RankPlan make_plan(const Schedule* schedule, uint32_t rank) const;
 

@@ -95,6 +95,12 @@ void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
     scale(call.type, scaled_.data(), call.send, elements, call.factor);
     scaled.send = scaled_.data();
     remake(task_, [&] { return task_of(scaled, numbers); });
+  } else if (call.residual != nullptr) {
+    Call summed = call;
+    scaled_.resize(call.residual->size() * sizeof(float));
+    call.residual->add_to(call.send, scaled_.data());
+    summed.send = scaled_.data();
+    remake(task_, [&] { return task_of(summed, numbers); });
   } else {
     remake(task_, [&] { return task_of(call, numbers); });
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "banyan/run/engine/engine.h"
+#include "banyan/run/execute/coded_slices.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/execute/lost_ways.h"
 #include "banyan/run/execute/net_plans.h"
@@ -102,6 +103,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLookAfter{250};  // lanes, again
   // The ranks tell each other what each has for each.
   struct Counting {
     Engine::Ticket ticket;
@@ -117,7 +119,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::optional<Counting> counting;  // of an all-to-all-v along a plan, which follows one when it is over
 
     bool has_begun() const { return ticket || counting; }
-    std::vector<std::byte> scaled;  // the input of a premul_sum
+    std::vector<std::byte> scaled;       // the input of a premul_sum
+    std::unique_ptr<CodedSlices> codec;  // of one with codes
   };
 
   // What every slice has to pass.

@@ -75,7 +75,7 @@ OperationRecord read_operation(JsonNode object, uint32_t size) {
   record.sequence = object.at("sequence").whole(1);
   record.kind = object.at("kind").parsed(parse_operation_kind);
   if (has_elements(record.kind)) {
-    record.type = object.at("type").parsed(element::parse_data_type);
+    record.type = object.at("type").parsed(codec::parse_wire_type);
     record.count = object.at("count").whole();
   }
   if (reduces(record.kind)) record.op = object.at("op").parsed(element::parse_reduce_op);

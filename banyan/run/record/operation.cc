@@ -59,7 +59,7 @@ uint64_t signature(const OperationRecord& record) {
   // What is sent is received: both ends of a message count as the same.
   const OperationKind kind = is_message(record.kind) ? OperationKind::send : record.kind;
   uint64_t traits = static_cast<uint64_t>(kind);
-  if (has_elements(kind)) traits |= static_cast<uint64_t>(record.type) << 8;
+  if (has_elements(kind)) traits |= uint64_t{record.type.number()} << 8;
   if (reduces(kind)) traits |= static_cast<uint64_t>(record.op) << 16;
   if (is_rooted(kind)) traits |= static_cast<uint64_t>(record.other) << 32;
   return mix(mix(mix(0, traits), has_common_count(kind) ? record.count : 0), record.counts_hash);
@@ -72,7 +72,7 @@ std::string name(const OperationRecord& record) {
 std::string details(const OperationRecord& record) {
   std::string text;
   if (has_elements(record.kind)) {
-    text = std::to_string(record.count) + " " + std::string(to_string(record.type));
+    text = std::to_string(record.count) + " " + to_string(record.type);
     if (reduces(record.kind)) text += " " + std::string(to_string(record.op));
   }
   if (record.other == kNoRank) return text;

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "banyan/base/collective_kind.h"
+#include "banyan/codec/wire_type.h"
 #include "banyan/element/data_type.h"
 
 namespace banyan::run {
@@ -71,7 +72,7 @@ struct OperationRecord {
   uint32_t waits_for = kNoRank;
   uint32_t other = kNoRank;  // the root, or the peer of a message
   OperationKind kind = OperationKind::barrier;
-  element::DataType type = element::DataType::uint8;
+  codec::WireType type = element::DataType::uint8;
   element::ReduceOp op = element::ReduceOp::sum;
   OperationState state = OperationState::waiting;
 

@@ -19,11 +19,20 @@ void read_value(std::istream& stream, Enumeration& value, size_t count) {
   }
 }
 
+void read_type(std::istream& stream, codec::WireType& type) {
+  size_t number = 0;
+  if (stream >> number && codec::WireType::is_known(number)) {
+    type = codec::WireType::of_number(static_cast<uint8_t>(number));
+  } else {
+    stream.setstate(std::ios::failbit);
+  }
+}
+
 OperationRecord read_call(std::istream& stream) {
   OperationRecord call;
   stream >> call.sequence;
   read_value(stream, call.kind, kOperationKinds);
-  read_value(stream, call.type, element::kDataTypes);
+  read_type(stream, call.type);
   read_value(stream, call.op, element::kReduceOps);
   read_value(stream, call.state, kOperationStates);
   stream >> call.other >> call.count >> call.counts_hash >> call.step >> call.waits_for;
@@ -49,7 +58,7 @@ std::string RankNews::encode() const {
   text << since;
   for (const OperationRecord& call : calls) {
     text << '\n'
-         << call.sequence << ' ' << static_cast<size_t>(call.kind) << ' ' << static_cast<size_t>(call.type) << ' '
+         << call.sequence << ' ' << static_cast<size_t>(call.kind) << ' ' << size_t{call.type.number()} << ' '
          << static_cast<size_t>(call.op) << ' ' << static_cast<size_t>(call.state) << ' ' << call.other << ' '
          << call.count << ' ' << call.counts_hash << ' ' << call.step << ' ' << call.waits_for;
   }

@@ -56,7 +56,7 @@ std::optional<OperationRecord> read_record(const OperationRecord& shared) {
   copy.op = load(shared.op);
   const bool is_whole = load(shared.ticket) == copy.ticket;
   const bool is_known =
-      static_cast<size_t>(copy.kind) < kOperationKinds && static_cast<size_t>(copy.type) < element::kDataTypes &&
+      static_cast<size_t>(copy.kind) < kOperationKinds && codec::WireType::is_known(copy.type.number()) &&
       static_cast<size_t>(copy.op) < element::kReduceOps && static_cast<size_t>(copy.state) < kOperationStates;
   return is_whole && is_known ? std::optional(copy) : std::nullopt;
 }

@@ -51,7 +51,7 @@ class Recorder {
 
   struct Call {
     OperationKind kind = OperationKind::barrier;
-    element::DataType type = element::DataType::uint8;
+    codec::WireType type = element::DataType::uint8;
     element::ReduceOp op = element::ReduceOp::sum;
     OperationState state = OperationState::running;  // or waiting, if earlier operations come first
     uint32_t other = kNoRank;                        // the root, or the peer of a message

@@ -121,6 +121,11 @@ BufferName Staging::place_counts(const Call& call, bool has_displacements, Stage
 BufferName Staging::place_send(const Call& call, StagedCall& staged) {
   const size_t bytes = call.send_elements(rank_, size_) * size_of(call.type);
   if (bytes == 0) return {};
+  if (call.residual != nullptr) {
+    const StagedCall::Block& sum = take(bytes, staged);
+    call.residual->add_to(call.send, sum.memory.data);
+    return sum.memory.name;
+  }
   if (const std::optional<BufferName> named = name(call.send, bytes, staged)) return *named;
   const StagedCall::Block& block = take(bytes, staged);
   const Sizes displacements = sends_counts(call.kind) ? call.send_displacements : Sizes();
