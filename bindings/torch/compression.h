@@ -1,10 +1,11 @@
 // Compression: averages the gradients of a model over a group, coded on the wire, for DistributedDataParallel.
 //
-// Buckets of float32 go in a fixed-rate code (banyan/codec), in place, and what the code loses on this rank is added the
-// next time (run/call/residual.h); by parameter (parameter_residuals.h). Buckets of other types, sparse ones, and all if
-// there is no codec are averaged as DDP does by itself.
+// Buckets of float32 go in a fixed-rate code (banyan/codec), in place, and what the code loses on this rank is added
+// the next time (run/call/residual.h), by parameter (parameter_residuals.h). Buckets of other types, sparse ones, and
+// all if there is no codec are averaged as DDP does by itself.
 //
-// Any thread; calls exclude each other. Throws c10::Error for arguments, CommunicationError for a group that has failed.
+// Any thread; calls exclude each other. Throws c10::Error for arguments, CommunicationError for a group that has
+// failed, and for residuals that are asked for while a bucket is under way.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -46,7 +47,9 @@ class Compression : public std::enable_shared_from_this<Compression> {
 
  private:
   Future coded_average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
-  // After an average: slots that no rank uses are as if nothing had been sent.
+  // After an average: what is not finite must not cost what was kept.
+  void end(BucketResidual& bucket, const at::Tensor& buffer);
+  // And then: slots that no rank uses are as if nothing had been sent.
   void restore_unused(BucketResidual& bucket, const at::Tensor& buffer, const at::Tensor& used);
 
   const Group group_;

@@ -1,8 +1,8 @@
 // ParameterResiduals: what the codes of a model's gradients have lost on this rank, kept by parameter.
 //
-// DDP exchanges gradients in buckets, each the gradients of some parameters one after the other, and changes the buckets
-// after the first step. So a bucket's run::Residual is laid out anew when a bucket with other parameters comes, and what
-// was kept for each parameter goes to its new place.
+// DDP exchanges gradients in buckets, each the gradients of some parameters one after the other, and changes the
+// buckets after the first step. So a bucket's run::Residual is laid out anew when a bucket with other parameters comes,
+// and what was kept for each parameter goes to its new place.
 //
 // A gradient of zeros sends zeros: DDP fills in zeros for parameters that this step does not use, and for whole buckets
 // once this rank has finished (Join), and throws such results away where all ranks sent zeros. What is kept for these

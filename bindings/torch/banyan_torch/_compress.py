@@ -11,9 +11,9 @@ from . import _C
 
 
 def _backend(group: Any) -> Any:
-    from . import _backend as of_package
+    from . import _backend as backend_of  # the package is not complete while it imports this file
 
-    return of_package(group)
+    return backend_of(group)
 
 
 class Compression:
