@@ -6,7 +6,8 @@
   torchrun --nproc_per_node 2 --max_restarts=3 train_ddp.py --checkpoint model.pt --die-at 50  # one is killed, once
 
 The same seed gives the same losses, bit for bit, also when the run was interrupted (but for --compress). All hosts must
-see the file of the checkpoint. README.md says how to start it without torchrun, and what to do about Debian 12's torchrun.
+see the file of the checkpoint. README.md says how to start it without torchrun, and what to do about Debian 12's
+torchrun.
 """
 
 import argparse
