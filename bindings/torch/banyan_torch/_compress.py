@@ -50,6 +50,8 @@ class Compression:
         if state["codec"] != self.codec:
             raise ValueError(f"the state is of codec {state['codec']}, and this is of {self.codec}")
         residuals = state["residuals"]
+        if residuals and not self.residual:
+            raise ValueError("the state has residuals, and this keeps none")
         for name, values in residuals.items():
             if name not in self._parameters:
                 raise ValueError(f"the state has a residual of '{name}', which is no parameter of the model")

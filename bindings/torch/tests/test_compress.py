@@ -138,6 +138,8 @@ def teacher_batch(rank, step, size=24):
 
 
 class Training(CompressTest):
+    limit = 200
+
     @on_ranks(2, 3, 4)
     def test_all_ranks_have_the_same_bits(self):
         for codec in ("int8", "int4:stochastic", "sign"):
@@ -155,7 +157,7 @@ class Training(CompressTest):
             losses = [loss_of(replica.module, teacher_batch(rank, salt + steps, 2000)) for rank in range(self.world)]
         return sum(losses).item()
 
-    @on_ranks(2, limit=100)
+    @on_ranks(2, limit=190)
     def test_the_loss_is_that_of_float32(self):
         steps, ratios = 300, {"int8": [], "int4": [], "sign": [], "sign, forgotten": []}
         for salt in (0, 1000, 2000):
@@ -265,6 +267,13 @@ class Modes(CompressTest):
             train(either, sgd(either.parameters()), self.batches())
         self.same_parameters(replica.module, plain.module, 0.0)
         self.assertEqual(compression.state_dict(), {"codec": "none", "residuals": {}})
+
+    @on_ranks(2)
+    def test_a_static_graph(self):
+        replica, compression = self.compressed(made(Net, width=31), static_graph=True, small_buckets=True)
+        optimizer = sgd(replica.parameters())
+        for step in range(4):
+            self.step(replica, compression, optimizer, batch_of(self.rank, step))
 
     @on_ranks(2)
     def test_two_models_on_one_group(self):
@@ -379,6 +388,36 @@ class State(CompressTest):
             self.assertAlmostEqual(compression.residual_norms()[name], norms[name] / 2)
             self.assertAlmostEqual(norms[name], float(before[name].norm()), places=5)
 
+    @on_ranks(2)
+    def test_a_loss_scale_that_changes_changes_nothing_else(self):
+        """By powers of two, so that the bits of all codes stay."""
+        gradients = []
+        for second in (1024, 256):
+            replica, compression = self.compressed(made(Net), "int4")
+            (loss_of(replica, batch_of(self.rank, 0)) * 1024).backward()
+            compression.scale_(second / 1024)
+            replica.zero_grad()
+            (loss_of(replica, batch_of(self.rank, 1)) * second).backward()
+            gradients.append([parameter.grad / second for parameter in replica.parameters()])
+        for left, right in zip(*gradients):
+            self.same(left, right)
+
+    @on_ranks(2)
+    def test_residuals_of_a_bucket_under_way_are_not_to_be_had(self):
+        def hook(state, bucket):
+            if self.rank == 1:
+                self.await_mark("refused")
+            future = banyan_torch.compress_hook(state, bucket)
+            if self.rank == 0:
+                with self.assertRaisesRegex(banyan_torch.InvalidUsageError, "a call under way uses the residual"):
+                    state.state_dict()
+                self.mark("refused")
+            return future
+
+        replica = parallel(made(Net), process_group=self.tcp())
+        replica.register_comm_hook(banyan_torch.Compression(replica, "int8"), hook)
+        loss_of(replica, batch_of(self.rank, 0)).backward()
+
     @on_ranks(1)
     def test_states_that_do_not_fit_are_refused(self):
         replica, compression = self.compressed(made(Net))
@@ -389,6 +428,9 @@ class State(CompressTest):
                              ({"codec": "int8", "residuals": {"layers.0.bias": torch.zeros(1)}}, r"\(1,\) instead of")):
             with self.assertRaisesRegex(ValueError, words):
                 compression.load_state_dict(wrong)
+        forgetful = banyan_torch.Compression(replica, "int8", residual=False)
+        with self.assertRaisesRegex(ValueError, "this keeps none"):
+            forgetful.load_state_dict(before)
         for factor in (-1, math.nan):
             with self.assertRaisesRegex(ValueError, "0 or more"):
                 compression.scale_(factor)
