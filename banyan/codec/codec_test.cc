@@ -125,6 +125,21 @@ TEST_P(Codecs, GiveTheBytesAndLossesOfTheReference) {
   }
 }
 
+TEST_P(Codecs, HaveShortBlocksOfAnyLength) {
+  std::mt19937_64 random(kSeed);
+  for (const Codec& codec : all_codecs()) {
+    const std::vector<float> values = make_values(Kind::wide, 300, random);
+    for (size_t count = 1; count <= 257; ++count) {
+      const std::vector<float> some(values.begin(), values.begin() + static_cast<ptrdiff_t>(count));
+      const Coded expected = reference_encode(codec, some, some, {.seed = count, .first = 512});
+      const Coded coded = encoded(codec, some, some, {.seed = count, .first = 512});
+      ASSERT_EQ(difference(coded.bytes, expected.bytes), "") << codec::to_string(codec) << " " << count;
+      ASSERT_EQ(bits_of(coded.lost), bits_of(expected.lost)) << codec::to_string(codec) << " " << count;
+      ASSERT_EQ(bits_of(decoded(codec, coded.bytes, count)), bits_of(reference_decode(codec, coded.bytes, count)));
+    }
+  }
+}
+
 TEST_P(Codecs, DecodeEveryCodeAsTheTableSays) {
   for (size_t c = 0; c < kValueCodes; ++c) {
     const Codec codec = {.code = static_cast<ValueCode>(c)};

@@ -309,7 +309,7 @@ std::vector<float> reference_decode(const Codec& codec, const std::vector<std::b
 
 std::string to_string(Kind kind) {
   static constexpr const char* kNames[] = {"gaussian", "gradient", "integers", "outliers", "wide",
-                                           "tiny",     "huge",     "special",  "zeros"};
+                                           "tiny",     "huge",     "special",  "zeros",    "bits"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -364,6 +364,9 @@ std::vector<float> make_values(Kind kind, size_t count, std::mt19937_64& random)
       case Kind::special:
         // Some blocks and groups have nothing special in them.
         values[i] = i / 32 % 3 == 1 && random() % 8 == 0 ? kSpecial[random() % std::size(kSpecial)] : g;
+        break;
+      case Kind::bits:
+        values[i] = std::bit_cast<float>(static_cast<uint32_t>(random()) & (i / 512 % 2 == 0 ? 0xbfffffffu : ~0u));
         break;
       case Kind::zeros:
         values[i] = i / 96 % 2 == 0 ? (random() % 2 == 0 ? 0.0f : -0.0f) : (i % 7 == 0 ? g : 0.0f);

@@ -31,9 +31,9 @@ uint32_t reference_random(const Randomness& randomness, size_t index);
 
 // ---- Values ----
 
-enum class Kind { gaussian, gradient, integers, outliers, wide, tiny, huge, special, zeros };
+enum class Kind { gaussian, gradient, integers, outliers, wide, tiny, huge, special, zeros, bits };
 inline constexpr Kind kKinds[] = {Kind::gaussian, Kind::gradient, Kind::integers, Kind::outliers, Kind::wide,
-                                  Kind::tiny,     Kind::huge,     Kind::special,  Kind::zeros};
+                                  Kind::tiny,     Kind::huge,     Kind::special,  Kind::zeros,    Kind::bits};
 std::string to_string(Kind kind);
 std::vector<float> make_values(Kind kind, size_t count, std::mt19937_64& random);
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <map>
 #include <numeric>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/compose/test_layouts.h"
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/read.h"
@@ -25,15 +25,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
-
-constexpr Bytes kLarge{uint64_t{1} << 30};
-
-run::RankLayout on_hosts(std::vector<uint32_t> host_of_rank) {
-  run::RankLayout layout{
-      .members = {}, .job_size = static_cast<uint32_t>(host_of_rank.size()), .host_of_rank = host_of_rank};
-  for (uint32_t rank = 0; rank < layout.job_size; ++rank) layout.members.push_back(rank);
-  return layout;
-}
 
 TEST(Planner, LetsFewBytesCrossBetweenHosts) {
   auto planner = make_planner({}, on_hosts({0, 0, 0, 1, 1, 1}));
@@ -230,17 +221,6 @@ TEST(Planner, FollowsAPlanFileForItsCollective) {
 
 // ---- A fabric of a cluster, whose ranks are hosts ----
 
-constexpr const char* kLeafSpine = "leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s";
-constexpr const char* kStar = "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s";
-
-run::RankLayout on_nodes(std::vector<std::string> node_of_host, std::vector<uint32_t> host_of_rank, uint32_t own = 0) {
-  run::RankLayout layout = on_hosts(std::move(host_of_rank));
-  layout.job_size = 1000;  // says nothing about the cluster
-  layout.own = own;
-  layout.node_of_host = std::move(node_of_host);
-  return layout;
-}
-
 std::vector<std::string> participants_of(const Schedule& schedule) {
   std::vector<std::string> names;
   for (const NodeId node : schedule.collective().participants()) names.push_back(schedule.fabric().name(node));
@@ -417,63 +397,6 @@ TEST(ClusterPlanner, CaresForTheCablesOfItsOwnHostsOnly) {
   }
 }
 
-// ---- What calls move over links ----
-
-using OnLinks = std::map<std::string, double>;  // "a->sw"
-
-OnLinks on_links(const std::string& fabric, run::PlanSource& planner, const run::Call& call) {
-  const Fabric cluster = fabric::load_fabric({.fabric = fabric});
-  OnLinks found;
-  int64_t last = -1;
-  for (const auto& [number, bytes] : planner.bytes_on_links(call)) {
-    EXPECT_GT(int64_t{number}, last) << "not in order";
-    last = number;
-    if (number >= cluster.links().size()) {
-      ADD_FAILURE() << "link " << number << " is none of the cluster";
-      continue;
-    }
-    const Link& link = cluster.link(LinkId{number});
-    found[cluster.name(link.from) + "->" + cluster.name(link.to)] = bytes;
-  }
-  return found;
-}
-
-run::Call call_of(run::OperationKind kind, uint64_t count, uint32_t other = 0) {
-  return {.kind = kind, .type = element::DataType::float32, .other = other, .count = count};
-}
-
-TEST(LinkBytes, OfAnAllreduceAreThoseOfItsPlan) {
-  constexpr uint64_t kElements = uint64_t{1} << 28;
-  constexpr double kBytes = 4.0 * kElements, kBandwidth = 25e6;
-  const run::Call call = call_of(run::OperationKind::all_reduce, kElements);
-  const std::vector<std::string> names{"gpu0", "gpu1", "gpu2", "gpu3"};
-  for (const std::vector<uint32_t>& hosts : {std::vector<uint32_t>{0, 1, 2, 3}, {0, 1, 2, 3, 3, 2, 1, 0}}) {
-    auto planner = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
-    const OnLinks links = on_links(kLeafSpine, *planner, call);
-    double busiest = 0;
-    for (const auto& [link, bytes] : links) busiest = std::max(busiest, bytes);
-    const auto answer = planner->plan({.kind = CollectiveKind::all_reduce, .total = Bytes(4 * kElements)});
-    EXPECT_NEAR(busiest / kBandwidth / answer.busy_seconds, 1, 1e-9);
-    // 3/4 of the bytes each way to reduce, and as much to spread: the bound, which the plan reaches.
-    for (const char* link :
-         {"gpu0->leaf0", "gpu1->leaf0", "gpu2->leaf1", "gpu3->leaf1", "leaf0->gpu0", "leaf1->gpu3"}) {
-      ASSERT_TRUE(links.contains(link)) << link;
-      EXPECT_GE(links.at(link), 1.5 * kBytes * (1 - 1e-9)) << link;
-    }
-    // Each half of the hosts must hear of the sum of the other half.
-    for (const char* leaf : {"leaf0", "leaf1"}) {
-      const std::string name = leaf;
-      double bytes = 0;
-      for (const char* spine : {"->spine0", "->spine1"}) {
-        if (const auto link = links.find(name + spine); link != links.end()) bytes += link->second;
-      }
-      EXPECT_GE(bytes, kBytes * (1 - 1e-9)) << leaf;
-    }
-    const auto another = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
-    EXPECT_EQ(on_links(kLeafSpine, *another, call), links) << "of another communicator on the same hosts";
-  }
-}
-
 TEST(Planner, FollowsThePlannerThatIsWantedWhereItHasAPlan) {
   const auto planner = make_planner({.fabric = "full:6@1GB/s"}, on_hosts({0, 1, 2, 3, 4, 5}));
   const auto name_of = [](run::PlanSource& source, CollectiveKind kind, Bytes total) {
@@ -494,115 +417,6 @@ TEST(Planner, FollowsThePlannerThatIsWantedWhereItHasAPlan) {
   EXPECT_EQ(name_of(*again, CollectiveKind::all_reduce, Bytes(8)),
             name_of(*planner, CollectiveKind::all_reduce, Bytes(8)));
   EXPECT_THROW(planner->revised({.generation = 4, .planner = "nobody"}), Error);
-}
-
-// ---- All-to-alls ----
-
-run::PlanSource::Answer all_to_all_of(run::PlanSource& planner, Bytes total, bool is_even = true) {
-  return planner.plan({.kind = CollectiveKind::all_to_all, .total = total, .is_even = is_even});
-}
-
-TEST(AllToAllPlans, AreMadeWhereRanksMustForward) {
-  auto planner = make_planner({.fabric = "torus:4x4@1GB/s"},
-                              on_hosts(std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}));
-  ASSERT_TRUE(planner->plans_all_to_all());
-  const auto large = all_to_all_of(*planner, kLarge);
-  ASSERT_NE(large.schedule, nullptr);
-  EXPECT_TRUE(verify(*large.schedule).valid);
-  EXPECT_EQ(large.planner, "flow");
-  // Each half of a torus has 16 links (both ways of 8) out; a quarter of all bytes crosses each way.
-  EXPECT_EQ(seconds_per_byte(*large.schedule), Fraction(1, 2'000'000'000));
-  EXPECT_NEAR(large.busy_seconds, 0.5, 0.1);
-  EXPECT_NE(all_to_all_of(*planner, Bytes(16)).schedule, nullptr);
-  EXPECT_NE(all_to_all_of(*planner, Bytes(0), false).schedule, nullptr) << "counts cannot go straight either";
-  EXPECT_EQ(all_to_all_of(*planner, Bytes(1000)).schedule, all_to_all_of(*planner, Bytes(600)).schedule);
-  EXPECT_EQ(all_to_all_of(*planner, kLarge).schedule, large.schedule) << "it is kept";
-}
-
-TEST(AllToAllPlans, AreLeftOutWhereGoingStraightIsAsQuick) {
-  for (const std::string fabric : {"leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s",
-                                   "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s; d <-> sw 1GB/s", "full:4@1GB/s"}) {
-    auto planner = make_planner({.fabric = fabric}, on_hosts({0, 1, 2, 3}));
-    for (const Bytes total : {Bytes(100), kLarge}) {
-      const auto answer = all_to_all_of(*planner, total);
-      EXPECT_EQ(answer.schedule, nullptr) << fabric;
-      EXPECT_EQ(answer.planner, "straight");
-    }
-    EXPECT_EQ(all_to_all_of(*planner, Bytes(0), false).schedule, nullptr) << fabric;
-  }
-  EXPECT_FALSE(make_planner({}, on_hosts({0, 1, 2, 3}))->plans_all_to_all()) << "nobody has named a fabric";
-}
-
-TEST(AllToAllPlans, RelayWhereThatIsQuickerForLargeBuffersOnly) {
-  // The network has a slow link between two ranks, and both have quick ones to all others.
-  const std::string fabric =
-      "a <-> sw 1MB/s; sw <-> b 1MB/s; a <-> c 1GB/s; b <-> c 1GB/s; a <-> d 1GB/s; b <-> d 1GB/s; c <-> d 1GB/s";
-  auto planner = make_planner({.fabric = fabric}, on_hosts({0, 1, 2, 3}));
-  EXPECT_EQ(all_to_all_of(*planner, Bytes(4)).schedule, nullptr);
-  const auto answer = all_to_all_of(*planner, kLarge);
-  ASSERT_NE(answer.schedule, nullptr);
-  EXPECT_GT(heights(*answer.schedule).max, 1u);
-  EXPECT_LT(answer.seconds, 1.0) << "straight it takes a quarter of a gigabyte at 1 MB/s";
-  EXPECT_EQ(all_to_all_of(*planner, kLarge, false).schedule, nullptr) << "telling counts is not worth it";
-}
-
-TEST(AllToAllPlans, TakeWaysOnlyWhereTheyCanBeChosen) {
-  // Twice as much goes by the wide spine; a network that spreads alike over both does not know.
-  const std::string fabric =
-      "a <-> swa 4GB/s; b <-> swb 4GB/s; swa <-> sws 3GB/s; sws <-> swb 3GB/s; swa <-> swt 1GB/s; swt <-> swb 1GB/s";
-  const std::string routes = ::testing::TempDir() + "/banyan-uneven-" + std::to_string(getpid());
-  write_file(routes, R"({"banyan": "routes/1", "routes": [
-      {"path": ["a", "swa", "sws", "swb", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]},
-      {"path": ["a", "swa", "swt", "swb", "b"], "addresses": ["10.1.0.1", "10.1.0.2"]}]})");
-  auto chooses = make_planner({.fabric = fabric, .routes = routes}, on_hosts({0, 1}));
-  auto cannot = make_planner({.fabric = fabric}, on_hosts({0, 1}));
-  const auto chosen = all_to_all_of(*chooses, kLarge);
-  ASSERT_NE(chosen.schedule, nullptr);
-  EXPECT_EQ(seconds_per_byte(*chosen.schedule), Fraction(1, 8'000'000'000));
-  EXPECT_EQ(all_to_all_of(*cannot, kLarge).schedule, nullptr);
-  std::filesystem::remove(routes);
-}
-
-TEST(AllToAllPlans, GoOnWhenALinkIsLostOrAPlannerIsWanted) {
-  const auto planner = make_planner({.fabric = "ring:5@1GB/s"}, on_hosts({0, 1, 2, 3, 4}));
-  const auto broken = planner->revised({.generation = 1, .lost_cables = {0}});
-  const auto answer = all_to_all_of(*broken, kLarge);
-  ASSERT_NE(answer.schedule, nullptr);
-  EXPECT_TRUE(verify(*answer.schedule).valid);
-  // A line of five: 2 * 3 of 25 parts of five buffers cross its middle each way.
-  EXPECT_EQ(seconds_per_byte(*answer.schedule), Fraction(6, 5'000'000'000));
-  const auto wanted = planner->revised({.generation = 2, .planner = "pairwise"});
-  EXPECT_EQ(all_to_all_of(*wanted, kLarge).planner, "pairwise");
-  const auto ring = planner->revised({.generation = 3, .planner = "ring"});
-  EXPECT_EQ(all_to_all_of(*ring, kLarge).planner, "flow") << "a ring has none";
-  // Where hosts take no part, nothing leads through them, and no plan can be made.
-  const auto some =
-      make_planner({.fabric = "ring:6@1GB/s"}, {.members = {0, 2, 4}, .job_size = 6, .host_of_rank = {0, 1, 2}});
-  EXPECT_EQ(all_to_all_of(*some, kLarge).schedule, nullptr);
-}
-
-TEST(AllToAllPlans, OfAFileAreFollowedByWhatTheyAreFor) {
-  const Fabric fabric = fabric::generate_fabric("full:3@1GB/s");
-  const auto written = [&](const std::vector<uint64_t>& traffic) {
-    const Schedule schedule =
-        plan::make_plan(plan::planner_named("flow"), fabric,
-                        Collective::make(fabric, {.kind = CollectiveKind::all_to_all, .traffic = traffic}));
-    const std::string path = ::testing::TempDir() + "/banyan-exchange-" + std::to_string(getpid());
-    schedule::write_schedule(path, {.schedule = schedule,
-                                    .planner = "flow",
-                                    .claimed_seconds_per_byte = seconds_per_byte(schedule),
-                                    .bound_seconds_per_byte = {}});
-    return path;
-  };
-  const std::string even = written({});
-  auto planner = make_planner({.plan = even}, on_hosts({0, 1, 2}));
-  EXPECT_EQ(all_to_all_of(*planner, Bytes(300)).planner, "the given plan");
-  EXPECT_EQ(all_to_all_of(*planner, Bytes(0), false).planner, "the given plan");
-  const std::string uneven = written({0, 3, 1, 1, 0, 0, 0, 2, 0});
-  planner = make_planner({.plan = uneven}, on_hosts({0, 1, 2}));
-  EXPECT_EQ(all_to_all_of(*planner, Bytes(300)).schedule, nullptr) << "its parts are equal";
-  EXPECT_EQ(all_to_all_of(*planner, Bytes(0), false).planner, "the given plan");
-  std::filesystem::remove(uneven);
 }
 
 TEST(FabricUpdateText, BringsThePlannerAndThePlan) {
@@ -626,135 +440,6 @@ TEST(FabricUpdateText, BringsThePlannerAndThePlan) {
   both.add({.lost_cables = {1}});
   EXPECT_EQ(both.planner, "best");
   EXPECT_FALSE(run::FabricUpdate{.planner = "best"}.is_empty());
-}
-
-TEST(LinkBytes, OfCallsWithoutAPlanGoStraight) {
-  using Kind = run::OperationKind;
-  auto planner = make_planner({.fabric = kStar}, on_nodes({"a", "b", "c"}, {0, 1, 2, 0}));
-  const auto links = [&](Kind kind, uint32_t other = 0) { return on_links(kStar, *planner, call_of(kind, 10, other)); };
-  // Two ranks on a, which send 40 bytes to each of two others, and what is between them does not leave it.
-  EXPECT_EQ(links(Kind::all_to_all),
-            (OnLinks{{"a->sw", 160}, {"b->sw", 120}, {"c->sw", 120}, {"sw->a", 160}, {"sw->b", 120}, {"sw->c", 120}}));
-  EXPECT_EQ(links(Kind::gather, 3), (OnLinks{{"b->sw", 40}, {"c->sw", 40}, {"sw->a", 80}}));
-  EXPECT_EQ(links(Kind::scatter, 1), (OnLinks{{"b->sw", 120}, {"sw->a", 80}, {"sw->c", 40}}));
-  EXPECT_EQ(links(Kind::send, 1), (OnLinks{{"a->sw", 40}, {"sw->b", 40}}));
-  EXPECT_EQ(links(Kind::recv, 2), (OnLinks{{"c->sw", 40}, {"sw->a", 40}}));
-  EXPECT_EQ(links(Kind::recv, run::kAnyRank), OnLinks());
-  EXPECT_EQ(links(Kind::send, 3), OnLinks()) << "on the same host";
-  EXPECT_EQ(links(Kind::barrier), OnLinks());
-  for (const Kind kind : {Kind::all_reduce, Kind::all_to_all, Kind::gather, Kind::send}) {
-    EXPECT_EQ(on_links(kStar, *planner, call_of(kind, 0, 1)), OnLinks());
-  }
-}
-
-TEST(LinkBytes, OfBlocksAreThoseThatTheCallHas) {
-  auto planner = make_planner({.fabric = kStar}, on_nodes({"a", "b", "c"}, {0, 1, 2}, 1));
-  const std::vector<size_t> sent{100, 7, 10}, received{1, 7, 2}, gathered{100, 0, 0};
-  // Rank 0 gets 100 from each, rank 2 gets 10 from each; rank 1 gets what it says.
-  EXPECT_EQ(on_links(kStar, *planner,
-                     {.kind = run::OperationKind::all_to_all_v, .send_counts = sent, .recv_counts = received}),
-            (OnLinks{{"a->sw", 11}, {"b->sw", 110}, {"c->sw", 102}, {"sw->a", 200}, {"sw->b", 3}, {"sw->c", 20}}));
-  const OnLinks spread = on_links(kStar, *planner, {.kind = run::OperationKind::all_gather_v, .recv_counts = gathered});
-  EXPECT_FALSE(spread.contains("sw->a")) << "the others have nothing";
-  EXPECT_NEAR(spread.at("sw->b"), 100, 1e-9);
-  EXPECT_NEAR(spread.at("sw->c"), 100, 1e-9);
-  const OnLinks reduced =
-      on_links(kStar, *planner, {.kind = run::OperationKind::reduce_scatter_v, .send_counts = gathered});
-  EXPECT_FALSE(reduced.contains("a->sw")) << "it keeps its part";
-  EXPECT_NEAR(reduced.at("b->sw"), 100, 1e-9);
-}
-
-TEST(LinkBytes, AreSpreadOverEqualWaysAndKeepAwayFromLostCables) {
-  auto planner = make_planner({.fabric = kLeafSpine}, on_nodes({"gpu0", "gpu2"}, {0, 1, 1}));
-  const run::Call send = call_of(run::OperationKind::send, 25, 1);
-  EXPECT_EQ(on_links(kLeafSpine, *planner, send), (OnLinks{{"gpu0->leaf0", 100},
-                                                           {"leaf0->spine0", 50},
-                                                           {"leaf0->spine1", 50},
-                                                           {"spine0->leaf1", 50},
-                                                           {"spine1->leaf1", 50},
-                                                           {"leaf1->gpu2", 100}}));
-  const Fabric cluster = fabric::generate_fabric(kLeafSpine);
-  const fabric::Cables cables(cluster);
-  const uint32_t lost = cables.of(LinkId{8});
-  ASSERT_EQ(planner->cable_name(lost), "leaf0-spine0");
-  planner = planner->revised({.generation = 1, .lost_cables = {lost}});
-  EXPECT_EQ(on_links(kLeafSpine, *planner, send),
-            (OnLinks{{"gpu0->leaf0", 100}, {"leaf0->spine1", 100}, {"spine1->leaf1", 100}, {"leaf1->gpu2", 100}}));
-  const OnLinks reduced = on_links(kLeafSpine, *planner, call_of(run::OperationKind::all_reduce, 1 << 28));
-  for (const char* link : {"leaf0->spine0", "spine0->leaf0"}) EXPECT_FALSE(reduced.contains(link)) << link;
-  EXPECT_GT(reduced.at("leaf0->spine1"), 0);
-  EXPECT_GT(reduced.at("gpu0->leaf0"), 0);
-}
-
-TEST(LinkBytes, GoThroughHostsWhereNoSwitchLeads) {
-  const std::string line = "a <-> b 1GB/s; b <-> c 1GB/s";
-  auto planner = make_planner({.fabric = line}, on_nodes({"a", "c"}, {0, 1}));
-  EXPECT_EQ(on_links(line, *planner, call_of(run::OperationKind::send, 1, 1)), (OnLinks{{"a->b", 4}, {"b->c", 4}}));
-}
-
-TEST(LinkBytes, OfPlannedAllToAllsAreThoseOfTheirPaths) {
-  const std::string line = "a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s";
-  auto planner = make_planner({.fabric = line}, on_nodes({"a", "b", "c", "d"}, {0, 1, 2, 3}, 1));
-  EXPECT_EQ(on_links(line, *planner, call_of(run::OperationKind::all_to_all, 10)),
-            (OnLinks{{"a->b", 120}, {"b->c", 160}, {"c->d", 120}, {"d->c", 120}, {"c->b", 160}, {"b->a", 120}}));
-  // What others send each other is taken to be what rank 1 sends them.
-  const std::vector<size_t> sent{100, 0, 10, 1}, received{5, 0, 0, 2};
-  EXPECT_EQ(on_links(line, *planner,
-                     {.kind = run::OperationKind::all_to_all_v, .send_counts = sent, .recv_counts = received}),
-            (OnLinks{{"a->b", 5 + 10 + 1},
-                     {"b->c", 10 + 1 + 10 + 1},
-                     {"c->d", 3},
-                     {"d->c", 100 + 2 + 10},
-                     {"c->b", 2 + 100 + 100},
-                     {"b->a", 300}}));
-}
-
-TEST(LinkBytes, OfProcessesAreThoseOfTheirFabric) {
-  auto planner = make_planner({.fabric = "a <-> sw 1GB/s; b <-> sw 1GB/s"}, on_hosts({0, 1}));
-  const auto links = planner->bytes_on_links(call_of(run::OperationKind::all_gather, 25));
-  ASSERT_EQ(links.size(), 4u);
-  for (const auto& [link, bytes] : links) EXPECT_NEAR(bytes, 100, 1e-9) << link;
-}
-
-TEST(LinksBetween, AreThoseOfTheOnlyShortestWay) {
-  const auto files = read_files({.fabric = "leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s"});
-  const std::vector<std::string> names = link_names(*files);
-  const auto named = [&](const WayLinks& way) {
-    std::string text;
-    for (const uint32_t link : way.links) text += names.at(link) + " ";
-    return text + (way.is_whole ? "whole" : "in part");
-  };
-  EXPECT_EQ(named(links_between(*files, "gpu0", "gpu1", {})), "gpu0->leaf0 leaf0->gpu1 whole");
-  EXPECT_EQ(named(links_between(*files, "gpu0", "gpu3", {})), "gpu0->leaf0 leaf1->gpu3 in part") << "by either spine";
-  std::vector<uint32_t> cables;
-  for (const char* const cable : {"leaf1-spine1", "gpu0-leaf0", "leaf0-spine1", "gpu3-leaf1"}) {
-    cables.push_back(cables_called(*files, cable).at(0));
-  }
-  EXPECT_EQ(named(links_between(*files, "gpu0", "gpu3", cables)),
-            "gpu0->leaf0 leaf0->spine1 spine1->leaf1 leaf1->gpu3 whole");
-  EXPECT_EQ(named(links_between(*files, "gpu3", "gpu0", cables)),
-            "gpu3->leaf1 leaf1->spine1 spine1->leaf0 leaf0->gpu0 whole");
-  EXPECT_EQ(named(links_between(*files, "gpu3", "gpu1", cables)), "whole") << "the cables do not lead there";
-  EXPECT_EQ(named(links_between(*files, "gpu3", "nobody", {})), "whole");
-}
-
-TEST(LinksBetween, GoThroughHostsWhereNoSwitchLeads) {
-  const auto files = read_files({.fabric = "ring:5@100Mb/s"});
-  EXPECT_EQ(links_between(*files, "gpu0", "gpu2", {}).links.size(), 2u);
-}
-
-TEST(LinksAmong, AreSharedByTheHostsBehindThem) {
-  const auto files = read_files({.fabric = "leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s"});
-  const std::vector<std::string> names = link_names(*files);
-  std::map<std::string, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> ends;
-  for (const LinkAmong& each : links_among(*files, {"gpu0", "gpu1", "gpu3", "nobody"})) {
-    ends[names.at(each.link)] = {each.from, each.to};
-  }
-  EXPECT_EQ(ends.size(), 14u) << "two for each host, and all between leaves and spines";
-  const std::vector<uint32_t> left{0, 1}, right{2};
-  EXPECT_EQ(ends.at("leaf0->spine1"), std::pair(left, right));
-  EXPECT_EQ(ends.at("spine0->leaf0"), std::pair(right, left));
-  EXPECT_EQ(ends.at("gpu3->leaf1"), std::pair(right, left));
 }
 
 }  // namespace

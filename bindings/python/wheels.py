@@ -38,6 +38,7 @@ MISSING = [
     (r"nlohmann_json", "nlohmann-json (Debian: nlohmann-json3-dev)"),
     (r"pugixml", "pugixml (Debian: libpugixml-dev)"),
     (r"libxxhash", "xxHash (Debian: libxxhash-dev)"),
+    (r"libzstd", "Zstandard (Debian: libzstd-dev)"),
     (r"package .clp.", "CLP (Debian: coinor-libclp-dev)"),
     (r"Could NOT find OpenSSL", "OpenSSL (Debian: libssl-dev)"),
     (r"Could NOT find Protobuf", "Protocol Buffers (Debian: libprotobuf-dev and protobuf-compiler)"),

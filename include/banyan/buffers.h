@@ -1,5 +1,5 @@
 // What calls of the C++ interface work on: elements, contiguous ranges of them, memory shared between the ranks of a
-// host, and reductions. communicator.h includes it.
+// host, codes, and reductions. communicator.h includes it.
 //
 // Buffers are std::vector, std::array, std::span or SharedBuffer. Their elements are integers of 1 to 8 bytes, float,
 // double, Float16 or BFloat16.
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <ranges>
+#include <span>
 #include <type_traits>
 
 namespace banyan {
@@ -79,6 +80,55 @@ class SharedBuffer {
   std::size_t size_;
 };
 
+// ---- Codes ----
+
+// float that goes between hosts in a code, such as "int8" (Codes in banyan.h): in place of the buffer of a call that
+// reduces by a sum or an average, or not at all.
+//
+//   world.all_reduce(banyan::Coded(gradients, "int8"), world.feedback_sum(residual, banyan::ReduceOp::avg));
+//
+// A view; the values must stay. The code of a call with two buffers is that of the first.
+template <typename T>
+requires std::same_as < std::remove_cv_t<T>,
+float > class Coded {
+ public:
+  Coded(std::span<T> values, const char* codec) : values_(values) { check(banyan_coded_type(codec, &type_)); }
+  template <std::ranges::contiguous_range R>
+  Coded(R& values, const char* codec) : Coded(std::span(values), codec) {}
+
+  T* data() const { return values_.data(); }
+  std::size_t size() const { return values_.size(); }
+  T* begin() const { return data(); }
+  T* end() const { return data() + size(); }
+  banyan_type_t type() const { return type_; }
+
+ private:
+  std::span<T> values_;
+  banyan_type_t type_{};
+};
+template <std::ranges::contiguous_range R>
+Coded(R& values, const char* codec) -> Coded<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+// What codes of one buffer lose on this rank, to be added the next time; zero at first. Outlives the calls that use it.
+class Residual {
+ public:
+  explicit Residual(std::size_t size) { check(banyan_residual_create(&handle_, size)); }
+  ~Residual() { banyan_residual_destroy(handle_); }
+  Residual(const Residual&) = delete;
+  Residual& operator=(const Residual&) = delete;
+  // Between two calls; valid until the next one.
+  std::span<float> values() const {
+    float* values = nullptr;
+    std::size_t size = 0;
+    check(banyan_residual_values(handle_, &values, &size));
+    return {values, size};
+  }
+  banyan_residual_t handle() const { return handle_; }
+
+ private:
+  banyan_residual_t handle_ = nullptr;
+};
+
 // ---- Reductions ----
 
 enum class ReduceOp {
@@ -106,11 +156,29 @@ class ScaledSum {
   banyan_op_t op_ = 0;
 };
 
-// Either of them.
+// A sum or an average in a code that adds what a residual holds, and keeps there what is lost. Belongs to a
+// communicator and ends before it.
+class FeedbackSum {
+ public:
+  FeedbackSum(banyan_comm_t comm, const Residual& residual, ReduceOp op) : comm_(comm) {
+    check(banyan_op_create_feedback(&op_, static_cast<banyan_op_kind_t>(op), residual.handle(), comm));
+  }
+  ~FeedbackSum() { banyan_op_destroy(op_, comm_); }
+  FeedbackSum(const FeedbackSum&) = delete;
+  FeedbackSum& operator=(const FeedbackSum&) = delete;
+  banyan_op_t op() const { return op_; }
+
+ private:
+  banyan_comm_t comm_;
+  banyan_op_t op_ = 0;
+};
+
+// Any of them.
 class Reduction {
  public:
   Reduction(ReduceOp op) : op_(static_cast<banyan_op_t>(op)) {}
   Reduction(const ScaledSum& sum) : op_(sum.op()) {}
+  Reduction(const FeedbackSum& sum) : op_(sum.op()) {}
   banyan_op_t op() const { return op_; }
 
  private:
@@ -119,3 +187,6 @@ class Reduction {
 
 }  // namespace v0
 }  // namespace banyan
+
+template <typename T>
+inline constexpr bool std::ranges::enable_borrowed_range<banyan::Coded<T>> = true;

@@ -140,7 +140,7 @@ class Calls {
   requires SameElements<S, R> Result all_reduce(S&& send, R&& recv, Reduction op = ReduceOp::sum) {
     expect_equal(count(send), count(recv), "all_reduce");
     return make([&](banyan_request_t* request) {
-      return banyan_all_reduce(data(send), data(recv), count(send), type<S>(), op.op(), handle(), request);
+      return banyan_all_reduce(data(send), data(recv), count(send), type(send), op.op(), handle(), request);
     });
   }
   template <OutBuffer B>
@@ -152,7 +152,7 @@ class Calls {
   requires SameElements<S, R> Result reduce(S&& send, R&& recv, int root, Reduction op = ReduceOp::sum) {
     if (rank() == root) expect_equal(count(send), count(recv), "reduce");
     return make([&](banyan_request_t* request) {
-      return banyan_reduce(data(send), data(recv), count(send), type<S>(), op.op(), root, handle(), request);
+      return banyan_reduce(data(send), data(recv), count(send), type(send), op.op(), root, handle(), request);
     });
   }
   // The sum takes the place of what `root` contributes; the buffers of others keep theirs.
@@ -163,7 +163,7 @@ class Calls {
   template <OutBuffer B>
   Result broadcast(B&& buffer, int root) {
     return make([&](banyan_request_t* request) {
-      return banyan_broadcast(data(buffer), data(buffer), count(buffer), type<B>(), root, handle(), request);
+      return banyan_broadcast(data(buffer), data(buffer), count(buffer), type(buffer), root, handle(), request);
     });
   }
   // recv holds size() * count(send).
@@ -171,7 +171,7 @@ class Calls {
   requires SameElements<S, R> Result all_gather(S&& send, R&& recv) {
     expect_equal(count(send) * ranks(), count(recv), "all_gather");
     return make([&](banyan_request_t* request) {
-      return banyan_all_gather(data(send), data(recv), count(send), type<S>(), handle(), request);
+      return banyan_all_gather(data(send), data(recv), count(send), type(send), handle(), request);
     });
   }
   // This rank's part is in its place already.
@@ -179,7 +179,7 @@ class Calls {
   Result all_gather(B&& buffer) {
     const std::size_t part = part_of(count(buffer), "all_gather");
     return make([&](banyan_request_t* request) {
-      return banyan_all_gather(BANYAN_IN_PLACE, data(buffer), part, type<B>(), handle(), request);
+      return banyan_all_gather(BANYAN_IN_PLACE, data(buffer), part, type(buffer), handle(), request);
     });
   }
   // counts[r] elements of rank r, at displacements[r], or one after the other.
@@ -189,7 +189,7 @@ class Calls {
     expect_counts(counts, displacements, count(recv), "all_gather_v");
     expect_equal(count(send), counts[static_cast<std::size_t>(rank())], "all_gather_v");
     return make([&](banyan_request_t* request) {
-      return banyan_all_gather_v(data(send), data(recv), counts.data(), pointer(displacements), type<S>(), handle(),
+      return banyan_all_gather_v(data(send), data(recv), counts.data(), pointer(displacements), type(send), handle(),
                                  request);
     });
   }
@@ -198,7 +198,7 @@ class Calls {
   requires SameElements<S, R> Result reduce_scatter(S&& send, R&& recv, Reduction op = ReduceOp::sum) {
     expect_equal(count(recv) * ranks(), count(send), "reduce_scatter");
     return make([&](banyan_request_t* request) {
-      return banyan_reduce_scatter(data(send), data(recv), count(recv), type<S>(), op.op(), handle(), request);
+      return banyan_reduce_scatter(data(send), data(recv), count(recv), type(send), op.op(), handle(), request);
     });
   }
   // The result takes the place of this rank's part; the contents of the others are undefined afterwards.
@@ -206,7 +206,7 @@ class Calls {
   Result reduce_scatter(B&& buffer, Reduction op = ReduceOp::sum) {
     const std::size_t part = part_of(count(buffer), "reduce_scatter");
     return make([&](banyan_request_t* request) {
-      return banyan_reduce_scatter(data(buffer), BANYAN_IN_PLACE, part, type<B>(), op.op(), handle(), request);
+      return banyan_reduce_scatter(data(buffer), BANYAN_IN_PLACE, part, type(buffer), op.op(), handle(), request);
     });
   }
   // counts[r] elements for rank r, one after the other in send.
@@ -216,7 +216,7 @@ class Calls {
     expect_counts(counts, {}, count(send), "reduce_scatter_v");
     expect_equal(count(recv), counts[static_cast<std::size_t>(rank())], "reduce_scatter_v");
     return make([&](banyan_request_t* request) {
-      return banyan_reduce_scatter_v(data(send), data(recv), counts.data(), type<S>(), op.op(), handle(), request);
+      return banyan_reduce_scatter_v(data(send), data(recv), counts.data(), type(send), op.op(), handle(), request);
     });
   }
   // The p-th part of send goes to rank p.
@@ -225,7 +225,7 @@ class Calls {
     expect_equal(count(send), count(recv), "all_to_all");
     const std::size_t part = part_of(count(send), "all_to_all");
     return make([&](banyan_request_t* request) {
-      return banyan_all_to_all(data(send), data(recv), part, type<S>(), handle(), request);
+      return banyan_all_to_all(data(send), data(recv), part, type(send), handle(), request);
     });
   }
   template <OutBuffer B>
@@ -241,7 +241,7 @@ class Calls {
     expect_counts(recv_counts, recv_displacements, count(recv), "all_to_all_v");
     return make([&](banyan_request_t* request) {
       return banyan_all_to_all_v(data(send), send_counts.data(), pointer(send_displacements), data(recv),
-                                 recv_counts.data(), pointer(recv_displacements), type<S>(), handle(), request);
+                                 recv_counts.data(), pointer(recv_displacements), type(send), handle(), request);
     });
   }
   // recv at `root` holds size() * count(send); elsewhere it may be empty.
@@ -249,7 +249,7 @@ class Calls {
   requires SameElements<S, R> Result gather(S&& send, R&& recv, int root) {
     if (rank() == root) expect_equal(count(send) * ranks(), count(recv), "gather");
     return make([&](banyan_request_t* request) {
-      return banyan_gather(data(send), data(recv), count(send), type<S>(), root, handle(), request);
+      return banyan_gather(data(send), data(recv), count(send), type(send), root, handle(), request);
     });
   }
   // send at `root` holds size() * count(recv); elsewhere it may be empty.
@@ -257,7 +257,7 @@ class Calls {
   requires SameElements<S, R> Result scatter(S&& send, R&& recv, int root) {
     if (rank() == root) expect_equal(count(recv) * ranks(), count(send), "scatter");
     return make([&](banyan_request_t* request) {
-      return banyan_scatter(data(send), data(recv), count(recv), type<S>(), root, handle(), request);
+      return banyan_scatter(data(send), data(recv), count(recv), type(send), root, handle(), request);
     });
   }
   Result barrier() {
@@ -270,7 +270,7 @@ class Calls {
   template <InBuffer S>
   Result send(S&& send, int peer, std::uint32_t tag = 0) {
     return make([&](banyan_request_t* request) {
-      return banyan_send_tagged(data(send), count(send), type<S>(), peer, tag, handle(), request);
+      return banyan_send_tagged(data(send), count(send), type(send), peer, tag, handle(), request);
     });
   }
 
@@ -329,8 +329,14 @@ class Calls {
     return static_cast<std::size_t>(std::ranges::size(range));
   }
   template <typename R>
-  static constexpr banyan_type_t type() {
-    return type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+  static banyan_type_t type(const R& range) {
+    if constexpr (requires {
+                    { range.type() } -> std::same_as<banyan_type_t>;
+                  }) {
+      return range.type();
+    } else {
+      return type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+    }
   }
 };
 
@@ -533,6 +539,9 @@ class Communicator : public Calls<Communicator, void> {
   // Has all ranks write their flight records.
   void dump(const std::string& why) { check(banyan_comm_dump(handle_, why.c_str())); }
   ScaledSum scaled_sum(double factor) { return ScaledSum(handle_, factor); }
+  FeedbackSum feedback_sum(const Residual& residual, ReduceOp op = ReduceOp::sum) {
+    return FeedbackSum(handle_, residual, op);
+  }
 
   // The calls are those of Calls, and these:
   Starter start() { return Starter(handle_); }

@@ -103,6 +103,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLookAfter{250};  // lanes, again
   // The ranks tell each other what each has for each.
   struct Counting {
     Engine::Ticket ticket;

@@ -20,5 +20,10 @@ void* operator new(size_t bytes) {
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }
+// Sanitizers have one of their own that free() does not suit.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++banyan::run::count;
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }

@@ -1,0 +1,274 @@
+// How a NetExecutor changes its plans: when calls go over to others one by one, and when something was lost.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/execute/net_executor.h"
+#include "banyan/run/record/log.h"
+
+namespace banyan::run {
+namespace {
+
+// Rounds of new plans that followed no loss which could be told, one after the other: so many at once, the next ones
+// after pauses that double.
+constexpr uint32_t kQuickRounds = 3;
+constexpr std::chrono::milliseconds kFirstRest{100}, kLongestRest{2000};
+
+// Whether new plans were needed because something was lost.
+bool is_reroute(const RevisionDecision& decision) { return !decision.losses.empty() || !decision.has_wishes; }
+
+}  // namespace
+
+// ---- When plans are revised ----
+
+void NetExecutor::hear(const std::string& text) {
+  if (changes_.hear(text) || talk_.hear(text)) transport_->wake();
+}
+
+void NetExecutor::propose(const FabricUpdate& wish) {
+  talk_.propose(wish);
+  transport_->wake();
+}
+
+void NetExecutor::attend() {
+  answer_call();
+  if (is_revising()) {
+    go_on_revising();
+  } else {
+    change_plans();
+  }
+}
+
+void NetExecutor::answer_call() {
+  if (const std::optional<uint32_t> generation = talk_.called_to()) stop_for(*generation);
+}
+
+// ---- When calls go over to other plans one by one ----
+
+PlanChanges::Calls NetExecutor::calls() const {
+  const auto waiting =
+      std::find_if(flights_.begin(), flights_.end(), [](const Flight& flight) { return !flight.has_begun(); });
+  return {.plans = *plans_,
+          .begun = waiting == flights_.end() ? begun_ : waiting->number - 1,
+          .is_idle = flights_.empty(),
+          .over = flights_.empty() ? begun_ : flights_.front().number - 1};
+}
+
+bool NetExecutor::change_plans() {
+  if (!plans_->may_revise()) return false;
+  if (const std::optional<FabricUpdate> wish = talk_.untold_wish()) changes_.want(*wish);
+  const uint32_t settled = changes_.settled();
+  bool moved = changes_.advance(calls());
+  // Also when no other call is made: it could begin at once then.
+  const bool all_follow_plans =
+      std::all_of(flights_.begin(), flights_.end(), [](const Flight& flight) { return flight.ticket.has_value(); });
+  if (changes_.must_go_over(begun_ + 1) && all_follow_plans) {
+    go_over();
+    changes_.advance(calls());
+  }
+  moved |= changes_.settled() != settled;
+  if (const std::optional<FabricUpdate> wish = changes_.take_settled_wish()) talk_.forget_wish(*wish);
+  if (changes_.settled() != settled && changes_.settled() > plans_->generation()) {
+    BANYAN_LOG(warning) << "plans are not revised as was asked: " << changes_.refusal();
+    close_lanes_of(changes_.settled());  // this rank may have connected some
+  }
+  if (changes_.settled() > talk_.generation()) talk_.settle(changes_.settled());
+  adopted_.store(std::max(changes_.settled(), adopted_.load(std::memory_order_relaxed)), std::memory_order_release);
+  close_old_lanes();
+  steps_ += moved ? 1 : 0;
+  return moved;
+}
+
+void NetExecutor::go_over() {
+  std::unique_ptr<NetPlans> next = changes_.go_over();
+  const RevisionDecision decision{.certain = next->adopted(), .wished = next->adopted(), .has_wishes = true};
+  old_ = follow(std::move(next), decision);
+}
+
+void NetExecutor::close_old_lanes() {
+  if (!old_ || changes_.closed_before() <= old_->generation()) return;
+  close_lanes_of(old_->generation());
+  old_.reset();
+}
+
+void NetExecutor::close_lanes_of(uint32_t generation) {
+  if (lanes_ == nullptr) return;
+  lanes_->drop_if(
+      [&](uint32_t lane) { return lane / NetPlans::kLanes == generation && !NetPlans::is_for_messages(lane); });
+}
+
+void NetExecutor::look_after_lanes() {
+  if (!can_make_lanes_again() || is_revising()) return;
+  const Clock::time_point now = Clock::now();
+  if (now - looked_at_ < kLookAfter) return;
+  looked_at_ = now;
+  try_lost_ways(now);
+  const std::vector<LaneHealth> lanes = lanes_->health();
+  // A peer may never have got what was reset here before anybody used it, and wait for a call.
+  const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
+    if (is_gone(lane.peer)) return false;
+    return lane.is_broken || (lane.is_lost && !cables_of(lane.peer, lane.lane).empty());
+  });
+  if (is_lost) stop_for(next_generation());
+}
+
+// What plans do without is used again when it carries again.
+void NetExecutor::try_lost_ways(Clock::time_point now) {
+  if (lost_ways_.empty()) return;
+  for (const LostWays::Way& way : lost_ways_.due(now)) lanes_->try_path(way.peer, way.path);
+  for (const LaneControl::Tried& tried : lanes_->tried()) {
+    if (!tried.works) {
+      lost_ways_.failed(tried.peer, tried.path, now);
+    } else if (std::set<uint32_t> cables = lost_ways_.worked(tried.peer, tried.path); !cables.empty()) {
+      talk_.propose({.mended_cables = std::move(cables)});
+    }
+  }
+}
+
+// Nothing moves any more until all have agreed on this generation.
+void NetExecutor::stop_for(uint32_t generation) {
+  if (!plans_->may_revise()) return;
+  agreement_.reset();
+  is_stopped_ = true;
+  if (suspended_.empty()) suspended_ = engine_.suspend();
+  suspensions_.fetch_add(1, std::memory_order_relaxed);
+  streams_.stop();
+  BANYAN_LOG(info) << "plans are revised: generation " << generation << ", " << suspended_.size()
+                   << (suspended_.size() == 1 ? " call waits" : " calls wait");
+  ++steps_;
+  talk_.report(report(generation));
+  changes_.interrupt(generation);
+}
+
+RevisionReport NetExecutor::report(uint32_t generation) {
+  const FabricUpdate* const decided = changes_.decided();
+  RevisionReport report{
+      .generation = generation, .over = begun_, .adopted = decided == nullptr ? plans_->adopted() : *decided};
+  const auto is_open = [&](const Flight& flight) {
+    return !flight.ticket || std::any_of(suspended_.begin(), suspended_.end(),
+                                         [&](const Engine::Suspended& each) { return each.ticket == *flight.ticket; });
+  };
+  const auto first_open = std::find_if(flights_.begin(), flights_.end(), is_open);
+  if (first_open != flights_.end()) report.over = first_open->number - 1;
+  for (auto flight = first_open; flight != flights_.end(); ++flight) {
+    if (!is_open(*flight)) report.also_over.push_back(flight->number);
+  }
+  for (const LaneHealth& lane : health()) {
+    std::vector<uint32_t> cables = cables_of(lane.peer, lane.lane);
+    if (cables.empty()) continue;
+    report.lanes.push_back({.peer = lane.peer,
+                            .cables = std::move(cables),
+                            .is_lost = lane.is_lost,
+                            .silent_ms = static_cast<uint64_t>(lane.silent.count())});
+  }
+  return report;
+}
+
+bool NetExecutor::go_on_revising() {
+  const bool moved = talk_.has_news();
+  steps_ += moved ? 1 : 0;
+  if (!agreement_) {
+    agreement_ = talk_.agreement([this](const FabricUpdate& update) { plans_->source()->revised(update); });
+    if (!agreement_) return moved;
+    pace_rounds(agreement_->decision);
+  }
+  if (Clock::now() < restart_at_) return moved;
+  const RevisionTalk::Agreement agreement = *std::exchange(agreement_, std::nullopt);
+  restart(agreement.decision, agreement.update);
+  return true;
+}
+
+// What was made again without knowing why may fail again for the same reason, and at once.
+void NetExecutor::pace_rounds(const RevisionDecision& decision) {
+  const bool is_vain = decision.losses.empty() && !decision.has_wishes;
+  rounds_in_vain_ = is_vain ? rounds_in_vain_ + 1 : 0;
+  restart_at_ = Clock::now();
+  if (rounds_in_vain_ <= kQuickRounds) return;
+  restart_at_ += std::min(kLongestRest, kFirstRest * (1u << std::min(rounds_in_vain_ - kQuickRounds, 8u)));
+}
+
+void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& update) {
+  note_round();
+  // All have stopped by now: nobody uses these connections any more.
+  if (lanes_ != nullptr) lanes_->drop_if([](uint32_t lane) { return !NetPlans::is_for_messages(lane); });
+  pacer_.forget_all();
+  old_.reset();
+  follow(plans_->revised(update), decision);
+  message_plans_ = plans_;
+  streams_.renew();
+  const uint64_t anew = first_to_begin_anew(decision);
+  for (const Engine::Suspended& suspended : suspended_) {
+    if (decision.is_over(suspended.sequence)) {
+      engine_.complete(suspended.ticket);
+      continue;
+    }
+    const auto flight = std::find_if(flights_.begin(), flights_.end(),
+                                     [&](const Flight& each) { return each.number == suspended.sequence; });
+    CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not in flight";
+    if (suspended.sequence >= anew) {
+      engine_.drop(suspended.ticket);
+      flight->ticket.reset();
+      continue;
+    }
+    std::shared_ptr<const RankPlan> plan = plans_->plan(flight->call);
+    if (options_.begins) options_.begins(flight->number, flight->call, plans_->source());
+    engine_.restart(suspended.ticket, std::move(plan));
+  }
+  suspended_.clear();
+  for (Flight& flight : flights_) {
+    if (!flight.ticket) flight.counting.reset();
+  }
+  is_stopped_ = false;
+  if (is_reroute(decision)) reroutes_.fetch_add(1, std::memory_order_relaxed);
+  adopted_.store(plans_->generation(), std::memory_order_release);
+  talk_.finish();
+  begin_waiting();
+  ++steps_;
+}
+
+// Where counts are told first, some ranks may be through with that and others not: all tell them again. What comes
+// after that call then begins after it on all ranks, too.
+uint64_t NetExecutor::first_to_begin_anew(const RevisionDecision& decision) {
+  for (const Flight& flight : flights_) {
+    if (decision.is_over(flight.number)) continue;
+    if (flight.counting || plans_->needs_counts(flight.call)) return flight.number;
+  }
+  return UINT64_MAX;
+}
+
+// Later calls go by these plans. Returns those that they went by so far.
+std::shared_ptr<NetPlans> NetExecutor::follow(std::unique_ptr<NetPlans> plans, const RevisionDecision& decision) {
+  tell_people(plans->adopted(), decision);
+  const std::set<uint32_t>&before = plans_->adopted().lost_cables, &now = plans->adopted().lost_cables;
+  std::set<uint32_t> given_up;
+  std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::inserter(given_up, given_up.end()));
+  lost_ways_.lose(given_up, plans_->ways_across(given_up), Clock::now());
+  lost_ways_.keep(now);
+  return std::exchange(plans_, std::move(plans));
+}
+
+void NetExecutor::tell_people(const FabricUpdate& update, const RevisionDecision& decision) const {
+  if (rank_ != 0) return;
+  const auto names_of = [&](const std::set<uint32_t>& cables, const std::set<uint32_t>& but) {
+    std::string names;
+    for (const uint32_t cable : cables) {
+      if (!but.contains(cable)) names += " " + plans_->cable_name(cable);
+    }
+    return names;
+  };
+  const std::set<uint32_t>& before = plans_->adopted().lost_cables;
+  const std::string lost = names_of(update.lost_cables, before), mended = names_of(before, update.lost_cables);
+  const std::string tried = names_of(decision.certain.lost_cables, update.lost_cables);
+  if (decision.has_wishes && decision.losses.empty()) {
+    BANYAN_LOG(info) << "plans are revised: generation " << update.generation
+                     << (mended.empty() ? "" : ", and use links again that carry again:" + mended);
+  } else if (!tried.empty() && !decision.has_wishes) {
+    BANYAN_LOG(warning) << "there is no way without lost links, so these are tried again:" << tried;
+  } else {
+    BANYAN_LOG(warning) << (lost.empty() ? "connections were lost and made again" : "went on without lost links:")
+                        << lost;
+  }
+}
+
+}  // namespace banyan::run
