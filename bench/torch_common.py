@@ -23,8 +23,15 @@ SERIES = ["gloo", "banyan", "banyan:shared"]
 SHARED_FROM = 64 << 10  # bytes: smaller tensors are never in shared memory
 
 
+CODED = "banyan:coded:"  # and the codec in which gradients go
+
+
 def backend_of(series):
     return series.split(":")[0]
+
+
+def codec_of(series):
+    return series.removeprefix(CODED) if series.startswith(CODED) else None
 
 
 def expect_backends(series):

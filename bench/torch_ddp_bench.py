@@ -65,8 +65,8 @@ class Size:
     def __str__(self):
         return f"{self.layers}x{self.width}x{self.sequences}"
 
-    def trainer(self, group=None, meets_only=False):
-        trainer = train_ddp.Trainer(self.layers, self.width, self.sequences, SEED, group)
+    def trainer(self, group=None, meets_only=False, codec=None):
+        trainer = train_ddp.Trainer(self.layers, self.width, self.sequences, SEED, group, codec)
         if meets_only:
             trainer.model.register_comm_hook((group, torch.zeros(1)), meet)
         return trainer
@@ -86,7 +86,7 @@ def time_steps(groups, all_series, arguments):
         trainers, seconds = {}, {series: [] for series in all_series}
         for series in all_series:
             with torch_common.memory_of(series):
-                trainers[series] = size.trainer(groups[series], meets_only=series == MEET)
+                trainers[series] = size.trainer(groups[series], series == MEET, torch_common.codec_of(series))
                 exchange_time.seconds_per_step(trainers[series], WARM_UP_STEPS, synced=True)
 
         def run(series, _round, trainers=trainers, seconds=seconds):

@@ -3,6 +3,7 @@
 
   python3 bench/torch_lab.py build                               # two boxes of four ranks, a slow cable between them
   python3 bench/torch_lab.py build --fabric cluster.txt --model 2x128x2 --json lab.json
+  python3 bench/torch_lab.py build --compress int8 int4          # the same with gradients in these codes, too
 
 Timing: as torch_ddp_bench.py does, both backends in the same processes, one in each host of the lab; rounds alternate
 between them, and a round is --steps whole steps with gradients exchanged and as many under no_sync(). Figures are
@@ -12,8 +13,7 @@ this machine, so a model is to be small enough that the network is what a step w
 Losses: the same training in processes of its own, once over each backend; they must agree to rounding, as in
 torch_ddp_bench.py. Meanwhile the kernel counts what each link carries, headers and acknowledgements included.
 `busiest` is the link that its bytes keep busy for longest, and `of the bound` that time over the bound of `banyan plan
-allreduce`. That bound is of a reduce-scatter and then an allgather; plans that overlap them may be below 1 on uneven
-fabrics. What Banyan's log says of the plans that it followed is told, too.
+allreduce`. What Banyan's log says of the plans that it followed is told, too.
 
 Needs root. Ends with status 1 when the lab cannot be set up, a run fails, losses do not agree, or Banyan followed no
 plan; with --strict also when the target is missed. Nothing else should run meanwhile.
@@ -25,6 +25,7 @@ import os
 import pathlib
 import re
 import signal
+import statistics
 import sys
 import tempfile
 
@@ -90,9 +91,10 @@ def measure(lab, arguments):
     """All figures of one lab, as they go into the JSON."""
     show_addresses_to_gloo(lab)
     rates, (bound, _) = rates_of(lab), lab_compare.bound_and_plan(lab.banyan, "allreduce", lab.scaled_fabric)
-    (row,), _ = run_in_lab(lab, "time", SERIES, arguments)
+    every_series = SERIES + [torch_common.CODED + codec for codec in arguments.compress]
+    (row,), _ = run_in_lab(lab, "time", every_series, arguments)
     losses, traffic, plans = {}, {}, []
-    for series in SERIES:
+    for series in every_series:
         trained, told = run_in_lab(lab, "train", [series], arguments, BANYAN_LOG="debug", BANYAN_LOG_FILE="")
         losses[series] = trained["losses"]
         link, sent, busy = busiest_link(trained["bytes"], rates)
@@ -113,12 +115,15 @@ def verdict(figures, target):
 
 def timing_table(figures, target):
     ratio, met = verdict(figures, target)
+    gloo_step = torch_ddp_bench.medians(figures["seconds"]["gloo"])[0]
     rows = []
-    for series in SERIES:
+    for series in figures["seconds"]:
         step, communication, share = torch_ddp_bench.medians(figures["seconds"][series])
         ours = [contest.ratio_text(ratio), str(target or "-"), {None: "-", True: "yes", False: "NO"}[met]]
+        if torch_common.codec_of(series):
+            ours = [contest.ratio_text(gloo_step / step), "-", "-"]
         rows.append([series, f"{step * 1e3:.1f}", f"{(step - communication) * 1e3:.1f}", f"{communication * 1e3:.1f}",
-                     f"{share:.1%}", *(ours if series == "banyan" else ["-"] * 3)])
+                     f"{share:.1%}", *(["-"] * 3 if series == "gloo" else ours)])
     head = ["series", "step, ms", "under no_sync, ms", "communication, ms", "share", "ratio", "target", "met"]
     return contest.markdown_table(head, rows)
 
@@ -136,6 +141,8 @@ def parse_arguments():
     parser.add_argument("--model", type=torch_ddp_bench.Size.parse, default=torch_ddp_bench.Size.parse(MODEL),
                         help=f"LAYERSxWIDTHxSEQUENCES; default {MODEL}")
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
+    parser.add_argument("--compress", nargs="+", default=[], metavar="CODEC",
+                        help="series with gradients in these codes, such as int8")
     parser.add_argument("--steps", type=int, default=10, help="timed at once, and of the trainings; default 10")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one launch; default 900")
     parser.add_argument("--strict", action="store_true", help="a missed target is a failure")
@@ -164,11 +171,15 @@ def main():
             figures = measure(lab, arguments)
     except RuntimeError as error:
         sys.exit(f"torch_lab.py: {error}")
-    comparisons = torch_ddp_bench.compare_losses(figures["losses"])
+    comparisons = torch_ddp_bench.compare_losses({series: figures["losses"][series] for series in SERIES})
     ranks, ratio, met = figures["ranks"], *verdict(figures, target)
     print(f"### {arguments.fabric.stem}, {ranks} ranks, model {arguments.model}, {figures['parameters'] * 4 / 1e6:.2f} "
           f"MB of gradients\n\n{timing_table(figures, target)}\n\n{traffic_table(figures['traffic'])}\n\n"
           f"{torch_ddp_bench.losses_table(comparisons, ranks, arguments.steps)}")
+    for series in figures["losses"]:
+        if torch_common.codec_of(series):
+            last, dense = (statistics.fmean(figures["losses"][name][-1]) for name in (series, "banyan"))
+            print(f"{series}: loss of the last step {last:.5f}, {last / dense - 1:+.3%} of Banyan's without a code")
     print("plans of Banyan's rank 0:", *figures["plans"] or ["NONE: the log names no plan of an allreduce"], sep="\n- ")
     if arguments.json:
         torch_common.write_json(arguments.json, {

@@ -1,6 +1,7 @@
 // The Python module banyan_torch._C. What users see is in banyan_torch/__init__.py.
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <string>
@@ -9,6 +10,7 @@
 #include "banyan/element/isa.h"
 #include "banyan/run/system/cores.h"
 #include "banyan/run/transport/ucx/transport.h"
+#include "bindings/torch/compression.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/process_group.h"
 #include "bindings/torch/shared_allocator.h"
@@ -57,6 +59,46 @@ Group create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
                                     settings);
 }
 
+std::optional<codec::Codec> codec_of(const std::string& name) {
+  if (name == "none") return std::nullopt;
+  try {
+    return codec::parse_codec(name);
+  } catch (const Error& error) {
+    throw py::value_error(error.what() + std::string(", or none"));
+  }
+}
+
+std::shared_ptr<Compression> compression_of(const Group& group, const std::string& codec, bool keeps_residuals,
+                                            const std::vector<std::pair<std::string, at::Tensor>>& parameters) {
+  std::vector<NamedParameter> named;
+  for (const auto& [name, tensor] : parameters) named.push_back({.name = name, .tensor = tensor});
+  banyan_group(group);  // or it throws
+  return std::make_shared<Compression>(c10::static_intrusive_pointer_cast<ProcessGroupBanyan>(group), codec_of(codec),
+                                       keeps_residuals, std::move(named));
+}
+
+void add_compression(py::module_& module) {
+  using Release = py::call_guard<py::gil_scoped_release>;
+  py::class_<Compression, std::shared_ptr<Compression>>(module, "Compression")
+      .def(py::init(&compression_of), py::arg("group"), py::arg("codec"), py::arg("keeps_residuals"),
+           py::arg("parameters"))
+      .def(
+          "average",
+          [](Compression& self, c10d::GradBucket& bucket) {
+            return std::make_shared<torch::jit::PythonFutureWrapper>(self.average(bucket));
+          },
+          Release())
+      .def("install", [](Compression& self, const std::shared_ptr<c10d::Reducer>& reducer) { self.install(*reducer); })
+      .def("residuals", &Compression::residuals, Release())
+      .def("set_residuals", &Compression::set_residuals, Release())
+      .def("residual_norms", &Compression::residual_norms, Release())
+      .def("scale", &Compression::scale, Release());
+  module.def("codec_name", [](const std::string& name) {
+    const std::optional<codec::Codec> codec = codec_of(name);
+    return codec ? codec::to_string(*codec) : name;
+  });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
@@ -84,6 +126,8 @@ PYBIND11_MODULE(_C, module) {
     const SharedAllocator::Usage usage = SharedAllocator::usage();
     return py::make_tuple(usage.used_bytes, usage.kept_bytes);
   });
+
+  add_compression(module);
 
   module.attr("version") = BANYAN_VERSION;
   module.attr("torch_version") = TORCH_VERSION;

@@ -33,6 +33,7 @@ class ProcessGroupBanyan : public BackendBase {
   using Tensors = std::vector<at::Tensor>;
   using Lists = std::vector<Tensors>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using OwnWorkPtr = c10::intrusive_ptr<BanyanWork>;
 
   // Who belongs to it.
   struct Members {
@@ -56,6 +57,9 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   // Of sparse COO tensors too: the sum, whose indices are the union of all.
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  // The average of float32 values, in place and coded on the wire. The work holds the residual, which may be null.
+  OwnWorkPtr coded_average(const at::Tensor& buffer, const codec::Codec& codec,
+                           const std::shared_ptr<run::Residual>& residual);
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
@@ -131,7 +135,6 @@ class ProcessGroupBanyan : public BackendBase {
   void finish();
 
  private:
-  using OwnWorkPtr = c10::intrusive_ptr<BanyanWork>;
   using GroupPtr = c10::intrusive_ptr<ProcessGroupBanyan>;
 
   // The default group's processes, while it exists.

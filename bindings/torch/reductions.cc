@@ -68,6 +68,24 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors, cons
   return start(std::move(task), call, options.timeout);
 }
 
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::coded_average(const at::Tensor& buffer, const codec::Codec& codec,
+                                                                 const std::shared_ptr<run::Residual>& residual) {
+  const Checks checks("coded_average");
+  checks.dense(buffer);
+  checks.expect(buffer.is_contiguous(), "takes contiguous tensors");
+  BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:coded_all_reduce", {buffer}, {{buffer}});
+  task.at_end = [residual] {};  // holds it until then
+  const run::Call call{.kind = run::OperationKind::all_reduce,
+                       .type = element::DataType::float32,
+                       .codec = codec,
+                       .residual = residual.get(),
+                       .op = element::ReduceOp::avg,
+                       .send = bytes_of(buffer),
+                       .recv = mutable_bytes_of(buffer),
+                       .count = static_cast<uint64_t>(buffer.numel())};
+  return start(std::move(task), call, {});
+}
+
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& tensors,
                                                                     const c10d::AllreduceCoalescedOptions& options) {
   const Checks checks("allreduce_coalesced");

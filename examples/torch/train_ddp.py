@@ -5,8 +5,9 @@
   torchrun --nproc_per_node 2 train_ddp.py --backend gloo   # the same losses, to rounding
   torchrun --nproc_per_node 2 --max_restarts=3 train_ddp.py --checkpoint model.pt --die-at 50  # one is killed, once
 
-The same seed gives the same losses, bit for bit, also when the run was interrupted. All hosts must see the file of the
-checkpoint. README.md says how to start it without torchrun, and what to do about Debian 12's torchrun.
+The same seed gives the same losses, bit for bit, also when the run was interrupted (but for --compress). All hosts must
+see the file of the checkpoint. README.md says how to start it without torchrun, and what to do about Debian 12's
+torchrun.
 """
 
 import argparse
@@ -29,10 +30,13 @@ REPORT_EVERY = 20  # steps; checkpoints are written as often
 class Trainer:
     """A replica of the model and its optimizer. `step` gives the loss of this rank's sequences before the update."""
 
-    def __init__(self, layers, width, sequences, seed, group=None):
+    def __init__(self, layers, width, sequences, seed, group=None, compress=None):
         self.sequences, self.seed, self.group = sequences, seed, group
         torch.manual_seed(seed)
         self.model = DDP(LanguageModel(layers, width), process_group=group, gradient_as_bucket_view=True)
+        if compress:  # what it loses is kept in memory alone: a run that was interrupted goes on without
+            import banyan_torch
+            self.compression = banyan_torch.compress(self.model, compress)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         self.step(0, update=False)  # DDP settles on its buckets, thus on an order of sums: always before what counts
 
@@ -93,8 +97,12 @@ def parse_arguments():
     parser.add_argument("--losses", metavar="FILE", help="all losses in full precision, as JSON")
     parser.add_argument("--die-at", type=int, metavar="STEP", help="the last rank kills itself there, unless restarted")
     parser.add_argument("--shared-memory", action="store_true", help="tensors that all ranks of a host see (Banyan)")
+    parser.add_argument("--compress", metavar="CODEC", help="of gradients between hosts, such as int8 (Banyan)")
     parser.add_argument("--fabric", metavar="FILE", help="the network to plan for (Banyan)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.compress and arguments.backend != "banyan":
+        parser.error("--compress is of the backend banyan")
+    return arguments
 
 
 def main():
@@ -105,7 +113,7 @@ def main():
         options = banyan_torch.Options(fabric=arguments.fabric) if arguments.fabric else None
     torch.set_num_threads(1)  # as under torchrun
     dist.init_process_group(arguments.backend, pg_options=options)
-    trainer = Trainer(arguments.layers, arguments.width, arguments.batch, arguments.seed)
+    trainer = Trainer(arguments.layers, arguments.width, arguments.batch, arguments.seed, compress=arguments.compress)
     losses, seconds = train(trainer, arguments)
     exchange = describe_exchange(trainer)
     if dist.get_rank() == 0:

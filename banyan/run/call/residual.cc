@@ -1,7 +1,10 @@
 #include "banyan/run/call/residual.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/element/reduce.h"
 
@@ -12,11 +15,26 @@ Error in_use() {
   return Error(ErrorCode::invalid_usage, "a call under way uses the residual; wait for it, or give each call its own");
 }
 
+constexpr uint32_t kExponent = 0x7f800000;
+
+bool is_finite(float value) { return (std::bit_cast<uint32_t>(value) & kExponent) != kExponent; }
+
 }  // namespace
 
 std::span<float> Residual::values() {
   if (is_in_use_) throw in_use();
   return kept_;
+}
+
+void Residual::keep_again(std::span<const float> results) {
+  const std::span<float> kept = values();
+  CHECK(results.size() == kept.size());
+  uint32_t wrong = 0;  // a loop without branches, as it is nearly always 0
+  for (const float result : results) wrong |= is_finite(result) ? 0U : 1U;
+  if (wrong == 0) return;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (!is_finite(results[i])) kept[i] = lost_[i];  // end() has swapped them
+  }
 }
 
 void Residual::begin() {

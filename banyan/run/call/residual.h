@@ -23,6 +23,9 @@ class Residual {
   size_t size() const { return kept_.size(); }
   // Between calls: to be saved, restored, scaled. Throws Error{invalid_usage} while a call uses it.
   std::span<float> values();
+  // After an allreduce, whose results these are: where they are not finite nothing was added, so that what was kept
+  // before the call is kept again. Once; throws as values(). O(count).
+  void keep_again(std::span<const float> results);
 
   // ---- For those who carry out a call ----
 

@@ -8,6 +8,7 @@ ranks of several hosts by schedules that are planned for the network between the
 
 - `Options(...)` goes to `init_process_group(..., pg_options=...)` and `new_group(..., pg_options=...)`.
 - `use_shared_memory()` makes large tensors in memory that the ranks of a host read directly.
+- `compress(ddp, "int8")` sends the gradients of DistributedDataParallel in fewer bits.
 - `Error` is what failed communication raises; its `code` says how, as do its subclasses, such as `PeerLostError`.
 - `python3 -m banyan_torch` prints versions and tests itself; `python3 -m banyan_torch.run` is torchrun.
 
@@ -32,6 +33,7 @@ from . import _built_for
 _built_for.check(torch.__version__)  # before the module below fails with words that nobody understands
 
 from . import _C, _libuv  # noqa: E402
+from ._compress import Compression, compress, compress_hook  # noqa: E402
 from ._C import (  # noqa: E402
     AbortedError,
     Error,
@@ -47,6 +49,7 @@ from ._C import (  # noqa: E402
 
 __all__ = [
     "AbortedError",
+    "Compression",
     "Error",
     "InvalidInputError",
     "InvalidUsageError",
@@ -58,6 +61,8 @@ __all__ = [
     "TimedOutError",
     "UnsupportedError",
     "abort",
+    "compress",
+    "compress_hook",
     "is_on_one_host",
     "monitored_barrier",
     "reroutes",

@@ -5,6 +5,7 @@ import statistics
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import examples
 from ranks import free_port, seed
@@ -44,6 +45,16 @@ class Ddp(ExampleTest):
         self.assertLess(last, 0.9 * first)
         self.assertIn("step 20: loss", output)
         self.assertIn("exposed communication:", output)
+
+    def test_gradients_in_a_code_teach_the_same(self):
+        means = []
+        for more in ([], ["--compress", "int8"]):
+            with unittest.mock.patch.dict(os.environ, BANYAN_TRANSPORT="tcp"):
+                output = self.by_banyan_run("train_ddp.py", *self.training(20, "losses", *more))
+            rows = self.losses("losses", output)
+            means.append([statistics.fmean(row) for row in rows])
+        self.assertNotEqual(means[0], means[1], "nothing was coded")
+        self.assertLess(abs(statistics.fmean(means[1][-3:]) / statistics.fmean(means[0][-3:]) - 1), 0.01)
 
     def test_a_job_whose_worker_was_killed_goes_on_with_the_same_losses(self):
         """Bit for bit. Redirects of a rank that does not exist: torch 1.13 cannot parse "none" under Python 3.11."""

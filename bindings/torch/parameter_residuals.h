@@ -1,0 +1,93 @@
+// ParameterResiduals: what the codes of a model's gradients have lost on this rank, kept by parameter.
+//
+// DDP exchanges gradients in buckets, each the gradients of some parameters one after the other, and changes the
+// buckets after the first step. So a bucket's run::Residual is laid out anew when a bucket with other parameters comes,
+// and what was kept for each parameter goes to its new place.
+//
+// A gradient of zeros sends zeros: DDP fills in zeros for parameters that this step does not use, and for whole buckets
+// once this rank has finished (Join), and throws such results away where all ranks sent zeros. What is kept for these
+// parameters waits until their gradients are something else, and what the call loses there is added to it.
+//
+// One thread at a time. All O(values).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/run/call/residual.h"
+
+namespace banyan::pytorch {
+
+struct NamedParameter {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Of one bucket.
+class BucketResidual {
+ public:
+  struct Slot {
+    size_t parameter = 0;  // its number in the model
+    size_t begin = 0, count = 0;
+  };
+  explicit BucketResidual(std::vector<Slot> slots);
+
+  const std::vector<Slot>& slots() const { return slots_; }
+  // For a call.
+  run::Residual& residual() { return residual_; }
+  // Those of a slot. Throws Error{invalid_usage} while a call uses it, as the next two do.
+  std::span<float> values(const Slot& slot);
+
+  // Before a call with these gradients: slots of zeros are to wait.
+  void await_gradients(std::span<const float> gradients);
+  // 1 for each slot that does not wait.
+  std::vector<uint8_t> used_slots() const;
+  // After the call: all ranks have sent zeros, so that what the code made of them is nothing that was lost.
+  void forget_losses(size_t slot);
+
+ private:
+  std::span<float> settled();
+
+  const std::vector<Slot> slots_;
+  run::Residual residual_;
+  std::vector<bool> waits_;     // by slot, since the last call
+  std::vector<float> waiting_;  // of slots that wait; empty until one does
+};
+
+class ParameterResiduals {
+ public:
+  explicit ParameterResiduals(std::vector<NamedParameter> parameters);
+
+  // Of a bucket of these parameters in this order. Throws Error{invalid_input} for one that is not of the model.
+  std::shared_ptr<BucketResidual> of_bucket(const std::vector<at::Tensor>& parameters, size_t values);
+
+  // Calls it with the residual of each parameter, in the order of the model, as a tensor of its shape to read or write;
+  // undefined for those that no bucket has held yet.
+  void for_each(const std::function<void(const NamedParameter&, const at::Tensor&)>& visit);
+  // The same of one parameter, which gets a place if it has none. Throws Error{invalid_input} for unknown names.
+  at::Tensor tensor_of(const std::string& name);
+
+  const std::vector<NamedParameter>& parameters() const { return parameters_; }
+
+ private:
+  struct Place {
+    std::shared_ptr<BucketResidual> bucket;  // with the call under way, if any; null: nothing is kept
+    size_t slot = 0;
+  };
+  bool is_of(const BucketResidual& bucket, const std::vector<size_t>& numbers) const;
+  at::Tensor view(size_t number);
+
+  const std::vector<NamedParameter> parameters_;
+  std::unordered_map<const c10::TensorImpl*, size_t> numbers_;
+  std::unordered_map<std::string, size_t> numbers_by_name_;
+  std::vector<Place> places_;  // by number
+};
+
+}  // namespace banyan::pytorch
