@@ -159,7 +159,7 @@ RevisionReport NetExecutor::report(uint32_t generation) {
     if (cables.empty()) continue;
     report.lanes.push_back({.peer = lane.peer,
                             .cables = std::move(cables),
-                            .is_lost = lane.is_lost,
+                            .is_lost = lane.is_lost || lane.is_mute,
                             .silent_ms = static_cast<uint64_t>(lane.silent.count())});
   }
   return report;

@@ -10,7 +10,8 @@
 namespace banyan::run {
 namespace {
 
-constexpr uint8_t kClosed = 7;  // TCP_CLOSE of the kernel, which its header does not name
+// TCP_ESTABLISHED and TCP_CLOSE of the kernel, which its header does not name.
+constexpr uint8_t kOpen = 1, kClosed = 7;
 
 }  // namespace
 
@@ -18,9 +19,11 @@ std::optional<TcpState> tcp_state(int socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
-  return TcpState{.is_broken = info.tcpi_state == kClosed,
+  return TcpState{.is_open = info.tcpi_state == kOpen,
+                  .is_broken = info.tcpi_state == kClosed,
                   .unacknowledged = info.tcpi_unacked,
                   .retransmits = info.tcpi_retransmits,
+                  .unanswered = info.tcpi_probes,
                   .bytes_acknowledged = info.tcpi_bytes_acked,
                   .bytes_unsent = info.tcpi_notsent_bytes,
                   .busy = std::chrono::microseconds(info.tcpi_busy_time),

@@ -8,9 +8,11 @@
 namespace banyan::run {
 
 struct TcpState {
+  bool is_open = false;             // both ways
   bool is_broken = false;           // by a reset, or after too many repetitions
   uint32_t unacknowledged = 0;      // packets that were sent
   uint32_t retransmits = 0;         // of the first of them
+  uint32_t unanswered = 0;          // keep-alive questions, since the peer was last heard of
   uint64_t bytes_acknowledged = 0;  // since the beginning
   uint64_t bytes_unsent = 0;        // that wait here
   // Since the beginning, while there was anything to send or unacknowledged; and the part of it for which the receiver

@@ -23,6 +23,9 @@ struct LaneHealth {
   // What was sent has not arrived for long, or the connection could not be made in time, although the process at the
   // other end may be well.
   bool is_lost = false;
+  // Nothing was sent for long, and the other end answers no questions either. It may be that some were lost by chance:
+  // no reason to stop calls, but one not to rely on this way when they are stopped.
+  bool is_mute = false;
   // The connection was reset, which may not have been its way's fault.
   bool is_broken = false;
   std::chrono::milliseconds silent{0};  // since the other end was last heard of

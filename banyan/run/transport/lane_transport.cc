@@ -104,10 +104,13 @@ bool LaneTransport::listen(uint32_t channel) {
 void LaneTransport::request(uint32_t channel) {
   Stream& stream = streams_[channel];
   const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
-  connector_->request(peer, lane, options_.path ? options_.path(peer, lane) : Path());
+  const Path path = options_.path ? options_.path(peer, lane) : Path();
+  connector_->request(peer, lane, path);
+  stream.way = &ways_[{peer, path.local_address, path.peer_address}];
   stream.is_requested = true;
   stream.is_patient = !stream.is_needed;
-  stream.requested_at = Clock::now();
+  stream.requested_at = stream.silent_since = Clock::now();
+  if (stream.requested_at - stream.way->left_at < kFirstAnswer) stream.silent_since = stream.way->silent_since;
   ++pending_;
 }
 
@@ -185,15 +188,18 @@ std::optional<LaneHealth> LaneTransport::health_of(uint32_t channel, Clock::time
       stream.standstill = Standstill{.acknowledged = tcp->bytes_acknowledged, .since = now};
     }
     const auto stands = stream.standstill ? since(stream.standstill->since) : std::chrono::milliseconds(0);
-    health.silent = tcp->heard_ago;
+    // That the peer has closed the connection says no more than the questions.
+    if (tcp->is_open) stream.silent_since = now - tcp->heard_ago;
+    health.silent = since(stream.silent_since);
     health.is_broken = tcp->is_broken;
     if (tcp->unacknowledged > 0 && tcp->retransmits >= 2) health.silent = std::max(health.silent, stands);
     health.is_lost = tcp->unacknowledged > 0 && tcp->retransmits >= 2 && health.silent >= kPatience;
+    health.is_mute = tcp->unacknowledged == 0 && tcp->unanswered >= 2 && health.silent >= kPatience;
   } else if (stream.failure) {
     health.is_lost = stream.failure->code() != ErrorCode::peer_lost;
   } else if (options_.rank < health.peer) {
-    health.silent = since(stream.requested_at);
-    health.is_lost = health.silent >= kPatience;
+    health.silent = since(stream.silent_since);
+    health.is_lost = health.silent >= kPatience && since(stream.requested_at) >= kFirstAnswer;
   } else {
     return std::nullopt;  // who has not been called knows nothing of the way
   }
@@ -241,6 +247,11 @@ void LaneTransport::drop_if(const std::function<bool(uint32_t lane)>& leaves) {
 
 void LaneTransport::drop(uint32_t channel) {
   Stream& stream = this->stream(channel);
+  const Clock::time_point now = Clock::now();
+  if (const std::optional<LaneHealth> health = health_of(channel, now)) {
+    stream.way->silent_since = std::max(stream.way->silent_since, now - health->silent);
+    stream.way->left_at = now;
+  }
   stream.is_dropped = true;
   stream.connection.reset();
   stream.failure.reset();

@@ -10,6 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "banyan/run/seal/seal.h"
@@ -57,8 +59,8 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
   void mark(uint8_t dscp) override;
   // Lost: what was sent more than once has not been acknowledged for kPatience; or the peer could not be called so
-  // long.
-  static constexpr std::chrono::milliseconds kPatience{2000};
+  // long, where what was silent before counts, too, if a way has already had a connection: then kFirstAnswer is enough.
+  static constexpr std::chrono::milliseconds kPatience{2000}, kFirstAnswer{500};
   std::vector<LaneHealth> health() override;
   std::vector<LaneLoad> loads() override;
   void drop_if(const std::function<bool(uint32_t lane)>& leaves) override;
@@ -82,13 +84,18 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     uint64_t acknowledged = 0;
     Clock::time_point since;
   };
+  // A path to a peer. Lanes of later plans take those of earlier ones.
+  struct Way {
+    Clock::time_point silent_since = {}, left_at = {};  // as the lanes that were dropped knew
+  };
   struct Stream {
     std::unique_ptr<Connection> connection;
+    Way* way = nullptr;          // of what was requested
     Counter* counter = nullptr;  // of a lane that is connected
     bool is_requested = false, is_dropped = false;
     bool is_needed = false;   // and not only listened to
     bool is_patient = false;  // the request: made when it was not needed
-    Clock::time_point requested_at;
+    Clock::time_point requested_at, silent_since;
     uint64_t rate = 0;     // bytes per second; 0: any
     short unanswered = 0;  // events that were waited for, and that have not happened
     std::optional<Standstill> standstill = {};
@@ -110,10 +117,11 @@ class LaneTransport : public ChannelTransport, public LaneControl {
 
   const std::unique_ptr<Connector> connector_;
   const Options options_;
-  std::vector<Stream> streams_;      // by channel
-  std::optional<uint8_t> dscp_;      // none: packets are as they come
-  size_t pending_ = 0;               // requested and not answered
-  std::map<uint32_t, Path> trials_;  // of those, by lane
+  std::vector<Stream> streams_;                                         // by channel
+  std::map<std::tuple<uint32_t, std::string, std::string>, Way> ways_;  // by peer and the addresses of both ends
+  std::optional<uint8_t> dscp_;                                         // none: packets are as they come
+  size_t pending_ = 0;                                                  // requested and not answered
+  std::map<uint32_t, Path> trials_;                                     // of those, by lane
   std::vector<Tried> tried_;
   uint32_t next_trial_ = Connector::kFirstTrial;
   // Bytes that connections took; one thread writes.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -167,6 +168,81 @@ TEST(LaneTransport, GivesWhoNeedsAPeerAllItsTimeAfterItWasOnlyListenedTo) {
   EXPECT_FALSE(transport.listen(other));
   fixture.connector->refuse(3, 1, Error(ErrorCode::peer_lost, "rank 3 was lost"));
   EXPECT_THROW(transport.listen(other), Error);
+}
+
+// ---- Ways that carry nothing ----
+
+LaneHealth only_health(LaneTransport& transport) {
+  const std::vector<LaneHealth> all = transport.health();
+  EXPECT_EQ(all.size(), 1u);
+  return all.at(0);
+}
+
+// Lane i goes to the peer by the way of i % 2.
+std::unique_ptr<LaneTransport> two_ways(std::unique_ptr<Connector> connector) {
+  const auto path = [](uint32_t /*peer*/, uint32_t lane) { return Path{"here", "way " + std::to_string(lane % 2)}; };
+  return std::make_unique<LaneTransport>(std::move(connector), LaneTransport::Options{.ranks = 4, .path = path});
+}
+
+// Who sleeps for long without a look at the clock was stopped, for all that it knows.
+void stay_awake_for(milliseconds time) {
+  const auto begin = AwakeClock::now();
+  while (AwakeClock::now() - begin < time) std::this_thread::sleep_for(milliseconds(10));
+}
+
+milliseconds time_to_be_lost(LaneTransport& transport) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto took = [&] { return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin); };
+  while (!only_health(transport).is_lost && took() < seconds(20)) std::this_thread::sleep_for(milliseconds(10));
+  return took();
+}
+
+TEST(LaneTransport, RemembersForTheNextLaneHowLongAWayHasBeenSilent) {
+  const auto transport = two_ways(std::make_unique<HandConnector>());
+  transport->peek(transport->channel(2, 0));
+  EXPECT_GE(time_to_be_lost(*transport), LaneTransport::kPatience - milliseconds(50));
+  transport->drop_if([](uint32_t lane) { return lane == 0; });
+  transport->peek(transport->channel(2, 2));
+  EXPECT_FALSE(only_health(*transport).is_lost) << "it may be answered";
+  EXPECT_GE(only_health(*transport).silent, LaneTransport::kPatience);
+  EXPECT_LT(time_to_be_lost(*transport), LaneTransport::kPatience - milliseconds(500));
+  transport->drop_if([](uint32_t lane) { return lane == 2; });
+  transport->peek(transport->channel(2, 1));
+  EXPECT_LT(only_health(*transport).silent, LaneTransport::kFirstAnswer) << "nothing is known of the other way";
+  transport->drop_if([](uint32_t lane) { return lane == 1; });
+  // Nobody has asked for a while, so the silence says nothing.
+  stay_awake_for(LaneTransport::kFirstAnswer + milliseconds(100));
+  transport->peek(transport->channel(2, 4));
+  EXPECT_LT(only_health(*transport).silent, LaneTransport::kFirstAnswer);
+}
+
+TEST(LaneTransport, FindsAnIdleLaneMuteWhoseOtherEndAnswersNoQuestions) {
+  auto hand = std::make_unique<HandConnector>();
+  HandConnector& connector = *hand;
+  const auto transport = two_ways(std::move(hand));
+  transport->peek(transport->channel(2, 0));
+  std::array<FileDescriptor, 2> ends = make_tcp_pair();
+  connector.give(2, 0, std::move(ends[0]));
+  transport->wait(seconds(20));
+  stay_awake_for(LaneTransport::kPatience + milliseconds(1500));
+  EXPECT_FALSE(only_health(*transport).is_mute);
+  EXPECT_LT(only_health(*transport).silent, milliseconds(1500)) << "it was asked each second";
+
+  // The other end gets nothing any more.
+  sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog filter{.len = 1, .filter = nothing};
+  ASSERT_EQ(setsockopt(ends[1].get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  while (!only_health(*transport).is_mute && std::chrono::steady_clock::now() - begin < seconds(20)) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(only_health(*transport).is_mute);
+  EXPECT_FALSE(only_health(*transport).is_lost) << "nothing was sent";
+  EXPECT_GE(only_health(*transport).silent, LaneTransport::kPatience);
+  // The next lane of that way is lost as soon as it is clear that nobody answers.
+  transport->drop_if([](uint32_t lane) { return lane == 0; });
+  transport->peek(transport->channel(2, 2));
+  EXPECT_LT(time_to_be_lost(*transport), LaneTransport::kPatience - milliseconds(500));
 }
 
 TEST(LaneTransport, IsWokenByAnotherThread) {
