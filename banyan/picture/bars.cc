@@ -13,6 +13,7 @@ namespace banyan::picture {
 namespace {
 
 constexpr double kBarsTop = 104, kBar = 12, kBetweenRows = 10, kPanelWidth = 340, kBetweenPanels = 40, kBarsLeft = 20;
+constexpr double kKey = 17, kBetweenHeads = 18;
 
 bool has_bar(double value) { return value > 0 && std::isfinite(value); }
 
@@ -41,7 +42,7 @@ class BarPicture {
     double from = left_;
     for (const BarPanel& panel : chart_.panels) {
       draw_panel(panel, from);
-      from += kPanelWidth + kBetweenPanels;
+      from += std::max(kPanelWidth, heads_width(panel)) + kBetweenPanels;
     }
     return canvas_.finish(from - kBetweenPanels + kBarsLeft, bottom_ + 40, chart_.title);
   }
@@ -69,15 +70,23 @@ class BarPicture {
     }
   }
 
+  static double heads_width(const BarPanel& panel) {
+    double width = text_width(panel.title, 13);
+    if (panel.series.size() < 2) return width;
+    for (const BarSeries& series : panel.series) width += kKey + text_width(series.label, 12) + kBetweenHeads;
+    return width;
+  }
+
+  // The title, and behind it the colours of several series.
   void draw_heads(const BarPanel& panel, double from) {
     canvas_.text({from, 76}, panel.title, {.size = 13, .anchor = "start", .bold = true});
     if (panel.series.size() < 2) return;
-    double x = from + text_width(panel.title, 13) + 20;
+    double x = from + text_width(panel.title, 13) + kBetweenHeads;
     for (size_t place = 0; place < panel.series.size(); ++place) {
       canvas_.draw("rect",
                    {{"x", number(x)}, {"y", "71"}, {"width", "12"}, {"height", "10"}, {"fill", colour_of(place)}});
-      canvas_.text({x + 17, 76}, panel.series[place].label, {.anchor = "start"});
-      x += 17 + text_width(panel.series[place].label, 12) + 16;
+      canvas_.text({x + kKey, 76}, panel.series[place].label, {.anchor = "start"});
+      x += kKey + text_width(panel.series[place].label, 12) + kBetweenHeads;
     }
   }
 
