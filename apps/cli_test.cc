@@ -39,9 +39,9 @@ class Help : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Of, Help,
                          ::testing::Values("fabric", "topology", "plan", "verify", "export", "show", "run", "doctor",
-                                           "bench", "predict", "predict train", "predict job", "predict calibrate",
-                                           "lab up", "lab run", "lab status", "lab check", "lab fail", "lab heal",
-                                           "lab list", "lab down"));
+                                           "bench", "compress", "predict", "predict train", "predict job",
+                                           "predict calibrate", "lab up", "lab run", "lab status", "lab check",
+                                           "lab fail", "lab heal", "lab list", "lab down"));
 
 TEST_P(Help, HasExamplesOfItsCommand) {
   std::istringstream words(GetParam());
@@ -136,6 +136,7 @@ TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
       {{"run", "allreduce", "-n", "2", "--bytes", "64KiB", "--repeat", "1"}, {"cli.md"}},
       {{"run", "-n", "2", "--", "true"}, {"cli.md"}},
       {{"bench", "allreduce", "-g", "2", "--sizes", "4KiB", "-n", "5"}, {"cli.md"}},
+      {{"compress", examples + "embedding_gradient.npy", "--speed"}, {"cli.md"}},
       {{"predict", "allgather", "ring:4"}, {"formats/prediction.md", "formats/fabric.md"}},
       {{"predict", "--list"}, {"cli.md"}},
       {{"predict", "train", "--list"}, {"cli.md"}},

@@ -331,6 +331,7 @@ TEST_P(Completion, OffersTheValuesOfWordsAndOptions) {
       {"banyan predict job --on-failure ", {"stop", "move", "fail"}},
       {"banyan bench all", {"allreduce", "allgather", "all-to-all", "all"}},
       {"banyan bench --axis ", {"busbw", "time"}},
+      {"banyan compress --type ", {"float16", "bfloat16", "float32", "float64"}},
       {"banyan completion ", {"bash", "zsh", "fish"}},
       {"banyan help pre", {"predict"}},
   };

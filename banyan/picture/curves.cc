@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "banyan/base/error.h"
-#include "banyan/base/text.h"
 #include "banyan/base/units.h"
 #include "banyan/picture/canvas.h"
+#include "banyan/picture/log_axis.h"
 
 namespace banyan::picture {
 namespace {
@@ -16,53 +15,6 @@ namespace {
 constexpr double kWidth = 900, kHeight = 540, kLeft = 80, kTop = 76, kBottom = 60;
 // Told apart by people who see no red and green, too.
 constexpr std::array kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933"};
-
-// From logarithms of values to places on the page, and the values that are written at the axis.
-struct Axis {
-  double least = 0, most = 1, from = 0, to = 1;
-  std::vector<double> ticks = {};
-  double at(double value) const { return from + (std::log2(value) - least) / (most - least) * (to - from); }
-};
-
-// Powers of two, and of them as many as have room.
-Axis size_axis(double least, double most, double from, double to) {
-  Axis axis{.least = std::floor(std::log2(least)), .most = std::ceil(std::log2(most)), .from = from, .to = to};
-  if (axis.most == axis.least) axis.most += 1;
-  const double step = std::ceil((axis.most - axis.least) / 10);
-  for (double power = axis.least; power <= axis.most; power += step) axis.ticks.push_back(std::exp2(power));
-  return axis;
-}
-
-// 1, 2 and 5 times powers of ten, or the powers alone where the range is wide; it begins and ends at one of them.
-Axis value_axis(double least, double most, double from, double to) {
-  const double decades = std::log10(most / least);
-  Axis axis{.from = from, .to = to};
-  std::vector<double> all;
-  for (double power = std::floor(std::log10(least)); power <= std::ceil(std::log10(most)); ++power) {
-    for (const double digit : {1, 2, 5}) {
-      if (digit == 1 || decades <= 4) all.push_back(digit * std::pow(10, power));
-    }
-  }
-  auto first = std::upper_bound(all.begin(), all.end(), least * (1 + 1e-9));
-  first = first == all.begin() ? first : first - 1;
-  auto last = std::lower_bound(all.begin(), all.end(), most * (1 - 1e-9));
-  last = last == all.end() ? last - 1 : last;
-  if (last <= first) last = first + 1 < all.end() ? first + 1 : first--;
-  axis.ticks.assign(first, last + 1);
-  axis.least = std::log2(axis.ticks.front());
-  axis.most = std::log2(axis.ticks.back());
-  return axis;
-}
-
-// "0.00005", "20", "10,000": as a person writes it. Ticks are 1, 2 or 5 times a power of ten.
-std::string tick_text(double value) {
-  std::array<char, 32> text;
-  const bool is_readable = value > 1e-9 && value < 1e12;
-  const int decimals = is_readable ? std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9))) : 0;
-  if (is_readable && value >= 1000) return with_thousands(static_cast<size_t>(std::llround(value)));
-  std::snprintf(text.data(), text.size(), is_readable ? "%.*f" : "%.*e", decimals, value);
-  return text.data();
-}
 
 class PlotPicture {
  public:
@@ -141,7 +93,7 @@ class PlotPicture {
 
   const CurvePlot& plot_;
   double right_ = 0;
-  Axis sizes_, values_;
+  LogAxis sizes_, values_;
   Canvas canvas_;
 };
 

@@ -1,0 +1,56 @@
+#include "apps/compress/codec_speed.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "banyan/codec/lossless.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr size_t kMeasuredBytes = size_t{64} << 20;
+constexpr int kRounds = 5;
+constexpr double kLeastSeconds = 5e-3;  // of a round: less is no measurement
+
+template <typename Work>
+double best_rate(size_t bytes, Work work) {
+  using Clock = std::chrono::steady_clock;
+  work();  // touches the memory
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const Clock::time_point start = Clock::now();
+    double done = 0, seconds = 0;
+    while (seconds < kLeastSeconds) {
+      work();
+      done += static_cast<double>(bytes);
+      seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    best = std::max(best, done / seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<double> measure_encoding(const codec::Tensor& tensor, const std::function<void(double)>& progress) {
+  const std::vector<codec::Codec> codecs = codec::every_codec();
+  const size_t size = element::size_of(tensor.type);
+  const auto elements = tensor.elements.first(std::min(tensor.elements.size(), kMeasuredBytes / size * size));
+  std::vector<double> rates = {
+      best_rate(elements.size(), [&] { codec::encode_lossless(elements, {.element_bytes = size}); })};
+  std::vector<float> values(kMeasuredBytes / sizeof(float));
+  for (size_t first = 0; first < values.size(); first += tensor.count()) {
+    codec::read_values(tensor, 0, std::span(values).subspan(first, std::min(tensor.count(), values.size() - first)));
+  }
+  std::vector<std::byte> coded;
+  for (const codec::Codec& each : codecs) {
+    progress(static_cast<double>(rates.size()) / static_cast<double>(codecs.size() + 1));
+    coded.resize(codec::coded_bytes(each, values.size()));
+    rates.push_back(best_rate(kMeasuredBytes, [&] {
+      codec::encode({.codec = each, .values = values.data(), .count = values.size()}, coded.data());
+    }));
+  }
+  return rates;
+}
+
+}  // namespace banyan::app

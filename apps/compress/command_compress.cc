@@ -1,0 +1,76 @@
+// banyan compress: what codes would do to a recorded tensor.
+#include "apps/command.h"
+#include "apps/compress/codec_speed.h"
+#include "apps/compress/compress_text.h"
+#include "apps/compress/recorded_tensor.h"
+#include "apps/report.h"
+
+namespace banyan::app {
+namespace {
+
+class CompressCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("compress", "Show what codes would do to a recorded tensor.");
+    OptionSyntax& file = command.word("FILE", &file_, "a .npy file, or elements without a header (--type)");
+    file.is_required = true;
+    file.paths = OptionSyntax::Paths::files;
+    OptionSyntax& type = command.option("-d,--type", &type_, "TYPE",
+                                        "of elements without a header: float16, bfloat16, float32 or float64");
+    type.values = float_types();
+    command.option("--row", &row_, "ELEMENTS", "of a row (default: the last of several dimensions; of a vector 1)");
+    command.option("--ranks", &ranks_, "RANKS", "that would share the rows (default 8)");
+    command.option("-o,--plot", &plot_, "FILE", "draw bytes and errors of the codecs as SVG");
+    command.flag("--json", json_, "print one JSON object");
+    command.flag("--speed", speed_, "measure encoding for --json, too, which then differs from run to run");
+    command.examples({"banyan compress gradient.npy", "banyan compress gradient.npy --ranks 64 -o codecs.svg",
+                      "banyan compress bucket.bin --type float32 --row 64",
+                      "banyan compress gradient.npy --json --speed"});
+    command.notes(
+        {"A .npy file is written by numpy.save(FILE, array): float16, float32 or float64, little-endian, in C order. "
+         "Of "
+         "a PyTorch tensor: numpy.save(FILE, tensor.detach().cpu().numpy()).",
+         "Codecs code float32; other types are taken as float32 first. Errors are those of codes alone, whatever the "
+         "collective; docs/run.md says how programs use codes."});
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    check_output_place(plot_, json_);
+    if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
+    const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = codec::kMostRanks}));
+    TensorOptions options{.row_elements = row_};
+    if (!type_.empty()) options.type = parse_option("--type", [&] { return parse_float_type(type_); });
+    CompressAnswer answer{.file = file_, .ranks = ranks};
+    {
+      Progress progress(terminal, "reading the tensor");
+      const RecordedTensor recorded = RecordedTensor::load(file_, options);
+      const codec::Tensor tensor = recorded.tensor();
+      const auto tell = [&](double part) { progress.fraction(part); };
+      answer.type = tensor.type;
+      answer.shape = recorded.shape();
+      answer.row_elements = tensor.row_elements;
+      progress.say("coding");
+      answer.report = report_on(tensor, {.ranks = ranks, .progress = tell});
+      if (!json_ || speed_) {
+        progress.say("measuring codecs");
+        answer.rates = measure_encoding(tensor, tell);
+      }
+    }
+    if (!plot_.empty()) write_output(terminal, plot_, draw_compress(answer));
+    say_beside(
+        terminal, plot_,
+        json_ ? format_compress_json(answer) : format_compress_text(answer, terminal) + written(terminal, plot_));
+    return ExitCode::success;
+  }
+
+ private:
+  std::string file_, type_, row_, ranks_ = "8", plot_;
+  bool json_ = false, speed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compress_command() { return std::make_unique<CompressCommand>(); }
+
+}  // namespace banyan::app

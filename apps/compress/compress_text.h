@@ -1,0 +1,27 @@
+// What `banyan compress` found, as text, as JSON and as a picture.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/terminal.h"
+#include "banyan/codec/tensor_report.h"
+
+namespace banyan::app {
+
+struct CompressAnswer {
+  std::string file;
+  element::DataType type = element::DataType::float32;
+  std::vector<uint64_t> shape = {};
+  size_t row_elements = 1;
+  uint32_t ranks = 8;
+  codec::TensorReport report = {};
+  std::vector<double> rates = {};  // measured, of each codec in the report's order; or none
+};
+
+std::string format_compress_text(const CompressAnswer& answer, const Terminal& terminal);
+std::string format_compress_json(const CompressAnswer& answer);
+// Bytes and errors of each codec as bars, both logarithmic. The same for the same report.
+std::string draw_compress(const CompressAnswer& answer);
+
+}  // namespace banyan::app

@@ -1,0 +1,80 @@
+#include "apps/compress/recorded_tensor.h"
+
+#include "banyan/base/file.h"
+#include "banyan/base/option.h"
+#include "banyan/base/text.h"
+#include "banyan/codec/npy.h"
+
+namespace banyan::app {
+namespace {
+
+std::string all_float_types() {
+  std::string all;
+  for (const std::string& each : float_types()) all += (all.empty() ? "" : ", ") + each;
+  return all;
+}
+
+codec::NpyArray read_raw(const std::string& contents, std::optional<element::DataType> type) {
+  if (contents.starts_with("PK\x03\x04")) {
+    throw invalid("is an archive, as numpy.savez and torch.save write them; save one array with numpy.save");
+  }
+  if (!type) throw invalid("is no .npy file; say what its elements are, such as --type float32");
+  const size_t size = element::size_of(*type);
+  if (contents.size() % size != 0) {
+    throw invalid(plural(contents.size(), "byte") + " are not whole elements of " + std::to_string(size) +
+                  "; name another --type");
+  }
+  const size_t elements = contents.size() / size;
+  return {.type = *type, .shape = {elements}, .elements = elements, .first_byte = 0};
+}
+
+}  // namespace
+
+RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions& options) {
+  RecordedTensor loaded;
+  loaded.contents_ = read_file(path);
+  const codec::NpyArray array = parse_option(path, [&] {
+    const bool has_header = codec::is_npy(loaded.contents_);
+    if (has_header && options.type) throw invalid("is a .npy file, which says its type itself; leave out --type");
+    codec::NpyArray found = has_header ? codec::read_npy(loaded.contents_) : read_raw(loaded.contents_, options.type);
+    if (found.elements == 0) throw invalid("holds no elements; name a tensor that has some");
+    return found;
+  });
+  loaded.first_byte_ = array.first_byte;
+  loaded.type_ = array.type;
+  loaded.shape_ = array.shape;
+  loaded.row_elements_ = array.shape.size() < 2 ? 1 : array.shape.back();
+  if (!options.row_elements.empty()) {
+    loaded.row_elements_ = parse_count(options.row_elements, "--row", {.least = 1, .most = array.elements});
+    if (array.elements % loaded.row_elements_ != 0) {
+      throw Error(
+          ErrorCode::invalid_input,
+          plural(array.elements, "element") + " are not whole rows of " + options.row_elements + "; name a divisor",
+          "--row");
+    }
+  }
+  return loaded;
+}
+
+codec::Tensor RecordedTensor::tensor() const {
+  return {.type = type_,
+          .elements = std::as_bytes(std::span(contents_)).subspan(first_byte_),
+          .row_elements = row_elements_};
+}
+
+std::vector<std::string> float_types() {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < element::kDataTypes; ++i) {
+    const auto type = static_cast<element::DataType>(i);
+    if (is_floating(type)) all.emplace_back(to_string(type));
+  }
+  return all;
+}
+
+element::DataType parse_float_type(const std::string& text) {
+  const element::DataType type = element::parse_data_type(text);
+  if (is_floating(type)) return type;
+  throw invalid("codes are for floats, not " + std::string(to_string(type)) + "; known are " + all_float_types());
+}
+
+}  // namespace banyan::app
