@@ -7,6 +7,7 @@
 
 #include "banyan/base/error.h"
 #include "bindings/torch/coded_scheme.h"
+#include "bindings/torch/powersgd.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -16,7 +17,9 @@ struct Parser {
   std::string_view begins_with, form;
   std::shared_ptr<GradientScheme> (*parse)(const std::string&, SchemeOptions&, const GradientScheme::Context&);
 };
-constexpr std::array<Parser, 0> kParsers = {};
+constexpr std::array kParsers = {
+    Parser{.begins_with = "powersgd:", .form = "powersgd:RANK", .parse = &PowerSgd::parse},
+};
 
 std::shared_ptr<GradientScheme> coded(const std::string& name, const GradientScheme::Context& context) {
   try {
