@@ -22,11 +22,15 @@ class Compression:
 
     model:    its parameters are those of the buckets; of DistributedDataParallel, the module in it
     codec:    "bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4" or "sign"; with ":stochastic" those from
-              fp8 to mxfp4 round at random, so that the mean of many is right; "none" sends float32
+              fp8 to mxfp4 round at random, so that the mean of many is right; "powersgd:4" sends matrices as products
+              of two with 4 columns; "none" sends float32
     group:    of the backend "banyan"; by default that of the model if it is in DistributedDataParallel, else the
               default group
     residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units: nothing is to be done
               when the learning rate changes
+
+    options:  of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
+              matrix is to become smaller, else it goes as it is; seed=0 of the first directions
 
     Only gradients of float32 are coded; those of other types, and sparse ones, are averaged as they are.
     """
@@ -42,12 +46,12 @@ class Compression:
         self.residual = self._inside.keeps_residuals
 
     def state_dict(self) -> Dict[str, Any]:
-        """The codec's name, and the residuals by the parameters' names. They are those of this rank: save one of each.
-        Between steps only, as all that follows."""
+        """The codec's name, the residuals by the parameters' names, and what the codec keeps beside them. They are those
+        of this rank: save one of each. Between steps only, as all that follows."""
         return {"codec": self.codec, **self._inside.state()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Takes the residuals of a state_dict() of the same rank, codec and model. Others become zero."""
+        """Takes a state_dict() of the same rank, codec and model. What it does not have becomes zero."""
         if state["codec"] != self.codec:
             raise ValueError(f"the state is of codec {state['codec']}, and this is of {self.codec}")
         residuals = state["residuals"]
