@@ -23,7 +23,8 @@ SERIES = ["gloo", "banyan", "banyan:shared"]
 SHARED_FROM = 64 << 10  # bytes: smaller tensors are never in shared memory
 
 
-CODED = "banyan:coded:"  # and the codec in which gradients go
+CODED = "banyan:coded:"  # and the scheme by which gradients go, such as int8 or powersgd:4
+PEER = "gloo:powersgd:"  # and the rank of PyTorch's own powerSGD_hook
 
 
 def backend_of(series):
@@ -32,6 +33,11 @@ def backend_of(series):
 
 def codec_of(series):
     return series.removeprefix(CODED) if series.startswith(CODED) else None
+
+
+def peer_of(series):
+    """The rank of PyTorch's own hook."""
+    return int(series.removeprefix(PEER)) if series.startswith(PEER) else None
 
 
 def expect_backends(series):

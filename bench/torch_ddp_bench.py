@@ -28,6 +28,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
 import torch_common
 
@@ -40,6 +41,7 @@ MEET = "banyan:meet"
 SERIES = [*torch_common.SERIES, MEET]
 SEED = 1
 WARM_UP_STEPS = 3  # DistributedDataParallel makes its buckets anew after the first
+DENSE_STEPS = 2  # before PowerSGD, PyTorch's and ours: the least that PyTorch's allows
 # Greatest difference of losses between Gloo and Banyan, of the loss: in the first steps, and in all.
 FIRST_STEPS, FIRST_TOLERANCE, TOLERANCE = 10, 1e-5, 1e-2
 
@@ -65,11 +67,29 @@ class Size:
     def __str__(self):
         return f"{self.layers}x{self.width}x{self.sequences}"
 
-    def trainer(self, group=None, meets_only=False, codec=None):
-        trainer = train_ddp.Trainer(self.layers, self.width, self.sequences, SEED, group, codec)
+    def trainer(self, group=None, meets_only=False, series=""):
+        """series: of torch_common, whose gradients are compressed."""
+        codec, peer = torch_common.codec_of(series), torch_common.peer_of(series)
+        options = {"dense_steps": DENSE_STEPS} if codec and codec.startswith("powersgd") else {}
+        compress = (lambda model: compress_by_banyan(model, codec, options)) if codec else None
+        if peer:
+            compress = lambda model: compress_by_pytorch(model, group, peer)  # noqa: E731
+        trainer = train_ddp.Trainer(self.layers, self.width, self.sequences, SEED, group, compress)
         if meets_only:
             trainer.model.register_comm_hook((group, torch.zeros(1)), meet)
         return trainer
+
+
+def compress_by_banyan(model, codec, options):
+    import banyan_torch
+
+    return banyan_torch.compress(model, codec, **options)
+
+
+def compress_by_pytorch(model, group, rank):
+    state = powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=rank, start_powerSGD_iter=DENSE_STEPS)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return state
 
 
 def meet(state, bucket):
@@ -86,7 +106,7 @@ def time_steps(groups, all_series, arguments):
         trainers, seconds = {}, {series: [] for series in all_series}
         for series in all_series:
             with torch_common.memory_of(series):
-                trainers[series] = size.trainer(groups[series], series == MEET, torch_common.codec_of(series))
+                trainers[series] = size.trainer(groups[series], series == MEET, series)
                 exchange_time.seconds_per_step(trainers[series], WARM_UP_STEPS, synced=True)
 
         def run(series, _round, trainers=trainers, seconds=seconds):

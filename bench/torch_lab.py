@@ -4,6 +4,7 @@
   python3 bench/torch_lab.py build                               # two boxes of four ranks, a slow cable between them
   python3 bench/torch_lab.py build --fabric cluster.txt --model 2x128x2 --json lab.json
   python3 bench/torch_lab.py build --compress int8 int4          # the same with gradients in these codes, too
+  python3 bench/torch_lab.py build --compress powersgd:4 --train-steps 300      # beside PyTorch's own hook over Gloo
 
 Timing: as torch_ddp_bench.py does, both backends in the same processes, one in each host of the lab; rounds alternate
 between them, and a round is --steps whole steps with gradients exchanged and as many under no_sync(). Figures are
@@ -58,7 +59,7 @@ def run_in_lab(lab, worker, series, arguments, **environment):
     environment = {**os.environ, "PYTHONPATH": str(arguments.build.resolve() / "python"),
                    "PYTHONDONTWRITEBYTECODE": "1", "GLOO_SOCKET_IFNAME": GLOO_INTERFACE, **environment}
     job = {"worker": worker, "series": series, "model": str(arguments.model),
-           "arguments": {"rounds": arguments.rounds, "block": arguments.steps, "steps": arguments.steps,
+           "arguments": {"rounds": arguments.rounds, "block": arguments.steps, "steps": arguments.train_steps,
                          "timeout": arguments.timeout}}
     with tempfile.TemporaryDirectory(prefix="banyan-torch-lab-") as meet:
         pathlib.Path(meet, "job.json").write_text(json.dumps(job), encoding="utf-8")
@@ -87,11 +88,21 @@ def rates_of(lab):
     return rates
 
 
+def compressed_series(codecs):
+    """Ours, and beside PowerSGD PyTorch's own over Gloo."""
+    found = []
+    for codec in codecs:
+        found.append(torch_common.CODED + codec)
+        if codec.startswith("powersgd:"):
+            found.append(torch_common.PEER + codec.removeprefix("powersgd:"))
+    return found
+
+
 def measure(lab, arguments):
     """All figures of one lab, as they go into the JSON."""
     show_addresses_to_gloo(lab)
     rates, (bound, _) = rates_of(lab), lab_compare.bound_and_plan(lab.banyan, "allreduce", lab.scaled_fabric)
-    every_series = SERIES + [torch_common.CODED + codec for codec in arguments.compress]
+    every_series = SERIES + compressed_series(arguments.compress)
     (row,), _ = run_in_lab(lab, "time", every_series, arguments)
     losses, traffic, plans = {}, {}, []
     for series in every_series:
@@ -99,8 +110,8 @@ def measure(lab, arguments):
         losses[series] = trained["losses"]
         link, sent, busy = busiest_link(trained["bytes"], rates)
         gradients = row["parameters"] * 4
-        traffic[series] = {"bytes": trained["bytes"], "busiest": link, "gradients": sent / arguments.steps / gradients,
-                           "bound": busy / arguments.steps / (gradients / bound)}
+        traffic[series] = {"bytes": trained["bytes"], "busiest": link, "gradients": sent / arguments.train_steps / gradients,
+                           "bound": busy / arguments.train_steps / (gradients / bound)}
         if series == "banyan":
             plans = PLAN_LINE.findall(told)
     return {"ranks": len(lab.ranks), "parameters": row["parameters"], "bound_bytes_per_second": bound,
@@ -120,7 +131,7 @@ def timing_table(figures, target):
     for series in figures["seconds"]:
         step, communication, share = torch_ddp_bench.medians(figures["seconds"][series])
         ours = [contest.ratio_text(ratio), str(target or "-"), {None: "-", True: "yes", False: "NO"}[met]]
-        if torch_common.codec_of(series):
+        if series not in SERIES:
             ours = [contest.ratio_text(gloo_step / step), "-", "-"]
         rows.append([series, f"{step * 1e3:.1f}", f"{(step - communication) * 1e3:.1f}", f"{communication * 1e3:.1f}",
                      f"{share:.1%}", *(["-"] * 3 if series == "gloo" else ours)])
@@ -142,13 +153,15 @@ def parse_arguments():
                         help=f"LAYERSxWIDTHxSEQUENCES; default {MODEL}")
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
     parser.add_argument("--compress", nargs="+", default=[], metavar="CODEC",
-                        help="series with gradients in these codes, such as int8")
-    parser.add_argument("--steps", type=int, default=10, help="timed at once, and of the trainings; default 10")
+                        help="series with gradients in these codes, such as int8, or as powersgd:4 sends them")
+    parser.add_argument("--steps", type=int, default=10, help="timed at once; default 10")
+    parser.add_argument("--train-steps", type=int, help="of the trainings whose losses are told; default as --steps")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one launch; default 900")
     parser.add_argument("--strict", action="store_true", help="a missed target is a failure")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="every figure, the machine and the verdicts")
     arguments = parser.parse_args()
-    if min(arguments.rounds, arguments.steps) < 1:
+    arguments.train_steps = arguments.train_steps or arguments.steps
+    if min(arguments.rounds, arguments.steps, arguments.train_steps) < 1:
         parser.error("--rounds and --steps are to be positive")
     if not (arguments.build / "banyan").exists():
         parser.error(f"there is no {arguments.build / 'banyan'}; give the build folder")
@@ -175,9 +188,9 @@ def main():
     ranks, ratio, met = figures["ranks"], *verdict(figures, target)
     print(f"### {arguments.fabric.stem}, {ranks} ranks, model {arguments.model}, {figures['parameters'] * 4 / 1e6:.2f} "
           f"MB of gradients\n\n{timing_table(figures, target)}\n\n{traffic_table(figures['traffic'])}\n\n"
-          f"{torch_ddp_bench.losses_table(comparisons, ranks, arguments.steps)}")
+          f"{torch_ddp_bench.losses_table(comparisons, ranks, arguments.train_steps)}")
     for series in figures["losses"]:
-        if torch_common.codec_of(series):
+        if series not in SERIES:
             last, dense = (statistics.fmean(figures["losses"][name][-1]) for name in (series, "banyan"))
             print(f"{series}: loss of the last step {last:.5f}, {last / dense - 1:+.3%} of Banyan's without a code")
     print("plans of Banyan's rank 0:", *figures["plans"] or ["NONE: the log names no plan of an allreduce"], sep="\n- ")

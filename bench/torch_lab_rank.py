@@ -39,7 +39,7 @@ def train(_groups, all_series, arguments):
     lab = json.loads(pathlib.Path(os.environ["BANYAN_LAB"]).read_text(encoding="utf-8"))
     plan = argparse.Namespace(steps=arguments.steps, checkpoint=None, die_at=None)
     with torch_common.memory_of(all_series[0]), contextlib.redirect_stdout(sys.stderr):
-        trainer = arguments.models[0].trainer(codec=torch_common.codec_of(all_series[0]))
+        trainer = arguments.models[0].trainer(series=all_series[0])
         dist.barrier()  # so that nobody trains yet
         before = bytes_sent(lab) if dist.get_rank() == 0 else None
         dist.barrier()

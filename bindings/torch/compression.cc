@@ -2,168 +2,97 @@
 
 #include <utility>
 
-#include "bindings/torch/buffers.h"
+#include "bindings/torch/averages.h"
 #include "bindings/torch/errors.h"
 
 namespace banyan::pytorch {
 namespace {
+
+constexpr const char* kResiduals = "residuals";
 
 // (c10d::CppCommHookInterface needs a function that libtorch 1.13 does not export.)
 class Hook : public c10d::CommHookInterface {
  public:
   explicit Hook(std::shared_ptr<Compression> compression) : compression_(std::move(compression)) {}
 
-  Compression::Future runHook(c10d::GradBucket& bucket) override { return compression_->average(bucket); }
+  TensorFuture runHook(c10d::GradBucket& bucket) override { return compression_->average(bucket); }
   at::Tensor parseHookResult(const c10::IValue& result) override { return result.toTensor(); }
 
  private:
   const std::shared_ptr<Compression> compression_;
 };
 
-// Calls `go_on` once `from` has succeeded; what fails fails `to`.
-void follow(const Compression::Future& from, const Compression::Future& to, std::function<void()> go_on) {
-  from->addCallback([to, go_on = std::move(go_on)](c10::ivalue::Future& over) {
-    if (over.hasError()) return to->setError(over.exception_ptr());
-    try {
-      go_on();
-    } catch (...) {
-      to->setError(std::current_exception());
-    }
-  });
-}
-
-// `buffer` once the work has succeeded, and `at_end` has been called.
-Compression::Future when_over(
-    c10d::Work& work, const at::Tensor& buffer, std::function<void()> at_end = [] {}) {
-  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get());
-  follow(work.getFuture(), future, [future, buffer, at_end = std::move(at_end)] {
-    at_end();
-    future->markCompleted(buffer);
-  });
-  return future;
-}
-
-// Zeros come out of every code as zeros, but for this one, which has none.
-bool keeps_zeros(const codec::Codec& codec) { return codec.code != codec::ValueCode::sign; }
-
-std::span<float> floats_of(const at::Tensor& tensor) {
-  return {tensor.data_ptr<float>(), static_cast<size_t>(tensor.numel())};
-}
-
 }  // namespace
 
-Compression::Compression(Group group, std::optional<codec::Codec> codec, bool keeps_residuals,
+Compression::Compression(const c10::intrusive_ptr<ProcessGroupBanyan>& group, const std::string& scheme,
+                         std::map<std::string, double> options, bool keeps_residuals,
                          std::vector<NamedParameter> parameters)
-    : group_(std::move(group)),
-      codec_(codec),
-      keeps_residuals_(keeps_residuals && codec.has_value()),
-      residuals_(std::move(parameters)) {}
+    : group_(group), residuals_(std::make_shared<ParameterResiduals>(std::move(parameters))), scheme_(guarded([&] {
+        return make_scheme(scheme, SchemeOptions(std::move(options)),
+                           {.group = group, .residuals = residuals_, .keeps_residuals = keeps_residuals});
+      })) {}
 
 void Compression::install(c10d::Reducer& reducer) {
   reducer.register_comm_hook(std::make_unique<Hook>(shared_from_this()));
 }
 
-Compression::Future Compression::average(c10d::GradBucket& bucket) {
+TensorFuture Compression::average(c10d::GradBucket& bucket) {
   const at::NoGradGuard no_grad;
   const at::Tensor buffer = bucket.getBuffer();
-  if (codec_ && buffer.layout() == at::kStrided && buffer.scalar_type() == at::kFloat) {
-    return guarded([&] { return coded_average(buffer, bucket.getParameters()); });
+  if (buffer.layout() == at::kStrided && buffer.scalar_type() == at::kFloat) {
+    return guarded([&] { return scheme_->average(buffer, bucket.getParameters()); });
   }
-  // As DDP itself does: the bits are the same.
-  if (buffer.layout() == at::kStrided) {
-    buffer.mul_(1.0 / group_->getSize());
-  } else {
-    buffer.div_(group_->getSize());
-  }
-  std::vector<at::Tensor> tensors = {buffer};
-  return when_over(*group_->allreduce(tensors, c10d::AllreduceOptions()), buffer);
+  return plain_average(*group_, buffer);
 }
 
-Compression::Future Compression::coded_average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
-  if (!keeps_residuals_) return when_over(*group_->coded_average(buffer, *codec_, nullptr), buffer);
-  std::unique_lock lock(mutex_);
-  const auto bucket = residuals_.of_bucket(parameters, static_cast<size_t>(buffer.numel()));
-  bucket->await_gradients(floats_of(buffer));
-  const std::shared_ptr<run::Residual> residual(bucket, &bucket->residual());
-  if (keeps_zeros(*codec_)) {
-    const auto work = group_->coded_average(buffer, *codec_, residual);
-    lock.unlock();  // what follows may be called at once
-    return when_over(*work, buffer, [=, self = shared_from_this()] { self->end(*bucket, buffer); });
-  }
-
-  // Which slots some rank uses: where none does, what the code makes of their zeros is nobody's loss.
-  const at::Tensor used = at::tensor(bucket->used_slots(), at::kByte);
-  std::vector<at::Tensor> tensors = {used};
-  c10d::AllreduceOptions any;
-  any.reduceOp = c10d::ReduceOp::MAX;
-  const auto uses = group_->allreduce(tensors, any);
-  const auto work = group_->coded_average(buffer, *codec_, residual);
-  lock.unlock();
-  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get());
-  const Future averaged = when_over(*work, buffer);
-  follow(uses->getFuture(), future, [=, self = shared_from_this()] {
-    follow(averaged, future, [=] {
-      self->end(*bucket, buffer);
-      self->restore_unused(*bucket, buffer, used);
-      future->markCompleted(buffer);
-    });
-  });
-  return future;
-}
-
-void Compression::end(BucketResidual& bucket, const at::Tensor& buffer) {
-  const std::lock_guard lock(mutex_);
-  bucket.residual().keep_again(floats_of(buffer));
-}
-
-void Compression::restore_unused(BucketResidual& bucket, const at::Tensor& buffer, const at::Tensor& used) {
-  const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < bucket.slots().size(); ++i) {
-    if (used.data_ptr<uint8_t>()[i] != 0) continue;
-    const BucketResidual::Slot& slot = bucket.slots()[i];
-    const std::span<float> averages = floats_of(buffer).subspan(slot.begin, slot.count);
-    std::fill(averages.begin(), averages.end(), 0.0F);
-    bucket.forget_losses(i);
-  }
-}
-
-std::map<std::string, at::Tensor> Compression::residuals() {
+GradientScheme::State Compression::state() {
   return guarded([&] {
-    const std::lock_guard lock(mutex_);
-    std::map<std::string, at::Tensor> found;
-    residuals_.for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
-      if (values.defined()) found.emplace(parameter.name, values.clone(at::MemoryFormat::Contiguous));
+    GradientScheme::State found = scheme_->state();
+    std::map<std::string, at::Tensor>& residuals = found[kResiduals];
+    const std::unique_lock lock = residuals_->lock();
+    residuals_->for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
+      if (values.defined()) residuals.emplace(parameter.name, values.clone(at::MemoryFormat::Contiguous));
     });
     return found;
   });
 }
 
-void Compression::set_residuals(const std::map<std::string, at::Tensor>& residuals) {
+void Compression::set_state(const GradientScheme::State& state) {
   guarded([&] {
     const at::NoGradGuard no_grad;
-    const std::lock_guard lock(mutex_);
-    for (const auto& [name, values] : residuals) {  // all are checked before one changes
-      const at::Tensor place = residuals_.tensor_of(name);
-      if (values.sizes() != place.sizes()) {
-        throw Error(ErrorCode::invalid_input, "the residual of '" + name + "' has another shape than the parameter");
+    GradientScheme::State of_scheme = state;
+    const std::map<std::string, at::Tensor> residuals = std::exchange(of_scheme[kResiduals], {});
+    of_scheme.erase(kResiduals);
+    {
+      const std::unique_lock lock = residuals_->lock();
+      for (const auto& [name, values] : residuals) {  // all are checked before one changes
+        if (values.sizes() != residuals_->tensor_of(name).sizes()) {
+          throw Error(ErrorCode::invalid_input, "the residual of '" + name + "' has another shape than the parameter");
+        }
       }
     }
-    residuals_.for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
-      const auto given = residuals.find(parameter.name);
-      if (given != residuals.end()) {
-        values.copy_(given->second);
-      } else if (values.defined()) {
-        values.zero_();
-      }
-    });
+    scheme_->set_state(of_scheme);
+    set_residuals(residuals);
+  });
+}
+
+void Compression::set_residuals(const std::map<std::string, at::Tensor>& residuals) {
+  const std::unique_lock lock = residuals_->lock();
+  residuals_->for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
+    const auto given = residuals.find(parameter.name);
+    if (given != residuals.end()) {
+      values.copy_(given->second);
+    } else if (values.defined()) {
+      values.zero_();
+    }
   });
 }
 
 std::map<std::string, double> Compression::residual_norms() {
   return guarded([&] {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = residuals_->lock();
     std::map<std::string, double> norms;
-    residuals_.for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
+    residuals_->for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
       if (values.defined()) norms.emplace(parameter.name, at::norm(values.to(at::kDouble)).item<double>());
     });
     return norms;
@@ -172,8 +101,8 @@ std::map<std::string, double> Compression::residual_norms() {
 
 void Compression::scale(double factor) {
   guarded([&] {
-    const std::lock_guard lock(mutex_);
-    residuals_.for_each([&](const NamedParameter&, const at::Tensor& values) {
+    const std::unique_lock lock = residuals_->lock();
+    residuals_->for_each([&](const NamedParameter&, const at::Tensor& values) {
       if (values.defined()) values.mul_(factor);
     });
   });

@@ -59,29 +59,28 @@ Group create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
                                     settings);
 }
 
-std::optional<codec::Codec> codec_of(const std::string& name) {
-  if (name == "none") return std::nullopt;
-  try {
-    return codec::parse_codec(name);
-  } catch (const Error& error) {
-    throw py::value_error(error.what() + std::string(", or none"));
-  }
-}
-
-std::shared_ptr<Compression> compression_of(const Group& group, const std::string& codec, bool keeps_residuals,
+std::shared_ptr<Compression> compression_of(const Group& group, const std::string& scheme,
+                                            const std::map<std::string, double>& options, bool keeps_residuals,
                                             const std::vector<std::pair<std::string, at::Tensor>>& parameters) {
   std::vector<NamedParameter> named;
   for (const auto& [name, tensor] : parameters) named.push_back({.name = name, .tensor = tensor});
   banyan_group(group);  // or it throws
-  return std::make_shared<Compression>(c10::static_intrusive_pointer_cast<ProcessGroupBanyan>(group), codec_of(codec),
-                                       keeps_residuals, std::move(named));
+  try {
+    const py::gil_scoped_release release;
+    return std::make_shared<Compression>(c10::static_intrusive_pointer_cast<ProcessGroupBanyan>(group), scheme, options,
+                                         keeps_residuals, std::move(named));
+  } catch (const c10::Error& error) {
+    throw py::value_error(error.what_without_backtrace());
+  }
 }
 
 void add_compression(py::module_& module) {
   using Release = py::call_guard<py::gil_scoped_release>;
   py::class_<Compression, std::shared_ptr<Compression>>(module, "Compression")
-      .def(py::init(&compression_of), py::arg("group"), py::arg("codec"), py::arg("keeps_residuals"),
-           py::arg("parameters"))
+      .def(py::init(&compression_of), py::arg("group"), py::arg("scheme"), py::arg("options"),
+           py::arg("keeps_residuals"), py::arg("parameters"))
+      .def_property_readonly("scheme", &Compression::scheme)
+      .def_property_readonly("keeps_residuals", &Compression::keeps_residuals)
       .def(
           "average",
           [](Compression& self, c10d::GradBucket& bucket) {
@@ -89,14 +88,10 @@ void add_compression(py::module_& module) {
           },
           Release())
       .def("install", [](Compression& self, const std::shared_ptr<c10d::Reducer>& reducer) { self.install(*reducer); })
-      .def("residuals", &Compression::residuals, Release())
-      .def("set_residuals", &Compression::set_residuals, Release())
+      .def("state", &Compression::state, Release())
+      .def("set_state", &Compression::set_state, Release())
       .def("residual_norms", &Compression::residual_norms, Release())
       .def("scale", &Compression::scale, Release());
-  module.def("codec_name", [](const std::string& name) {
-    const std::optional<codec::Codec> codec = codec_of(name);
-    return codec ? codec::to_string(*codec) : name;
-  });
 }
 
 }  // namespace

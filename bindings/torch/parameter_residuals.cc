@@ -76,14 +76,8 @@ ParameterResiduals::ParameterResiduals(std::vector<NamedParameter> parameters)
   }
 }
 
-bool ParameterResiduals::is_of(const BucketResidual& bucket, const std::vector<size_t>& numbers) const {
-  return std::equal(bucket.slots().begin(), bucket.slots().end(), numbers.begin(), numbers.end(),
-                    [](const BucketResidual::Slot& slot, size_t number) { return slot.parameter == number; });
-}
-
-std::shared_ptr<BucketResidual> ParameterResiduals::of_bucket(const std::vector<at::Tensor>& parameters,
-                                                              size_t values) {
-  std::vector<size_t> numbers;
+std::vector<BucketResidual::Slot> ParameterResiduals::slots_of(const std::vector<at::Tensor>& parameters,
+                                                               size_t values) const {
   std::vector<BucketResidual::Slot> slots;
   for (const at::Tensor& parameter : parameters) {
     const auto found = numbers_.find(parameter.unsafeGetTensorImpl());
@@ -91,7 +85,6 @@ std::shared_ptr<BucketResidual> ParameterResiduals::of_bucket(const std::vector<
       throw Error(ErrorCode::invalid_input,
                   "a bucket has a parameter that is not of the model which the compression was made for");
     }
-    numbers.push_back(found->second);
     slots.push_back(
         {.parameter = found->second, .begin = values_of(slots), .count = static_cast<size_t>(parameter.numel())});
   }
@@ -99,12 +92,20 @@ std::shared_ptr<BucketResidual> ParameterResiduals::of_bucket(const std::vector<
     throw Error(ErrorCode::invalid_input, "a bucket has " + std::to_string(values) + " values, its parameters " +
                                               std::to_string(values_of(slots)));
   }
-  if (numbers.empty()) return std::make_shared<BucketResidual>(std::vector<BucketResidual::Slot>());
-  if (const auto& bucket = places_[numbers.front()].bucket; bucket != nullptr && is_of(*bucket, numbers)) return bucket;
+  return slots;
+}
+
+std::shared_ptr<BucketResidual> ParameterResiduals::of_bucket(const std::vector<at::Tensor>& parameters,
+                                                              size_t values) {
+  std::vector<BucketResidual::Slot> slots = slots_of(parameters, values);
+  if (slots.empty()) return std::make_shared<BucketResidual>(std::move(slots));
+  if (const auto& last = places_[slots.front().parameter].bucket; last != nullptr && last->slots() == slots) {
+    return last;
+  }
 
   const auto bucket = std::make_shared<BucketResidual>(std::move(slots));
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    Place& place = places_[numbers[i]];
+  for (size_t i = 0; i < bucket->slots().size(); ++i) {
+    Place& place = places_[bucket->slots()[i].parameter];
     if (place.bucket != nullptr) {
       const std::span<const float> from = place.bucket->values(place.bucket->slots()[place.slot]);
       std::copy(from.begin(), from.end(), bucket->values(bucket->slots()[i]).begin());

@@ -8,7 +8,7 @@
 // once this rank has finished (Join), and throws such results away where all ranks sent zeros. What is kept for these
 // parameters waits until their gradients are something else, and what the call loses there is added to it.
 //
-// One thread at a time. All O(values).
+// One thread at a time: whoever calls holds lock(). All O(values).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -36,6 +37,7 @@ class BucketResidual {
   struct Slot {
     size_t parameter = 0;  // its number in the model
     size_t begin = 0, count = 0;
+    friend bool operator==(const Slot&, const Slot&) = default;
   };
   explicit BucketResidual(std::vector<Slot> slots);
 
@@ -65,7 +67,13 @@ class ParameterResiduals {
  public:
   explicit ParameterResiduals(std::vector<NamedParameter> parameters);
 
-  // Of a bucket of these parameters in this order. Throws Error{invalid_input} for one that is not of the model.
+  // For all that follows and for buckets. Not to be held where futures are followed: these may call at once.
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  // Where a bucket has the values of each of these parameters. Throws Error{invalid_input} for one that is not of the
+  // model, or for another number of values.
+  std::vector<BucketResidual::Slot> slots_of(const std::vector<at::Tensor>& parameters, size_t values) const;
+  // Of a bucket of these parameters in this order. Throws as slots_of().
   std::shared_ptr<BucketResidual> of_bucket(const std::vector<at::Tensor>& parameters, size_t values);
 
   // Calls it with the residual of each parameter, in the order of the model, as a tensor of its shape to read or write;
@@ -81,9 +89,9 @@ class ParameterResiduals {
     std::shared_ptr<BucketResidual> bucket;  // with the call under way, if any; null: nothing is kept
     size_t slot = 0;
   };
-  bool is_of(const BucketResidual& bucket, const std::vector<size_t>& numbers) const;
   at::Tensor view(size_t number);
 
+  std::mutex mutex_;  // for those who call
   const std::vector<NamedParameter> parameters_;
   std::unordered_map<const c10::TensorImpl*, size_t> numbers_;
   std::unordered_map<std::string, size_t> numbers_by_name_;

@@ -242,6 +242,19 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::endCoalescing() {
 
 // ---- Groups of groups ----
 
+c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::twin() {
+  const std::string name = settings_.name.value_or("") + ", second calls";
+  return guarded([&] {
+    compose::Settings settings = settings_;
+    settings.name = name;
+    if (const std::chrono::milliseconds changed = timeout_.load(); changed.count() > 0) {
+      settings.timeout = std::chrono::duration<double>(changed).count();
+    }
+    return of_job(job_, job_ranks_, {.rank = rank_, .size = size_, .name = name, .global_ranks = global_ranks_},
+                  settings, options_from(settings));
+  });
+}
+
 #ifdef BANYAN_BACKEND_SPLITS
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupBanyan::getBackendOptions() {
   const std::chrono::milliseconds changed = timeout_.load();

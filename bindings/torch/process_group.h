@@ -125,6 +125,8 @@ class ProcessGroupBanyan : public BackendBase {
 
   // Ends everything under way with an error, here and at the other ranks. Any thread.
   void abort(const std::string& why) { communicator_.abort(why); }
+  // Collective: a group of the same ranks, whose calls are in an order of their own.
+  c10::intrusive_ptr<ProcessGroupBanyan> twin();
   // Why it has failed; empty while it works.
   std::string error() const;
   // Whether the ranks exchange through shared memory, all being on one host.

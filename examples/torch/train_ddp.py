@@ -11,6 +11,7 @@ torchrun.
 """
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -28,15 +29,16 @@ REPORT_EVERY = 20  # steps; checkpoints are written as often
 
 
 class Trainer:
-    """A replica of the model and its optimizer. `step` gives the loss of this rank's sequences before the update."""
+    """A replica of the model and its optimizer. `step` gives the loss of this rank's sequences before the update.
+
+    compress(model), if any, has DDP send its gradients in fewer bytes."""
 
     def __init__(self, layers, width, sequences, seed, group=None, compress=None):
         self.sequences, self.seed, self.group = sequences, seed, group
         torch.manual_seed(seed)
         self.model = DDP(LanguageModel(layers, width), process_group=group, gradient_as_bucket_view=True)
         if compress:  # what it loses is kept in memory alone: a run that was interrupted goes on without
-            import banyan_torch
-            self.compression = banyan_torch.compress(self.model, compress)
+            self.compression = compress(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         self.step(0, update=False)  # DDP settles on its buckets, thus on an order of sums: always before what counts
 
@@ -97,7 +99,8 @@ def parse_arguments():
     parser.add_argument("--losses", metavar="FILE", help="all losses in full precision, as JSON")
     parser.add_argument("--die-at", type=int, metavar="STEP", help="the last rank kills itself there, unless restarted")
     parser.add_argument("--shared-memory", action="store_true", help="tensors that all ranks of a host see (Banyan)")
-    parser.add_argument("--compress", metavar="CODEC", help="of gradients between hosts, such as int8 (Banyan)")
+    parser.add_argument("--compress", metavar="CODEC",
+                        help="of gradients between hosts, such as int8 or powersgd:4 (Banyan)")
     parser.add_argument("--fabric", metavar="FILE", help="the network to plan for (Banyan)")
     arguments = parser.parse_args()
     if arguments.compress and arguments.backend != "banyan":
@@ -106,14 +109,16 @@ def parse_arguments():
 
 
 def main():
-    arguments, options = parse_arguments(), None
+    arguments, options, compress = parse_arguments(), None, None
     if arguments.backend == "banyan":
         import banyan_torch  # makes the backend known
         banyan_torch.use_shared_memory(arguments.shared_memory)
         options = banyan_torch.Options(fabric=arguments.fabric) if arguments.fabric else None
+        if arguments.compress:
+            compress = functools.partial(banyan_torch.compress, codec=arguments.compress)
     torch.set_num_threads(1)  # as under torchrun
     dist.init_process_group(arguments.backend, pg_options=options)
-    trainer = Trainer(arguments.layers, arguments.width, arguments.batch, arguments.seed, compress=arguments.compress)
+    trainer = Trainer(arguments.layers, arguments.width, arguments.batch, arguments.seed, compress=compress)
     losses, seconds = train(trainer, arguments)
     exchange = describe_exchange(trainer)
     if dist.get_rank() == 0:

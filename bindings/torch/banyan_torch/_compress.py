@@ -22,31 +22,36 @@ class Compression:
 
     model:    its parameters are those of the buckets; of DistributedDataParallel, the module in it
     codec:    "bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4" or "sign"; with ":stochastic" those from
-              fp8 to mxfp4 round at random, so that the mean of many is right; "none" sends float32
+              fp8 to mxfp4 round at random, so that the mean of many is right; "powersgd:4" sends matrices as products
+              of two with 4 columns; "none" sends float32
     group:    of the backend "banyan"; by default that of the model if it is in DistributedDataParallel, else the
               default group
     residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units: nothing is to be done
               when the learning rate changes
 
+    options:  of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
+              matrix is to become smaller, else it goes as it is; seed=0 of the first directions
+
     Only gradients of float32 are coded; those of other types, and sparse ones, are averaged as they are.
     """
 
-    def __init__(self, model: nn.Module, codec: str, *, group: Any = None, residual: bool = True) -> None:
-        self.codec = _C.codec_name(codec)
-        self.residual = bool(residual) and self.codec != "none"
+    def __init__(self, model: nn.Module, codec: str, *, group: Any = None, residual: bool = True,
+                 **options: float) -> None:
         if isinstance(model, DistributedDataParallel):
             group = model.process_group if group is None else group
             model = model.module
         self._parameters = dict(model.named_parameters())
-        self._inside = _C.Compression(_backend(group), self.codec, self.residual, list(self._parameters.items()))
+        self._inside = _C.Compression(_backend(group), codec, options, bool(residual), list(self._parameters.items()))
+        self.codec = self._inside.scheme
+        self.residual = self._inside.keeps_residuals
 
     def state_dict(self) -> Dict[str, Any]:
-        """The codec's name, and the residuals by the parameters' names. They are those of this rank: save one of each.
-        Between steps only, as all that follows."""
-        return {"codec": self.codec, "residuals": self._inside.residuals()}
+        """The codec's name, the residuals by the parameters' names, and what the codec keeps beside them. They are those
+        of this rank: save one of each. Between steps only, as all that follows."""
+        return {"codec": self.codec, **self._inside.state()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Takes the residuals of a state_dict() of the same rank, codec and model. Others become zero."""
+        """Takes a state_dict() of the same rank, codec and model. What it does not have becomes zero."""
         if state["codec"] != self.codec:
             raise ValueError(f"the state is of codec {state['codec']}, and this is of {self.codec}")
         residuals = state["residuals"]
@@ -58,7 +63,7 @@ class Compression:
             expected = tuple(self._parameters[name].shape)
             if tuple(values.shape) != expected:
                 raise ValueError(f"the residual of '{name}' has shape {tuple(values.shape)} instead of {expected}")
-        self._inside.set_residuals(residuals)
+        self._inside.set_state({kind: values for kind, values in state.items() if kind != "codec"})
 
     def residual_norms(self) -> Dict[str, float]:
         """Euclidean norm of each parameter's residual, by name; without those that no bucket has held yet."""
@@ -77,7 +82,8 @@ class Compression:
         return f"Compression({self.codec!r}, {kept}, {len(self._parameters)} parameters of {values} values)"
 
 
-def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True) -> Compression:
+def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True,
+             **options: float) -> Compression:
     """Has a model in DistributedDataParallel send its gradients in fewer bits from now on: before the first backward
     pass, once, alike on all ranks. See Compression for the arguments.
 
@@ -89,7 +95,7 @@ def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True)
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise TypeError(f"compress() takes a model in DistributedDataParallel, not a {type(ddp).__name__}")
-    compression = Compression(ddp, codec, residual=residual)
+    compression = Compression(ddp, codec, residual=residual, **options)
     compression._inside.install(ddp.reducer)
     ddp.logger._set_comm_hook_name(f"banyan_torch.compress({compression.codec})")
     return compression

@@ -1,0 +1,22 @@
+// Averages of gradients as DistributedDataParallel makes them by itself: the bits are the same.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <span>
+
+#include "bindings/torch/futures.h"
+#include "bindings/torch/process_group.h"
+
+namespace banyan::pytorch {
+
+// Collective. Of any type, in place; of sparse tensors, too.
+TensorFuture plain_average(ProcessGroupBanyan& group, const at::Tensor& buffer);
+
+// Of a contiguous float32 tensor.
+inline std::span<float> floats_of(const at::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+}  // namespace banyan::pytorch

@@ -1,0 +1,73 @@
+// GradientScheme: one way to average the gradients of a bucket over a group in fewer bytes.
+//
+// What all ways share is done around it (compression.h): DDP's hook, buckets of other types, saving and scaling of the
+// residuals. A scheme begins the average of a bucket, ends it when its last call is over, and keeps by parameter what
+// it needs beside residuals. A new one is a class of its own and a line in gradient_scheme.cc.
+//
+// The law of every scheme: over all ranks, gradients and residuals before are the sums that come out and the residuals
+// after. What is not finite comes out as NaN on all ranks and leaves the residuals and the scheme's state as they were.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/torch/futures.h"
+#include "bindings/torch/parameter_residuals.h"
+#include "bindings/torch/process_group.h"
+
+namespace banyan::pytorch {
+
+// Numbers that the user gives by name. Each is taken once; what is left is unknown.
+class SchemeOptions {
+ public:
+  explicit SchemeOptions(std::map<std::string, double> given) : given_(std::move(given)) {}
+
+  double take(const std::string& name, double otherwise);
+  // The same of a whole number that is not negative. Throws Error{invalid_input}.
+  uint64_t take_count(const std::string& name, uint64_t otherwise);
+  // Throws Error{invalid_input} that names an option which nobody has taken.
+  void expect_empty(const std::string& scheme) const;
+
+ private:
+  std::map<std::string, double> given_;
+};
+
+class GradientScheme {
+ public:
+  struct Context {
+    c10::intrusive_ptr<ProcessGroupBanyan> group;
+    std::shared_ptr<ParameterResiduals> residuals;  // of all parameters; shared with who saves and scales them
+    bool keeps_residuals = true;                    // else what is lost is forgotten
+  };
+  // What is kept beside residuals: by kind, then by the parameter's name.
+  using State = std::map<std::string, std::map<std::string, at::Tensor>>;
+
+  virtual ~GradientScheme() = default;
+
+  // "int8", "powersgd:4": as parse and print agree on it.
+  virtual std::string name() const = 0;
+  virtual bool keeps_residuals() const = 0;
+
+  // Collective: starts the average of a contiguous float32 buffer, the gradients of these parameters one after the
+  // other, and returns. The future's value is `buffer`, averaged in place. Calls come in the same order on all ranks,
+  // in the thread of the backward pass; a bucket whose average is under way does not come again. Whatever goes on
+  // later runs in the thread that ends a call, without Python. Throws Error, c10::Error for arguments.
+  virtual TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) = 0;
+
+  // Between averages. Copies; set_state checks all before it changes anything, and forgets what is left out. Throws
+  // Error{invalid_input} for kinds, names and shapes that are not of this scheme and model.
+  virtual State state() { return {}; }
+  virtual void set_state(const State& state);
+};
+
+// Of a name such as "int8", or "none". Throws Error{invalid_input} that lists the names, or says which option is wrong.
+// Collective where the scheme needs calls of its own beside the group's.
+std::shared_ptr<GradientScheme> make_scheme(const std::string& name, SchemeOptions options,
+                                            const GradientScheme::Context& context);
+
+}  // namespace banyan::pytorch
