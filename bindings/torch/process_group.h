@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +22,7 @@
 
 #include "banyan/compose/settings.h"
 #include "banyan/run/communicator/communicator.h"
+#include "banyan/run/sparse/sparse_all_reduce.h"
 #include "banyan/run/system/fork_guard.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
@@ -159,6 +161,10 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr as_one(c10d::OpType type, std::vector<OwnWorkPtr> works) const;
   WorkPtr start_message(BanyanWork::Task task, run::OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
   WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
+  // Of float32, as a table of rows; of other types, all from all.
+  at::Tensor sum_of_rows(const at::Tensor& input, std::chrono::milliseconds timeout);
+  at::Tensor sum_of_all_entries(const at::Tensor& input, std::chrono::milliseconds timeout);
+  run::SparseAllReduce& sparse_table(const at::Tensor& like);
   uint32_t ranks() const { return communicator_.size(); }
 
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
@@ -169,6 +175,9 @@ class ProcessGroupBanyan : public BackendBase {
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
+  std::mutex sparse_mutex_;                                                       // protects the next
+  std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>>
+      sparse_tables_;  // by sizes, and how many sparse
   std::mutex coalesced_mutex_;
   std::optional<std::vector<OwnWorkPtr>> coalesced_;  // since startCoalescing(); under coalesced_mutex_
 };

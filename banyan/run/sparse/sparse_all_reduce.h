@@ -4,8 +4,8 @@
 //   SparseAllReduce table(world, {.rows = 50'000, .width = 64});
 //   RowList sum = table.run({.rows = words, .values = gradients});   // equal bits on all ranks
 //
-// Each rank gives some rows, in any order and some of them several times; all get the rows that any rank has, ascending,
-// with their sums. There are three ways to it, which give the same rows:
+// Each rank gives some rows, in any order and some of them several times; all get the rows that any rank has,
+// ascending, with their sums. There are three ways to it, which give the same rows:
 //
 //   shards   Each row has an owner (sparse/row_shards.h). Ranks send each owner its rows, the owner adds them up in the
 //            order of the ranks and sends the sum to all. Four calls.

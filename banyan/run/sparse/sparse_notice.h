@@ -1,5 +1,5 @@
-// What each rank tells every other at the beginning of a step: enough to take memory for all messages, and to choose the
-// same way as the others. Pure.
+// What each rank tells every other at the beginning of a step: enough to take memory for all messages, and to choose
+// the same way as the others. Pure.
 #pragma once
 
 #include <cstdint>
