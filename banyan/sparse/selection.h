@@ -7,8 +7,8 @@
 // does not stay: the residual is then what it was, or 0 where it was not finite itself. Zeros are never chosen.
 //
 // Portable code, AVX2 and AVX-512 (element/isa.h) choose the same values. `residual` is empty or as long as `values`,
-// which has less than 2^32. Results are rows of width 1, ascending by index; `chosen` is overwritten and keeps its memory,
-// since to take new memory costs as much as to select.
+// which has less than 2^32. Results are rows of width 1, ascending by index; `chosen` is overwritten and keeps its
+// memory, since to take new memory costs as much as to select.
 #pragma once
 
 #include <cstddef>

@@ -57,7 +57,16 @@ Compression::Compression(Group group, std::optional<codec::Codec> codec, bool ke
     : group_(std::move(group)),
       codec_(codec),
       keeps_residuals_(keeps_residuals && codec.has_value()),
-      residuals_(std::move(parameters)) {}
+      residuals_(std::move(parameters)),
+      momenta_({}) {}
+
+Compression::Compression(Group group, const TopKScheme& scheme, bool keeps_residuals,
+                         std::vector<NamedParameter> parameters)
+    : group_(group),
+      keeps_residuals_(keeps_residuals),
+      residuals_(parameters),
+      momenta_(scheme.momentum > 0 ? std::move(parameters) : std::vector<NamedParameter>()),
+      topk_(std::make_unique<TopK>(std::move(group), scheme)) {}
 
 void Compression::install(c10d::Reducer& reducer) {
   reducer.register_comm_hook(std::make_unique<Hook>(shared_from_this()));
@@ -68,6 +77,9 @@ Compression::Future Compression::average(c10d::GradBucket& bucket) {
   const at::Tensor buffer = bucket.getBuffer();
   if (codec_ && buffer.layout() == at::kStrided && buffer.scalar_type() == at::kFloat) {
     return guarded([&] { return coded_average(buffer, bucket.getParameters()); });
+  }
+  if (topk_ != nullptr && buffer.layout() == at::kStrided && buffer.scalar_type() == at::kFloat) {
+    return guarded([&] { return largest_average(buffer, bucket.getParameters()); });
   }
   // As DDP itself does: the bits are the same.
   if (buffer.layout() == at::kStrided) {
@@ -111,6 +123,17 @@ Compression::Future Compression::coded_average(const at::Tensor& buffer, const s
   return future;
 }
 
+Compression::Future Compression::largest_average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
+  const std::lock_guard lock(mutex_);
+  const auto values = static_cast<size_t>(buffer.numel());
+  const auto residual = keeps_residuals_ ? residuals_.of_bucket(parameters, values) : nullptr;
+  const auto momentum = topk_->has_momentum() ? momenta_.of_bucket(parameters, values) : nullptr;
+  topk_->average(floats_of(buffer), residual.get(), momentum.get());
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get());
+  future->markCompleted(buffer);
+  return future;
+}
+
 void Compression::end(BucketResidual& bucket, const at::Tensor& buffer) {
   const std::lock_guard lock(mutex_);
   bucket.residual().keep_again(floats_of(buffer));
@@ -127,33 +150,41 @@ void Compression::restore_unused(BucketResidual& bucket, const at::Tensor& buffe
   }
 }
 
-std::map<std::string, at::Tensor> Compression::residuals() {
+std::map<std::string, at::Tensor> Compression::residuals() { return copies_of(residuals_); }
+
+void Compression::set_residuals(const std::map<std::string, at::Tensor>& residuals) { set(residuals_, residuals); }
+
+std::map<std::string, at::Tensor> Compression::momenta() { return copies_of(momenta_); }
+
+void Compression::set_momenta(const std::map<std::string, at::Tensor>& momenta) { set(momenta_, momenta); }
+
+std::map<std::string, at::Tensor> Compression::copies_of(ParameterResiduals& residuals) {
   return guarded([&] {
     const std::lock_guard lock(mutex_);
     std::map<std::string, at::Tensor> found;
-    residuals_.for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
+    residuals.for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
       if (values.defined()) found.emplace(parameter.name, values.clone(at::MemoryFormat::Contiguous));
     });
     return found;
   });
 }
 
-void Compression::set_residuals(const std::map<std::string, at::Tensor>& residuals) {
+void Compression::set(ParameterResiduals& residuals, const std::map<std::string, at::Tensor>& values) {
   guarded([&] {
     const at::NoGradGuard no_grad;
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, values] : residuals) {  // all are checked before one changes
-      const at::Tensor place = residuals_.tensor_of(name);
-      if (values.sizes() != place.sizes()) {
+    for (const auto& [name, given] : values) {  // all are checked before one changes
+      const at::Tensor place = residuals.tensor_of(name);
+      if (given.sizes() != place.sizes()) {
         throw Error(ErrorCode::invalid_input, "the residual of '" + name + "' has another shape than the parameter");
       }
     }
-    residuals_.for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
-      const auto given = residuals.find(parameter.name);
-      if (given != residuals.end()) {
-        values.copy_(given->second);
-      } else if (values.defined()) {
-        values.zero_();
+    residuals.for_each([&](const NamedParameter& parameter, const at::Tensor& place) {
+      const auto given = values.find(parameter.name);
+      if (given != values.end()) {
+        place.copy_(given->second);
+      } else if (place.defined()) {
+        place.zero_();
       }
     });
   });
@@ -173,9 +204,11 @@ std::map<std::string, double> Compression::residual_norms() {
 void Compression::scale(double factor) {
   guarded([&] {
     const std::lock_guard lock(mutex_);
-    residuals_.for_each([&](const NamedParameter&, const at::Tensor& values) {
-      if (values.defined()) values.mul_(factor);
-    });
+    for (ParameterResiduals* const residuals : {&residuals_, &momenta_}) {
+      residuals->for_each([&](const NamedParameter&, const at::Tensor& values) {
+        if (values.defined()) values.mul_(factor);
+      });
+    }
   });
 }
 

@@ -1,8 +1,8 @@
 // Compression: averages the gradients of a model over a group, coded on the wire, for DistributedDataParallel.
 //
 // Buckets of float32 go in a fixed-rate code (banyan/codec), in place, and what the code loses on this rank is added
-// the next time (run/call/residual.h), by parameter (parameter_residuals.h). Buckets of other types, sparse ones, and
-// all if there is no codec are averaged as DDP does by itself.
+// the next time (run/call/residual.h), by parameter (parameter_residuals.h); or only their largest values go (topk.h).
+// Buckets of other types, sparse ones, and all if there is no codec are averaged as DDP does by itself.
 //
 // Any thread; calls exclude each other. Throws c10::Error for arguments, CommunicationError for a group that has
 // failed, and for residuals that are asked for while a bucket is under way.
@@ -22,6 +22,7 @@
 #include "banyan/codec/codec.h"
 #include "bindings/torch/parameter_residuals.h"
 #include "bindings/torch/process_group.h"
+#include "bindings/torch/topk.h"
 #include "bindings/torch/torch_version.h"
 
 namespace banyan::pytorch {
@@ -32,6 +33,8 @@ class Compression : public std::enable_shared_from_this<Compression> {
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
   Compression(Group group, std::optional<codec::Codec> codec, bool keeps_residuals,
               std::vector<NamedParameter> parameters);
+  // Of the largest values (topk.h).
+  Compression(Group group, const TopKScheme& scheme, bool keeps_residuals, std::vector<NamedParameter> parameters);
 
   // Collective. The future's value is the bucket's buffer, averaged.
   Future average(c10d::GradBucket& bucket);
@@ -42,10 +45,16 @@ class Compression : public std::enable_shared_from_this<Compression> {
   std::map<std::string, at::Tensor> residuals();  // copies
   // Those of parameters that are left out become zero.
   void set_residuals(const std::map<std::string, at::Tensor>& residuals);
+  // The same of the momentum that is kept here, if any.
+  std::map<std::string, at::Tensor> momenta();
+  void set_momenta(const std::map<std::string, at::Tensor>& momenta);
   std::map<std::string, double> residual_norms();  // Euclidean
-  void scale(double factor);
+  void scale(double factor);                       // momenta, too
 
  private:
+  std::map<std::string, at::Tensor> copies_of(ParameterResiduals& residuals);
+  void set(ParameterResiduals& residuals, const std::map<std::string, at::Tensor>& values);
+  Future largest_average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
   Future coded_average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
   // After an average: what is not finite must not cost what was kept.
   void end(BucketResidual& bucket, const at::Tensor& buffer);
@@ -56,7 +65,8 @@ class Compression : public std::enable_shared_from_this<Compression> {
   const std::optional<codec::Codec> codec_;
   const bool keeps_residuals_;
   std::mutex mutex_;  // protects the residuals, but for what a call under way does
-  ParameterResiduals residuals_;
+  ParameterResiduals residuals_, momenta_;
+  const std::unique_ptr<TopK> topk_;  // or null
 };
 
 }  // namespace banyan::pytorch

@@ -59,6 +59,14 @@ Group create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
                                     settings);
 }
 
+std::optional<TopKScheme> topk_of(const std::string& name) {
+  try {
+    return parse_topk(name);
+  } catch (const Error& error) {
+    throw py::value_error(error.what());
+  }
+}
+
 std::optional<codec::Codec> codec_of(const std::string& name) {
   if (name == "none") return std::nullopt;
   try {
@@ -69,10 +77,17 @@ std::optional<codec::Codec> codec_of(const std::string& name) {
 }
 
 std::shared_ptr<Compression> compression_of(const Group& group, const std::string& codec, bool keeps_residuals,
-                                            const std::vector<std::pair<std::string, at::Tensor>>& parameters) {
+                                            const std::vector<std::pair<std::string, at::Tensor>>& parameters,
+                                            float momentum, double largest_norm) {
   std::vector<NamedParameter> named;
   for (const auto& [name, tensor] : parameters) named.push_back({.name = name, .tensor = tensor});
   banyan_group(group);  // or it throws
+  if (std::optional<TopKScheme> scheme = topk_of(codec)) {
+    scheme->momentum = momentum;
+    scheme->largest_norm = largest_norm;
+    return std::make_shared<Compression>(c10::static_intrusive_pointer_cast<ProcessGroupBanyan>(group), *scheme,
+                                         keeps_residuals, std::move(named));
+  }
   return std::make_shared<Compression>(c10::static_intrusive_pointer_cast<ProcessGroupBanyan>(group), codec_of(codec),
                                        keeps_residuals, std::move(named));
 }
@@ -81,7 +96,7 @@ void add_compression(py::module_& module) {
   using Release = py::call_guard<py::gil_scoped_release>;
   py::class_<Compression, std::shared_ptr<Compression>>(module, "Compression")
       .def(py::init(&compression_of), py::arg("group"), py::arg("codec"), py::arg("keeps_residuals"),
-           py::arg("parameters"))
+           py::arg("parameters"), py::arg("momentum"), py::arg("largest_norm"))
       .def(
           "average",
           [](Compression& self, c10d::GradBucket& bucket) {
@@ -91,9 +106,12 @@ void add_compression(py::module_& module) {
       .def("install", [](Compression& self, const std::shared_ptr<c10d::Reducer>& reducer) { self.install(*reducer); })
       .def("residuals", &Compression::residuals, Release())
       .def("set_residuals", &Compression::set_residuals, Release())
+      .def("momenta", &Compression::momenta, Release())
+      .def("set_momenta", &Compression::set_momenta, Release())
       .def("residual_norms", &Compression::residual_norms, Release())
       .def("scale", &Compression::scale, Release());
   module.def("codec_name", [](const std::string& name) {
+    if (const std::optional<TopKScheme> scheme = topk_of(name)) return to_string(*scheme);
     const std::optional<codec::Codec> codec = codec_of(name);
     return codec ? codec::to_string(*codec) : name;
   });

@@ -62,6 +62,9 @@ class ProcessGroupBanyan : public BackendBase {
   // The average of float32 values, in place and coded on the wire. The work holds the residual, which may be null.
   OwnWorkPtr coded_average(const at::Tensor& buffer, const codec::Codec& codec,
                            const std::shared_ptr<run::Residual>& residual);
+  // A table for the next, which blocks: the calls of a sum depend on each other. The group outlives it.
+  std::unique_ptr<run::SparseAllReduce> new_sparse_table(const run::SparseTable& table);
+  sparse::RowList sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient);
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;

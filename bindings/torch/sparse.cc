@@ -59,6 +59,16 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
   return work;
 }
 
+std::unique_ptr<run::SparseAllReduce> ProcessGroupBanyan::new_sparse_table(const run::SparseTable& table) {
+  return guarded([&] { return std::make_unique<run::SparseAllReduce>(communicator_, table); });
+}
+
+sparse::RowList ProcessGroupBanyan::sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient) {
+  sparse::RowList sum = guarded([&] { return table.run(gradient); });
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  return sum;
+}
+
 run::SparseAllReduce& ProcessGroupBanyan::sparse_table(const at::Tensor& like) {
   std::vector<int64_t> key = like.sizes().vec();
   key.push_back(like.sparse_dim());
@@ -66,10 +76,8 @@ run::SparseAllReduce& ProcessGroupBanyan::sparse_table(const at::Tensor& like) {
   if (table == nullptr) {
     uint64_t seed = 0;
     for (const int64_t number : key) seed = mix(seed, static_cast<uint64_t>(number));
-    table = std::make_unique<run::SparseAllReduce>(communicator_,
-                                                   run::SparseTable{.rows = static_cast<uint32_t>(rows_of(like)),
-                                                                    .width = static_cast<uint32_t>(width_of(like)),
-                                                                    .seed = seed});
+    table = new_sparse_table(
+        {.rows = static_cast<uint32_t>(rows_of(like)), .width = static_cast<uint32_t>(width_of(like)), .seed = seed});
   }
   return *table;
 }
@@ -82,14 +90,10 @@ at::Tensor ProcessGroupBanyan::sum_of_rows(const at::Tensor& input, std::chrono:
   sparse::RowList sum;
   {
     const std::lock_guard lock(sparse_mutex_);
-    run::SparseAllReduce& table = sparse_table(input);
-    sum = guarded([&] {
-      return table.run({.rows = {rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel())},
-                        .values = {values.data_ptr<float>(), static_cast<size_t>(values.numel())},
-                        .timeout = timeout});
-    });
+    sum = sum_rows(sparse_table(input), {.rows = {rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel())},
+                                         .values = {values.data_ptr<float>(), static_cast<size_t>(values.numel())},
+                                         .timeout = timeout});
   }
-  calls_.fetch_add(1, std::memory_order_relaxed);
 
   const auto count = static_cast<int64_t>(sum.rows.size());
   at::Tensor left = at::empty({count}, indices.options());
