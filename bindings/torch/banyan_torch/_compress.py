@@ -106,7 +106,8 @@ def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True,
         compression = banyan_torch.compress(ddp, "int8")
 
     The average is always over all ranks of the group, as with join(divide_by_initial_world_size=True). Between ranks of
-    one host, which exchange through shared memory, nothing is coded, but topk sends the same there. Runs in C++, without Python in the backward pass.
+    one host, which exchange through shared memory, nothing is coded, but topk sends the same there. Runs in C++,
+    without Python in the backward pass.
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise TypeError(f"compress() takes a model in DistributedDataParallel, not a {type(ddp).__name__}")
