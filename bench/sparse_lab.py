@@ -6,8 +6,8 @@ neighbouring rows, and dense.
   python3 bench/sparse_lab.py build --ranks 8 --rate 100Mb/s --json sparse.json
 
 The text is Python's own library, word by word, whose words have a real Zipf law: their numbers are those of the
-vocabulary by frequency, and each rank has --tokens words of it in each step, in the order of the text. A row of the
-table is a word; all ranks are joined by one switch. Figures are medians of the rounds, which alternate between all
+vocabulary by frequency, and each rank has --tokens words of it in each step, in sequences of --sequence words that are
+drawn at random, as samplers of training do. A row of the table is a word; all ranks are joined by one switch. Figures are medians of the rounds, which alternate between all
 series: seconds of the slowest rank, and bytes that the kernel counted on a rank's link, headers and acknowledgements
 included. Every way must give the same sums, bit for bit, but for int8.
 
@@ -21,6 +21,7 @@ import collections
 import json
 import os
 import pathlib
+import random
 import re
 import statistics
 import sys
@@ -34,6 +35,7 @@ import lab_compare
 # mean of all.
 TARGETS = {"coo": {8: 1.3, 16: 1.8}, "contiguous": {8: 5, 16: 5}, "dense": {8: 20, 16: 20}}
 BALANCE = 1.15
+SEED = 17
 WAYS = ["automatic", "dense", "gather", "shards"]
 
 
@@ -49,16 +51,17 @@ def words_of_text(limit):
     return [number[word] for word in words[:limit]], len(number)
 
 
-def write_steps(path, numbers, vocabulary, ranks, steps, tokens):
+def write_steps(path, numbers, vocabulary, ranks, arguments):
     """For sparse_rank. Gives the mean shares of a rank and of all together."""
+    steps, draw = arguments.steps, random.Random(SEED)
     words = array.array("I", [vocabulary, ranks, steps])
     own, union = [], []
-    stride = len(numbers) // (ranks * steps)
-    for step in range(steps):
+    for _ in range(steps):
         used = set()
-        for rank in range(ranks):
-            begin = (rank * steps + step) * stride
-            batch = numbers[begin:begin + tokens]
+        for _ in range(ranks):
+            begins = [draw.randrange(len(numbers) - arguments.sequence)
+                      for _ in range(arguments.tokens // arguments.sequence)]
+            batch = [number for begin in begins for number in numbers[begin:begin + arguments.sequence]]
             words.append(len(batch))
             words.extend(batch)
             used.update(batch)
@@ -110,6 +113,7 @@ def parse_arguments():
     parser.add_argument("--rate", nargs="+", default=["100Mb/s", "200Mb/s"], help="default 100Mb/s 200Mb/s")
     parser.add_argument("--width", type=int, default=64, help="values of a row; default 64")
     parser.add_argument("--tokens", type=int, default=2048, help="of a rank in a step; default 2048")
+    parser.add_argument("--sequence", type=int, default=64, help="words that follow one another; default 64")
     parser.add_argument("--words", type=int, default=2_500_000, help="of the text; default 2500000")
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
     parser.add_argument("--steps", type=int, default=3, help="of a round; default 3")
@@ -130,7 +134,7 @@ def main():
         for rate in arguments.rate:
             with tempfile.TemporaryDirectory(prefix="banyan-sparse-lab-") as folder:
                 steps_file = pathlib.Path(folder, "steps")
-                own, union = write_steps(steps_file, numbers, vocabulary, ranks, arguments.steps, arguments.tokens)
+                own, union = write_steps(steps_file, numbers, vocabulary, ranks, arguments)
                 try:
                     name = f"sparse{os.getpid()}"
                     with lab_compare.Lab(arguments.build.resolve() / "banyan", f"star:{ranks}@{rate}", None, name) as lab:

@@ -97,7 +97,8 @@ void gather_coo(Communicator& world, const Steps& steps, const Gradient& own, Ta
   }
 }
 
-// Owners of neighbouring rows: rank p has [p R / n, (p + 1) R / n). Rows travel as 4 bytes and their values.
+// Owners of neighbouring rows: rank p has [p R / n, (p + 1) R / n). Rows travel as 4 bytes and their values. The sums go
+// straight to each rank, or by an all-gather, whose plan has the others pass on what a busy owner sends.
 struct Parcel {
   std::vector<uint32_t> words;
   void put(int64_t row, const float* values, size_t width) {
@@ -114,6 +115,7 @@ void add_parcels(const std::vector<uint32_t>& words, size_t width, Table& sums, 
     if (used != nullptr) (*used)[row] = true;
   }
 }
+template <bool is_straight>
 void contiguous_shards(Communicator& world, const Steps& steps, const Gradient& own, Table& sums) {
   const auto ranks = static_cast<size_t>(world.size());
   const auto first_of = [&](size_t owner) { return owner * steps.rows / ranks; };
@@ -136,6 +138,15 @@ void contiguous_shards(Communicator& world, const Steps& steps, const Gradient& 
   const auto rank = static_cast<size_t>(world.rank());
   for (size_t row = first_of(rank); row < first_of(rank + 1); ++row) {
     if (used[row]) answer.put(static_cast<int64_t>(row), shard.data() + row * steps.width, steps.width);
+  }
+  if (is_straight) {  // from the owner to each, as from a server
+    std::vector<uint32_t> copies;
+    for (size_t to = 0; to < ranks; ++to) copies.insert(copies.end(), answer.words.begin(), answer.words.end());
+    sent_counts.assign(ranks, answer.words.size());
+    world.all_to_all(sent_counts, counts);
+    std::vector<uint32_t> all(std::accumulate(counts.begin(), counts.end(), size_t{0}));
+    world.all_to_all_v(copies, sent_counts, all, counts);
+    return add_parcels(all, steps.width, sums, nullptr);
   }
   const std::vector<size_t> length{answer.words.size()};
   world.all_gather(length, counts);
@@ -239,7 +250,8 @@ int main(int argc, char** argv) {
   };
   const std::vector<Series> all_series = {{"dense", true, directly(dense)},
                                           {"coo", true, directly(gather_coo)},
-                                          {"contiguous", true, directly(contiguous_shards)},
+                                          {"contiguous", true, directly(contiguous_shards<true>)},
+                                          {"contiguous:planned", true, directly(contiguous_shards<false>)},
                                           {"gather", true, by(gather)},
                                           {"shards", true, by(shards)},
                                           {"automatic", true, by(automatic)},
