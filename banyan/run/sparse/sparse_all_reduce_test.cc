@@ -12,8 +12,10 @@
 #include <map>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "banyan/base/check.h"
+#include "banyan/run/sparse/sparse_queue.h"
 #include "banyan/run/system/processes.h"
 
 namespace banyan::run {
@@ -251,6 +253,52 @@ TEST_P(SparseAllReduces, ChooseTheWayByWhatItSends) {
     return step(0, 30'000).rank_share > 1e-4 ? "share" : "";
   };
   EXPECT_THAT(run_ranks(8, body), Each(""));
+}
+
+// Two tables, with other calls of all ranks in between, which come at other times on each rank.
+TEST_P(SparseAllReduces, GoOnInTheBackground) {
+  const auto body = [&](Communicator& comm) -> std::string {
+    SparseQueue queue(comm);
+    const SparseTable tables[] = {{.rows = 300, .width = 3, .way = SparseWay::shards}, {.rows = 77, .width = 1}};
+    const std::unique_ptr<SparseAllReduce> reduces[] = {queue.make_table(tables[0]), queue.make_table(tables[1])};
+    std::vector<Sample> samples;
+    std::vector<std::future<RowList>> sums;
+    constexpr uint64_t kSums = 20;
+    for (uint64_t i = 0; i < kSums; ++i) samples.push_back(sample_of(comm.rank(), tables[i % 2], i));
+    for (uint64_t i = 0; i < kSums; ++i) {
+      sums.push_back(queue.start(*reduces[i % 2], {.rows = samples[i].rows, .values = samples[i].values}));
+      if (i % 3 == comm.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::vector<float> one{1};
+      comm.all_reduce<float>(std::span<const float>(one), one);
+      if (one[0] != static_cast<float>(comm.size())) return "another call";
+    }
+    for (uint64_t i = 0; i < kSums; ++i) {
+      if (sums[i].get() != sum_of_samples(comm.size(), tables[i % 2], i)) return "sum " + std::to_string(i);
+    }
+    const int64_t missing = 300;
+    const std::vector<float> values(3);
+    try {
+      queue.start(*reduces[0], {.rows = std::span(&missing, 1), .values = values}).get();
+      return "took row 300";
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_input) return error.what();
+    }
+    comm.barrier();
+    // Rank 1 does not come to the last one.
+    std::future<RowList> last;
+    if (comm.rank() == 1) {
+      queue.abort("enough");
+    } else {
+      last = queue.start(*reduces[0], {.rows = samples[0].rows, .values = samples[0].values});
+    }
+    try {
+      if (last.valid()) last.get();
+      return comm.rank() == 1 ? "" : "was not ended";
+    } catch (const Error& error) {
+      return std::string(error.what()).find("enough") != std::string::npos ? "" : error.what();
+    }
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 // As a rank whose bytes are wrong: it makes the calls that are due, by hand.
