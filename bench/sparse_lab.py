@@ -7,9 +7,10 @@ neighbouring rows, and dense.
 
 The text is Python's own library, word by word, whose words have a real Zipf law: their numbers are those of the
 vocabulary by frequency, and each rank has --tokens words of it in each step, in sequences of --sequence words that are
-drawn at random, as samplers of training do. A row of the table is a word; all ranks are joined by one switch. Figures are medians of the rounds, which alternate between all
-series: seconds of the slowest rank, and bytes that the kernel counted on a rank's link, headers and acknowledgements
-included. Every way must give the same sums, bit for bit, but for int8.
+drawn at random, as samplers of training do. A row of the table is a word; all ranks are joined by one switch.
+
+Figures are medians of the rounds, which alternate between all series: seconds of the slowest rank, and bytes that the
+kernel counted on a rank's link, headers and acknowledgements included. Every way must give the same sums, bit for bit, but for int8.
 
 Needs root, and the programs `banyan` and `sparse_rank` in the build folder. Ends with status 1 when the lab cannot be
 set up, or sums differ; with --strict, also when a target is missed. Nothing else should run meanwhile.
@@ -136,8 +137,8 @@ def main():
                 steps_file = pathlib.Path(folder, "steps")
                 own, union = write_steps(steps_file, numbers, vocabulary, ranks, arguments)
                 try:
-                    name = f"sparse{os.getpid()}"
-                    with lab_compare.Lab(arguments.build.resolve() / "banyan", f"star:{ranks}@{rate}", None, name) as lab:
+                    banyan, name = arguments.build.resolve() / "banyan", f"sparse{os.getpid()}"
+                    with lab_compare.Lab(banyan, f"star:{ranks}@{rate}", None, name) as lab:
                         figures, way = measure(lab, arguments, steps_file)
                 except RuntimeError as error:
                     sys.exit(f"sparse_lab.py: {error}")

@@ -2,10 +2,10 @@
 //
 //   sparse_rank FILE WIDTH ROUNDS
 //
-// FILE, little-endian words of 32 bits: rows of the table, ranks, steps; then for each step and rank how many tokens it
-// has, and their rows. A token's gradient has `width` values that follow from step, row, rank and column: whole numbers,
-// so that every way must give the same sums, bit for bit. In each round every series makes all steps, one after the
-// other. Rank 0 prints a line for each series and round: its name, seconds of a step (the mean of the steps, the slowest
+// FILE, little-endian words of 32 bits: rows of the table, ranks, steps; then for each step and rank how many tokens
+// it has, and their rows. A token's gradient has `width` values that follow from step, row, rank and column: whole
+// numbers, so that every way must give the same sums, bit for bit. In each round every series makes all steps, one
+// after the other. Rank 0 prints a line for each series and round: its name, seconds of a step (the mean of the steps, the slowest
 // rank), and what the kernel counted on the links of each rank meanwhile: bytes of the mean and of the busiest rank, in
 // the direction in which that is more.
 #include <banyan/sparse.h>
@@ -97,8 +97,8 @@ void gather_coo(Communicator& world, const Steps& steps, const Gradient& own, Ta
   }
 }
 
-// Owners of neighbouring rows: rank p has [p R / n, (p + 1) R / n). Rows travel as 4 bytes and their values. The sums go
-// straight to each rank, or by an all-gather, whose plan has the others pass on what a busy owner sends.
+// Owners of neighbouring rows: rank p has [p R / n, (p + 1) R / n). Rows travel as 4 bytes and their values. The sums
+// go straight to each rank, or by an all-gather, whose plan has the others pass on what a busy owner sends.
 struct Parcel {
   std::vector<uint32_t> words;
   void put(int64_t row, const float* values, size_t width) {
