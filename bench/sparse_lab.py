@@ -10,7 +10,8 @@ vocabulary by frequency, and each rank has --tokens words of it in each step, in
 drawn at random, as samplers of training do. A row of the table is a word; all ranks are joined by one switch.
 
 Figures are medians of the rounds, which alternate between all series: seconds of the slowest rank, and bytes that the
-kernel counted on a rank's link, headers and acknowledgements included. Every way must give the same sums, bit for bit, but for int8.
+kernel counted on a rank's link, headers and acknowledgements included. Every way must give the same sums, bit for bit,
+but for int8.
 
 Needs root, and the programs `banyan` and `sparse_rank` in the build folder. Ends with status 1 when the lab cannot be
 set up, or sums differ; with --strict, also when a target is missed. Nothing else should run meanwhile.

@@ -5,9 +5,9 @@
 // FILE, little-endian words of 32 bits: rows of the table, ranks, steps; then for each step and rank how many tokens
 // it has, and their rows. A token's gradient has `width` values that follow from step, row, rank and column: whole
 // numbers, so that every way must give the same sums, bit for bit. In each round every series makes all steps, one
-// after the other. Rank 0 prints a line for each series and round: its name, seconds of a step (the mean of the steps, the slowest
-// rank), and what the kernel counted on the links of each rank meanwhile: bytes of the mean and of the busiest rank, in
-// the direction in which that is more.
+// after the other. Rank 0 prints a line for each series and round: its name, seconds of a step (the mean of the steps,
+// the slowest rank), and what the kernel counted on the links of each rank meanwhile: bytes of the mean and of the
+// busiest rank, in the direction in which that is more.
 #include <banyan/sparse.h>
 
 #include <algorithm>

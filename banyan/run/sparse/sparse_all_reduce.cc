@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -24,11 +25,11 @@ using sparse::RowMessage;
 // Rows whose values follow one another.
 struct PlacedRows {
   std::vector<uint32_t> rows;
-  std::vector<float> values;
+  std::function<std::vector<float>()> values;  // made when they are placed, so that only some are there at a time
 };
 
 // The pieces have no row in common.
-RowList joined(std::vector<PlacedRows> pieces, uint32_t rows, uint32_t width) {
+RowList joined(std::span<const PlacedRows> pieces, uint32_t rows, uint32_t width) {
   sparse::RowSet set(rows);
   for (const PlacedRows& piece : pieces) {
     for (const uint32_t row : piece.rows) set.insert(row);
@@ -36,13 +37,13 @@ RowList joined(std::vector<PlacedRows> pieces, uint32_t rows, uint32_t width) {
   RowList all;
   all.rows = set.seal();
   all.values.resize(all.rows.size() * width);
-  for (PlacedRows& piece : pieces) {
-    const float* from = piece.values.data();
+  for (const PlacedRows& piece : pieces) {
+    const std::vector<float> values = piece.values();
+    const float* from = values.data();
     for (const uint32_t row : piece.rows) {
       std::copy(from, from + width, all.values.data() + set.index_of(row) * width);
       from += width;
     }
-    piece = {};
   }
   return all;
 }
@@ -205,11 +206,9 @@ RowList SparseAllReduce::by_gather(const Exchange& exchange, SparseStep& step) {
     rest = rest.subspan(counts[rank]);
   }
   RowList sum = sum_of(messages, table_.rows, table_.width);
-  PlacedRows piece = {.rows = {}, .values = std::move(sum.values)};
-  for (const uint32_t y : sum.rows) piece.rows.push_back(whole_.row_at({.shard = 0, .position = y}));
-  std::vector<PlacedRows> pieces;
-  pieces.push_back(std::move(piece));
-  return joined(std::move(pieces), table_.rows, table_.width);
+  PlacedRows all_rows = {.rows = {}, .values = [&] { return std::move(sum.values); }};
+  for (const uint32_t y : sum.rows) all_rows.rows.push_back(whole_.row_at({.shard = 0, .position = y}));
+  return joined(std::span(&all_rows, 1), table_.rows, table_.width);
 }
 
 RowList SparseAllReduce::by_shards(const Exchange& exchange, SparseStep& step) {
@@ -241,10 +240,10 @@ RowList SparseAllReduce::by_shards(const Exchange& exchange, SparseStep& step) {
     context = context_of(rank);
     context.kind = MessageKind::sum;
     const RowMessage message = RowMessage::read(rest.first(lengths[rank]), context, rank_name(rank));
-    pieces.push_back({.rows = rows_at(rank, message.positions()), .values = message.values()});
+    pieces.push_back({.rows = rows_at(rank, message.positions()), .values = [=] { return message.values(); }});
     rest = rest.subspan(lengths[rank]);
   }
-  return joined(std::move(pieces), table_.rows, table_.width);
+  return joined(pieces, table_.rows, table_.width);
 }
 
 // By position.
