@@ -1,14 +1,13 @@
 #include "banyan/sparse/momentum.h"
 
 #include <cmath>
-#include <limits>
 
 #include "banyan/base/check.h"
 
 namespace banyan::sparse {
 
-void add_gradient(const MomentumTask& task) {
-  CHECK(task.momentum.size() == task.gradient.size() && task.velocity.size() == task.gradient.size());
+void add_to_momentum(const MomentumTask& task) {
+  CHECK(task.momentum.size() == task.gradient.size()) << task.momentum.size() << " " << task.gradient.size();
   float scale = 1;
   if (task.largest_norm > 0) {
     double squares = 0;
@@ -17,17 +16,14 @@ void add_gradient(const MomentumTask& task) {
     if (std::isfinite(squares) && share < 1) scale = static_cast<float>(share);
   }
   for (size_t i = 0; i < task.gradient.size(); ++i) {
-    if (!std::isfinite(task.gradient[i])) {
-      task.velocity[i] = std::numeric_limits<float>::quiet_NaN();
-      continue;
-    }
+    if (!std::isfinite(task.gradient[i])) continue;
     task.momentum[i] = task.factor * task.momentum[i] + scale * task.gradient[i];
-    task.velocity[i] += task.momentum[i];
+    task.gradient[i] = task.momentum[i];
   }
 }
 
-void clear_sent(std::span<const uint32_t> sent, std::span<float> momentum, std::span<float> velocity) {
-  for (const uint32_t i : sent) momentum[i] = velocity[i] = 0;
+void clear_sent(std::span<const uint32_t> sent, std::span<float> momentum) {
+  for (const uint32_t i : sent) momentum[i] = 0;
 }
 
 }  // namespace banyan::sparse

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/sparse/row_set.h"
 
 namespace banyan::sparse {
 namespace {
@@ -110,43 +112,74 @@ bool visit_positions(uint8_t form, std::span<const std::byte> bytes, uint32_t en
   return at == bytes.size();
 }
 
+// Which form is the shortest of all, and its bytes.
+struct ChosenForm {
+  Form form;
+  size_t bytes;
+};
+ChosenForm shortest_form(const MessageContext& context, std::span<const uint32_t> positions) {
+  size_t gap_bytes = 0;
+  for_each_gap(positions, [&](uint32_t gap) { gap_bytes += bytes_of_gap(gap); });
+  const size_t bytes[] = {gap_bytes, positions.size_bytes(), bytes_of_bitmap(context.rows)};
+  const auto form = std::min_element(bytes, bytes + 3) - bytes;
+  return {static_cast<Form>(form), bytes[form]};
+}
+
+void write_floats(std::span<const float> values, Losses losses, std::byte* to) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float before = losses.before == nullptr ? 0 : losses.before[i];
+    const float sum = losses.before == nullptr ? values[i] : values[i] + before;
+    std::memcpy(to + i * sizeof sum, &sum, sizeof sum);
+    if (losses.lost != nullptr) losses.lost[i] = std::isfinite(sum) || !std::isfinite(before) ? 0 : before;
+  }
+}
+
 }  // namespace
 
-std::vector<std::byte> write_row_message(const MessageContext& context, const RowList& list, float* lost,
-                                         uint64_t seed) {
-  const size_t count = list.rows.size() * context.width;
-  CHECK_EQ(list.values.size(), count);
-  CHECK(list.rows.empty() || (list.rows.back() < context.rows && context.kind != MessageKind::dense));
-  size_t gap_bytes = 0;
-  for_each_gap(list.rows, [&](uint32_t gap) { gap_bytes += bytes_of_gap(gap); });
-  const size_t form_bytes[] = {gap_bytes, list.rows.size() * sizeof(uint32_t), bytes_of_bitmap(context.rows)};
-  const auto form = static_cast<Form>(std::min_element(form_bytes, form_bytes + 3) - form_bytes);
+MessageLimits message_limits(const MessageContext& context, uint64_t entries) {
+  const auto count = static_cast<size_t>(entries * context.width);
+  const uint64_t least = kMessageHeaderBytes + value_bytes(context.codec, count);
+  return {.least = least + std::min<uint64_t>(entries, bytes_of_bitmap(context.rows)),
+          .most = least + std::min<uint64_t>(entries * sizeof(uint32_t), bytes_of_bitmap(context.rows))};
+}
+
+size_t message_bytes(const MessageContext& context, std::span<const uint32_t> positions) {
+  return kMessageHeaderBytes + shortest_form(context, positions).bytes +
+         value_bytes(context.codec, positions.size() * context.width);
+}
+
+std::vector<std::byte> write_row_message(const MessageContext& context, std::span<const uint32_t> positions,
+                                         std::span<const float> values, Losses losses, uint64_t seed) {
+  const size_t count = positions.size() * context.width;
+  CHECK_EQ(values.size(), count);
+  CHECK(positions.empty() || (positions.back() < context.rows && context.kind != MessageKind::dense));
+  const ChosenForm form = shortest_form(context, positions);
   Header header = {.digest = 0,
                    .magic = kMagic,
                    .kind = static_cast<uint8_t>(context.kind),
-                   .form = form,
+                   .form = form.form,
                    .code = code_of(context.codec),
                    .zero = 0,
                    .step = context.step,
                    .tensor = context.tensor,
                    .shard = context.shard,
                    .width = context.width,
-                   .entries = static_cast<uint32_t>(list.rows.size()),
-                   .position_bytes = form_bytes[form]};
-  std::vector<std::byte> message(sizeof header + form_bytes[form] + value_bytes(context.codec, count));
+                   .entries = static_cast<uint32_t>(positions.size()),
+                   .position_bytes = form.bytes};
+  std::vector<std::byte> message(sizeof header + form.bytes + value_bytes(context.codec, count));
   std::memcpy(message.data(), &header, sizeof header);
-  write_positions(form, list.rows, message.data() + sizeof header);
-  std::byte* const values = message.data() + sizeof header + form_bytes[form];
+  write_positions(form.form, positions, message.data() + sizeof header);
+  std::byte* const coded = message.data() + sizeof header + form.bytes;
   if (context.codec) {
     codec::encode({.codec = *context.codec,
-                   .values = list.values.data(),
-                   .lost = lost,
+                   .values = values.data(),
+                   .residual = losses.before,
+                   .lost = losses.lost,
                    .count = count,
                    .randomness = {.seed = seed, .first = 0}},
-                  values);
-  } else if (count > 0) {
-    std::memcpy(values, list.values.data(), count * sizeof(float));
-    if (lost != nullptr) std::fill(lost, lost + count, 0.0F);
+                  coded);
+  } else {
+    write_floats(values, losses, coded);
   }
   header.digest = digest_of(message);
   std::memcpy(message.data(), &header.digest, sizeof header.digest);
@@ -222,28 +255,21 @@ std::vector<float> RowMessage::values() const {
 }
 
 RowList sum_of(std::span<const RowMessage> messages, uint32_t rows, uint32_t width) {
-  std::vector<uint64_t> used((size_t{rows} + 63) / 64);
+  RowSet used(rows);
   std::vector<std::vector<uint32_t>> positions;
   for (const RowMessage& message : messages) {
     CHECK(message.kind() == MessageKind::contribution && message.width() == width) << message.width();
     positions.push_back(message.positions());
-    for (const uint32_t position : positions.back()) used[position / 64] |= uint64_t{1} << position % 64;
+    for (const uint32_t position : positions.back()) used.insert(position);
   }
-  std::vector<uint32_t> before;  // rows of the result in front of each word
   RowList result;
-  for (size_t word = 0; word < used.size(); ++word) {
-    before.push_back(static_cast<uint32_t>(result.rows.size()));
-    for (uint64_t bits = used[word]; bits != 0; bits &= bits - 1) {
-      result.rows.push_back(static_cast<uint32_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits))));
-    }
-  }
+  result.rows = used.seal();
   result.values.resize(result.rows.size() * width);
   for (size_t m = 0; m < messages.size(); ++m) {
     const std::vector<float> values = messages[m].values();
     const float* from = values.data();
     for (const uint32_t position : positions[m]) {
-      const uint64_t lower = used[position / 64] & ((uint64_t{1} << position % 64) - 1);
-      float* to = result.values.data() + (before[position / 64] + static_cast<size_t>(std::popcount(lower))) * width;
+      float* to = result.values.data() + used.index_of(position) * width;
       for (size_t j = 0; j < width; ++j) to[j] += from[j];
       from += width;
     }

@@ -49,10 +49,29 @@ struct MessageContext {
   std::optional<codec::Codec> codec = std::nullopt;  // of the values; none: float32
 };
 
-// `list` has positions in the shard; of kind `dense` it is empty. `lost`, if any, has as many values as the list and
-// gets what the codec does not hold (codec.h says what of values that are not finite). `seed` is for stochastic codecs.
-std::vector<std::byte> write_row_message(const MessageContext& context, const RowList& list, float* lost = nullptr,
-                                         uint64_t seed = 0);
+// Bytes of a message of that many entries, at least and at most; and of these positions, exactly.
+struct MessageLimits {
+  uint64_t least = 0, most = 0;
+};
+MessageLimits message_limits(const MessageContext& context, uint64_t entries);
+size_t message_bytes(const MessageContext& context, std::span<const uint32_t> positions);
+
+// What values have lost before, and what they lose now: each null, or as many as the values. They may be the same.
+// `before` is added to the values first; `lost` gets what the message does not hold (codec.h says what of values that
+// are not finite; without a codec those leave `before`).
+struct Losses {
+  const float* before = nullptr;
+  float* lost = nullptr;
+};
+
+// Positions in the shard, ascending, and the values of their rows; of kind `dense` there are none. `seed` is for
+// stochastic codecs.
+std::vector<std::byte> write_row_message(const MessageContext& context, std::span<const uint32_t> positions,
+                                         std::span<const float> values, Losses losses = {}, uint64_t seed = 0);
+inline std::vector<std::byte> write_row_message(const MessageContext& context, const RowList& list, Losses losses = {},
+                                                uint64_t seed = 0) {
+  return write_row_message(context, list.rows, list.values, losses, seed);
+}
 
 // A message that has been read and found good. It borrows the bytes.
 class RowMessage {

@@ -13,7 +13,7 @@ namespace {
 void read_message(std::string_view input) {
   if (input.size() < 3) return;
   MessageContext context = {.width = 1U + static_cast<uint8_t>(input[0]) % 8, .rows = static_cast<uint8_t>(input[1])};
-  const uint32_t code = static_cast<uint8_t>(input[2]) % (codec::kValueCodes + 1);
+  const uint32_t code = static_cast<uint8_t>(input[2]) % static_cast<uint32_t>(codec::kValueCodes + 1);
   if (code > 0) context.codec = codec::Codec{.code = static_cast<codec::ValueCode>(code - 1)};
   input.remove_prefix(3);
   std::vector<std::byte> bytes(input.size());

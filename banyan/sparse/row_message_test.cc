@@ -56,7 +56,7 @@ TEST(RowMessage, WhatACodecLosesIsTold) {
     const RowList list = random_list(500, 0.2, 5, random);
     const MessageContext context = {.width = 5, .rows = 500, .codec = codec::parse_codec(name)};
     std::vector<float> lost(list.values.size(), 99);
-    const std::vector<std::byte> bytes = write_row_message(context, list, lost.data(), 11);
+    const std::vector<std::byte> bytes = write_row_message(context, list, {.lost = lost.data()}, 11);
     const std::vector<float> values = RowMessage::read(bytes, context, "rank 1").values();
     for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i] + lost[i], list.values[i], 1e-3) << name;
   }

@@ -49,8 +49,9 @@ struct banyan_comm {
   bool is_finalized = false;
   // Shared with the requests, which may be waited for when the communicator is gone.
   std::shared_ptr<banyan::c::LastError> last_error = std::make_shared<banyan::c::LastError>();
-  std::mutex mutex = {};                                      // protects own_ops
+  std::mutex mutex = {};                                      // protects the next two
   std::vector<std::optional<banyan::c::OwnOp>> own_ops = {};  // op kFirstOwnOp + i
+  uint32_t sparse_tables = 0;                                 // that were made
   std::atomic<std::chrono::milliseconds> timeout = {};        // of operations that begin now; 0: that of the config
 
   bool has_joined() const { return made || (joining->is_over() && !joining->error()); }

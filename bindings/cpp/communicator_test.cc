@@ -1,5 +1,6 @@
 // The C++ interface between ranks that are processes.
 #include <banyan/communicator.h>
+#include <banyan/sparse.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -178,6 +179,31 @@ TEST(Collectives, WorkInPlace) {
     std::vector<uint8_t> bytes{static_cast<uint8_t>(rank), static_cast<uint8_t>(rank + 10)};
     world.all_to_all(bytes);
     report.equal(static_cast<uint8_t>(10 * rank + 1), bytes[1], "all_to_all");
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(""));
+}
+
+TEST(Collectives, AddUpRowsOfSparseTables) {
+  const Body body = [](Communicator& world, Report& report) {
+    const int64_t rank = world.rank();
+    SparseTable table(world, {.rows = 100, .width = 2, .way = SparseWay::shards});
+    const std::vector<int64_t> rows{7 + rank, 99, 99};
+    const std::vector<float> values{1, 2, 3, 4, 5, 6};
+    const SparseSum sum = table.all_reduce(rows, values);
+    report.equal(std::vector<int64_t>{7, 8, 99}, std::vector<int64_t>(sum.rows.begin(), sum.rows.end()), "rows");
+    report.equal(std::vector<float>{1, 2, 1, 2, 16, 20}, std::vector<float>(sum.values.begin(), sum.values.end()),
+                 "sums");
+    report.equal(true, table.last_way() == SparseWay::shards, "the way");
+    report.equal(size_t{0}, table.residual().size(), "what is kept");
+    SparseTable coded(world, {.rows = 100, .width = 2, .codec = "int8"});
+    coded = std::move(coded);
+    report.equal(size_t{200}, coded.residual().size(), "what codes lose");
+    try {
+      table.all_reduce(rows, std::vector<float>(5));
+      report.text += "took 5 values";
+    } catch (const Error& error) {
+      report.equal(ErrorCode::invalid_argument, error.code(), "5 values");
+    }
   };
   EXPECT_THAT(run_ranks(2, body), Each(""));
 }

@@ -48,43 +48,21 @@ TensorFuture Compression::average(c10d::GradBucket& bucket) {
 GradientScheme::State Compression::state() {
   return guarded([&] {
     GradientScheme::State found = scheme_->state();
-    std::map<std::string, at::Tensor>& residuals = found[kResiduals];
     const std::unique_lock lock = residuals_->lock();
-    residuals_->for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
-      if (values.defined()) residuals.emplace(parameter.name, values.clone(at::MemoryFormat::Contiguous));
-    });
+    found[kResiduals] = residuals_->copies();
     return found;
   });
 }
 
 void Compression::set_state(const GradientScheme::State& state) {
   guarded([&] {
-    const at::NoGradGuard no_grad;
     GradientScheme::State of_scheme = state;
     const std::map<std::string, at::Tensor> residuals = std::exchange(of_scheme[kResiduals], {});
     of_scheme.erase(kResiduals);
-    {
-      const std::unique_lock lock = residuals_->lock();
-      for (const auto& [name, values] : residuals) {  // all are checked before one changes
-        if (values.sizes() != residuals_->tensor_of(name).sizes()) {
-          throw Error(ErrorCode::invalid_input, "the residual of '" + name + "' has another shape than the parameter");
-        }
-      }
-    }
+    residuals_->check(residuals, "residual");
     scheme_->set_state(of_scheme);
-    set_residuals(residuals);
-  });
-}
-
-void Compression::set_residuals(const std::map<std::string, at::Tensor>& residuals) {
-  const std::unique_lock lock = residuals_->lock();
-  residuals_->for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
-    const auto given = residuals.find(parameter.name);
-    if (given != residuals.end()) {
-      values.copy_(given->second);
-    } else if (values.defined()) {
-      values.zero_();
-    }
+    const std::unique_lock lock = residuals_->lock();
+    residuals_->set(residuals);
   });
 }
 
@@ -101,10 +79,9 @@ std::map<std::string, double> Compression::residual_norms() {
 
 void Compression::scale(double factor) {
   guarded([&] {
+    scheme_->scale(factor);
     const std::unique_lock lock = residuals_->lock();
-    residuals_->for_each([&](const NamedParameter&, const at::Tensor& values) {
-      if (values.defined()) values.mul_(factor);
-    });
+    residuals_->scale(factor);
   });
 }
 

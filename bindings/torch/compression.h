@@ -40,8 +40,6 @@ class Compression : public std::enable_shared_from_this<Compression> {
   void scale(double factor);
 
  private:
-  void set_residuals(const std::map<std::string, at::Tensor>& residuals);
-
   const c10::intrusive_ptr<ProcessGroupBanyan> group_;
   const std::shared_ptr<ParameterResiduals> residuals_;
   const std::shared_ptr<GradientScheme> scheme_;

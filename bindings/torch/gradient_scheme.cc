@@ -8,6 +8,7 @@
 #include "banyan/base/error.h"
 #include "bindings/torch/coded_scheme.h"
 #include "bindings/torch/powersgd.h"
+#include "bindings/torch/topk.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -19,6 +20,7 @@ struct Parser {
 };
 constexpr std::array kParsers = {
     Parser{.begins_with = "powersgd:", .form = "powersgd:RANK", .parse = &PowerSgd::parse},
+    Parser{.begins_with = "topk", .form = "topk:PERCENT%", .parse = &TopK::parse},
 };
 
 std::shared_ptr<GradientScheme> coded(const std::string& name, const GradientScheme::Context& context) {

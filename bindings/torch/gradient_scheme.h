@@ -63,6 +63,8 @@ class GradientScheme {
   // Error{invalid_input} for kinds, names and shapes that are not of this scheme and model.
   virtual State state() { return {}; }
   virtual void set_state(const State& state);
+  // What is kept in gradient units, between averages.
+  virtual void scale(double /*factor*/) {}
 };
 
 // Of a name such as "int8", or "none". Throws Error{invalid_input} that lists the names, or says which option is wrong.

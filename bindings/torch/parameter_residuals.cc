@@ -130,13 +130,47 @@ void ParameterResiduals::for_each(const std::function<void(const NamedParameter&
   for (size_t i = 0; i < parameters_.size(); ++i) visit(parameters_[i], view(i));
 }
 
-at::Tensor ParameterResiduals::tensor_of(const std::string& name) {
+size_t ParameterResiduals::number_of(const std::string& name) const {
   const auto found = numbers_by_name_.find(name);
-  if (found == numbers_by_name_.end())
-    throw Error(ErrorCode::invalid_input, "the model has no parameter '" + name + "'");
-  const at::Tensor& parameter = parameters_[found->second].tensor;
-  if (places_[found->second].bucket == nullptr) of_bucket({parameter}, static_cast<size_t>(parameter.numel()));
-  return view(found->second);
+  if (found != numbers_by_name_.end()) return found->second;
+  throw Error(ErrorCode::invalid_input, "the model has no parameter '" + name + "'");
+}
+
+// Gets a place if it has none.
+at::Tensor ParameterResiduals::tensor_of(size_t number) {
+  const at::Tensor& parameter = parameters_[number].tensor;
+  if (places_[number].bucket == nullptr) of_bucket({parameter}, static_cast<size_t>(parameter.numel()));
+  return view(number);
+}
+
+std::map<std::string, at::Tensor> ParameterResiduals::copies() {
+  std::map<std::string, at::Tensor> found;
+  for_each([&](const NamedParameter& parameter, const at::Tensor& values) {
+    if (values.defined()) found.emplace(parameter.name, values.clone(at::MemoryFormat::Contiguous));
+  });
+  return found;
+}
+
+void ParameterResiduals::check(const std::map<std::string, at::Tensor>& values, const std::string& what) const {
+  for (const auto& [name, given] : values) {
+    if (given.sizes() != parameters_[number_of(name)].tensor.sizes()) {
+      throw Error(ErrorCode::invalid_input, "the " + what + " of '" + name + "' has another shape than the parameter");
+    }
+  }
+}
+
+void ParameterResiduals::set(const std::map<std::string, at::Tensor>& values) {
+  const at::NoGradGuard no_grad;
+  for_each([](const NamedParameter&, const at::Tensor& place) {
+    if (place.defined()) place.zero_();
+  });
+  for (const auto& [name, given] : values) tensor_of(number_of(name)).copy_(given);
+}
+
+void ParameterResiduals::scale(double factor) {
+  for_each([&](const NamedParameter&, const at::Tensor& values) {
+    if (values.defined()) values.mul_(factor);
+  });
 }
 
 }  // namespace banyan::pytorch

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -79,8 +80,14 @@ class ParameterResiduals {
   // Calls it with the residual of each parameter, in the order of the model, as a tensor of its shape to read or write;
   // undefined for those that no bucket has held yet.
   void for_each(const std::function<void(const NamedParameter&, const at::Tensor&)>& visit);
-  // The same of one parameter, which gets a place if it has none. Throws Error{invalid_input} for unknown names.
-  at::Tensor tensor_of(const std::string& name);
+  // Of those that a bucket has held, by name.
+  std::map<std::string, at::Tensor> copies();
+  // What is not given becomes zero. All have passed check().
+  void set(const std::map<std::string, at::Tensor>& values);
+  // Throws Error{invalid_input} for unknown names and for other shapes than the parameters'; `what` they are is for its
+  // words. Needs no lock.
+  void check(const std::map<std::string, at::Tensor>& values, const std::string& what) const;
+  void scale(double factor);
 
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
 
@@ -89,6 +96,8 @@ class ParameterResiduals {
     std::shared_ptr<BucketResidual> bucket;  // with the call under way, if any; null: nothing is kept
     size_t slot = 0;
   };
+  size_t number_of(const std::string& name) const;
+  at::Tensor tensor_of(size_t number);
   at::Tensor view(size_t number);
 
   std::mutex mutex_;  // for those who call

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +22,7 @@
 
 #include "banyan/compose/settings.h"
 #include "banyan/run/communicator/communicator.h"
+#include "banyan/run/sparse/sparse_all_reduce.h"
 #include "banyan/run/system/fork_guard.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
@@ -60,6 +62,9 @@ class ProcessGroupBanyan : public BackendBase {
   // The average of float32 values, in place and coded on the wire. The work holds the residual, which may be null.
   OwnWorkPtr coded_average(const at::Tensor& buffer, const codec::Codec& codec,
                            const std::shared_ptr<run::Residual>& residual);
+  // A table for the next, which blocks: the calls of a sum depend on each other. The group outlives it.
+  std::unique_ptr<run::SparseAllReduce> new_sparse_table(const run::SparseTable& table);
+  sparse::RowList sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient);
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
@@ -161,6 +166,10 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr as_one(c10d::OpType type, std::vector<OwnWorkPtr> works) const;
   WorkPtr start_message(BanyanWork::Task task, run::OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
   WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
+  // Of float32, as a table of rows; of other types, all from all.
+  at::Tensor sum_of_rows(const at::Tensor& input, std::chrono::milliseconds timeout);
+  at::Tensor sum_of_all_entries(const at::Tensor& input, std::chrono::milliseconds timeout);
+  run::SparseAllReduce& sparse_table(const at::Tensor& like);
   uint32_t ranks() const { return communicator_.size(); }
 
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
@@ -171,6 +180,9 @@ class ProcessGroupBanyan : public BackendBase {
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
+  std::mutex sparse_mutex_;                                                       // protects the next
+  std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>>
+      sparse_tables_;  // by sizes, and how many sparse
   std::mutex coalesced_mutex_;
   std::optional<std::vector<OwnWorkPtr>> coalesced_;  // since startCoalescing(); under coalesced_mutex_
 };

@@ -1,7 +1,9 @@
-// Allreduce of sparse COO tensors: every rank gets all indices and values, and adds them up.
+// Allreduce of sparse COO tensors: of float32 by rows (run/sparse); of other types every rank gets all indices and
+// values, and adds them up.
 #include <algorithm>
 #include <array>
 
+#include "banyan/base/hash.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
@@ -23,6 +25,17 @@ Outline outline_of(const at::Tensor& tensor) {
   return outline;
 }
 
+// The values of an index in the sparse dimensions are a row.
+int64_t rows_of(const at::Tensor& tensor) {
+  return c10::multiply_integers(tensor.sizes().slice(0, tensor.sparse_dim()));
+}
+int64_t width_of(const at::Tensor& tensor) { return c10::multiply_integers(tensor.sizes().slice(tensor.sparse_dim())); }
+
+bool is_table(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat && tensor.sparse_dim() > 0 && rows_of(tensor) > 0 &&
+         rows_of(tensor) <= int64_t{UINT32_MAX} && width_of(tensor) > 0 && width_of(tensor) <= int64_t{UINT32_MAX};
+}
+
 }  // namespace
 
 // The calls depend on each other, so this rank carries them out before it returns: in the order of all other calls.
@@ -35,12 +48,73 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
   checks.expect(tensors.front().dim() <= static_cast<int64_t>(kMostDimensions), "too many dimensions");
   at::Tensor input = tensors.front();
   for (size_t i = 1; i < tensors.size(); ++i) input = input + tensors[i];
-  input = input.coalesce();
-  const at::Tensor indices = input.indices().t().contiguous(), values = input.values().contiguous();
 
   BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors});
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
+  const at::NoGradGuard no_grad;
   const auto timeout = std::max(options.timeout, std::chrono::milliseconds(0));
+  const at::Tensor sum = is_table(input) ? sum_of_rows(input, timeout) : sum_of_all_entries(input, timeout);
+  for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
+  work->follow({});
+  return work;
+}
+
+std::unique_ptr<run::SparseAllReduce> ProcessGroupBanyan::new_sparse_table(const run::SparseTable& table) {
+  return guarded([&] { return std::make_unique<run::SparseAllReduce>(communicator_, table); });
+}
+
+sparse::RowList ProcessGroupBanyan::sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient) {
+  sparse::RowList sum = guarded([&] { return table.run(gradient); });
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  return sum;
+}
+
+run::SparseAllReduce& ProcessGroupBanyan::sparse_table(const at::Tensor& like) {
+  std::vector<int64_t> key = like.sizes().vec();
+  key.push_back(like.sparse_dim());
+  std::unique_ptr<run::SparseAllReduce>& table = sparse_tables_[key];
+  if (table == nullptr) {
+    uint64_t seed = 0;
+    for (const int64_t number : key) seed = mix(seed, static_cast<uint64_t>(number));
+    table = new_sparse_table(
+        {.rows = static_cast<uint32_t>(rows_of(like)), .width = static_cast<uint32_t>(width_of(like)), .seed = seed});
+  }
+  return *table;
+}
+
+at::Tensor ProcessGroupBanyan::sum_of_rows(const at::Tensor& input, std::chrono::milliseconds timeout) {
+  const at::Tensor indices = input._indices(), values = input._values().contiguous();
+  at::Tensor rows = indices[0].contiguous();
+  for (int64_t i = 1; i < input.sparse_dim(); ++i) rows = rows * input.size(i) + indices[i];
+
+  sparse::RowList sum;
+  {
+    const std::lock_guard lock(sparse_mutex_);
+    sum = sum_rows(sparse_table(input), {.rows = {rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel())},
+                                         .values = {values.data_ptr<float>(), static_cast<size_t>(values.numel())},
+                                         .timeout = timeout});
+  }
+
+  const auto count = static_cast<int64_t>(sum.rows.size());
+  at::Tensor left = at::empty({count}, indices.options());
+  std::copy(sum.rows.begin(), sum.rows.end(), left.data_ptr<int64_t>());
+  const at::Tensor sum_indices = at::empty({input.sparse_dim(), count}, indices.options());
+  for (int64_t i = input.sparse_dim() - 1; i > 0; --i) {
+    sum_indices[i].copy_(left.remainder(input.size(i)));
+    left = left.div(input.size(i), "floor");
+  }
+  sum_indices[0].copy_(left);
+  std::vector<int64_t> value_sizes = values.sizes().vec();
+  value_sizes.front() = count;
+  const at::Tensor sum_values = at::empty(value_sizes, values.options());
+  std::copy(sum.values.begin(), sum.values.end(), sum_values.data_ptr<float>());
+  return at::sparse_coo_tensor(sum_indices, sum_values, input.sizes(), input.options())._coalesced_(true);
+}
+
+at::Tensor ProcessGroupBanyan::sum_of_all_entries(const at::Tensor& tensor, std::chrono::milliseconds timeout) {
+  const Checks checks("allreduce");
+  const at::Tensor input = tensor.coalesce();
+  const at::Tensor indices = input.indices().t().contiguous(), values = input.values().contiguous();
   const Outline own = outline_of(input);
   std::vector<Outline> all(ranks());
   run({.kind = run::OperationKind::all_gather,
@@ -78,12 +152,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
        .recv_counts = value_counts,
        .timeout = timeout});
 
-  const at::NoGradGuard no_grad;
-  const at::Tensor sum =
-      at::sparse_coo_tensor(all_indices.t().contiguous(), all_values, input.sizes(), input.options()).coalesce();
-  for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
-  work->follow({});
-  return work;
+  return at::sparse_coo_tensor(all_indices.t().contiguous(), all_values, input.sizes(), input.options()).coalesce();
 }
 
 }  // namespace banyan::pytorch

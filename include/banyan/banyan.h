@@ -153,6 +153,7 @@ typedef int banyan_op_t;
 typedef struct banyan_comm* banyan_comm_t;
 typedef struct banyan_request* banyan_request_t;
 typedef struct banyan_residual* banyan_residual_t;
+typedef struct banyan_sparse* banyan_sparse_t;
 
 /* Stands for the address of the other buffer: see IN PLACE above. */
 #define BANYAN_IN_PLACE ((void*)(uintptr_t)-1)
@@ -423,6 +424,39 @@ banyan_result_t banyan_scatter(const void* send, void* recv, size_t count, banya
                                banyan_comm_t comm, banyan_request_t* request);
 /* Returns when all ranks have called it. Time: timeout; at once with a request. */
 banyan_result_t banyan_barrier(banyan_comm_t comm, banyan_request_t* request);
+
+/* ---- Sparse sums ------------------------------------------------------------------------------------------------- */
+
+/* How rows are added up: see banyan_sparse_create. */
+typedef enum {
+  BANYAN_SPARSE_AUTO = 0,   /* whatever sends its bytes soonest, chosen anew in each call */
+  BANYAN_SPARSE_DENSE = 1,  /* an allreduce of the whole table */
+  BANYAN_SPARSE_GATHER = 2, /* every rank gets the rows of all */
+  BANYAN_SPARSE_SHARDS = 3  /* each row has an owner, which adds it up and sends the sum to all */
+} banyan_sparse_way_t;
+
+/* A table of `rows` times `width` values of which each rank has some rows at a time, as the gradient of an embedding.
+ * `type` is BANYAN_FLOAT32 or a code, BANYAN_FLOAT32_AS_...; with one, what is lost on this rank is kept by row and
+ * added the next time, as by a residual. Less than 2^32 rows. All ranks make equal tables, in the same order; nothing
+ * is sent. To be destroyed before the communicator. Time: at once. */
+banyan_result_t banyan_sparse_create(banyan_sparse_t* table, size_t rows, size_t width, banyan_type_t type,
+                                     banyan_sparse_way_t way, banyan_comm_t comm);
+/* The sum over all ranks of `count` rows of each: row rows[i] has the values from i * width on. They may come in any
+ * order, and several times: then they are added. All ranks get the same rows, ascending, with the same bits, until the
+ * table's next call: those that any rank has given. The arrays are the library's, and may be NULL with nothing to get.
+ * Contributions are added in the order of the ranks, but for those that go densely. A value that is not finite is so on
+ * all ranks, and leaves what is kept as it was; so does a call that fails. A collective, called in the order of all
+ * others. Time: timeout for each of its four exchanges. */
+banyan_result_t banyan_sparse_all_reduce(const int64_t* rows, const float* values, size_t count, banyan_sparse_t table,
+                                         const int64_t** sum_rows, const float** sum_values, size_t* sum_count);
+/* What is kept on this rank between two calls, rows * width values: to save and restore it, to scale it, to set it to
+ * zero. NULL and 0 where the type is BANYAN_FLOAT32. Time: at once. */
+banyan_result_t banyan_sparse_residual(banyan_sparse_t table, float** values, size_t* count);
+/* The way that the last call went, and the bytes that this rank sent by it: of a dense one, as a ring would. Either may
+ * be NULL. Time: at once. */
+banyan_result_t banyan_sparse_last_call(banyan_sparse_t table, banyan_sparse_way_t* way, uint64_t* bytes);
+/* NULL is allowed. Time: at once. */
+banyan_result_t banyan_sparse_destroy(banyan_sparse_t table);
 
 /* ---- Between two ranks ------------------------------------------------------------------------------------------- */
 

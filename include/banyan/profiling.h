@@ -78,6 +78,13 @@ banyan_result_t pbanyan_gather(const void* send, void* recv, size_t count, banya
 banyan_result_t pbanyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                 banyan_comm_t comm, banyan_request_t* request);
 banyan_result_t pbanyan_barrier(banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_sparse_create(banyan_sparse_t* table, size_t rows, size_t width, banyan_type_t type,
+                                      banyan_sparse_way_t way, banyan_comm_t comm);
+banyan_result_t pbanyan_sparse_all_reduce(const int64_t* rows, const float* values, size_t count, banyan_sparse_t table,
+                                          const int64_t** sum_rows, const float** sum_values, size_t* sum_count);
+banyan_result_t pbanyan_sparse_residual(banyan_sparse_t table, float** values, size_t* count);
+banyan_result_t pbanyan_sparse_last_call(banyan_sparse_t table, banyan_sparse_way_t* way, uint64_t* bytes);
+banyan_result_t pbanyan_sparse_destroy(banyan_sparse_t table);
 banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request);
 banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,

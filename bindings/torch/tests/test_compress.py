@@ -20,7 +20,7 @@ from ranks import not_by_gloo, on_ranks
 from test_ddp import ModelTest
 
 kCodecs = ("bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4", "sign", "int8:stochastic",
-           "mxfp4:stochastic")
+           "mxfp4:stochastic", "topk:10%", "topk:10%+int8", "topk:10%+sign")
 
 
 @not_by_gloo("has no codes")
@@ -30,10 +30,10 @@ class CompressTest(ModelTest):
         self.assertFalse(banyan_torch.is_on_one_host(group))
         return group
 
-    def compressed(self, model, codec="int8", residual=True, **options):
+    def compressed(self, model, codec="int8", residual=True, scheme={}, **options):
         """The model in DDP over TCP, and its Compression."""
         replica = parallel(model, process_group=self.tcp(), **options)
-        return replica, banyan_torch.compress(replica, codec, residual=residual)
+        return replica, banyan_torch.compress(replica, codec, residual=residual, **scheme)
 
     def summed(self, tensors):
         """Of each of these tensors by name, the sum over all ranks, in float64."""
@@ -142,7 +142,7 @@ class Training(CompressTest):
 
     @on_ranks(2, 3, 4)
     def test_all_ranks_have_the_same_bits(self):
-        for codec in ("int8", "int4:stochastic", "sign"):
+        for codec in ("int8", "int4:stochastic", "sign", "topk:5%+int4"):
             with self.case(codec):
                 replica, _ = self.compressed(made(Net, width=33), codec, small_buckets=True)
                 train(replica, sgd(replica.parameters()), self.batches(30))
@@ -171,6 +171,19 @@ class Training(CompressTest):
         self.assertTrue(all(abs(ratio - 1) < 0.01 for name in ("int8", "int4") for ratio in ratios[name]), words)
         self.assertTrue(all(ratio < 1.1 for ratio in ratios["sign"]), words)
         self.assertTrue(all(ratio > 1.15 for ratio in ratios["sign, forgotten"]), "this task does not tell: " + words)
+
+
+    @on_ranks(2, limit=190)
+    def test_the_loss_of_the_largest_values_is_that_of_float32(self):
+        steps, kept, forgotten = 300, [], []
+        for salt in (0, 1000):
+            dense = self.loss_after(salt, steps, lambda model: parallel(model, process_group=self.tcp()))
+            for ratios, keeps in ((kept, True), (forgotten, False)):
+                loss = self.loss_after(salt, steps,
+                                       lambda model: self.compressed(model, "topk:10%+int8", residual=keeps)[0])
+                ratios.append(loss / dense)
+        self.assertTrue(all(ratio < 1.02 for ratio in kept), f"{kept} {forgotten}")
+        self.assertTrue(all(ratio > 1.05 for ratio in forgotten), f"this task does not tell: {kept} {forgotten}")
 
 
 class Modes(CompressTest):
@@ -214,7 +227,7 @@ class Modes(CompressTest):
 
     @on_ranks(2, 3)
     def test_nothing_leaks_into_parameters_that_no_rank_uses(self):
-        for codec in ("int8", "int4", "sign"):
+        for codec in ("int8", "int4", "sign", "topk:20%", "topk:20%+int8"):
             with self.case(codec):
                 replica, compression = self.compressed(made(Branches), codec, find_unused_parameters=True)
                 module = replica.module
@@ -233,7 +246,8 @@ class Modes(CompressTest):
                     self.expect_nothing_lost(gradients, before, averages, after)
                     for name in set(before) - set(averages):
                         self.same(after[name], before[name])
-                self.assertTrue(all(norm > 0 for norm in compression.residual_norms().values()))
+                norms = compression.residual_norms().values()  # of the largest values, all of a bias may have been sent
+                self.assertTrue((any if "topk" in codec else all)(norm > 0 for norm in norms))
 
     @on_ranks(2)
     def test_sparse_gradients_beside_dense_ones(self):
@@ -335,6 +349,129 @@ class Modes(CompressTest):
         for either in (inside, outside):
             train(either, sgd(either.parameters()), self.batches())
         self.same_parameters(inside.module, outside.module, 0.0)
+
+
+class TopK(CompressTest):
+    """The largest values of a bucket; the model is in one."""
+
+    def all_of(self, tensors):
+        return torch.cat([tensors[name].flatten().double() for name in sorted(tensors)])
+
+    def averages(self, model):
+        return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+    @on_ranks(1, 2, 4)
+    def test_the_largest_are_sent_and_the_others_stay(self):
+        replica, compression = self.compressed(made(Net, width=31), "topk:3%")
+        module, optimizer = replica.module, sgd(replica.parameters())
+        count = sum(p.numel() for p in module.parameters())
+        for step in range(5):
+            batch = batch_of(self.rank, step)
+            before, after = self.step(replica, compression, optimizer, batch)
+            # Gradients are of the parameters before the step; a step of the optimizer has changed these since.
+            left = self.all_of(after)
+            self.assertGreaterEqual(int((left == 0).sum()), round(0.03 * count))
+            sent = self.all_of(self.averages(module)) != 0
+            self.assertLessEqual(int(sent.sum()), self.world * round(0.03 * count))
+            self.assertGreaterEqual(int(sent.sum()), round(0.03 * count) - 2)
+
+    @on_ranks(2)
+    def test_what_is_sent_is_not_smaller_than_what_stays(self):
+        replica, compression = self.compressed(made(Net), "topk:10%")
+        for step in range(3):
+            before = self.residuals(compression, replica.module)
+            gradients = self.own_gradients(replica.module, batch_of(self.rank, step))
+            replica.zero_grad()
+            loss_of(replica, batch_of(self.rank, step)).backward()
+            sums = self.all_of(gradients) + self.all_of(before)
+            left = self.all_of(self.residuals(compression, replica.module))
+            is_sent = left == 0
+            self.assertEqual(int((is_sent & (sums != 0)).sum()), round(0.1 * len(sums)))
+            self.assertGreaterEqual(float(sums[is_sent].abs().max()), float(left.abs().max()))
+
+    @on_ranks(1, 2)
+    def test_all_of_them_are_the_average(self):
+        batches = [batch_of(self.rank, step) for step in range(3)]
+        replica, _ = self.compressed(made(Net), "topk:100%")
+        expected = parallel(made(Net), process_group=self.tcp())
+        for model in (replica, expected):
+            train(model, sgd(model.parameters()), batches)
+        self.same_parameters(replica.module, expected.module, 1e-5)
+
+    @on_ranks(2, 3)
+    def test_momentum_is_kept_until_it_is_sent(self):
+        for codec in ("topk:10%", "topk:10%+int8"):
+            with self.case(codec):
+                replica, compression = self.compressed(made(Net), codec, scheme={"momentum": 0.5})
+                for step in range(4):
+                    before = compression.state_dict()
+                    zeros = {name: torch.zeros_like(p) for name, p in replica.module.named_parameters()}
+                    kept = {**zeros, **before["residuals"]}
+                    gradients = self.own_gradients(replica.module, batch_of(self.rank, step))
+                    momenta = {name: 0.5 * values + gradients[name]
+                               for name, values in {**zeros, **before["momenta"]}.items()}
+                    replica.zero_grad()
+                    loss_of(replica, batch_of(self.rank, step)).backward()
+                    after = compression.state_dict()
+                    self.expect_nothing_lost(momenta, kept, self.averages(replica.module), after["residuals"])
+                    cleared = 0
+                    for name, values in after["momenta"].items():
+                        is_cleared = values == 0
+                        self.same(values[~is_cleared], momenta[name][~is_cleared], 1e-6)
+                        cleared += int((is_cleared & (momenta[name] != 0)).sum())
+                    self.assertEqual(cleared, round(0.1 * sum(values.numel() for values in zeros.values())))
+
+    @on_ranks(2)
+    def test_clipping_bounds_what_a_step_adds(self):
+        replica, compression = self.compressed(made(Net), "topk:10%", scheme={"momentum": 0.5, "clip": 1e-3})
+        (1000 * loss_of(replica, batch_of(self.rank, 0))).backward()
+        added = math.sqrt(sum(norm ** 2 for norm in compression.residual_norms().values()))
+        self.assertLessEqual(added, 1e-3 / math.sqrt(2) * 1.0001)
+        self.assertGreater(added, 0)
+
+    @on_ranks(2, 3)
+    def test_what_is_not_finite_comes_out_everywhere_and_does_not_stay(self):
+        for codec, momentum in (("topk:10%", 0.0), ("topk:10%+int8", 0.0), ("topk:10%", 0.5)):
+            with self.case(codec):
+                replica, compression = self.compressed(made(Net), codec, scheme={"momentum": momentum})
+                loss_of(replica, batch_of(self.rank, 0)).backward()
+                before = compression.state_dict()
+                replica.zero_grad()
+                wrong = (math.nan, math.inf)[self.rank % 2] if self.rank == self.world - 1 else 1.0
+                (loss_of(replica, batch_of(self.rank, 1)) * wrong).backward()
+                self.assertFalse(bool(self.all_of(self.averages(replica.module)).isfinite().all()))
+                after = compression.state_dict()
+                for kind in set(before) - {"codec"}:
+                    for name, values in before[kind].items():
+                        self.same(after[kind][name], values)
+                replica.zero_grad()
+                loss_of(replica, batch_of(self.rank, 2)).backward()
+                self.assertTrue(bool(self.all_of(self.averages(replica.module)).isfinite().all()))
+                self.expect_agreement(replica.module)
+
+    @on_ranks(2)
+    def test_it_works_through_shared_memory(self):
+        replica = parallel(made(Net))
+        compression = banyan_torch.compress(replica, "topk:5%")
+        for step in range(3):
+            self.step(replica, compression, sgd(replica.parameters()), batch_of(self.rank, step))
+        self.assertGreater(sum(compression.residual_norms().values()), 0)
+
+    @on_ranks(2)
+    def test_training_goes_on_from_a_state(self):
+        batches = [batch_of(self.rank, step) for step in range(6)]
+        states, results = [], []
+        for _ in range(2):
+            replica, compression = self.compressed(made(Net), "topk:10%", scheme={"momentum": 0.5})
+            optimizer = sgd(replica.parameters())
+            train(replica, optimizer, batches[:3])
+            if states:
+                compression.scale_(0)
+                compression.load_state_dict(states[0])
+            states.append(copy.deepcopy(compression.state_dict()))
+            train(replica, optimizer, batches[3:])
+            results.append(replica.module)
+        self.same_parameters(results[0], results[1])
 
 
 class State(CompressTest):
@@ -444,6 +581,17 @@ class Arguments(CompressTest):
         replica = parallel(made(Net), process_group=self.tcp())
         with self.assertRaisesRegex(ValueError, "^[^\n]*int7[^\n]*int8[^\n]*none$"):
             banyan_torch.compress(replica, "int7")
+        for wrong in ("topk", "topk:", "topk:1", "topk:0%", "topk:101%", "topk:x%", "topk:1%int8", "topk:-1%"):
+            with self.assertRaisesRegex(ValueError, "^[^\n]*'" + wrong + "'[^\n]*topk:1%"):
+                banyan_torch.compress(replica, wrong)
+        with self.assertRaisesRegex(ValueError, "int7"):
+            banyan_torch.compress(replica, "topk:1%+int7")
+        for options in ({"momentum": 1.0}, {"momentum": -0.1}, {"momentum": math.nan}, {"clip": 1.0}):
+            with self.assertRaisesRegex(ValueError, "momentum"):
+                banyan_torch.compress(replica, "topk:1%", **options)
+        with self.assertRaisesRegex(ValueError, "^int8 has no option 'momentum'$"):
+            banyan_torch.compress(replica, "int8", momentum=0.9)
+        self.assertEqual(banyan_torch.Compression(replica, "topk:0.10%+bf16").codec, "topk:0.1%+bfloat16")
         with self.assertRaisesRegex(TypeError, "takes a model in DistributedDataParallel, not a Net"):
             banyan_torch.compress(replica.module, "int8")
         with self.assertRaisesRegex(ValueError, "backend is not banyan"):

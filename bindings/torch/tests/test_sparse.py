@@ -60,3 +60,19 @@ class Sparse(RankTest):
         self.assertTrue(result.is_coalesced())
         self.same(result.to_dense(), total)
         self.same(mine.to_dense(), total)
+
+    @on_ranks(2, 3)
+    def test_indices_of_several_dimensions_keep_their_places(self):
+        places = torch.tensor([[0, 4, 4, 2], [0, 5, 5, 1], [0, 6, 6, 3]])
+        mine = torch.sparse_coo_tensor(places, torch.ones(4) * (self.rank + 1), (5, 6, 7))
+        dist.all_reduce(mine)
+        total = float(sum(range(1, self.world + 1)))
+        self.same(mine.indices(), torch.tensor([[0, 2, 4], [0, 1, 5], [0, 3, 6]]))
+        self.same(mine.values(), torch.tensor([total, total, 2 * total]))
+
+    @on_ranks(3)
+    def test_a_tensor_of_another_shape_is_named(self):
+        for dtype in (torch.float32, torch.int32):
+            shape = (6, 5) if self.rank == 1 else (5, 6)
+            with self.assertRaisesRegex(RuntimeError, "rank 0" if self.rank == 1 else "rank 1"):
+                dist.all_reduce(sparse_of(self.rank, shape, 3, dtype))

@@ -1,0 +1,177 @@
+#include "bindings/torch/topk.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/sparse/momentum.h"
+#include "banyan/sparse/selection.h"
+#include "bindings/torch/averages.h"
+#include "bindings/torch/futures.h"
+
+namespace banyan::pytorch {
+namespace {
+
+constexpr std::string_view kTopK = "topk";
+constexpr const char* kMomenta = "momenta";
+
+// What a call changes of a bucket: a copy, which takes the place of what is kept once the call has succeeded.
+class Draft {
+ public:
+  explicit Draft(BucketResidual* bucket) : residual_(bucket == nullptr ? nullptr : &bucket->residual()) {
+    if (residual_ == nullptr) return;
+    residual_->begin();
+    std::copy(residual_->kept().begin(), residual_->kept().end(), residual_->lost().begin());
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+  ~Draft() {
+    if (residual_ != nullptr) residual_->end(is_kept_);
+  }
+  std::span<float> values() { return residual_ == nullptr ? std::span<float>() : residual_->lost(); }
+  void keep() { is_kept_ = true; }
+
+ private:
+  run::Residual* const residual_;
+  bool is_kept_ = false;
+};
+
+TopK::Settings parse_name(const std::string& text) {
+  const size_t percent = text.find('%');
+  TopK::Settings settings;
+  double number = 0;
+  const char* const begin = text.data() + std::min(text.size(), kTopK.size() + 1);
+  const char* const end = text.data() + std::min(text.size(), percent);
+  const auto [rest, failure] = std::from_chars(begin, std::max(begin, end), number, std::chars_format::fixed);
+  const std::string behind = percent == std::string::npos ? "" : text.substr(percent + 1);
+  if (text[std::min(text.size() - 1, kTopK.size())] != ':' || percent == std::string::npos || failure != std::errc() ||
+      rest != end || !(number > 0 && number <= 100) || (!behind.empty() && behind.front() != '+')) {
+    throw Error(ErrorCode::invalid_input,
+                "'" + text + "' is not the largest values of gradients; give topk:1% or topk:1%+int8");
+  }
+  settings.share = number / 100;
+  if (!behind.empty()) settings.codec = codec::parse_codec(behind.substr(1));
+  return settings;
+}
+
+}  // namespace
+
+std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptions& options, const Context& context) {
+  Settings settings = parse_name(name);
+  const double momentum = options.take("momentum", 0);
+  settings.momentum = static_cast<float>(momentum);
+  settings.largest_norm = options.take("clip", 0);
+  const auto refuse = [](const std::string& words) { throw Error(ErrorCode::invalid_input, words); };
+  if (!(momentum >= 0 && momentum < 1)) refuse("momentum is to be from 0 to below 1");
+  if (!(settings.largest_norm >= 0 && std::isfinite(settings.largest_norm))) refuse("clip is to be 0 or more");
+  if (momentum > 0 && !context.keeps_residuals) refuse("momentum of topk needs residuals: give it to the optimizer");
+  if (settings.largest_norm > 0 && momentum == 0) {
+    refuse("clip goes with momentum; else clip gradients after the backward pass");
+  }
+  return std::make_shared<TopK>(settings, context);
+}
+
+TopK::TopK(const Settings& settings, const Context& context)
+    : settings_(settings),
+      context_(context),
+      momenta_(settings.momentum > 0 ? std::make_unique<ParameterResiduals>(context.residuals->parameters()) : nullptr) {}
+
+std::string TopK::name() const {
+  char number[32];
+  const auto written = std::to_chars(number, number + sizeof number, static_cast<float>(settings_.share * 100));
+  std::string text = std::string(kTopK) + ":" + std::string(number, written.ptr) + "%";
+  if (settings_.codec) text += "+" + codec::to_string(*settings_.codec);
+  return text;
+}
+
+TensorFuture TopK::average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
+  const std::span<float> gradients = floats_of(buffer);
+  if (!gradients.empty()) {
+    std::unique_lock<std::mutex> residuals, momenta;
+    std::shared_ptr<BucketResidual> residual, momentum;
+    if (context_.keeps_residuals) {
+      residuals = context_.residuals->lock();
+      residual = context_.residuals->of_bucket(parameters, gradients.size());
+      residual->await_gradients(gradients);
+    }
+    if (momenta_ != nullptr) {
+      momenta = momenta_->lock();
+      momentum = momenta_->of_bucket(parameters, gradients.size());
+      momentum->await_gradients(gradients);
+    }
+    Draft kept(residual.get()), moved(momentum.get());
+    if (add_up(gradients, kept.values(), moved.values())) {
+      kept.keep();
+      moved.keep();
+    }
+  }
+  TensorFuture future = new_tensor_future();
+  future->markCompleted(buffer);
+  return future;
+}
+
+GradientScheme::State TopK::state() {
+  if (momenta_ == nullptr) return {};
+  const std::unique_lock lock = momenta_->lock();
+  return {{kMomenta, momenta_->copies()}};
+}
+
+void TopK::set_state(const State& state) {
+  if (momenta_ == nullptr) return GradientScheme::set_state(state);
+  State others = state;
+  const std::map<std::string, at::Tensor> momenta = std::exchange(others[kMomenta], {});
+  others.erase(kMomenta);
+  GradientScheme::set_state(others);
+  momenta_->check(momenta, "momentum");
+  const std::unique_lock lock = momenta_->lock();
+  momenta_->set(momenta);
+}
+
+void TopK::scale(double factor) {
+  if (momenta_ == nullptr) return;
+  const std::unique_lock lock = momenta_->lock();
+  momenta_->scale(factor);
+}
+
+// Whether all results are finite.
+bool TopK::add_up(std::span<float> gradients, std::span<float> residual, std::span<float> momentum) {
+  const auto ranks = static_cast<uint32_t>(context_.group->getSize());
+  if (momenta_ != nullptr) {
+    sparse::add_to_momentum({.gradient = gradients,
+                             .momentum = momentum,
+                             .factor = settings_.momentum,
+                             .largest_norm = settings_.largest_norm,
+                             .ranks = ranks});
+  }
+  const double wanted = std::max(1.0, std::round(settings_.share * static_cast<double>(gradients.size())));
+  sparse::select_largest(gradients, residual, static_cast<size_t>(wanted), chosen_);
+  if (momenta_ != nullptr) sparse::clear_sent(chosen_.rows, momentum);
+  rows_.assign(chosen_.rows.begin(), chosen_.rows.end());
+  const sparse::RowList sum = context_.group->sum_rows(
+      table_of(gradients.size()),
+      {.rows = rows_, .values = chosen_.values, .residual = settings_.codec ? residual : std::span<float>()});
+  std::fill(gradients.begin(), gradients.end(), 0.0F);
+  bool are_finite = true;
+  for (size_t i = 0; i < sum.rows.size(); ++i) {
+    gradients[sum.rows[i]] = sum.values[i] / static_cast<float>(ranks);
+    are_finite = are_finite && std::isfinite(sum.values[i]);
+  }
+  return are_finite;
+}
+
+run::SparseAllReduce& TopK::table_of(size_t values) {
+  std::unique_ptr<run::SparseAllReduce>& table = tables_[values];
+  if (table == nullptr) {
+    if (values > UINT32_MAX) {
+      throw Error(ErrorCode::unsupported, "a bucket has " + std::to_string(values) +
+                                              " values; topk takes less than 2^32: give a smaller bucket_cap_mb");
+    }
+    table = context_.group->new_sparse_table({.rows = static_cast<uint32_t>(values), .codec = settings_.codec, .seed = values});
+  }
+  return *table;
+}
+
+}  // namespace banyan::pytorch

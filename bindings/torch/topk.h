@@ -1,0 +1,62 @@
+// TopK: averages the largest values of a bucket, "topk:1%"; the others stay in its residual until they are large.
+//
+// A call chooses from gradient + residual (sparse/selection.h) and adds up the choices of all ranks as a table of rows
+// of one value (run/sparse), perhaps in a code: "topk:1%+int8". Options:
+//
+//   momentum (0)  from 0 to below 1, with residuals: the gradient becomes the momentum first, which starts anew where it
+//                 was sent (sparse/momentum.h). The optimizer must have none then.
+//   clip (0)      with momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank; 0: any
+//
+// Where a result is not finite, in any place of the bucket, residual and momentum stay as they were before the call,
+// since the step will be skipped; so do they when the call fails.
+//
+// Blocks: this rank carries out the exchange before average() returns.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/codec/codec.h"
+#include "banyan/run/sparse/sparse_all_reduce.h"
+#include "bindings/torch/gradient_scheme.h"
+
+namespace banyan::pytorch {
+
+class TopK : public GradientScheme {
+ public:
+  struct Settings {
+    double share = 0.01;                  // of a bucket's values, above 0 and up to 1; one value at least
+    std::optional<codec::Codec> codec{};  // of the values
+    float momentum = 0;
+    double largest_norm = 0;  // MomentumTask
+  };
+
+  // Throws Error{invalid_input} for a share or a code that is none, and for options.
+  static std::shared_ptr<GradientScheme> parse(const std::string& name, SchemeOptions& options, const Context& context);
+  TopK(const Settings& settings, const Context& context);
+
+  std::string name() const override;
+  bool keeps_residuals() const override { return context_.keeps_residuals; }
+  TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
+  State state() override;  // with momentum: "momenta"
+  void set_state(const State& state) override;
+  void scale(double factor) override;
+
+ private:
+  run::SparseAllReduce& table_of(size_t values);
+  bool add_up(std::span<float> gradients, std::span<float> residual, std::span<float> momentum);
+
+  const Settings settings_;
+  const Context context_;
+  const std::unique_ptr<ParameterResiduals> momenta_;  // null without momentum
+  // Used by one average at a time.
+  std::map<size_t, std::unique_ptr<run::SparseAllReduce>> tables_;  // by values
+  sparse::RowList chosen_;                                          // keeps its memory
+  std::vector<int64_t> rows_;                                       // the same
+};
+
+}  // namespace banyan::pytorch
