@@ -110,7 +110,8 @@ def measure(lab, arguments):
         losses[series] = trained["losses"]
         link, sent, busy = busiest_link(trained["bytes"], rates)
         gradients = row["parameters"] * 4
-        traffic[series] = {"bytes": trained["bytes"], "busiest": link, "gradients": sent / arguments.train_steps / gradients,
+        traffic[series] = {"bytes": trained["bytes"], "busiest": link,
+                           "gradients": sent / arguments.train_steps / gradients,
                            "bound": busy / arguments.train_steps / (gradients / bound)}
         if series == "banyan":
             plans = PLAN_LINE.findall(told)

@@ -56,8 +56,10 @@ struct PowerSgd::Bucket {
     size_t at = 0;  // in `first`
   };
 
-  ~Bucket() {
-    if (residual != nullptr) residual->residual().end(false);  // a call has failed
+  ~Bucket() { give_up(); }
+  // A call has failed.
+  void give_up() {
+    if (residual != nullptr) std::exchange(residual, nullptr)->residual().end(false);
   }
   // The matrix that is approximated: where it is kept that which is lost will be.
   std::span<float> m(const Matrix& matrix) const {
@@ -128,11 +130,11 @@ TensorFuture PowerSgd::average(const at::Tensor& buffer, const std::vector<at::T
       ->addCallback([self = shared_from_this(), bucket, number](c10::ivalue::Future& over) {
         const std::exception_ptr failure = over.hasError() ? over.exception_ptr() : nullptr;
         self->second_calls_.run(number, [self, bucket, failure] {
-          if (failure) return bucket->averaged->setError(failure);
+          if (failure) return self->fail(*bucket, failure);
           try {
             self->go_on(bucket);
           } catch (...) {
-            bucket->averaged->setError(std::current_exception());
+            self->fail(*bucket, std::current_exception());
           }
         });
       });
@@ -225,10 +227,21 @@ void PowerSgd::go_on(const std::shared_ptr<Bucket>& bucket) {
                                 floats_of(own).subspan(matrix.q_at, bucket->q(matrix).size()), bucket->m(matrix));
     }
   }
-  follow(summed, bucket->averaged, [self = shared_from_this(), bucket] {
-    self->end(*bucket);
-    bucket->averaged->markCompleted(bucket->buffer);
+  summed->addCallback([self = shared_from_this(), bucket](c10::ivalue::Future& over) {
+    if (over.hasError()) return self->fail(*bucket, over.exception_ptr());
+    try {
+      self->end(*bucket);
+      bucket->averaged->markCompleted(bucket->buffer);
+    } catch (...) {
+      self->fail(*bucket, std::current_exception());
+    }
   });
+}
+
+// Residuals are to be had again before anybody learns of the failure.
+void PowerSgd::fail(Bucket& bucket, const std::exception_ptr& error) {
+  bucket.give_up();
+  bucket.averaged->setError(error);
 }
 
 void PowerSgd::end(Bucket& bucket) {

@@ -21,6 +21,7 @@
 // Between ranks of one host gradients go as they are.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -65,6 +66,7 @@ class PowerSgd : public GradientScheme, public std::enable_shared_from_this<Powe
   // After the first call, in order; then it is the second one's turn.
   void go_on(const std::shared_ptr<Bucket>& bucket);
   void end(Bucket& bucket);
+  void fail(Bucket& bucket, const std::exception_ptr& error);
   void keep_directions(size_t number, std::span<const float> sums);
   std::vector<float> first_directions(size_t number) const;
   ProcessGroupBanyan& twin();

@@ -77,7 +77,8 @@ std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptio
 TopK::TopK(const Settings& settings, const Context& context)
     : settings_(settings),
       context_(context),
-      momenta_(settings.momentum > 0 ? std::make_unique<ParameterResiduals>(context.residuals->parameters()) : nullptr) {}
+      momenta_(settings.momentum > 0 ? std::make_unique<ParameterResiduals>(context.residuals->parameters())
+                                     : nullptr) {}
 
 std::string TopK::name() const {
   char number[32];
@@ -169,7 +170,8 @@ run::SparseAllReduce& TopK::table_of(size_t values) {
       throw Error(ErrorCode::unsupported, "a bucket has " + std::to_string(values) +
                                               " values; topk takes less than 2^32: give a smaller bucket_cap_mb");
     }
-    table = context_.group->new_sparse_table({.rows = static_cast<uint32_t>(values), .codec = settings_.codec, .seed = values});
+    table = context_.group->new_sparse_table(
+        {.rows = static_cast<uint32_t>(values), .codec = settings_.codec, .seed = values});
   }
   return *table;
 }

@@ -3,9 +3,10 @@
 // A call chooses from gradient + residual (sparse/selection.h) and adds up the choices of all ranks as a table of rows
 // of one value (run/sparse), perhaps in a code: "topk:1%+int8". Options:
 //
-//   momentum (0)  from 0 to below 1, with residuals: the gradient becomes the momentum first, which starts anew where it
-//                 was sent (sparse/momentum.h). The optimizer must have none then.
-//   clip (0)      with momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank; 0: any
+//   momentum (0)  from 0 to below 1, with residuals: the gradient becomes the momentum first, which starts anew where
+//                 it was sent (sparse/momentum.h). The optimizer must have none then.
+//   clip (0)      with momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank;
+//                 0: any
 //
 // Where a result is not finite, in any place of the bucket, residual and momentum stay as they were before the call,
 // since the step will be skipped; so do they when the call fails.

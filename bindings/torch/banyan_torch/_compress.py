@@ -23,18 +23,18 @@ class Compression:
     model:    its parameters are those of the buckets; of DistributedDataParallel, the module in it
     codec:    "bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4" or "sign"; with ":stochastic" those from
               fp8 to mxfp4 round at random, so that the mean of many is right; "powersgd:4" sends matrices as products
-              of two with 4 columns; "topk:1%" sends the hundredth part of the values that is largest, "topk:1%+int8" in a
-              code, and the rest waits in the residual; "none" sends float32
+              of two with 4 columns; "topk:1%" sends the hundredth part of the values that is largest, "topk:1%+int8"
+              in a code, and the rest waits in the residual; "none" sends float32
     group:    of the backend "banyan"; by default that of the model if it is in DistributedDataParallel, else the
               default group
     residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units: nothing is to be done
               when the learning rate changes
 
     options:  of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
-              matrix is to become smaller, else it goes as it is; seed=0 of the first directions. Of "topk:1%": momentum=0, as Deep Gradient Compression has
-              it: what is sent late would else have missed the optimizer's momentum, which must be 0 then, and it takes
-              8 bytes more a parameter; clip=0, with momentum, the largest Euclidean norm of a bucket's average
-              gradient, clipped on each rank (0: any)
+              matrix is to become smaller, else it goes as it is; seed=0 of the first directions.
+              Of "topk:1%": momentum=0, as Deep Gradient Compression has it: what is sent late would else have missed
+              the optimizer's momentum, which must be 0 then, and it takes 8 bytes more a parameter; clip=0, with
+              momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank (0: any)
 
     Only gradients of float32 are coded; those of other types, and sparse ones, are averaged as they are.
     """

@@ -144,7 +144,8 @@ class Definition(PowerSgdTest):
     def test_only_what_gets_smaller_is_compressed(self):
         """33 x 12 of rank 2: 90 numbers in place of 396; 33 x 33: 132 in place of 1089; 3 x 33: 72 of 99."""
         third = "layers.4.weight"
-        for least, names in ((1.3, (*kMatrices, third)), (1.4, kMatrices), (4.3, kMatrices), (4.5, kMatrices[1:]), (8.2, kMatrices[1:]), (8.3, ())):
+        for least, names in ((1.3, (*kMatrices, third)), (1.4, kMatrices), (4.3, kMatrices), (4.5, kMatrices[1:]),
+                             (8.2, kMatrices[1:]), (8.3, ())):
             with self.case(least):
                 replica, compression = self.low_rank(made(Net, width=33), powersgd={"least_ratio": least})
                 loss_of(replica, batch_of(self.rank, 0)).backward()
