@@ -31,7 +31,7 @@ void keep_best(std::vector<State>& states) {
 
 BucketCuts cut_buckets(std::span<const GradientBucket> tensors, const CutCosts& costs, uint32_t most) {
   const auto count = static_cast<uint32_t>(tensors.size());
-  CHECK_GT(count, 0u);
+  CHECK(count > 0) << "no tensors";
   if (most == 0 || most > count) most = count;
   std::vector<double> bytes(count + 1, 0), ready(count + 1, 0);
   for (uint32_t i = 0; i < count; ++i) {

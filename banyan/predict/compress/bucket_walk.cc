@@ -45,7 +45,7 @@ BucketWalk walk_buckets(std::span<const GradientBucket> buckets, std::span<const
     const auto [time, bucket, number] = arrivals.top();
     arrivals.pop();
     const BucketStage& stage = options[choice[bucket]].stages[number];
-    CHECK_NE(stage.resource, kBackwardPass) << options[choice[bucket]].name;
+    CHECK(stage.resource != kBackwardPass) << options[choice[bucket]].name;
     if (stage.resource >= resources.size()) resources.resize(stage.resource + 1);
     Resource& resource = resources[stage.resource];
     if (time > resource.free_at) resource.idle_from = resource.free_at;

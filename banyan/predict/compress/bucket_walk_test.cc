@@ -5,7 +5,7 @@
 namespace banyan::predict {
 namespace {
 
-constexpr uint32_t kLink = 1, kCoder = 2;
+constexpr uint32_t kLink = 1, kBeside = 2;
 
 TEST(BucketWalk, LinksServeOneBucketAfterTheOther) {
   const std::vector<GradientBucket> buckets = {{.bytes = 10, .backward = 1}, {.bytes = 30, .backward = 1}};
@@ -20,7 +20,7 @@ TEST(BucketWalk, EncodingByTheBackwardPassMakesAllLater) {
   const std::vector<GradientBucket> buckets(3, {.bytes = 1, .backward = 1});
   const std::vector<BucketOption> options = {{.name = "dense", .stages = {{kLink, 0, 0.1}}},
                                              {.name = "coded", .stages = {{kBackwardPass, 0, 0.5}, {kLink, 0, 0.1}}},
-                                             {.name = "beside", .stages = {{kCoder, 0, 0.5}, {kLink, 0, 0.1}}}};
+                                             {.name = "beside", .stages = {{kBeside, 0, 0.5}, {kLink, 0, 0.1}}}};
   EXPECT_DOUBLE_EQ(walk_buckets(buckets, options, std::vector<uint32_t>{0, 0, 0}).seconds, 3.1);
   EXPECT_DOUBLE_EQ(walk_buckets(buckets, options, std::vector<uint32_t>{1, 1, 0}).seconds, 4.1);
   EXPECT_DOUBLE_EQ(walk_buckets(buckets, options, std::vector<uint32_t>{2, 2, 0}).seconds, 3.1);
