@@ -90,6 +90,8 @@ class PredictCommand : public Command {
          "    --global-batch 1536 --recompute full",
          "banyan predict train --model llama3-405b --gpu h100 --fabric dgx-h100:2048 --tp 8 --pp 16 \\",
          "    --dp 128 --global-batch 2048 --sequence-parallel --zero 1 --what-if",
+         "banyan predict train --model gpt3-1.3b --fabric dgx-a100:4 --dp 32 --global-batch 64 --overlap-gradients \\",
+         "    --compress auto",
          "banyan predict train --layers 24 --hidden 2048 --dp 8 --global-batch 32 --fabric dgx-a100:1 \\",
          "    --html step.html"});
     train_->exit_codes(exits_of_a_simulation("the step does not fit into memory"));
@@ -210,6 +212,7 @@ class PredictCommand : public Command {
       text += labelled(terminal, "step",
                        format_step(step.setup, seconds_of(prediction.time)) + "\n" + format_launches(*step.job));
     }
+    if (step.compression) text += format_compression(terminal, *step.compression);
     answer::JobQuestion question = step.question;
     question.notes.clear();  // which stand in the setup
     return text + format_answer(question, step.answer, terminal);

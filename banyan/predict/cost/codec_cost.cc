@@ -114,7 +114,7 @@ CodecSpeed measured_speed(const codec::Codec& codec) {
 CodecCost cost_on(const Device& device, const codec::Codec& codec) {
   const double bytes_per_second =
       static_cast<double>(device.memory_bandwidth.bytes_per_second()) * device.efficiency.memory;
-  CodecCost cost{.codec = codec, .speed = {}, .launch = device.efficiency.host_launch};
+  CodecCost cost{.codec = codec, .speed = {}, .launch = device.efficiency.kernel_gap};
   const double share = cost.share();
   const double residual = traits_of(codec).needs_residual ? 2 : 0;  // read and written
   cost.speed = {.encode = (1 + residual + share) / bytes_per_second,
