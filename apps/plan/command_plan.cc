@@ -1,6 +1,7 @@
 // banyan plan: the forest for a collective on a fabric, with the proof of how good it is.
 #include <nlohmann/json.hpp>
 
+#include "apps/codec_option.h"
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
@@ -93,6 +94,9 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
                             {"simulated", contenders},
                             {"left_out", planned.answer.left_out}};
   }
+  if (planned.answer.codecs) {
+    report["codecs"] = codec_choice_json(*planned.answer.codecs, plan.bound.seconds_per_byte.to_double());
+  }
   if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
   return format_json(report);
 }
@@ -178,8 +182,15 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
         terminal, "chosen",
         planned.answer.planner + ", the quickest for " + planned.chosen_for->text + " when simulated: " + simulated);
   }
+  if (planned.answer.codecs) {
+    const answer::CodecChoice& choice = *planned.answer.codecs;
+    text += labelled(terminal, "codec", codec_or_float32(choice.chosen().codec) + ": " + choice.why);
+  }
   text += labelled(terminal, "planned in", describe_seconds(planned.answer.seconds));
   if (!planned.rows.empty()) text += comparison_text(terminal, planned);
+  if (planned.answer.codecs) {
+    text += format_codec_rows(terminal, *planned.answer.codecs, plan.bound.seconds_per_byte.to_double());
+  }
   return text;
 }
 
@@ -197,6 +208,8 @@ class PlanCommand : public Command {
     OptionSyntax& bytes =
         command.option("--bytes", &texts_.bytes, "SIZE",
                        "choose the plan that is quickest for this size in a simulation: low trees for small buffers");
+    codec_.declare(command,
+                   "choose it for float32 in this code, such as int8; auto: in the one that is best, or in none");
     command.flag("--compare", texts_.compare, "show rings, trees and recursive doubling beside the forest");
     command.option("--sizes", &texts_.sizes, "LIST", "sizes that --compare estimates (default 1MiB,64MiB,1GiB)").needs =
         "--compare";
@@ -216,6 +229,7 @@ class PlanCommand : public Command {
                       "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MiB,64MiB,1GiB",
                       "banyan plan broadcast torus:4x4 --root x0y0", "banyan plan allgather mi250:2 --trees 1 --json",
                       "banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json",
+                      "banyan plan allreduce star:4@1Gb/s --bytes 64MiB --codec auto",
                       "banyan plan allgather ring:4 --weights 1,2,1,4",
                       "banyan plan all-to-all torus:8x8 -o paths.json",
                       "banyan plan all-to-all dgx-h100:4 --traffic matrix.csv --compare",
@@ -252,6 +266,7 @@ class PlanCommand : public Command {
     }
     check_output_place(texts_.output, texts_.json);
     const plan::ForestOptions options = forest_options();
+    codec_question();
     size_to_choose_for();  // what is mistyped is told before a large fabric is read
     std::optional<Planned> planned;
     {
@@ -277,6 +292,20 @@ class PlanCommand : public Command {
     }
     options.lower = !texts_.no_lower;
     return options;
+  }
+
+  // With --compare, all codecs stand beside those that are asked for.
+  std::optional<answer::CodecQuestion> codec_question() const {
+    if (!codec_.is_given()) return std::nullopt;
+    if (texts_.bytes.empty()) {
+      throw Error(ErrorCode::invalid_input, "needs --bytes: what a code gains depends on the size", "--codec");
+    }
+    if (find_collective_kind(collective_.text())) {
+      parse_option("--codec", [&] { answer::expect_codes(collective_.kind()); });
+    }
+    answer::CodecQuestion question{.wish = codec_.wish(), .speed = codec_.speed()};
+    if (texts_.compare) question.wish = beside_all(question.wish);
+    return question;
   }
 
   std::optional<Size> size_to_choose_for() const {
@@ -339,7 +368,8 @@ class PlanCommand : public Command {
                     .rows = std::move(rows)};
     if (planned.chosen_for) {
       WatchedSimulation simulating(progress);
-      choose_by_simulation(planned.answer, planned.chosen_for->bytes, &watch, &simulating);
+      const std::optional<answer::CodecQuestion> codecs = codec_question();
+      choose_by_simulation(planned.answer, planned.chosen_for->bytes, &watch, &simulating, codecs ? &*codecs : nullptr);
     }
     return planned;
   }
@@ -355,6 +385,7 @@ class PlanCommand : public Command {
   const CommandSyntax* syntax_ = nullptr;
   FabricOption fabric_;
   CollectiveOption collective_;
+  CodecOption codec_;
   PlanTexts texts_;
 };
 

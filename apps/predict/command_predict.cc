@@ -1,7 +1,9 @@
 // banyan predict: how long a plan takes, by size, on a simulated fabric.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "apps/codec_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
@@ -56,6 +58,9 @@ class PredictCommand : public Command {
         .excludes = {"--bytes"};
     command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default: best of three)");
     command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes (default 5us)");
+    codec_.declare(command,
+                   "float32 in this code, such as int8; several or auto: a table of all, and which is best (not with "
+                   "--sweep)");
     command.option("--window", &texts_.window, "TIME",
                    "treat messages that end within TIME of each other as ending together: faster, less exact");
     command.flag("--unfolded", texts_.unfolded, "simulate every message, without merging identical ones");
@@ -66,6 +71,7 @@ class PredictCommand : public Command {
     command.examples({"banyan predict plan.json --bytes 1GiB", "banyan predict plan.json other.json --sweep 1KiB:4GiB",
                       "banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB",
                       "banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json",
+                      "banyan predict allreduce star:4@1Gb/s --bytes 64MiB --codec auto",
                       "banyan predict train --model gpt3-13b --fabric dgx-a100:8 --tp 8 --dp 8 --global-batch 512",
                       "banyan predict job trace.goal --fabric fat-tree:k=8 --html report.html",
                       "banyan predict calibrate nccl.log -o costs.json"});
@@ -84,6 +90,8 @@ class PredictCommand : public Command {
          "    --global-batch 1536 --recompute full",
          "banyan predict train --model llama3-405b --gpu h100 --fabric dgx-h100:2048 --tp 8 --pp 16 \\",
          "    --dp 128 --global-batch 2048 --sequence-parallel --zero 1 --what-if",
+         "banyan predict train --model gpt3-1.3b --fabric dgx-a100:4 --dp 32 --global-batch 64 --overlap-gradients \\",
+         "    --compress auto",
          "banyan predict train --layers 24 --hidden 2048 --dp 8 --global-batch 32 --fabric dgx-a100:1 \\",
          "    --html step.html"});
     train_->exit_codes(exits_of_a_simulation("the step does not fit into memory"));
@@ -126,7 +134,11 @@ class PredictCommand : public Command {
       throw Error(ErrorCode::invalid_input,
                   "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
     }
-    const answer::TimingOptions options = timing_options();
+    answer::TimingOptions options = timing_options();
+    const answer::CodecWish wish = codec_.wish();
+    if (wish.choice != answer::CodecWish::Choice::by_name && !texts_.sweep.empty()) {
+      throw Error(ErrorCode::invalid_input, "compares codecs for one size; give one codec, or --bytes", "--codec");
+    }
     const std::vector<Bytes> sizes = wanted_sizes();
     for (const Bytes size : sizes) {
       if (options.slice) parse_option("--slice", [&] { answer::expect_few_pieces(size, *options.slice); });
@@ -137,18 +149,29 @@ class PredictCommand : public Command {
     {
       Progress progress(terminal, "planning");
       plans = load_plans();
+      if (!wish.is_dense()) {
+        parse_option("--codec", [&] { answer::expect_codes(plans.front().schedule->collective().kind()); });
+      }
       progress.say("simulating");
       WatchedSimulation watch(progress);
       answer::TimingOptions watched = options;
       watched.observer = &watch;
+      std::optional<codec::Codec> codec = wish.codecs.back();
+      if (texts_.sweep.empty() && codec_.is_given()) {
+        choice_ = choose_codec(candidates_of(plans), sizes.front(), wish, codec_.speed(), watched);
+        codec = choice_->chosen().codec;
+      }
+      if (codec) options.codec = watched.codec = answer::codec_cost(*codec, codec_.speed());
       points = time_sizes(plans, sizes, watched);
     }
-    const predict::ReportInput report = answer::report_of(plans, points, fabric_text_);
+    predict::ReportInput report = answer::report_of(plans, points, fabric_text_);
+    if (options.codec) report.prediction.title += ", as " + to_string(options.codec->codec);
+    if (choice_) report.notes.push_back("codec " + codec_or_float32(choice_->chosen().codec) + ": " + choice_->why);
     const std::string written = write_plan_reports(terminal, report);
     if (texts_.json) {
       terminal.print(format_prediction(report));
     } else {
-      terminal.print((texts_.sweep.empty() ? as_text(terminal, plans, points.front(), report)
+      terminal.print((texts_.sweep.empty() ? as_text(terminal, plans, points.front(), report, options)
                                            : as_table(terminal, plans, points)) +
                      written);
     }
@@ -189,6 +212,7 @@ class PredictCommand : public Command {
       text += labelled(terminal, "step",
                        format_step(step.setup, seconds_of(prediction.time)) + "\n" + format_launches(*step.job));
     }
+    if (step.compression) text += format_compression(terminal, *step.compression);
     answer::JobQuestion question = step.question;
     question.notes.clear();  // which stand in the setup
     return text + format_answer(question, step.answer, terminal);
@@ -286,10 +310,12 @@ class PredictCommand : public Command {
   }
 
   std::string as_text(const Terminal& terminal, const std::vector<answer::NamedPlan>& plans,
-                      const answer::TimedSize& point, const predict::ReportInput& report) const {
+                      const answer::TimedSize& point, const predict::ReportInput& report,
+                      const answer::TimingOptions& options) const {
     const Schedule& schedule = *plans[point.best].schedule;
     const predict::ScheduleSimulation& simulation = point.timed[point.best].simulation;
-    const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(point.total.count());
+    const Bytes on_wire = options.codec ? options.codec->coded(point.total) : point.total;
+    const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(on_wire.count());
     std::string text = labelled(terminal, std::string(to_string(schedule.collective().kind())),
                                 point.total.to_string() + " on " + fabric_text_ + ", " + plans[point.best].name);
     if (!point.is_complete()) return text + interrupted(terminal, point);
@@ -298,6 +324,9 @@ class PredictCommand : public Command {
       time += ", " + format_decimals(seconds_of(simulation.time) / bytes_alone, 2) + " times what the bytes alone take";
     }
     text += labelled(terminal, "time", time);
+    if (choice_) {
+      text += labelled(terminal, "codec", codec_or_float32(choice_->chosen().codec) + ": " + choice_->why);
+    }
     text += labelled(terminal, "algbw", format_rate(simulation.algbw) + ", busbw " + format_rate(simulation.busbw));
     text += labelled(terminal, "messages",
                      plural(simulation.messages, "message") + " of up to " + point.timed[point.best].slice.to_string() +
@@ -309,7 +338,21 @@ class PredictCommand : public Command {
     }
     text += format_busiest_links(terminal, report);
     if (plans.size() > 1) text += others(terminal, plans, point);
+    if (choice_) text += format_codec_rows(terminal, *choice_, least_seconds_per_byte(plans));
     return text;
+  }
+
+  static std::vector<plan::Candidate> candidates_of(const std::vector<answer::NamedPlan>& plans) {
+    std::vector<plan::Candidate> candidates;
+    for (const answer::NamedPlan& plan : plans) candidates.push_back({plan.name, *plan.schedule});
+    return candidates;
+  }
+
+  // Of these plans: that of the bound is not known here.
+  static double least_seconds_per_byte(const std::vector<answer::NamedPlan>& plans) {
+    double least = seconds_per_byte(*plans.front().schedule).to_double();
+    for (const answer::NamedPlan& plan : plans) least = std::min(least, seconds_per_byte(*plan.schedule).to_double());
+    return least;
   }
 
   static std::string interrupted(const Terminal& terminal, const answer::TimedSize& point) {
@@ -356,6 +399,8 @@ class PredictCommand : public Command {
   TracedJobTexts traced_texts_;
   CalibrateTexts calibrate_texts_;
   std::string fabric_text_;
+  CodecOption codec_;
+  std::optional<answer::CodecChoice> choice_;
   bool lists_ = false;
 };
 

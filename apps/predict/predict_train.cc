@@ -71,6 +71,37 @@ std::string format_train_setup(const Terminal& terminal, const answer::TrainSetu
   return text;
 }
 
+std::string format_compression(const Terminal& terminal, const answer::StepCompression& compression) {
+  std::string text =
+      labelled(terminal, "compress", compression.tried[compression.best].name + ": " + compression.why) + "\n";
+  Table tried({"gradients as", "step"});
+  for (size_t i = 0; i < compression.tried.size(); ++i) {
+    const answer::TriedCompression& each = compression.tried[i];
+    tried.add({each.name + (i == compression.best ? " *" : ""), format_seconds(each.time)});
+  }
+  text += tried.format(terminal) + "\n";
+  const auto row = [](const answer::CompressedBucket& bucket) {
+    return std::vector<std::string>{std::to_string(bucket.gradients.stage),
+                                    "",
+                                    std::to_string(bucket.gradients.ranks),
+                                    Bytes(bucket.gradients.bytes).to_string(),
+                                    bucket.codec ? to_string(*bucket.codec) : "none",
+                                    Bytes(bucket.wire_bytes).to_string(),
+                                    format_seconds(bucket.dense_seconds),
+                                    format_seconds(bucket.coded_seconds)};
+  };
+  Table buckets({"stage", "buckets", "ranks", "gradients", "codec", "on the wire", "reduced alone", "coded alone"});
+  for (size_t i = 0; i < compression.buckets.size();) {
+    std::vector<std::string> cells = row(compression.buckets[i]);
+    size_t alike = 1;
+    while (i + alike < compression.buckets.size() && row(compression.buckets[i + alike]) == cells) ++alike;
+    cells[1] = std::to_string(alike);
+    buckets.add(std::move(cells));
+    i += alike;
+  }
+  return text + buckets.format(terminal) + "\n";
+}
+
 std::string format_estimate(const Terminal& terminal, const answer::TrainSetup& setup,
                             const predict::StepEstimate& estimate) {
   std::string text = labelled(terminal, "estimate", format_step(setup, estimate.seconds));

@@ -6,6 +6,7 @@
 
 #include "apps/report.h"
 #include "apps/syntax.h"
+#include "banyan/answer/step_compression.h"
 #include "banyan/answer/train_step.h"
 #include "banyan/predict/train/estimate.h"
 #include "banyan/predict/train/memory.h"
@@ -21,6 +22,9 @@ std::string format_train_setup(const Terminal& terminal, const answer::TrainSetu
 std::string format_step(const answer::TrainSetup& setup, double seconds);
 // What launches by the host and gaps between kernels take.
 std::string format_launches(const Job& job);
+
+// What was tried, and what becomes of each bucket; buckets that are alike are one row.
+std::string format_compression(const Terminal& terminal, const answer::StepCompression& compression);
 
 std::string format_estimate(const Terminal& terminal, const answer::TrainSetup& setup,
                             const predict::StepEstimate& estimate);

@@ -1,6 +1,7 @@
 #include "banyan/answer/job_answer.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "banyan/answer/planned_collectives.h"
 #include "banyan/base/option.h"
@@ -110,6 +111,25 @@ JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, 
     answer.is_interrupted = answer.is_interrupted || observer.stop();
   }
   return answer;
+}
+
+std::function<CollectiveLine(const predict::CollectiveCall&)> collectives_alone(
+    const Fabric& fabric, const CommunicationModel& communication) {
+  // Shared by copies of what is returned, which a std::function wants to make.
+  const std::shared_ptr<predict::CollectivePlans> plans = plans_of(communication)(fabric, 1);
+  const std::vector<double> efficiency =
+      link_efficiencies(fabric, communication.links, !communication.measured.empty());
+  return [&fabric, plans, efficiency](const predict::CollectiveCall& call) {
+    const predict::Footprint footprint = plans->footprint(call);
+    double busiest = 0;
+    for (const predict::FluidHop& hop : footprint.hops) {
+      const double rate = static_cast<double>(fabric.links()[hop.link].bandwidth.bytes_per_second()) *
+                          (efficiency.empty() ? 1 : efficiency[hop.link]);
+      busiest = std::max(busiest, hop.coefficient / rate);
+    }
+    return CollectiveLine{.fixed = std::chrono::duration<double>(footprint.latency).count(),
+                          .per_byte = busiest / footprint.efficiency / static_cast<double>(call.bytes)};
+  };
 }
 
 predict::ReportInput report_of(const JobQuestion& question, const JobAnswer& answer) {

@@ -1,11 +1,13 @@
 // Jobs simulated on a fabric: `banyan predict train`, `predict job` and Python ask here.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "banyan/answer/jobs_file.h"
+#include "banyan/predict/collective/footprint.h"
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/report/report_input.h"
 #include "banyan/predict/simulation/job_simulation.h"
@@ -66,6 +68,14 @@ class JobObserver : public predict::SimulationObserver {
 // asks what would help where that is wanted and no job has failed. Throws what simulate_jobs throws, and Error that
 // names the option. Keeps no reference to its arguments.
 JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, JobObserver& observer);
+
+// What a collective takes alone on the question's fabric: fixed, and for a byte.
+struct CollectiveLine {
+  double fixed = 0, per_byte = 0;  // seconds
+};
+// Of calls on a fabric by a model; the fabric outlives it. One thread.
+std::function<CollectiveLine(const predict::CollectiveCall&)> collectives_alone(const Fabric& fabric,
+                                                                              const CommunicationModel& communication);
 
 // What is written and drawn of it.
 predict::ReportInput report_of(const JobQuestion& question, const JobAnswer& answer);

@@ -108,14 +108,20 @@ PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const p
 }
 
 void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,
-                          predict::SimulationObserver* simulating) {
+                          predict::SimulationObserver* simulating, const CodecQuestion* codecs) {
   if (total.count() == 0) {
     throw Error(ErrorCode::invalid_input, "there is no quickest plan for zero bytes; give a size such as 64KiB");
   }
   plan::ForestPlan& plan = answer.plan;
   std::vector<plan::Candidate> candidates =
       plan::plans_of_all(plan.schedule.fabric(), plan.schedule.collective(), planning);
-  const std::vector<TimedCandidate> ranking = rank_by_simulation(candidates, total, {.observer = simulating});
+  std::vector<TimedCandidate> ranking;
+  if (codecs != nullptr) {
+    answer.codecs = choose_codec(candidates, total, codecs->wish, codecs->speed, {.observer = simulating});
+    ranking = answer.codecs->chosen().ranking;
+  } else {
+    ranking = rank_by_simulation(candidates, total, {.observer = simulating});
+  }
   answer.contenders.clear();
   answer.left_out = candidates.size() - ranking.size();
   for (const auto& [candidate, time] : ranking) answer.contenders.push_back({candidates[candidate].planner, time});

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/answer/codec_choice.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 #include "banyan/schedule/schedule_file.h"
@@ -31,6 +32,7 @@ struct PlanAnswer {
   std::string planner = "forest";          // whose plan it is
   std::vector<Contender> contenders = {};  // of a choice, the quickest first
   size_t left_out = 0;                     // plans that cannot be quicker, by their busiest link or height alone
+  std::optional<CodecChoice> codecs = {};  // of a choice with codecs; the rest is that of the chosen one
 };
 
 // Plans a forest, or the paths of an all-to-all, and has the verifier look at it; options.observer hears of both. A
@@ -38,11 +40,17 @@ struct PlanAnswer {
 // Throws what plan_forest throws, and Error{unsupported} beyond 16384 ranks.
 PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const plan::ForestOptions& options);
 
-// Puts the quickest of all plans for that size in the place of the forest. `planning` hears of the other planners, then
+struct CodecQuestion {
+  CodecWish wish;
+  std::optional<predict::CodecSpeed> speed = {};
+};
+
+// Puts the quickest of all plans for that size in the place of the forest; with a question of codecs, that of the code
+// which is chosen, for its bytes. `planning` hears of the other planners, then
 // `simulating` of the simulations; either may be null. Throws Error{invalid_input} for a size of zero, and
 // Error{aborted} when `simulating` ends a simulation.
 void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,
-                          predict::SimulationObserver* simulating);
+                          predict::SimulationObserver* simulating, const CodecQuestion* codecs = nullptr);
 
 // What a file of it holds. The schedule is moved: it may be large.
 schedule::ScheduleFile to_file(PlanAnswer&& answer);

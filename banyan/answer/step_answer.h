@@ -6,6 +6,7 @@
 #include <string>
 
 #include "banyan/answer/job_answer.h"
+#include "banyan/answer/step_compression.h"
 #include "banyan/answer/train_step.h"
 
 namespace banyan::answer {
@@ -25,6 +26,7 @@ struct StepAnswer {
   std::shared_ptr<const Job> job = nullptr;  // null where the step does not fit and was not to be predicted anyway
   JobQuestion question;                      // whose jobs point to it
   JobAnswer answer = {};                     // without it, nothing
+  std::optional<StepCompression> compression = {};  // where codes were asked for, and no simulation was interrupted
 
   bool is_refused() const { return job == nullptr; }
 };

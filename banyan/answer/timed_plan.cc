@@ -30,6 +30,10 @@ double least_seconds(const Schedule& schedule, Bytes total, Picoseconds alpha) {
   return std::max(climbing, seconds_per_byte(schedule).to_double() * static_cast<double>(total.count()) * (1 - 1e-9));
 }
 
+Bytes bytes_on_wire(Bytes total, const TimingOptions& options) {
+  return options.codec ? options.codec->coded(total) : total;
+}
+
 }  // namespace
 
 void expect_few_pieces(Bytes total, Bytes slice) {
@@ -49,10 +53,12 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
                                                                          .alpha = options.alpha,
                                                                          .window = options.window,
                                                                          .fold = options.fold,
+                                                                         .codec = options.codec,
                                                                          .observer = options.observer})};
   };
   if (options.slice) return simulate(*options.slice);
-  const Bytes guess = plan::choose_slice(schedule, total, {.per_message = options.alpha}, kMostPredictedSlice);
+  const Bytes guess =
+      plan::choose_slice(schedule, bytes_on_wire(total, options), {.per_message = options.alpha}, kMostPredictedSlice);
   TimedPlan best = simulate(Bytes(guess.count() * kTriedFactor));
   uint64_t messages = best.simulation.messages_simulated;
   for (const Bytes smaller : {guess, Bytes(guess.count() / kTriedFactor)}) {
@@ -67,15 +73,16 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
 
 std::vector<TimedCandidate> rank_by_simulation(std::span<const plan::Candidate> candidates, Bytes total,
                                                const TimingOptions& options) {
+  const Bytes carried = bytes_on_wire(total, options);
   // In the order of their estimates, which are the sum of what they need at least.
   std::vector<std::pair<double, size_t>> order;
   for (size_t i = 0; i < candidates.size(); ++i)
-    order.emplace_back(estimate_seconds(candidates[i].schedule, total, {.per_message = options.alpha}), i);
+    order.emplace_back(estimate_seconds(candidates[i].schedule, carried, {.per_message = options.alpha}), i);
   std::stable_sort(order.begin(), order.end());
   std::vector<TimedCandidate> ranking;
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [estimate, i] : order) {
-    if (least_seconds(candidates[i].schedule, total, options.alpha) > least) continue;
+    if (least_seconds(candidates[i].schedule, carried, options.alpha) > least) continue;
     const TimedPlan timed = time_plan(candidates[i].schedule, total, options);
     least = std::min(least, std::chrono::duration<double>(timed.simulation.time).count());
     if (!timed.simulation.complete) throw Error(ErrorCode::aborted, "interrupted before a plan was chosen");

@@ -17,6 +17,8 @@ struct TimingOptions {
   Picoseconds alpha = std::chrono::microseconds(5);
   Picoseconds window{0};
   bool fold = true;
+  // Slices, and plans where they are chosen, are then those for the bytes of the code.
+  std::optional<predict::CodecCost> codec = {};
   predict::SimulationObserver* observer = nullptr;
 };
 

@@ -5,6 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/option.h"
+#include "banyan/predict/cost/codec_cost.h"
 #include "banyan/predict/cost/devices.h"
 
 namespace banyan::answer {
@@ -46,6 +47,12 @@ Names devices() {
 Names recomputes() { return {"none", "selective", "full"}; }
 Names zeros() { return {"0", "1", "2", "3"}; }
 Names precisions() { return {"fp16", "bf16", "fp32", "fp8"}; }
+
+Names compressions() {
+  Names names{"none", "auto"};
+  for (const codec::Codec& codec : predict::codecs_by_loss()) names.push_back(to_string(codec));
+  return names;
+}
 
 using O = TrainOptions;
 
@@ -98,6 +105,13 @@ constexpr TrainOption kOptions[] = {
      with<&O::bucket, Bytes::parse>},
     {"Communication", "overlap-gradients", "", "reduce gradients while the backward pass goes on", nullptr,
      &O::overlap_gradients},
+    {"Communication", "compress", "CODEC",
+     "gradients in this code, such as int8, over the replicas; auto: a code for each bucket where that pays, or none",
+     text_of<&O::compress>, nullptr, compressions},
+    {"Communication", "codec-speed", "RATES",
+     "float32 that a device encodes, decodes, decodes and adds a second: 500GB/s, or three rates (default: what its "
+     "memory allows)",
+     text_of<&O::codec_speed>},
     {"Communication", "no-scatter-gather", "", "stages send whole activations from every tp rank", nullptr,
      &O::no_scatter_gather},
 };

@@ -19,6 +19,7 @@ struct TrainOptions {
   std::optional<predict::TrainModel> model;
   std::string gpu;  // empty: what the fabric's name says, or the default
   std::string devices;
+  std::string compress, codec_speed;
   std::optional<uint32_t> layers, hidden, heads, kv_heads, ffn, seq, vocab, experts, top_k, ep;
   uint32_t tp = 1, pp = 1, dp = 1, micro_batch = 1, interleave = 1, zero = 0, pad_vocab = 128;
   std::optional<uint64_t> global_batch, accumulate;

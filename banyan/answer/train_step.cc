@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "banyan/answer/step_compression.h"
 #include "banyan/base/option.h"
 #include "banyan/base/words.h"
 #include "banyan/predict/train/layers.h"
@@ -72,6 +73,24 @@ std::string mends_in_words(const predict::MemoryReport& memory) {
   return text;
 }
 
+Json compression_json(const StepCompression& compression) {
+  Json tried = Json::array(), buckets = Json::array();
+  for (const TriedCompression& each : compression.tried)
+    tried.push_back({{"name", each.name}, {"time_ps", each.time.count()}});
+  for (const CompressedBucket& bucket : compression.buckets)
+    buckets.push_back({{"stage", bucket.gradients.stage},
+                       {"ranks", bucket.gradients.ranks},
+                       {"bytes", bucket.gradients.bytes},
+                       {"codec", bucket.codec ? Json(to_string(*bucket.codec)) : Json(nullptr)},
+                       {"wire_bytes", bucket.wire_bytes},
+                       {"dense_seconds", bucket.dense_seconds},
+                       {"coded_seconds", bucket.coded_seconds}});
+  return {{"chosen", compression.tried[compression.best].name},
+          {"why", compression.why},
+          {"tried", tried},
+          {"buckets", buckets}};
+}
+
 }  // namespace
 
 predict::DeviceTable load_devices(const std::string& path) {
@@ -121,6 +140,15 @@ TrainSetup make_train_setup(const TrainOptions& options, std::string_view fabric
     if (padded <= UINT32_MAX) config.model.vocabulary = static_cast<uint32_t>(padded);
   }
   check_config(config);
+  if (!options.compress.empty()) {
+    setup.compress = parse_option("--compress", [&] { return parse_codec_wish(options.compress); });
+    if (setup.compress->choice == CodecWish::Choice::quickest)
+      throw Error(ErrorCode::invalid_input, "takes one code, none or auto", "--compress");
+  }
+  if (!options.codec_speed.empty()) {
+    if (options.compress.empty()) throw Error(ErrorCode::invalid_input, "needs --compress", "--codec-speed");
+    setup.codec_speed = parse_option("--codec-speed", [&] { return predict::parse_codec_speed(options.codec_speed); });
+  }
   if (const std::string note = borrowed_figures(setup.device); !note.empty()) setup.notes.push_back(note);
   if (const uint32_t slice = config.vocabulary_slice(); slice % 8 != 0 && setup.device.efficiency.unaligned < 1)
     setup.notes.push_back("a rank has " + std::to_string(slice) +
@@ -186,7 +214,8 @@ std::string misfit(const TrainSetup& setup, const predict::MemoryReport& memory)
   return text + " (--ignore-memory predicts it anyway)";
 }
 
-std::string training_json(const TrainSetup& setup, const predict::MemoryReport& memory) {
+std::string training_json(const TrainSetup& setup, const predict::MemoryReport& memory,
+                          const StepCompression* compression) {
   const predict::TrainConfig& config = setup.config;
   Json stages = Json::array(), mends = Json::array();
   for (const predict::StageMemory& of : memory.stages)
@@ -195,7 +224,7 @@ std::string training_json(const TrainSetup& setup, const predict::MemoryReport& 
                       {"optimizer_bytes", of.optimizer},
                       {"activations_bytes", of.activations}});
   for (const predict::MemoryMend& mend : memory.mends) mends.push_back(mend.option);
-  const Json json = {{"training", describe(config)},
+  Json json = {{"training", describe(config)},
                      {"model", config.model.name},
                      {"parameters", static_cast<uint64_t>(config.model.parameters())},
                      {"model_flop", model_flop(config)},
@@ -214,6 +243,7 @@ std::string training_json(const TrainSetup& setup, const predict::MemoryReport& 
                        {"stages", stages},
                        {"fits_with", mends}}},
                      {"notes", setup.notes}};
+  if (compression != nullptr) json["compression"] = compression_json(*compression);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

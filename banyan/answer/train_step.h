@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/answer/codec_choice.h"
 #include "banyan/answer/train_options.h"
 #include "banyan/job/job.h"
 #include "banyan/predict/cost/devices.h"
@@ -18,6 +19,8 @@ namespace banyan::answer {
 struct TrainSetup {
   predict::TrainConfig config;  // checked
   predict::Device device;
+  std::optional<CodecWish> compress = {};           // of gradients
+  std::optional<predict::CodecSpeed> codec_speed = {};  // nothing: as the device's memory allows
   std::vector<std::string> notes = {};  // what a person should know, a line each
 };
 
@@ -47,7 +50,9 @@ double launch_share(const Job& job);
 // The rates of a step, memory and the device, in pairs for the page of a report.
 std::vector<std::pair<std::string, std::string>> train_facts(const TrainSetup& setup, const Job& job,
                                                              const predict::MemoryReport& memory, double seconds);
+struct StepCompression;  // step_compression.h
 // The object "training" of a prediction (docs/formats/prediction.md).
-std::string training_json(const TrainSetup& setup, const predict::MemoryReport& memory);
+std::string training_json(const TrainSetup& setup, const predict::MemoryReport& memory,
+                          const StepCompression* compression = nullptr);
 
 }  // namespace banyan::answer

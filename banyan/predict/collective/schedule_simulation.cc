@@ -4,6 +4,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/predict/collective/transfer_engine.h"
+#include "banyan/predict/cost/operators.h"
 
 namespace banyan::predict {
 namespace {
@@ -82,6 +83,13 @@ std::pair<uint64_t, uint64_t> elements_of(const Schedule& schedule, std::span<co
   return schedule.block_range(chunk, collective.block_elements(from, to, elements));
 }
 
+SliceWork work_of(const CodecCost& codec) {
+  const double nanoseconds = 1e9 / codec.share();  // for a second a byte of float32
+  return {.encode = codec.speed.encode * nanoseconds,
+          .decode = codec.speed.decode * nanoseconds,
+          .decode_add = codec.speed.decode_add * nanoseconds};
+}
+
 }  // namespace
 
 std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes) {
@@ -100,8 +108,13 @@ std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elemen
 }
 
 ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSimulationOptions& options) {
-  const TransferGraph graph = TransferGraph::of(
-      schedule, {.total = options.total, .slice = options.slice, .alpha = options.alpha, .fold = options.fold});
+  TransferGraph::Options of_graph{
+      .total = options.total, .slice = options.slice, .alpha = options.alpha, .fold = options.fold};
+  if (options.codec) {
+    of_graph.total = options.codec->coded(options.total);
+    of_graph.work = work_of(*options.codec);
+  }
+  const TransferGraph graph = TransferGraph::of(schedule, of_graph);
   Run run(graph, options);
   ScheduleSimulation result;
   result.complete = run.carry_out();
@@ -116,7 +129,13 @@ ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSim
     result.link_bytes.push_back(kind == TransferGraph::kUnused ? 0 : network.bytes_carried(kind));
     result.link_full.push_back(kind == TransferGraph::kUnused ? Picoseconds(0) : network.time_full(kind));
   }
-  for (const FoldedTransfer& transfer : graph.transfers()) result.messages += transfer.stands_for * transfer.slices;
+  for (const FoldedTransfer& transfer : graph.transfers()) {
+    if (!transfer.is_work) result.messages += transfer.stands_for * transfer.slices;
+  }
+  for (size_t core = graph.first_core(); core < graph.capacities().size(); ++core) {
+    const double seconds = network.bytes_carried(static_cast<uint32_t>(core)) / kCoreRate;
+    result.core_busy = std::max(result.core_busy, to_picoseconds(seconds));
+  }
   result.messages_simulated = run.messages_done();
   result.window = network.window_error();
   return result;

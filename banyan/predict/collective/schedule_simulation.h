@@ -2,15 +2,18 @@
 //
 // The model: slices pipelined along all trees at once, reduce and spread overlapped; on every tree edge one
 // message after the other, in order; each message costs alpha before its first byte and its links' latency after its
-// last; links shared max-min fairly. Not modelled: reduction time, buffers that run out, routing other than the
+// last; links shared max-min fairly. With a codec, slices are shorter and take time of the ranks' cores, one core each
+// (transfer_graph.h). Not modelled: reduction time of elements, buffers that run out, routing other than the
 // schedule's.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "banyan/base/units.h"
 #include "banyan/predict/collective/transfer_graph.h"
+#include "banyan/predict/cost/codec_cost.h"
 #include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/schedule/schedule.h"
 
@@ -27,20 +30,25 @@ class SimulationObserver {
 struct ScheduleSimulation {
   Picoseconds time{0};  // until the last byte is where it belongs
   bool complete = true;
-  double algbw = 0, busbw = 0;         // bytes per second; see schedule/collective.h, busbw as in nccl-tests
+  double
+      algbw = 0,
+      busbw =
+          0;  // of the elements, whatever is on the wire: bytes per second; see schedule/collective.h, busbw as in nccl-tests
   std::vector<double> link_bytes;      // by link of the fabric, as shares of the total: see exact_link_bytes()
   std::vector<Picoseconds> link_full;  // for how long it was a bottleneck
   uint64_t messages = 0;               // of the schedule
   uint64_t messages_simulated = 0;     // what they folded into
+  Picoseconds core_busy{0};            // with a codec: the busiest core
   WindowError window;
 };
 
 struct ScheduleSimulationOptions {
-  Bytes total;
-  Bytes slice;
+  Bytes total;  // of the elements
+  Bytes slice;  // as it is on the wire
   Picoseconds alpha = std::chrono::microseconds(5);
   Picoseconds window{0};
   bool fold = true;
+  std::optional<CodecCost> codec = {};  // of float32
   SimulationObserver* observer = nullptr;
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
@@ -24,17 +25,19 @@ using std::chrono::milliseconds;
 
 // The same by the oracle's network and with no folding, no state machine: every slice on every edge is a flow that
 // waits for those it needs. Seconds. Only for schedules without steps.
-double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double alpha) {
+double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double alpha,
+                     const std::optional<SliceWork>& slice_work = {}) {
   struct Message {
     testing::OracleFlow flow;
     std::vector<size_t> needs;  // messages that must have arrived
     size_t before = SIZE_MAX;   // on the same edge, must have left
-    double delay = 0, begun = -1, sent = -1, arrived = -1, left = 0;
+    double delay = 0, alpha = 0, begun = -1, sent = -1, arrived = -1, left = 0;
   };
   std::vector<Message> all;
   std::vector<double> capacities;
   for (const Link& link : schedule.fabric().links())
     capacities.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
+  capacities.resize(capacities.size() + schedule.fabric().nodes().size(), kCoreRate);
   for (size_t c = 0; c < schedule.chunk_count(); ++c) {
     const Chunk chunk = schedule.chunk(c);
     const double bytes = static_cast<double>(total.count()) * static_cast<double>(chunk.units) /
@@ -51,6 +54,21 @@ double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double 
           message.delay += static_cast<double>(schedule.fabric().link(link).latency.count()) * 1e-12;
         }
         message.flow.bytes = message.left = bytes / slices;
+        message.alpha = alpha;
+        for (const size_t need : needs) message.needs.push_back(need + k);
+        if (k > 0) message.before = first + k - 1;
+        all.push_back(message);
+      }
+      return first;
+    };
+    // What a rank's core does to each slice, which nobody needs to send.
+    const auto work = [&](NodeId node, double nanoseconds, const std::vector<size_t>& needs) {
+      const size_t first = all.size();
+      for (size_t k = 0; k < static_cast<size_t>(slices); ++k) {
+        Message message;
+        message.flow.hops.emplace_back(schedule.fabric().links().size() + index(node), 1);
+        message.flow.bytes = message.left = bytes / slices * nanoseconds;
+        message.alpha = 0;
         for (const size_t need : needs) message.needs.push_back(need + k);
         if (k > 0) message.before = first + k - 1;
         all.push_back(message);
@@ -59,11 +77,23 @@ double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double 
     };
     for (const RouteId id : chunk.in_tree) {
       const Route route = schedule.route(id);
+      if (slice_work) {
+        const size_t encoded = work(route.from, slice_work->encode, first_slices[route.from]);
+        const size_t sent = add(id, {encoded});
+        first_slices[route.to].push_back(work(route.to, slice_work->decode_add, {sent}));
+        continue;
+      }
       first_slices[route.to].push_back(add(id, first_slices[route.from]));
+    }
+    if (slice_work && !chunk.out_tree.empty()) {
+      const size_t encoded = work(chunk.root, slice_work->encode, first_slices[chunk.root]);
+      work(chunk.root, slice_work->decode, {encoded});
+      first_slices[chunk.root] = {encoded};
     }
     for (const RouteId id : chunk.out_tree) {
       const Route route = schedule.route(id);
       const size_t first = add(id, first_slices[route.from]);
+      if (slice_work) work(route.to, slice_work->decode, {first});
       first_slices[route.to] = {first};
     }
   }
@@ -78,7 +108,7 @@ double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double 
     std::vector<testing::OracleFlow> flows;
     std::vector<size_t> who;
     for (size_t m = 0; m < all.size(); ++m) {
-      if (all[m].begun < 0 || all[m].sent >= 0 || now < all[m].begun + alpha) continue;
+      if (all[m].begun < 0 || all[m].sent >= 0 || now < all[m].begun + all[m].alpha) continue;
       flows.push_back(all[m].flow);
       who.push_back(m);
     }
@@ -86,7 +116,8 @@ double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double 
     double next = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < who.size(); ++i) next = std::min(next, now + all[who[i]].left / rates[i]);
     for (const Message& message : all) {
-      if (message.begun >= 0 && now < message.begun + alpha) next = std::min(next, message.begun + alpha);
+      if (message.begun >= 0 && now < message.begun + message.alpha)
+        next = std::min(next, message.begun + message.alpha);
       if (message.sent >= 0 && message.arrived < 0) next = std::min(next, message.sent + message.delay);
     }
     if (next == std::numeric_limits<double>::infinity()) return now;
@@ -236,6 +267,89 @@ TEST(ScheduleSimulation, EndsWhenANaiveSimulationOfEverySliceDoes) {
       }
     }
   }
+}
+
+// int8 by a core that is slow enough to count, in turn with and without.
+CodecCost slow_codec() {
+  return {.codec = {.code = codec::ValueCode::int8},
+          .speed = {.encode = 2e-10, .decode = 1e-10, .decode_add = 1.5e-10}};
+}
+
+TEST(ScheduleSimulation, WithACodecEndsWhenANaiveSimulationDoes) {
+  const CodecCost codec = slow_codec();
+  const double nanoseconds = 1e9 / codec.share();
+  const SliceWork work{
+      .encode = 2e-10 * nanoseconds, .decode = 1e-10 * nanoseconds, .decode_add = 1.5e-10 * nanoseconds};
+  for (const testing::TreeShape shape :
+       {testing::TreeShape::random, testing::TreeShape::path, testing::TreeShape::star}) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      for (const CollectiveKind kind :
+           {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce}) {
+        const Schedule schedule = testing::sample_forest({.kind = kind, .ranks = 4, .shape = shape, .seed = seed});
+        const Bytes total(2'400'000), slice(40'000);
+        const ScheduleSimulation result =
+            simulate_schedule(schedule, {.total = total, .slice = slice, .alpha = microseconds(2), .codec = codec});
+        EXPECT_NEAR(static_cast<double>(result.time.count()) * 1e-12,
+                    naive_seconds(schedule, codec.coded(total), slice, 2e-6, work), 1e-9)
+            << to_string(kind) << ", seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(ScheduleSimulation, WithACodecAnswersTheSameFoldedAndUnfolded) {
+  size_t folded_plans = 0;
+  for (const Planned& plan : many_plans()) {
+    ScheduleSimulationOptions options{.total = Bytes(3 << 20), .slice = Bytes(50'000), .codec = slow_codec()};
+    const ScheduleSimulation folded = simulate_schedule(plan.schedule, options);
+    options.fold = false;
+    const ScheduleSimulation unfolded = simulate_schedule(plan.schedule, options);
+    ASSERT_NEAR(static_cast<double>(folded.time.count()), static_cast<double>(unfolded.time.count()), 1000)
+        << plan.name;
+    ASSERT_EQ(folded.messages, unfolded.messages) << plan.name;
+    ASSERT_NEAR(static_cast<double>(folded.core_busy.count()), static_cast<double>(unfolded.core_busy.count()), 1e6)
+        << plan.name;
+    folded_plans += folded.messages_simulated < unfolded.messages_simulated;
+  }
+  EXPECT_GT(folded_plans, 100u);
+}
+
+// A codec that costs nothing is a shorter buffer.
+TEST(ScheduleSimulation, WithAFreeCodecTakesWhatTheCodedBytesTake) {
+  const Fabric fabric = fabric::generate_fabric("star:5@1Gb/s");
+  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {})).schedule;
+  const CodecCost free{.codec = {.code = codec::ValueCode::int4}, .speed = {}};
+  const Bytes total(64 << 20);
+  const ScheduleSimulation coded =
+      simulate_schedule(schedule, {.total = total, .slice = Bytes(1 << 16), .codec = free});
+  const ScheduleSimulation plain = simulate_schedule(schedule, {.total = free.coded(total), .slice = Bytes(1 << 16)});
+  EXPECT_EQ(coded.time, plain.time);
+  EXPECT_EQ(coded.messages, plain.messages);
+  EXPECT_EQ(coded.link_bytes, plain.link_bytes);
+  EXPECT_EQ(coded.core_busy, Picoseconds(0));
+  EXPECT_NEAR(coded.algbw / plain.algbw, 1 / free.share(), 1e-3);
+}
+
+// The work of each rank is known: of a ring or any other allreduce, the contributions that it sends and takes, and the
+// shares that it owns and is told.
+TEST(ScheduleSimulation, CountsTheWorkOfCores) {
+  const Fabric fabric = fabric::generate_fabric("star:4@1Gb/s");
+  const Schedule schedule =
+      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce}));
+  const CodecCost codec = slow_codec();
+  const double bytes = 64 << 20;
+  const ScheduleSimulation result = simulate_schedule(
+      schedule, {.total = Bytes(64 << 20), .slice = Bytes(1 << 20), .alpha = Picoseconds(0), .codec = codec});
+  const double seconds = bytes * (0.75 * codec.speed.encode + 0.75 * codec.speed.decode_add +
+                                  0.25 * codec.speed.encode + codec.speed.decode);
+  EXPECT_NEAR(static_cast<double>(result.core_busy.count()) * 1e-12 / seconds, 1, 1e-6);
+}
+
+TEST(ScheduleSimulation, RefusesCodesWhereSwitchesAddUp) {
+  const Fabric fabric = fabric::generate_fabric("dgx-h100:1+nvls");
+  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {})).schedule;
+  const ScheduleSimulationOptions options{.total = Bytes(1 << 20), .slice = Bytes(1 << 16), .codec = slow_codec()};
+  EXPECT_THROW(simulate_schedule(schedule, options), Error);
 }
 
 TEST(ScheduleSimulation, SendsTiedEdgesAsOneMessage) {

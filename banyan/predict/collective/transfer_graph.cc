@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/predict/collective/transfer_colours.h"
 
 namespace banyan::predict {
@@ -60,6 +61,19 @@ Slicing slicing_of(double bytes, Bytes most) {
   return {bytes / slices, static_cast<uint32_t>(slices)};
 }
 
+// A switch adds up and copies elements, not codes.
+void expect_no_switches_in_trees(const Schedule& schedule) {
+  for (uint32_t r = 0; r < schedule.route_count(); ++r) {
+    const Route route = schedule.route(RouteId{r});
+    for (const NodeId end : {route.from, route.to}) {
+      if (schedule.fabric().is_rank(end)) continue;
+      throw Error(ErrorCode::unsupported, "this plan has the switch '" + schedule.fabric().name(end) +
+                                              "' add up or copy slices, which works on elements and not on codes; use "
+                                              "a fabric whose switches do neither");
+    }
+  }
+}
+
 }  // namespace
 
 class TransferGraphBuilder {
@@ -85,13 +99,13 @@ class TransferGraphBuilder {
   }
 
   TransferGraph build() {
-    if (has_steps_) {
+    if (has_steps_ && !options_.work) {
       build_tied();
       graph_.list_dependents();
       return std::move(graph_);
     }
     if (options_.fold) {
-      colours_.emplace(schedule_, routes_);
+      colours_.emplace(schedule_, routes_, options_.work.has_value());
       if (!colours_->refine()) colours_.reset();
     }
     make_links();
@@ -133,6 +147,25 @@ class TransferGraphBuilder {
       ++links_of_kind_[kind];
       graph_.kind_of_link_[link] = kind;
     }
+    if (options_.work) make_cores();
+  }
+
+  // Ranks that are alike have one.
+  void make_cores() {
+    graph_.first_core_ = static_cast<uint32_t>(graph_.capacities_.size());
+    core_of_.assign(fabric_.nodes().size(), TransferGraph::kUnused);
+    std::unordered_map<Colour, uint32_t> kinds;
+    for (const NodeId rank : fabric_.ranks()) {
+      uint32_t kind = static_cast<uint32_t>(graph_.capacities_.size());
+      if (colours_) kind = kinds.emplace(colours_->core(index(rank)), kind).first->second;
+      if (kind == graph_.capacities_.size()) {
+        graph_.capacities_.push_back(kCoreRate);
+        graph_.first_links_.push_back(TransferGraph::kUnused);
+        links_of_kind_.push_back(0);
+      }
+      ++links_of_kind_[kind];
+      core_of_[index(rank)] = kind;
+    }
   }
 
   uint32_t add(const FoldedTransfer& transfer, std::span<const uint32_t> needs) {
@@ -162,13 +195,11 @@ class TransferGraphBuilder {
 
   // The transfer of an edge: one for each colour, or, unfolded, one for each edge.
   uint32_t edge(Colour colour, RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
-    if (colours_) {
-      const uint32_t known = of_colour_.find_or_add(colour, static_cast<uint32_t>(graph_.transfers_.size()));
-      if (known < graph_.transfers_.size()) {
-        ++graph_.transfers_[known].stands_for;
-        return known;
-      }
-    }
+    if (const auto known = again(colour, 1)) return *known;
+    return wire(route, slicing, needs);
+  }
+
+  uint32_t wire(RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
     add_hops(route);
     return add({.bytes = slicing.bytes,
                 .slices = slicing.slices,
@@ -177,6 +208,51 @@ class TransferGraphBuilder {
                 .from = routes_[index(route)].from,
                 .to = routes_[index(route)].to},
                needs);
+  }
+
+  // What a rank does to each slice.
+  uint32_t work(uint32_t node, double nanoseconds_per_byte, const Slicing& slicing, std::span<const uint32_t> needs) {
+    graph_.hops_.push_back({core_of_[node], 1});
+    return add({.bytes = slicing.bytes * nanoseconds_per_byte,
+                .slices = slicing.slices,
+                .from = node,
+                .to = node,
+                .is_work = true},
+               needs);
+  }
+
+  // Encoded, sent, decoded and added; each stands behind the other. Returns the last.
+  uint32_t coded_in_edge(Colour colour, RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
+    if (const auto known = again(colour, 3)) return *known;
+    const RouteRow& row = routes_[index(route)];
+    const uint32_t encoded = work(row.from, options_.work->encode, slicing, needs);
+    const uint32_t sent = wire(route, slicing, {&encoded, 1});
+    return work(row.to, options_.work->decode_add, slicing, {&sent, 1});
+  }
+
+  // Sent on before it is decoded. Returns what is sent, behind which it is decoded.
+  uint32_t coded_out_edge(Colour colour, RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
+    if (const auto known = again(colour, 2)) return *known - 1;
+    const uint32_t sent = wire(route, slicing, needs);
+    work(routes_[index(route)].to, options_.work->decode, slicing, {&sent, 1});
+    return sent;
+  }
+
+  uint32_t coded_root(Colour colour, uint32_t root, const Slicing& slicing, std::span<const uint32_t> needs) {
+    if (const auto known = again(colour, 2)) return *known - 1;
+    const uint32_t encoded = work(root, options_.work->encode, slicing, needs);
+    work(root, options_.work->decode, slicing, {&encoded, 1});
+    return encoded;
+  }
+
+  // Where so many transfers, one behind the other, are known by this colour: the last of them, which stand for one
+  // more. Else they are about to be added.
+  std::optional<uint32_t> again(Colour colour, uint32_t count) {
+    if (!colours_) return std::nullopt;
+    const uint32_t known = of_colour_.find_or_add(colour, static_cast<uint32_t>(graph_.transfers_.size()));
+    if (known == graph_.transfers_.size()) return std::nullopt;
+    for (uint32_t i = 0; i < count; ++i) ++graph_.transfers_[known + i].stands_for;
+    return known + count - 1;
   }
 
   // All that arrive at the root, joined, so that what leaves it need not name each of them.
@@ -195,22 +271,27 @@ class TransferGraphBuilder {
       const Slicing slices = slicing(bytes_of(chunk));
       for (const RouteId route : chunk.in_tree) {
         const RouteRow& row = routes_[index(route)];
-        const uint32_t transfer = edge(colours ? colours->in_edge(route) : 0, route, slices, arrived[row.from]);
+        const Colour colour = colours ? colours->in_edge(route) : 0;
+        const uint32_t transfer = options_.work ? coded_in_edge(colour, route, slices, arrived[row.from])
+                                                : edge(colour, route, slices, arrived[row.from]);
         arrived[row.from].clear();
         std::vector<uint32_t>& there = arrived[row.to];
         if (std::find(there.begin(), there.end(), transfer) == there.end()) there.push_back(transfer);
       }
       std::vector<uint32_t>& root = arrived[index(chunk.root)];
-      if (colours) colours->root();
+      const Colour of_root = colours ? colours->root() : 0;
       if (root.size() > 1) {
         std::sort(root.begin(), root.end());
         auto known = joints.find(root);
         if (known == joints.end()) known = joints.emplace(root, joint(root, slices)).first;
         root = {known->second};
       }
+      if (options_.work && !chunk.out_tree.empty()) root = {coded_root(of_root, index(chunk.root), slices, root)};
       for (const RouteId route : chunk.out_tree) {
         const RouteRow& row = routes_[index(route)];
-        arrived[row.to].assign(1, edge(colours ? colours->out_edge(route) : 0, route, slices, arrived[row.from]));
+        const Colour colour = colours ? colours->out_edge(route) : 0;
+        arrived[row.to].assign(1, options_.work ? coded_out_edge(colour, route, slices, arrived[row.from])
+                                                : edge(colour, route, slices, arrived[row.from]));
       }
       root.clear();
       for (const RouteId route : chunk.out_tree) arrived[routes_[index(route)].to].clear();
@@ -313,6 +394,7 @@ class TransferGraphBuilder {
   std::optional<TransferColours> colours_;  // where it is folded
   NumberOfColour of_colour_;
   std::vector<uint64_t> links_of_kind_;
+  std::vector<uint32_t> core_of_;  // by node, with work: a link of the graph
   std::vector<uint32_t> scratch_;
   TransferGraph graph_;
 };
@@ -360,6 +442,7 @@ TransferGraph TransferGraph::of(const Fabric& fabric, std::span<const Direct> tr
 
 TransferGraph TransferGraph::of(const Schedule& schedule, const Options& options) {
   CHECK(options.slice.count() > 0) << "slices of no bytes";
+  if (options.work) expect_no_switches_in_trees(schedule);
   return TransferGraphBuilder(schedule, options).build();
 }
 

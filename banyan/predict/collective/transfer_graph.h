@@ -14,11 +14,17 @@
 // what the kinds cost: a ring allreduce of 1,024 ranks has 2.1 million transfers, and 2,046 kinds of them.
 // Colours are 64-bit hashes: of 2 million transfers, two that differ are called alike once in 10 million graphs.
 //
+// Work. Slices may be written in a code, which takes time of the cores of the ranks. A core is one more link, of
+// kCoreRate nanoseconds a second, and what is done to the slices of an edge are transfers of their own that cross it:
+// whoever contributes encodes, the receiver decodes and adds; the root encodes the result once and decodes it for
+// itself; who passes it on does so at once, and decodes it besides. As the engine does (run/engine/slice_codec.h).
+//
 // Complexity O(edges + hops of routes) a round; rounds are few, since trees
 // are walked from their leaves, so that a colour knows all that lies below it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +41,14 @@ struct FoldedTransfer {
   Picoseconds delay{0};
   uint32_t from = 0, to = 0;  // nodes of the fabric; of the first that it stands for
   uint64_t stands_for = 1;    // transfers of the schedule
+  bool is_work = false;       // of the core of `from`: bytes are nanoseconds
 };
+
+// Nanoseconds of a core for a byte on the wire.
+struct SliceWork {
+  double encode = 0, decode = 0, decode_add = 0;
+};
+constexpr double kCoreRate = 1e9;
 
 class TransferGraph {
  public:
@@ -44,6 +57,7 @@ class TransferGraph {
     Bytes slice;           // no message is longer
     Picoseconds alpha{0};  // of a message
     bool fold = true;
+    std::optional<SliceWork> work = {};  // then steps do not count: slices of different chunks travel alone
   };
   // Every pair of ranks that the schedule's steps tie (see Chunk::in_steps) sends one message for all edges that are
   // tied; a schedule with steps is not folded.
@@ -72,11 +86,13 @@ class TransferGraph {
 
   // Links of the graph: kinds of the fabric's links, or these themselves when nothing was folded.
   std::span<const double> capacities() const { return capacities_; }
-  // By link of the graph: the first of the fabric's that it stands for.
+  // By link of the graph: the first of the fabric's that it stands for, kUnused for a core.
   std::span<const uint32_t> first_links() const { return first_links_; }
   // By link of the fabric: the kind it is of, kUnused for one that no transfer crosses.
   static constexpr uint32_t kUnused = UINT32_MAX;
   std::span<const uint32_t> kind_of_link() const { return kind_of_link_; }
+  // Links of the graph from this one on are cores, none without work.
+  uint32_t first_core() const { return first_core_; }
 
  private:
   friend class TransferGraphBuilder;
@@ -94,6 +110,7 @@ class TransferGraph {
   std::vector<uint64_t> hops_start_{0}, needs_start_{0}, dependents_start_;
   std::vector<double> capacities_;
   std::vector<uint32_t> kind_of_link_;
+  uint32_t first_core_ = UINT32_MAX;
 };
 
 }  // namespace banyan::predict

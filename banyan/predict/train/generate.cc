@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/predict/cost/operators.h"
+#include "banyan/predict/train/estimate.h"
 #include "banyan/predict/train/layers.h"
 #include "banyan/predict/train/pipeline.h"
 #include "banyan/predict/train/step_costs.h"
@@ -17,9 +19,10 @@ namespace {
 
 enum GroupKind : size_t { kTensor, kData, kExpert, kExpertData, kNorm, kEmbedding, kGroupKinds };
 enum PeerKind : size_t { kNext, kPrevious, kPeerKinds };
-enum StreamKind : uint16_t { kCompute, kGradients, kSendForward, kReceiveForward, kSendBackward, kReceiveBackward };
-constexpr std::array<const char*, 6> kStreamNames = {"compute",         "gradients",     "send forward",
-                                                     "receive forward", "send backward", "receive backward"};
+enum StreamKind : uint16_t { kCompute, kGradients, kSendForward, kReceiveForward, kSendBackward, kReceiveBackward, kDecode };
+constexpr std::array<const char*, 7> kStreamNames = {
+    "compute", "gradients", "send forward", "receive forward", "send backward", "receive backward", "decode"};
+constexpr size_t kPlainStreams = 6;  // without codes
 constexpr std::array<const char*, kGroupKinds> kGroupNames = {"tp", "dp", "ep", "expert dp", "norm", "embedding"};
 constexpr uint32_t kNone = UINT32_MAX;
 
@@ -49,15 +52,17 @@ uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(b
 class StageWriter {
  public:
   StageWriter(Job::Builder& builder, const TrainConfig& config, const Device& device, const StepCosts& costs,
-              uint32_t stage)
-      : builder_(builder), config_(config), device_(device), costs_(costs), stage_(stage) {
+              uint32_t stage, std::vector<std::optional<CodecCost>> codes)
+      : builder_(builder), config_(config), device_(device), costs_(costs), stage_(stage), codes_(std::move(codes)) {
     group_slots_.fill(kNone);
     peer_slots_.fill(kNone);
   }
 
   void write() {
     builder_.begin_program();
-    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = job::Stream::Order::program});
+    const bool has_codes = std::any_of(codes_.begin(), codes_.end(), [](const auto& code) { return code.has_value(); });
+    for (size_t stream = 0; stream < (has_codes ? kStreamNames.size() : kPlainStreams); ++stream)
+      builder_.add_stream({.name = kStreamNames[stream], .order = job::Stream::Order::program});
     const PipelineShape shape{.stages = config_.pp,
                               .chunks = config_.interleave,
                               .micro_batches = static_cast<uint32_t>(config_.micro_batches())};
@@ -72,6 +77,8 @@ class StageWriter {
   const std::array<uint32_t, kGroupKinds>& group_slots() const { return group_slots_; }
   const std::array<uint32_t, kPeerKinds>& peer_slots() const { return peer_slots_; }
   uint32_t group_slot_count() const { return next_group_slot_; }
+  // Their groups are slots as yet.
+  const std::vector<ReducedGradients>& reduced() const { return reduced_; }
   uint32_t peer_slot_count() const { return next_peer_slot_; }
 
  private:
@@ -88,6 +95,7 @@ class StageWriter {
   }
 
   uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
+    backward_ += cost.seconds;
     return add({.kind = job::NodeKind::compute,
                 .stream = kCompute,
                 .name = builder_.add_name(name),
@@ -102,6 +110,10 @@ class StageWriter {
                       uint16_t stream = kCompute, uint32_t need = kNone) {
     if (group_size(config_, group) < 2 || bytes == 0) return kNone;
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
+    if (stream == kCompute) {
+      const GroupShape shape{.ranks = group_size(config_, group), .stride = 1};
+      backward_ += collective_seconds(kind, static_cast<double>(bytes), shape, device_.cluster, device_.links);
+    }
     return add({.kind = job::NodeKind::collective,
                 .collective = kind,
                 .stream = stream,
@@ -276,10 +288,45 @@ class StageWriter {
 
   void flush(double& ready, const char* name, GroupKind group) {
     const CollectiveKind kind = config_.zero > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-    const uint32_t node =
-        collective(name, kind, group, whole_bytes(ready * config_.gradient_bytes()), kGradients, last_compute_);
-    if (node != kNone) last_gradients_ = node;
+    const ReducedGradients gradients{.stage = stage_,
+                                     .is_of_experts = group == kExpertData,
+                                     .is_scattered = config_.zero > 0,
+                                     .elements = whole_bytes(ready),
+                                     .bytes = whole_bytes(ready * config_.gradient_bytes()),
+                                     .ranks = group_size(config_, group),
+                                     .backward = backward_};
     ready = 0;
+    if (gradients.ranks < 2 || gradients.bytes == 0) return;
+    const std::optional<CodecCost> code =
+        reduced_.size() < codes_.size() ? codes_[reduced_.size()] : std::optional<CodecCost>();
+    last_gradients_ = code ? reduce_coded(gradients, *code, name, kind, group)
+                           : collective(name, kind, group, gradients.bytes, kGradients, last_compute_);
+    reduced_.push_back(gradients);
+    reduced_.back().group = group_slots_[group];
+    backward_ = 0;
+  }
+
+  // Two steps: each rank encodes what others own, adds up what it owns itself, encodes that once, and decodes the rest.
+  uint32_t reduce_coded(const ReducedGradients& gradients, const CodecCost& code, const char* name, CollectiveKind kind,
+                        GroupKind group) {
+    const double bytes = static_cast<double>(gradients.elements) * sizeof(float);
+    const double others = bytes * (1 - 1.0 / gradients.ranks), own = bytes - others;
+    const double launch = static_cast<double>(code.launch.count()) * 1e-12;
+    const auto work = [&](const char* what, StreamKind stream, double seconds, uint32_t launches, uint32_t need) {
+      return add({.kind = job::NodeKind::memory,
+                  .stream = stream,
+                  .name = builder_.add_name(what),
+                  .bytes = whole_bytes(bytes),
+                  .duration = to_picoseconds(seconds + launches * launch),
+                  .fixed = to_picoseconds(launches * launch)},
+                 {need});
+    };
+    const uint32_t encoded = work("encode gradients", kCompute, others * code.speed.encode, 1, kNone);
+    const uint64_t coded = coded_bytes(code.codec, gradients.elements);
+    const uint32_t reduced = collective(name, kind, group, coded, kGradients, encoded);
+    double seconds = others * code.speed.decode_add;
+    if (!gradients.is_scattered) seconds += own * code.speed.encode + bytes * code.speed.decode;
+    return last_decoded_ = work("decode gradients", kDecode, seconds, gradients.is_scattered ? 1 : 3, reduced);
   }
 
   void finish() {
@@ -287,6 +334,10 @@ class StageWriter {
     flush(experts_ready_, "reduce experts", kExpertData);
     const TrainModel& model = config_.model;
     const uint32_t grad = config_.gradient_bytes();
+    // Those that come as they are last may overtake others that are still decoded.
+    if (last_decoded_ != kNone && last_decoded_ != last_gradients_)
+      add({.kind = job::NodeKind::memory, .stream = kCompute, .name = builder_.add_name("decoded gradients")},
+          {last_decoded_});
     arrival_ = last_gradients_;  // what comes next on the compute stream waits for all gradients
     if (config_.sequence_parallel) {
       // Norms and biases behind row-split matrices see a part of the sequence each.
@@ -329,9 +380,12 @@ class StageWriter {
   uint32_t chunk_ = 0;  // of the model, of the pass that is being written
   bool last_micro_batch_ = false;
   uint32_t last_compute_ = kNone, arrival_ = kNone;
-  uint32_t last_gradients_ = kNone;
+  uint32_t last_gradients_ = kNone, last_decoded_ = kNone;
   uint32_t gathered_ = kNone, layer_begin_ = kNone;
   double dense_ready_ = 0, experts_ready_ = 0;  // parameters whose gradients wait to be reduced
+  const std::vector<std::optional<CodecCost>> codes_;
+  std::vector<ReducedGradients> reduced_;
+  double backward_ = 0;  // as in ReducedGradients
 };
 
 // The groups that programs use, each made once.
@@ -452,6 +506,10 @@ uint32_t rank_number(const TrainConfig& config, const TrainRank& rank) {
 }
 
 Job generate_training_step(const TrainConfig& config, const Device& device) {
+  return generate_compressed_step(config, device, {}).job;
+}
+
+TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientCodes& codes) {
   check_config(config);
   // Two blocks forward and two backward for each layer and micro-batch at the least; said before memory is filled.
   if (config.micro_batches() * config.model.layers > Job::kMaxNodes / 4)
@@ -461,13 +519,21 @@ Job generate_training_step(const TrainConfig& config, const Device& device) {
   const StepCosts costs = step_costs(config, device);
   Job::Builder builder("train " + config.model.name);
   std::vector<StageSlots> slots;
+  std::vector<std::vector<ReducedGradients>> reduced;
   for (uint32_t stage = 0; stage < config.pp; ++stage) {
-    StageWriter writer(builder, config, device, costs, stage);
+    StageWriter writer(builder, config, device, costs, stage,
+                       stage < codes.size() ? codes[stage] : std::vector<std::optional<CodecCost>>());
     writer.write();
+    reduced.push_back(writer.reduced());
     slots.push_back({writer.group_slots(), writer.peer_slots(), writer.group_slot_count(), writer.peer_slot_count()});
   }
   add_ranks(builder, config, slots);
-  return std::move(builder).build();
+  TrainingStep step{.job = std::move(builder).build(), .reduced = std::move(reduced)};
+  for (uint32_t stage = 0; stage < config.pp; ++stage) {
+    const uint32_t first = rank_number(config, {.stage = stage});
+    for (ReducedGradients& gradients : step.reduced[stage]) gradients.group = step.job.group(first, gradients.group);
+  }
+  return step;
 }
 
 double total_flop(const Job& job) {

@@ -20,7 +20,11 @@
 // Size: about micro-batches * layers / pp * 10 nodes a stage. 16,384 ranks of a 405B model: 16 programs.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "banyan/job/job.h"
+#include "banyan/predict/cost/codec_cost.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 
@@ -34,6 +38,33 @@ uint32_t rank_number(const TrainConfig& config, const TrainRank& rank);
 
 // Throws what check_config and step_costs throw; Error{unsupported} for more than Job::kMaxNodes.
 Job generate_training_step(const TrainConfig& config, const Device& device);
+
+// Gradients that a rank of a stage reduces together over its replicas.
+struct ReducedGradients {
+  uint32_t stage = 0;
+  bool is_of_experts = false;
+  bool is_scattered = false;  // ZeRO: a reduce-scatter, else an allreduce
+  uint64_t elements = 0;
+  uint64_t bytes = 0;   // as they are, without a code
+  uint32_t ranks = 0;   // of the group; its number in the job:
+  uint32_t group = 0;   // that of the stage's first rank
+  double backward = 0;  // seconds that the compute stream is at work from those before until these are there; the first
+                        // of a stage: from the beginning of the step
+};
+
+// The code of each, by stage and in its order; nothing: as it is. Stages, or their ends, that are left out have none.
+using GradientCodes = std::vector<std::vector<std::optional<CodecCost>>>;
+
+struct TrainingStep {
+  Job job;
+  std::vector<std::vector<ReducedGradients>> reduced;  // by stage
+};
+
+// With codes for gradients. A bucket with a code is encoded on the compute stream, which is as late for what follows;
+// the collective carries the code; what is added, encoded again and decoded is one node behind it on a stream of its
+// own, as if slices did not overlap there, which is too much and not too little. Codes are of float32: gradients of two
+// bytes count as float32 to them. Waiting for other stages is not in `backward`.
+TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientCodes& codes);
 
 // FLOPs of all nodes of all ranks.
 double total_flop(const Job& job);

@@ -1,0 +1,80 @@
+#include "apps/codec_option.h"
+
+#include <nlohmann/json.hpp>
+
+#include "apps/lists.h"
+#include "banyan/base/option.h"
+
+namespace banyan::app {
+namespace {
+
+double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+double core_share(const answer::CodecRow& row) {
+  const predict::ScheduleSimulation& simulation = row.timed.simulation;
+  const double all = seconds_of(simulation.time);
+  return all > 0 ? seconds_of(simulation.core_busy) / all : 0;
+}
+
+double bound_of(const answer::CodecRow& row, double bound) { return bound * static_cast<double>(row.on_wire.count()); }
+
+}  // namespace
+
+void CodecOption::declare(CommandSyntax& command, const std::string& help) {
+  OptionSyntax& codec = command.option("--codec", &codec_, "LIST", help);
+  codec.values = codec_names();
+  codec.values.emplace_back("none");
+  codec.values.emplace_back("auto");
+  codec.is_list = true;
+  command
+      .option("--codec-speed", &speed_, "RATES",
+              "float32 that a core encodes, decodes, decodes and adds a second: 20GB/s, or three rates (default: "
+              "measured here)")
+      .needs = "--codec";
+}
+
+answer::CodecWish CodecOption::wish() const {
+  if (codec_.empty()) return {.codecs = {std::nullopt}};
+  return parse_option("--codec", [&] { return answer::parse_codec_wish(codec_); });
+}
+
+std::optional<predict::CodecSpeed> CodecOption::speed() const {
+  if (speed_.empty()) return std::nullopt;
+  return parse_option("--codec-speed", [&] { return predict::parse_codec_speed(speed_); });
+}
+
+std::string codec_or_float32(const std::optional<codec::Codec>& codec) { return codec ? to_string(*codec) : "float32"; }
+
+std::string format_codec_rows(const Terminal& terminal, const answer::CodecChoice& choice, double bound) {
+  Table table({"codec", "on the wire", "plan", "slice", "time", "of bound", "core", "loses"});
+  for (size_t i = 0; i < choice.rows.size(); ++i) {
+    const answer::CodecRow& row = choice.rows[i];
+    const double time = seconds_of(row.timed.simulation.time);
+    table.add({codec_or_float32(row.codec) + (i == choice.best ? " *" : ""), row.on_wire.to_string(), row.planner,
+               row.timed.slice.to_string(), format_seconds(time), format_percent(bound_of(row, bound) / time),
+               row.codec ? format_percent(core_share(row)) : "", row.codec ? format_percent(row.loss) : ""});
+  }
+  return "\n" + table.format(terminal) +
+         terminal.styled(Terminal::Style::dim,
+                         "of bound: the least time for these bytes over the time; core: how long the busiest rank "
+                         "encodes and decodes;\nloses: of a value by one rounding, root mean square of normal values") +
+         "\n";
+}
+
+Json codec_choice_json(const answer::CodecChoice& choice, double bound) {
+  Json rows = Json::array();
+  for (const answer::CodecRow& row : choice.rows) {
+    rows.push_back({{"codec", row.codec ? Json(to_string(*row.codec)) : Json(nullptr)},
+                    {"wire_bytes", row.on_wire.count()},
+                    {"planner", row.planner},
+                    {"slice_bytes", row.timed.slice.count()},
+                    {"time_ps", row.timed.simulation.time.count()},
+                    {"bound_seconds", bound_of(row, bound)},
+                    {"core_busy_ps", row.timed.simulation.core_busy.count()},
+                    {"relative_loss", row.loss}});
+  }
+  const answer::CodecRow& best = choice.chosen();
+  return {{"chosen", best.codec ? Json(to_string(*best.codec)) : Json(nullptr)}, {"why", choice.why}, {"rows", rows}};
+}
+
+}  // namespace banyan::app

@@ -1,0 +1,34 @@
+// The options --codec and --codec-speed of commands that predict, and a table of what codecs would do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/report.h"
+#include "apps/syntax.h"
+#include "banyan/answer/codec_choice.h"
+
+namespace banyan::app {
+
+class CodecOption {
+ public:
+  // `help` says what it does to the command.
+  void declare(CommandSyntax& command, const std::string& help);
+
+  bool is_given() const { return !codec_.empty(); }
+  // "none" where nothing is given. Throws Error that names the option.
+  answer::CodecWish wish() const;
+  std::optional<predict::CodecSpeed> speed() const;
+
+ private:
+  std::string codec_, speed_;
+};
+
+std::string codec_or_float32(const std::optional<codec::Codec>& codec);
+
+// A row for each; bytes alone by the bound of the collective, in seconds a byte.
+std::string format_codec_rows(const Terminal& terminal, const answer::CodecChoice& choice, double bound);
+Json codec_choice_json(const answer::CodecChoice& choice, double bound);
+
+}  // namespace banyan::app

@@ -1,0 +1,70 @@
+// In which code float32 should travel in a collective, if in any: all that are asked about, simulated with the plan that
+// is quickest for their bytes.
+//
+// The rule of the choice. Codes that lose more than 3 % of a value by one rounding (int4, mxfp4, sign) train well only
+// with care and are taken when they are asked for by name, not by `auto`. Of the others the quickest counts; within 3 %
+// of it, the one that loses least. It must be at least 3 % quicker than float32 itself, or there is no code: a gain that
+// small is not worth what is lost, and no prediction is that exact.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/answer/timed_plan.h"
+#include "banyan/predict/cost/codec_cost.h"
+
+namespace banyan::answer {
+
+constexpr double kMostLossOfAuto = 0.03, kLeastGainOfCode = 0.03;
+
+// What was asked for: --codec none, int8, none,int8,int4 or auto.
+struct CodecWish {
+  enum class Choice { by_name, quickest, by_rule };
+
+  std::vector<std::optional<codec::Codec>> codecs = {};  // at least one; nothing: float32 itself
+  Choice choice = Choice::by_name;                       // by name: the last; the others stand beside it
+
+  bool is_dense() const { return codecs.size() == 1 && !codecs.front(); }
+};
+// One name is that code with float32 beside it; several, the quickest of them. Throws Error{invalid_input} that lists
+// the names.
+CodecWish parse_codec_wish(std::string_view text);
+// The same choice among all codecs that round to nearest, and none.
+CodecWish beside_all(const CodecWish& wish);
+
+// How quick the cores of ranks are: as given, else as measured here.
+predict::CodecCost codec_cost(const codec::Codec& codec, const std::optional<predict::CodecSpeed>& given);
+
+// Throws Error{unsupported} for an all-to-all, whose blocks are sent as they are.
+void expect_codes(CollectiveKind kind);
+
+struct CodecRow {
+  std::optional<codec::Codec> codec = {};
+  Bytes on_wire{0};      // of the buffer
+  double loss = 0;       // of a value (codec_cost.h)
+  size_t candidate = 0;  // the plan that is quickest for these bytes
+  std::string planner = {};
+  TimedPlan timed = {};
+  std::vector<TimedCandidate> ranking = {};  // of all plans
+};
+
+struct CodecChoice {
+  std::vector<CodecRow> rows = {};  // in the order in which they were asked for
+  size_t best = 0;
+  std::string why = {};  // in words
+
+  const CodecRow& chosen() const { return rows[best]; }
+};
+
+// Of float32, `total` bytes of it; options.codec is not used. Throws
+// what rank_by_simulation and expect_codes throw.
+CodecChoice choose_codec(std::span<const plan::Candidate> candidates, Bytes total, const CodecWish& wish,
+                         const std::optional<predict::CodecSpeed>& given, const TimingOptions& options);
+
+// The rule alone, of rows of which all are timed.
+size_t best_codec(std::span<const CodecRow> rows, CodecWish::Choice choice, std::string& why);
+
+}  // namespace banyan::answer
