@@ -32,14 +32,10 @@ void follow(const Compression::Future& from, const Compression::Future& to, std:
   });
 }
 
-// `buffer` once the work has succeeded, and `at_end` has been called.
-Compression::Future when_over(
-    c10d::Work& work, const at::Tensor& buffer, std::function<void()> at_end = [] {}) {
+// `buffer` once the work has succeeded.
+Compression::Future when_over(c10d::Work& work, const at::Tensor& buffer) {
   auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get());
-  follow(work.getFuture(), future, [future, buffer, at_end = std::move(at_end)] {
-    at_end();
-    future->markCompleted(buffer);
-  });
+  follow(work.getFuture(), future, [future, buffer] { future->markCompleted(buffer); });
   return future;
 }
 
@@ -88,7 +84,7 @@ Compression::Future Compression::coded_average(const at::Tensor& buffer, const s
   if (keeps_zeros(*codec_)) {
     const auto work = group_->coded_average(buffer, *codec_, residual);
     lock.unlock();  // what follows may be called at once
-    return when_over(*work, buffer, [=, self = shared_from_this()] { self->end(*bucket, buffer); });
+    return when_over(*work, buffer);
   }
 
   // Which slots some rank uses: where none does, what the code makes of their zeros is nobody's loss.
@@ -103,17 +99,11 @@ Compression::Future Compression::coded_average(const at::Tensor& buffer, const s
   const Future averaged = when_over(*work, buffer);
   follow(uses->getFuture(), future, [=, self = shared_from_this()] {
     follow(averaged, future, [=] {
-      self->end(*bucket, buffer);
       self->restore_unused(*bucket, buffer, used);
       future->markCompleted(buffer);
     });
   });
   return future;
-}
-
-void Compression::end(BucketResidual& bucket, const at::Tensor& buffer) {
-  const std::lock_guard lock(mutex_);
-  bucket.residual().keep_again(floats_of(buffer));
 }
 
 void Compression::restore_unused(BucketResidual& bucket, const at::Tensor& buffer, const at::Tensor& used) {

@@ -47,9 +47,7 @@ class Compression : public std::enable_shared_from_this<Compression> {
 
  private:
   Future coded_average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
-  // After an average: what is not finite must not cost what was kept.
-  void end(BucketResidual& bucket, const at::Tensor& buffer);
-  // And then: slots that no rank uses are as if nothing had been sent.
+  // After an average: slots that no rank uses are as if nothing had been sent.
   void restore_unused(BucketResidual& bucket, const at::Tensor& buffer, const at::Tensor& used);
 
   const Group group_;
