@@ -32,15 +32,15 @@ double best_rate(size_t bytes, Work work) {
 
 }  // namespace
 
-std::vector<double> measure_encoding(const codec::Tensor& tensor, const std::function<void(double)>& progress) {
-  const std::vector<codec::Codec> codecs = codec::every_codec();
+std::vector<double> measure_encoding(const sparse::Tensor& tensor, const std::function<void(double)>& progress) {
+  const std::vector<codec::Codec> codecs = sparse::every_codec();
   const size_t size = element::size_of(tensor.type);
   const auto elements = tensor.elements.first(std::min(tensor.elements.size(), kMeasuredBytes / size * size));
   std::vector<double> rates = {
       best_rate(elements.size(), [&] { codec::encode_lossless(elements, {.element_bytes = size}); })};
   std::vector<float> values(kMeasuredBytes / sizeof(float));
   for (size_t first = 0; first < values.size(); first += tensor.count()) {
-    codec::read_values(tensor, 0, std::span(values).subspan(first, std::min(tensor.count(), values.size() - first)));
+    sparse::read_values(tensor, 0, std::span(values).subspan(first, std::min(tensor.count(), values.size() - first)));
   }
   std::vector<std::byte> coded;
   for (const codec::Codec& each : codecs) {

@@ -4,13 +4,13 @@
 #include <functional>
 #include <vector>
 
-#include "banyan/codec/tensor_report.h"
+#include "banyan/sparse/tensor_report.h"
 
 namespace banyan::app {
 
 // Bytes a second that lossless coding takes in of the elements as they are, then those of float32 that each of
-// codec::every_codec() does: the best of five rounds. The values of the tensor are repeated up to 64 MiB, so that codes
-// are measured from memory and not from the cache. `progress` hears of the part that is done.
-std::vector<double> measure_encoding(const codec::Tensor& tensor, const std::function<void(double)>& progress);
+// sparse::every_codec() does: the best of five rounds. The values of the tensor are repeated up to 64 MiB, so that
+// codes are measured from memory and not from the cache. `progress` hears of the part that is done.
+std::vector<double> measure_encoding(const sparse::Tensor& tensor, const std::function<void(double)>& progress);
 
 }  // namespace banyan::app

@@ -38,14 +38,14 @@ class CompressCommand : public Command {
   ExitCode run(const Terminal& terminal) override {
     check_output_place(plot_, json_);
     if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
-    const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = codec::kMostRanks}));
+    const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = sparse::kMostRanks}));
     TensorOptions options{.row_elements = row_};
     if (!type_.empty()) options.type = parse_option("--type", [&] { return parse_float_type(type_); });
     CompressAnswer answer{.file = file_, .ranks = ranks};
     {
       Progress progress(terminal, "reading the tensor");
       const RecordedTensor recorded = RecordedTensor::load(file_, options);
-      const codec::Tensor tensor = recorded.tensor();
+      const sparse::Tensor tensor = recorded.tensor();
       const auto tell = [&](double part) { progress.fraction(part); };
       answer.type = tensor.type;
       answer.shape = recorded.shape();

@@ -14,7 +14,7 @@
 namespace banyan::app {
 namespace {
 
-std::string name_of(const codec::CodecReport& each) { return each.codec ? to_string(*each.codec) : "lossless"; }
+std::string name_of(const sparse::CodecReport& each) { return each.codec ? to_string(*each.codec) : "lossless"; }
 
 // "1.21e-02", "0".
 std::string error_text(double error) {
@@ -46,7 +46,7 @@ std::string codecs_table(const CompressAnswer& answer, const Terminal& terminal)
   if (has_rates) heads.emplace_back("encode (measured)");
   Table table(heads);
   for (size_t i = 0; i < answer.report.codecs.size(); ++i) {
-    const codec::CodecReport& each = answer.report.codecs[i];
+    const sparse::CodecReport& each = answer.report.codecs[i];
     std::vector<std::string> row = {
         name_of(each),          std::to_string(each.bytes),     format_decimals(each.ratio, 2),
         error_text(each.error), error_text(each.error_of_mean), error_text(each.greatest_error)};
@@ -57,7 +57,7 @@ std::string codecs_table(const CompressAnswer& answer, const Terminal& terminal)
   return table.format(terminal);
 }
 
-Json codec_json(const codec::CodecReport& each) {
+Json codec_json(const sparse::CodecReport& each) {
   return {{"codec", name_of(each)},
           {"bytes", each.bytes},
           {"ratio", each.ratio},
@@ -72,7 +72,7 @@ Json or_null(const std::optional<double>& value) { return value ? Json(*value) :
 }  // namespace
 
 std::string format_compress_text(const CompressAnswer& answer, const Terminal& terminal) {
-  const codec::TensorReport& report = answer.report;
+  const sparse::TensorReport& report = answer.report;
   std::string text = labelled(terminal, "tensor", harmless(answer.file) + ": " + tensor_text(answer));
   text += labelled(terminal, "not zero",
                    share_text(report.nonzero_elements, report.elements) + " of the elements, " +
@@ -105,7 +105,7 @@ std::string format_compress_text(const CompressAnswer& answer, const Terminal& t
 }
 
 std::string format_compress_json(const CompressAnswer& answer) {
-  const codec::TensorReport& report = answer.report;
+  const sparse::TensorReport& report = answer.report;
   Json codecs = Json::array();
   for (size_t i = 0; i < report.codecs.size(); ++i) {
     codecs.push_back(codec_json(report.codecs[i]));
@@ -145,7 +145,7 @@ std::string draw_compress(const CompressAnswer& answer) {
                           .subtitle = tensor_text(answer),
                           .rows = {},
                           .panels = {}};
-  for (const codec::CodecReport& each : answer.report.codecs) {
+  for (const sparse::CodecReport& each : answer.report.codecs) {
     chart.rows.push_back(name_of(each));
     bytes.values.push_back(static_cast<double>(each.bytes));
     bytes.texts.push_back(kilobytes(bytes.values.back()) + ", ratio " + format_decimals(each.ratio, 2));

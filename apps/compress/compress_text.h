@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/terminal.h"
-#include "banyan/codec/tensor_report.h"
+#include "banyan/sparse/tensor_report.h"
 
 namespace banyan::app {
 
@@ -15,7 +15,7 @@ struct CompressAnswer {
   std::vector<uint64_t> shape = {};
   size_t row_elements = 1;
   uint32_t ranks = 8;
-  codec::TensorReport report = {};
+  sparse::TensorReport report = {};
   std::vector<double> rates = {};  // measured, of each codec in the report's order; or none
 };
 

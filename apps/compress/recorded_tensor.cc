@@ -56,7 +56,7 @@ RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions
   return loaded;
 }
 
-codec::Tensor RecordedTensor::tensor() const {
+sparse::Tensor RecordedTensor::tensor() const {
   return {.type = type_,
           .elements = std::as_bytes(std::span(contents_)).subspan(first_byte_),
           .row_elements = row_elements_};

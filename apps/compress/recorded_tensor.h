@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/codec/tensor_report.h"
+#include "banyan/sparse/tensor_report.h"
 
 namespace banyan::app {
 
@@ -21,7 +21,7 @@ class RecordedTensor {
   static RecordedTensor load(const std::string& path, const TensorOptions& options);
 
   // Valid as long as this object lives and stays where it is.
-  codec::Tensor tensor() const;
+  sparse::Tensor tensor() const;
   const std::vector<uint64_t>& shape() const { return shape_; }
 
  private:

@@ -17,7 +17,8 @@ constexpr Bytes kMostPredictedSlice{uint64_t{1} << 30};
 // A piece is an event on each tree of a kind of its own; so many take minutes.
 constexpr uint64_t kMostPieces = uint64_t{1} << 22;
 
-// Slices are not made smaller for a better time when a simulation would have more messages; so many take 10 s or less.
+// Slices are not made smaller for a better time when a simulation would have more messages; so many take seconds, on a
+// slow or busy machine more than ten.
 constexpr uint64_t kMostMessages = uint64_t{1} << 20;
 
 // Besides the slice that choose_slice would take, tried are those of so many times its size and of so many to it.

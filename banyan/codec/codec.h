@@ -5,7 +5,7 @@
 // numbers are little-endian.
 //
 //   codec      a block of 256 values                                bytes  a decoded value
-//   bfloat16   256 x bfloat16; beyond its range the greatest 512  itself
+//   bfloat16   256 x bfloat16; beyond its range the greatest          512  itself
 //   float16    256 x binary16; beyond 65504 it is 65504               512  itself
 //   fp8        float32 scale, 256 x E4M3                              260  scale * code
 //   mxfp8      8 x E8M0 scale, each of 32 values; 256 x E4M3          264  2^k * code

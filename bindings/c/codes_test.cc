@@ -183,6 +183,41 @@ TEST(Codes, TellOfWhatIsNotFiniteAndForgetIt) {
   EXPECT_THAT(run_ranks(2, body), Each(""));
 }
 
+// Where one rank made the sum NaN nothing was added: all ranks keep what they kept, those with finite values, too.
+TEST(Codes, KeepTheResidualOfAllRanksWhereTheResultIsNotFinite) {
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    for (const bool is_blocking : {true, false}) {
+      constexpr size_t kCount = 1000;
+      banyan_residual_t residual = nullptr;
+      banyan_op_t op = 0;
+      if (banyan_residual_create(&residual, kCount) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+      if (banyan_op_create_feedback(&op, BANYAN_SUM, residual, comm) != BANYAN_SUCCESS) return banyan_last_error(comm);
+      float* kept = nullptr;
+      banyan_residual_values(residual, &kept, nullptr);
+      for (size_t i = 0; i < kCount; ++i) kept[i] = sample(rank, i, 5) + 1;
+      const std::vector<float> before(kept, kept + kCount);
+      std::vector<float> values(kCount);
+      for (size_t i = 0; i < kCount; ++i) values[i] = sample(rank, i, 1);
+      if (rank == 1) values[300] = NAN;
+      banyan_request_t request = nullptr;
+      if (banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_FLOAT32_AS_INT8, op, comm,
+                            is_blocking ? nullptr : &request) != BANYAN_SUCCESS ||
+          banyan_wait(&request) != BANYAN_SUCCESS)
+        return banyan_last_error(comm);
+      if (!std::isnan(values[300])) return "hidden";
+      banyan_residual_values(residual, &kept, nullptr);
+      for (size_t i = 0; i < kCount; ++i) {
+        if (!std::isfinite(values[i]) && std::memcmp(kept + i, &before[i], sizeof(float)) != 0)
+          return std::to_string(i) + " keeps " + std::to_string(kept[i]) + ", not " + std::to_string(before[i]);
+      }
+      banyan_op_destroy(op, comm);
+      if (banyan_residual_destroy(residual) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    }
+    return "";
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(""));
+}
+
 TEST(Codes, AreRefusedWhereTheyMeanNothing) {
   banyan_type_t type{};
   EXPECT_EQ(banyan_coded_type("int9", &type), BANYAN_INVALID_ARGUMENT);

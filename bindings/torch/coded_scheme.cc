@@ -37,7 +37,7 @@ TensorFuture CodedScheme::average(const at::Tensor& buffer, const std::vector<at
   if (keeps_zeros(*codec_)) {
     const auto work = group.coded_average(buffer, *codec_, residual);
     lock.unlock();  // what follows may be called at once
-    return when_over(*work, buffer, [=, self = shared_from_this()] { self->end(*bucket, buffer); });
+    return when_over(*work, buffer);
   }
 
   // Which slots some rank uses: where none does, what the code makes of their zeros is nobody's loss.
@@ -52,17 +52,11 @@ TensorFuture CodedScheme::average(const at::Tensor& buffer, const std::vector<at
   const TensorFuture averaged = when_over(*work, buffer);
   follow(uses->getFuture(), future, [=, self = shared_from_this()] {
     follow(averaged, future, [=] {
-      self->end(*bucket, buffer);
       self->restore_unused(*bucket, buffer, used);
       future->markCompleted(buffer);
     });
   });
   return future;
-}
-
-void CodedScheme::end(BucketResidual& bucket, const at::Tensor& buffer) {
-  const std::unique_lock lock = context_.residuals->lock();
-  bucket.residual().keep_again(floats_of(buffer));
 }
 
 void CodedScheme::restore_unused(BucketResidual& bucket, const at::Tensor& buffer, const at::Tensor& used) {

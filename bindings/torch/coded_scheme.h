@@ -24,9 +24,7 @@ class CodedScheme : public GradientScheme, public std::enable_shared_from_this<C
   TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
 
  private:
-  // After an average: what is not finite must not cost what was kept.
-  void end(BucketResidual& bucket, const at::Tensor& buffer);
-  // And then: slots that no rank uses are as if nothing had been sent.
+  // After an average: slots that no rank uses are as if nothing had been sent.
   void restore_unused(BucketResidual& bucket, const at::Tensor& buffer, const at::Tensor& used);
 
   const std::optional<codec::Codec> codec_;

@@ -15,12 +15,9 @@ void follow(const TensorFuture& from, const TensorFuture& to, std::function<void
   });
 }
 
-TensorFuture when_over(c10d::Work& work, const at::Tensor& buffer, std::function<void()> at_end) {
+TensorFuture when_over(c10d::Work& work, const at::Tensor& buffer) {
   auto future = new_tensor_future();
-  follow(work.getFuture(), future, [future, buffer, at_end = std::move(at_end)] {
-    at_end();
-    future->markCompleted(buffer);
-  });
+  follow(work.getFuture(), future, [future, buffer] { future->markCompleted(buffer); });
   return future;
 }
 

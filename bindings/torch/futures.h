@@ -17,8 +17,7 @@ inline TensorFuture new_tensor_future() { return c10::make_intrusive<c10::ivalue
 // Calls `go_on` once `from` has succeeded; what fails, or is thrown there, fails `to`.
 void follow(const TensorFuture& from, const TensorFuture& to, std::function<void()> go_on);
 
-// `buffer` once the work has succeeded, and `at_end` has been called.
-TensorFuture when_over(
-    c10d::Work& work, const at::Tensor& buffer, std::function<void()> at_end = [] {});
+// `buffer` once the work has succeeded.
+TensorFuture when_over(c10d::Work& work, const at::Tensor& buffer);
 
 }  // namespace banyan::pytorch

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -56,11 +57,8 @@ struct PowerSgd::Bucket {
     size_t at = 0;  // in `first`
   };
 
-  ~Bucket() { give_up(); }
   // A call has failed.
-  void give_up() {
-    if (residual != nullptr) std::exchange(residual, nullptr)->residual().end(false);
-  }
+  void give_up() { use.reset(); }
   // The matrix that is approximated: where it is kept that which is lost will be.
   std::span<float> m(const Matrix& matrix) const {
     const std::span<float> all = residual != nullptr ? residual->residual().lost() : floats_of(buffer);
@@ -82,7 +80,8 @@ struct PowerSgd::Bucket {
   }
 
   at::Tensor buffer, first, second;
-  std::shared_ptr<BucketResidual> residual;  // in use; null where nothing is kept
+  std::shared_ptr<BucketResidual> residual;  // null where nothing is kept
+  std::optional<run::ResidualUse> use;
   std::vector<Matrix> matrices;
   std::vector<Plain> plain;
   TensorFuture averaged = new_tensor_future();
@@ -175,7 +174,7 @@ std::shared_ptr<PowerSgd::Bucket> PowerSgd::begin(const at::Tensor& buffer, cons
   if (context_.keeps_residuals) {
     residual = context_.residuals->of_bucket(parameters, static_cast<size_t>(buffer.numel()));
     residual->await_gradients(floats_of(buffer));
-    residual->residual().begin();
+    bucket->use.emplace(residual->residual());
     bucket->residual = residual;
   }
   for (const Bucket::Matrix& matrix : bucket->matrices) {
@@ -258,7 +257,7 @@ void PowerSgd::end(Bucket& bucket) {
   }
   if (bucket.residual == nullptr) return;
   const std::unique_lock lock = context_.residuals->lock();
-  std::exchange(bucket.residual, nullptr)->residual().end(true);
+  bucket.use->succeed();
 }
 
 void PowerSgd::keep_directions(size_t number, std::span<const float> sums) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -23,20 +24,19 @@ class Draft {
  public:
   explicit Draft(BucketResidual* bucket) : residual_(bucket == nullptr ? nullptr : &bucket->residual()) {
     if (residual_ == nullptr) return;
-    residual_->begin();
+    use_.emplace(*residual_);
     std::copy(residual_->kept().begin(), residual_->kept().end(), residual_->lost().begin());
   }
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
-  ~Draft() {
-    if (residual_ != nullptr) residual_->end(is_kept_);
-  }
   std::span<float> values() { return residual_ == nullptr ? std::span<float>() : residual_->lost(); }
-  void keep() { is_kept_ = true; }
+  void keep() {
+    if (use_) use_->succeed();
+  }
 
  private:
   run::Residual* const residual_;
-  bool is_kept_ = false;
+  std::optional<run::ResidualUse> use_;  // gives up what is not kept
 };
 
 TopK::Settings parse_name(const std::string& text) {

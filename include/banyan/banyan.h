@@ -362,7 +362,7 @@ banyan_result_t banyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
  *   sign                    1.125
  *
  * Those of the second and third line may round up or down by chance ("int8:stochastic"), so that the mean of many calls
- * is exact. All ranks end with the same bits, since results are encoded once. Values that are not finite make NaN of
+ * has no bias. All ranks end with the same bits, since results are encoded once. Values that are not finite make NaN of
  * their block, 256 values or fewer. Ranks of one host, and those whose calls the service carries out, send float32 as
  * it is: then nothing is lost.
  *
@@ -371,8 +371,8 @@ banyan_result_t banyan_coded_type(const char* codec, banyan_type_t* type);
 
 /* Memory for what the codes of one buffer of `count` elements lose on this rank, zero at first. Added to the next sum
  * (banyan_op_create_feedback), nothing is lost for good: over all ranks, sent + residual before = result + residual
- * after, but for the rounding of float32. A call that fails leaves it as it was. One call at a time may use it. Time:
- * at once. */
+ * after, but for the rounding of float32. A call that fails leaves it as it was, and so does an allreduce where its
+ * result is not finite. One call at a time may use it. Time: at once. */
 banyan_result_t banyan_residual_create(banyan_residual_t* residual, size_t count);
 /* Its values between two calls: to save and restore them, to scale them with the gradients, to set them to zero. Valid
  * until the next call that uses it. Time: at once. */

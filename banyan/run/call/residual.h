@@ -3,7 +3,7 @@
 // Belongs to a buffer of the same size on this rank alone. A call adds what is kept, and writes what it loses beside
 // it; only when it is over does that take the other's place, so that a call that fails or is repeated spoils nothing.
 //
-// One thread at a time, but for begin(), and one call at a time, as that sees to.
+// One thread at a time, but for the beginning of a ResidualUse, and one call at a time, as that sees to.
 #pragma once
 
 #include <atomic>
@@ -23,24 +23,46 @@ class Residual {
   size_t size() const { return kept_.size(); }
   // Between calls: to be saved, restored, scaled. Throws Error{invalid_usage} while a call uses it.
   std::span<float> values();
-  // After an allreduce, whose results these are: where they are not finite nothing was added, so that what was kept
-  // before the call is kept again. Once; throws as values(). O(count).
-  void keep_again(std::span<const float> results);
 
   // ---- For those who carry out a call ----
 
-  // Throws Error{invalid_usage} when another call uses it.
-  void begin();
   std::span<const float> kept() const { return kept_; }
   std::span<float> lost() { return lost_; }
-  // For those whose bytes go as they are: what contributes to the sum, `values` and what is kept. Nothing is lost.
+  // For those whose bytes go as they are: what contributes to the sum, `values` and what is kept. Nothing is lost,
+  // but what is kept where a value is not finite: that counts as lost, so that it is there in the next call.
   void add_to(const std::byte* values, std::byte* contribution);
-  // With `has_result`, what was lost is kept from now on; else nothing has changed.
-  void end(bool has_result);
 
  private:
+  friend class ResidualUse;
+
   std::vector<float> kept_, lost_;
   std::atomic<bool> is_in_use_{false};
+};
+
+struct Call;
+
+// The use of its residual by a call, if it has one: from making on, until it has succeeded or this object ends.
+class ResidualUse {
+ public:
+  // Throws Error{invalid_usage} when another call uses it. The residual outlives this.
+  explicit ResidualUse(const Call& call);
+  // For sums that are carried out by several calls. Whoever does so sees to results that are not finite.
+  explicit ResidualUse(Residual& residual);
+  ResidualUse(const ResidualUse&) = delete;
+  ResidualUse& operator=(const ResidualUse&) = delete;
+  // What was kept before the call is kept.
+  ~ResidualUse() { end(); }
+
+  // What the call has lost is kept from now on. Where a result of an allreduce is not finite nothing was added: there
+  // what was kept before is kept again, on each rank, whoever sent what is not finite. Of other sums a rank does not
+  // see the results of what it sent; there this is so of its own values alone. O(count).
+  void succeed() noexcept;
+  // Nothing has changed; nothing after succeed().
+  void end() noexcept;
+
+ private:
+  Residual* residual_;
+  std::span<const std::byte> results_;  // of an allreduce
 };
 
 }  // namespace banyan::run

@@ -18,8 +18,9 @@ Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Patienc
 
 void Driver::run(const Call& call) {
   if (is_message(call.kind) || pending() > 0 || !lock_.try_take()) return run_in_turn(call);
+  std::optional<ResidualUse> residual;
   try {
-    if (call.residual != nullptr) call.residual->begin();
+    residual.emplace(call);
   } catch (...) {
     let_go();
     throw;
@@ -30,11 +31,11 @@ void Driver::run(const Call& call) {
     executor_.finish(owner_);
     --started_;
     owner_.end_oldest(OperationState::done);
+    residual->succeed();
   } catch (...) {
-    if (call.residual != nullptr) call.residual->end(false);
+    residual->end();
     fail_run(current_error());
   }
-  if (call.residual != nullptr) call.residual->end(true);
   let_go();
   if (pending_.load(std::memory_order_relaxed) != 0) wake();
 }

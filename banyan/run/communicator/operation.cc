@@ -6,23 +6,23 @@
 
 namespace banyan::run {
 
-Operation::Operation(const Call& call, std::shared_ptr<Driver> driver) : call_(call), driver_(std::move(driver)) {
+Operation::Operation(const Call& call, std::shared_ptr<Driver> driver)
+    : call_(call), driver_(std::move(driver)), residual_(call) {
   std::span<const size_t>* const spans[] = {&call_.send_counts, &call_.send_displacements, &call_.recv_counts,
                                             &call_.recv_displacements};
   for (size_t i = 0; i < 4; ++i) {
     counts_[i].assign(spans[i]->begin(), spans[i]->end());
     *spans[i] = counts_[i];
   }
-  if (call_.residual != nullptr) call_.residual->begin();
-}
-
-Operation::~Operation() {
-  if (call_.residual != nullptr && !is_over()) call_.residual->end(false);
 }
 
 bool Operation::finish(const std::optional<Error>& error) noexcept {
   error_ = error;
-  if (call_.residual != nullptr) call_.residual->end(!error);
+  if (error) {
+    residual_.end();
+  } else {
+    residual_.succeed();
+  }
   const std::lock_guard lock(mutex_);
   is_over_.store(true, std::memory_order_seq_cst);
   return !callbacks_.empty();

@@ -22,9 +22,8 @@ class Driver;
 
 class Operation {
  public:
-  // Copies what the spans of the call point to. Throws what Residual::begin() throws.
+  // Copies what the spans of the call point to. Throws what ResidualUse() throws.
   Operation(const Call& call, std::shared_ptr<Driver> driver);
-  ~Operation();
 
   const Call& call() const { return call_; }
   Driver& driver() const { return *driver_; }
@@ -47,6 +46,7 @@ class Operation {
   std::shared_ptr<Operation> next_;  // in the list
   Call call_;
   const std::shared_ptr<Driver> driver_;  // shared with the communicator, whose requests may outlive it
+  ResidualUse residual_;
   std::vector<size_t> counts_[4];
   std::optional<Error> error_;
   std::atomic<bool> is_over_{false};

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <vector>
@@ -75,13 +77,21 @@ TestOperation draw_operation(std::mt19937_64& random, uint32_t ranks, SliceCodec
                         .seed = random()});
 }
 
-TEST(EngineCodec, GivesTheSameResultsInAnyWorld) {
+using Draw = std::function<TestOperation(std::mt19937_64& random, uint32_t ranks)>;
+
+void expect_right(const std::vector<TestOperation>& operations, uint64_t seed) {
+  for (const TestOperation& operation : operations) {
+    ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
+  }
+}
+
+// Operations in worlds by chance, of 2 to `most_ranks` ranks.
+void expect_right_in_any_world(uint32_t most_ranks, std::initializer_list<Draw> draws) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     std::mt19937_64 random(seed);
-    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % 5);
-    ZeroRuns codec;
+    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % (most_ranks - 1));
     std::vector<TestOperation> operations;
-    for (int i = 0; i < 2; ++i) operations.push_back(draw_operation(random, ranks, i == 0 ? &codec : nullptr));
+    for (const Draw& draw : draws) operations.push_back(draw(random, ranks));
     Fleet fleet(ranks, {.slice_bytes = 1 + random() % 200, .window = 1 + static_cast<uint32_t>(random() % 4)},
                 {.ranks = ranks,
                  .most_capacity = random() % 2 == 0 ? size_t{8} : size_t{600},
@@ -89,11 +99,34 @@ TEST(EngineCodec, GivesTheSameResultsInAnyWorld) {
                  .reads_late = random() % 2 == 0});
     if (random() % 2 == 0) fleet.step_budget = 1 + random() % 100;
     ASSERT_TRUE(fleet.run(operations)) << "seed " << seed << " is stuck" << fleet.waiting();
-    for (const TestOperation& operation : operations) {
-      ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_right(operations, seed));
     ASSERT_TRUE(fleet.world().is_quiet()) << "seed " << seed;
   }
+}
+
+// Three operations at a time, of four ranks whose lanes are lost by chance.
+void expect_right_after_losses(uint64_t seeds, const Draw& draw) {
+  uint32_t losses = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<TestOperation> operations;
+    for (int i = 0; i < 3; ++i) operations.push_back(draw(random, 4));
+    Fleet fleet(4, {.slice_bytes = 64, .can_rewind = true}, {.ranks = 4, .seed = seed});
+    ASSERT_TRUE(fleet.run_with_losses(operations, 200)) << "seed " << seed << fleet.waiting();
+    ASSERT_NO_FATAL_FAILURE(expect_right(operations, seed));
+    losses += fleet.losses();
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      fleet.engine(rank).trim();
+      ASSERT_EQ(fleet.engine(rank).held_bytes(), 0u) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(losses, 50u);
+}
+
+TEST(EngineCodec, GivesTheSameResultsInAnyWorld) {
+  ZeroRuns codec;
+  expect_right_in_any_world(6, {[&](auto& random, uint32_t ranks) { return draw_operation(random, ranks, &codec); },
+                                [](auto& random, uint32_t ranks) { return draw_operation(random, ranks, nullptr); }});
 }
 
 // A result is encoded once, whoever it is sent to: here by each rank, to three others.
@@ -118,24 +151,8 @@ TEST(EngineCodec, SendsTheBytesThatItWroteAndNoMore) {
 }
 
 TEST(EngineCodec, RepeatsSlicesAfterALoss) {
-  uint32_t losses = 0;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
-    std::mt19937_64 random(seed);
-    ZeroRuns codec;
-    std::vector<TestOperation> operations;
-    for (int i = 0; i < 3; ++i) operations.push_back(draw_operation(random, 4, &codec));
-    Fleet fleet(4, {.slice_bytes = 64, .can_rewind = true}, {.ranks = 4, .seed = seed});
-    ASSERT_TRUE(fleet.run_with_losses(operations, 200)) << "seed " << seed << fleet.waiting();
-    for (const TestOperation& operation : operations) {
-      ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
-    }
-    losses += fleet.losses();
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      fleet.engine(rank).trim();
-      ASSERT_EQ(fleet.engine(rank).held_bytes(), 0u) << "seed " << seed;
-    }
-  }
-  EXPECT_GT(losses, 50u);
+  ZeroRuns codec;
+  expect_right_after_losses(100, [&](auto& random, uint32_t ranks) { return draw_operation(random, ranks, &codec); });
 }
 
 // Whole numbers to the next multiple of 16, in two bytes, in blocks of 8 elements whose coded form has a byte more. Not
@@ -191,45 +208,14 @@ TestOperation draw_lossy(std::mt19937_64& random, uint32_t ranks, SliceCodec* co
 
 // The law of lossy codecs: what ranks had is in the result or in what they keep.
 TEST(EngineCodec, LosesNothingThatIsNotKept) {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    std::mt19937_64 random(seed);
-    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % 6);
-    Sixteens codec;
-    std::vector<TestOperation> operations;
-    for (int i = 0; i < 2; ++i) operations.push_back(draw_lossy(random, ranks, &codec));
-    Fleet fleet(ranks, {.slice_bytes = 1 + random() % 200, .window = 1 + static_cast<uint32_t>(random() % 4)},
-                {.ranks = ranks,
-                 .most_capacity = random() % 2 == 0 ? size_t{8} : size_t{600},
-                 .seed = seed,
-                 .reads_late = random() % 2 == 0});
-    if (random() % 2 == 0) fleet.step_budget = 1 + random() % 100;
-    ASSERT_TRUE(fleet.run(operations)) << "seed " << seed << " is stuck" << fleet.waiting();
-    for (const TestOperation& operation : operations) {
-      ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
-    }
-    ASSERT_TRUE(fleet.world().is_quiet()) << "seed " << seed;
-  }
+  Sixteens codec;
+  const auto draw = [&](auto& random, uint32_t ranks) { return draw_lossy(random, ranks, &codec); };
+  expect_right_in_any_world(7, {draw, draw});
 }
 
 TEST(EngineCodec, LosesNothingThatIsNotKeptAfterALossOfLanes) {
-  uint32_t losses = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    std::mt19937_64 random(seed);
-    Sixteens codec;
-    std::vector<TestOperation> operations;
-    for (int i = 0; i < 3; ++i) operations.push_back(draw_lossy(random, 4, &codec));
-    Fleet fleet(4, {.slice_bytes = 64, .can_rewind = true}, {.ranks = 4, .seed = seed});
-    ASSERT_TRUE(fleet.run_with_losses(operations, 200)) << "seed " << seed << fleet.waiting();
-    for (const TestOperation& operation : operations) {
-      ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
-    }
-    losses += fleet.losses();
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      fleet.engine(rank).trim();
-      ASSERT_EQ(fleet.engine(rank).held_bytes(), 0u) << "seed " << seed;
-    }
-  }
-  EXPECT_GT(losses, 50u);
+  Sixteens codec;
+  expect_right_after_losses(200, [&](auto& random, uint32_t ranks) { return draw_lossy(random, ranks, &codec); });
 }
 
 // A rank encodes each of its contributions once, and a root each result: of n ranks that is n for each element.

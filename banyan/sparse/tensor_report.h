@@ -15,7 +15,7 @@
 #include "banyan/codec/codec.h"
 #include "banyan/element/data_type.h"
 
-namespace banyan::codec {
+namespace banyan::sparse {
 
 struct Tensor {
   element::DataType type = element::DataType::float32;  // a type of floats
@@ -28,8 +28,8 @@ struct Tensor {
 // values[i] is element first + i as float32.
 void read_values(const Tensor& tensor, size_t first, std::span<float> values);
 
-// Every codec, to nearest and, of those that can, stochastic; in the order of ValueCode.
-std::vector<Codec> every_codec();
+// Every codec, to nearest and, of those that can, stochastic; in the order of codec::ValueCode.
+std::vector<codec::Codec> every_codec();
 
 inline constexpr int kCodings = 10;
 inline constexpr uint32_t kMostRanks = 65'536;
@@ -41,7 +41,7 @@ struct TensorReportOptions {
 
 // Errors are relative ones: the root of the sum of squares of errors over that of squares of values.
 struct CodecReport {
-  std::optional<Codec> codec = std::nullopt;  // none: lossless coding of the elements as they are
+  std::optional<codec::Codec> codec = std::nullopt;  // none: lossless coding of the elements as they are
   uint64_t bytes = 0;
   double ratio = 0;           // the tensor's own bytes over these
   double error = 0;           // of one coding
@@ -54,9 +54,8 @@ struct TensorReport {
   uint64_t elements = 0, bytes = 0, rows = 0;
   uint64_t nonzero_elements = 0, nonzero_rows = 0;  // NaN is not zero
   uint64_t not_finite = 0;
-  // The busiest of `ranks` shards over their mean, by rows that are not zero: shards of neighbouring rows; and of rows
-  // y = a * x mod rows, a the nearest to rows / 1.618 that has no divisor in common with `rows`. None where all rows
-  // are zero.
+  // The busiest of `ranks` shards over their mean, by rows that are not zero: shards of neighbouring rows; and those of
+  // RowShards, with the seed 0. None where all rows are zero.
   std::optional<double> contiguous_skew = std::nullopt, permuted_skew = std::nullopt;
   // The greatest magnitude over the root mean square, by blocks of 256 elements in their order; zero blocks and those
   // that hold what is not finite are left out. None where no block is left.
@@ -71,4 +70,4 @@ struct TensorReport {
 // those elements that share the upper 16 bits of float32 with the least of the largest hundredth.
 TensorReport report_on(const Tensor& tensor, const TensorReportOptions& options);
 
-}  // namespace banyan::codec
+}  // namespace banyan::sparse

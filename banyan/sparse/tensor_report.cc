@@ -1,4 +1,4 @@
-#include "banyan/codec/tensor_report.h"
+#include "banyan/sparse/tensor_report.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,13 +11,14 @@
 #include "banyan/codec/lossless.h"
 #include "banyan/codec/wire_type.h"
 #include "banyan/element/reduce.h"
+#include "banyan/sparse/row_shards.h"
 
-namespace banyan::codec {
+namespace banyan::sparse {
 namespace {
 
 // Codecs code blocks apart, so what is coded at once may be a piece that stays in the cache.
 constexpr size_t kPieceValues = size_t{1} << 15;
-static_assert(kPieceValues % kBlockValues == 0);
+static_assert(kPieceValues % codec::kBlockValues == 0);
 
 double square(double value) { return value * value; }
 
@@ -32,23 +33,13 @@ void for_each_piece(const Tensor& tensor, Visit visit) {
   }
 }
 
-uint64_t multiplier_of(uint64_t rows) {
-  const auto wanted = static_cast<int64_t>(static_cast<double>(rows) / 1.6180339887498949);
-  for (int64_t distance = 0;; ++distance) {
-    for (const int64_t candidate : {wanted + distance, wanted - distance}) {
-      if (candidate < 0 || candidate >= static_cast<int64_t>(rows)) continue;
-      if (std::gcd(candidate, static_cast<int64_t>(rows)) == 1) return static_cast<uint64_t>(candidate);
-    }
-  }
-}
-
 // Rows that are not zero, by the shards that would hold them.
 class RowCensus {
  public:
   RowCensus(size_t row_elements, size_t rows, uint32_t ranks)
       : row_elements_(row_elements),
         rows_(rows),
-        multiplier_(multiplier_of(rows)),
+        shards_(static_cast<uint32_t>(rows), ranks, 0),
         contiguous_(ranks, 0),
         permuted_(ranks, 0) {}
 
@@ -82,18 +73,16 @@ class RowCensus {
   void end_row() {
     if (!row_is_zero_) {
       ++contiguous_[row_ * contiguous_.size() / rows_];
-      ++permuted_[place_ * permuted_.size() / rows_];
+      ++permuted_[shards_.place_of(static_cast<uint32_t>(row_)).shard];
     }
     ++row_;
-    place_ += multiplier_;
-    if (place_ >= rows_) place_ -= rows_;
     in_row_ = 0;
     row_is_zero_ = true;
   }
 
   const size_t row_elements_, rows_;
-  const uint64_t multiplier_;
-  uint64_t elements_ = 0, row_ = 0, place_ = 0;  // place: multiplier * row mod rows
+  const RowShards shards_;
+  uint64_t elements_ = 0, row_ = 0;
   size_t in_row_ = 0;
   bool row_is_zero_ = true;
   std::vector<uint64_t> contiguous_, permuted_;
@@ -152,8 +141,8 @@ class LargestCensus {
 class CrestCensus {
  public:
   void add(std::span<const float> values) {
-    for (size_t first = 0; first < values.size(); first += kBlockValues) {
-      const std::span<const float> block = values.subspan(first, std::min(kBlockValues, values.size() - first));
+    for (size_t first = 0; first < values.size(); first += codec::kBlockValues) {
+      const std::span<const float> block = values.subspan(first, std::min(codec::kBlockValues, values.size() - first));
       double greatest = 0, energy = 0;
       bool is_finite = true;
       for (const float value : block) {
@@ -181,22 +170,22 @@ class CrestCensus {
 // What one codec loses.
 class CodecTrial {
  public:
-  explicit CodecTrial(const Codec& codec) : codec_(codec), coded_(coded_bytes(codec, kPieceValues)) {}
+  explicit CodecTrial(const codec::Codec& codec) : codec_(codec), coded_(codec::coded_bytes(codec, kPieceValues)) {}
 
   void add(std::span<const float> values, size_t first) {
     const size_t count = values.size();
     std::fill(residual_.begin(), residual_.end(), 0.0F);
     std::fill(sums_.begin(), sums_.end(), 0.0);
     for (int coding = 0; coding < kCodings; ++coding) {
-      encode({.codec = codec_,
-              .values = values.data(),
-              .residual = residual_.data(),
-              .lost = residual_.data(),
-              .count = count,
-              .randomness = {.seed = static_cast<uint64_t>(coding), .first = first}},
-             coded_.data());
+      codec::encode({.codec = codec_,
+                     .values = values.data(),
+                     .residual = residual_.data(),
+                     .lost = residual_.data(),
+                     .count = count,
+                     .randomness = {.seed = static_cast<uint64_t>(coding), .first = first}},
+                    coded_.data());
       std::vector<float>& result = coding == 0 ? once_ : decoded_;
-      decode(codec_, coded_.data(), result.data(), count);
+      codec::decode(codec_, coded_.data(), result.data(), count);
       for (size_t i = 0; i < count; ++i) sums_[i] += static_cast<double>(result[i]);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -205,7 +194,7 @@ class CodecTrial {
   }
 
   CodecReport report(const Tensor& tensor) const {
-    const uint64_t bytes = coded_bytes(codec_, tensor.count());
+    const uint64_t bytes = codec::coded_bytes(codec_, tensor.count());
     const auto relative = [&](double squares) { return squares == 0 ? 0 : std::sqrt(squares / energy_); };
     return {.codec = codec_,
             .bytes = bytes,
@@ -229,7 +218,7 @@ class CodecTrial {
     greatest_ = std::max(greatest_, std::fabs(once - value));
   }
 
-  Codec codec_;
+  codec::Codec codec_;
   std::vector<std::byte> coded_;
   std::vector<float> residual_ = std::vector<float>(kPieceValues), once_ = residual_, decoded_ = residual_;
   std::vector<double> sums_ = std::vector<double>(kPieceValues);
@@ -238,14 +227,15 @@ class CodecTrial {
 };
 
 CodecReport try_lossless(const Tensor& tensor) {
-  const uint64_t bytes = encode_lossless(tensor.elements, {.element_bytes = element::size_of(tensor.type)}).size();
+  const uint64_t bytes =
+      codec::encode_lossless(tensor.elements, {.element_bytes = element::size_of(tensor.type)}).size();
   return {.bytes = bytes, .ratio = static_cast<double>(tensor.elements.size()) / static_cast<double>(bytes)};
 }
 
 void report_codecs(const Tensor& tensor, const TensorReportOptions& options, TensorReport& report) {
   report.codecs.push_back(try_lossless(tensor));
   std::vector<CodecTrial> trials;
-  for (const Codec& codec : every_codec()) trials.emplace_back(codec);
+  for (const codec::Codec& codec : every_codec()) trials.emplace_back(codec);
   for_each_piece(tensor, [&](std::span<const float> values, size_t first) {
     for (CodecTrial& trial : trials) trial.add(values, first);
     if (options.progress) {
@@ -286,10 +276,11 @@ void read_values(const Tensor& tensor, size_t first, std::span<float> values) {
   }
 }
 
-std::vector<Codec> every_codec() {
-  std::vector<Codec> all;
-  for (size_t number = element::kDataTypes; number < WireType::kCount; ++number) {
-    if (WireType::is_known(number)) all.push_back(*WireType::of_number(static_cast<uint8_t>(number)).codec());
+std::vector<codec::Codec> every_codec() {
+  std::vector<codec::Codec> all;
+  for (size_t number = element::kDataTypes; number < codec::WireType::kCount; ++number) {
+    if (codec::WireType::is_known(number))
+      all.push_back(*codec::WireType::of_number(static_cast<uint8_t>(number)).codec());
   }
   return all;
 }
@@ -297,6 +288,7 @@ std::vector<Codec> every_codec() {
 TensorReport report_on(const Tensor& tensor, const TensorReportOptions& options) {
   CHECK(tensor.count() > 0 && tensor.elements.size() % element::size_of(tensor.type) == 0) << tensor.elements.size();
   CHECK(tensor.row_elements > 0 && tensor.count() % tensor.row_elements == 0) << tensor.row_elements;
+  CHECK(tensor.count() / tensor.row_elements <= std::numeric_limits<uint32_t>::max()) << tensor.count();
   CHECK(options.ranks > 0 && options.ranks <= kMostRanks) << options.ranks;
   TensorReport report{.elements = tensor.count(),
                       .bytes = tensor.elements.size(),
@@ -319,4 +311,4 @@ TensorReport report_on(const Tensor& tensor, const TensorReportOptions& options)
   return report;
 }
 
-}  // namespace banyan::codec
+}  // namespace banyan::sparse

@@ -1,4 +1,4 @@
-#include "banyan/codec/tensor_report.h"
+#include "banyan/sparse/tensor_report.h"
 
 #include <gmock/gmock.h>
 
@@ -12,9 +12,11 @@
 #include "banyan/codec/lossless.h"
 #include "banyan/codec/npy.h"
 
-namespace banyan::codec {
+namespace banyan::sparse {
 namespace {
 
+using codec::Codec;
+using codec::parse_codec;
 using element::DataType;
 
 Tensor tensor_of(const std::vector<float>& values, size_t row_elements = 1) {
@@ -78,7 +80,7 @@ TEST(TensorReport, IsThatOfFourRowsOfTwo) {
 // What numpy made of the same file, in double, from the definitions of the codecs; see the header.
 TEST(TensorReport, AgreesWithNumpy) {
   const std::string file = read_file(BANYAN_SOURCE_DIR "/examples/embedding_gradient.npy");
-  const NpyArray array = read_npy(file);
+  const codec::NpyArray array = codec::read_npy(file);
   ASSERT_THAT(array.shape, ::testing::ElementsAre(512, 16));
   const TensorReport report = report_on(
       {.type = array.type, .elements = std::as_bytes(std::span(file)).subspan(array.first_byte), .row_elements = 16},
@@ -115,7 +117,7 @@ TEST(TensorReport, HasEveryCodecAndLosslessCodingFirst) {
   ASSERT_EQ(codecs.size(), 13u) << "eight to nearest, five of which round stochastically, too";
   ASSERT_EQ(report.codecs.size(), 14u);
   EXPECT_FALSE(report.codecs.front().codec.has_value());
-  EXPECT_EQ(report.codecs.front().bytes, encode_lossless(std::as_bytes(std::span(values)), {}).size());
+  EXPECT_EQ(report.codecs.front().bytes, codec::encode_lossless(std::as_bytes(std::span(values)), {}).size());
   for (size_t i = 0; i < codecs.size(); ++i) {
     EXPECT_EQ(report.codecs[i + 1].codec, codecs[i]);
     EXPECT_EQ(report.codecs[i + 1].bytes, coded_bytes(codecs[i], values.size()));
@@ -129,8 +131,8 @@ TEST(TensorReport, IsThatOfTheWholeTensorCodedAtOnce) {
   for (const Codec& codec : every_codec()) {
     std::vector<std::byte> coded(coded_bytes(codec, values.size()));
     std::vector<float> decoded(values.size());
-    encode({.codec = codec, .values = values.data(), .count = values.size()}, coded.data());
-    decode(codec, coded.data(), decoded.data(), decoded.size());
+    codec::encode({.codec = codec, .values = values.data(), .count = values.size()}, coded.data());
+    codec::decode(codec, coded.data(), decoded.data(), decoded.size());
     double squares = 0, energy = 0, greatest = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const double error = static_cast<double>(decoded[i]) - static_cast<double>(values[i]);
@@ -279,4 +281,4 @@ TEST(TensorReport, SaysHowFarItIs) {
 }
 
 }  // namespace
-}  // namespace banyan::codec
+}  // namespace banyan::sparse
