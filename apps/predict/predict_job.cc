@@ -149,8 +149,9 @@ Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, std::s
     for (const std::string& note : setup.notes) add_note(file.notes, note);
     place(static_cast<uint32_t>(setup.config.ranks()));
     if (setup.compress && !setup.compress->is_dense()) {
-      throw Error(ErrorCode::unsupported, "\"compress\" is for 'banyan predict train'; jobs of a file reduce gradients "
-                                          "as they are");
+      throw Error(ErrorCode::unsupported,
+                  "\"compress\" is for 'banyan predict train'; jobs of a file reduce gradients "
+                  "as they are");
     }
     return generate_training_step(setup.config, setup.device);
   }

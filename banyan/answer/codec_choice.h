@@ -1,10 +1,10 @@
-// In which code float32 should travel in a collective, if in any: all that are asked about, simulated with the plan that
-// is quickest for their bytes.
+// In which code float32 should travel in a collective, if in any: all that are asked about, simulated with the plan
+// that is quickest for their bytes.
 //
 // The rule of the choice. Codes that lose more than 3 % of a value by one rounding (int4, mxfp4, sign) train well only
 // with care and are taken when they are asked for by name, not by `auto`. Of the others the quickest counts; within 3 %
-// of it, the one that loses least. It must be at least 3 % quicker than float32 itself, or there is no code: a gain that
-// small is not worth what is lost, and no prediction is that exact.
+// of it, the one that loses least. It must be at least 3 % quicker than float32 itself, or there is no code: a gain
+// that small is not worth what is lost, and no prediction is that exact.
 #pragma once
 
 #include <optional>

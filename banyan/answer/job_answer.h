@@ -74,8 +74,8 @@ struct CollectiveLine {
   double fixed = 0, per_byte = 0;  // seconds
 };
 // Of calls on a fabric by a model; the fabric outlives it. One thread.
-std::function<CollectiveLine(const predict::CollectiveCall&)> collectives_alone(const Fabric& fabric,
-                                                                              const CommunicationModel& communication);
+std::function<CollectiveLine(const predict::CollectiveCall&)> collectives_alone(
+    const Fabric& fabric, const CommunicationModel& communication);
 
 // What is written and drawn of it.
 predict::ReportInput report_of(const JobQuestion& question, const JobAnswer& answer);

@@ -58,8 +58,7 @@ StepAnswer predict_step(StepQuestion question, JobObserver& observer) {
       step.compression = std::move(chosen->table);
     }
   }
-  step.job =
-      std::make_shared<const Job>(generate_compressed_step(step.setup.config, step.setup.device, codes).job);
+  step.job = std::make_shared<const Job>(generate_compressed_step(step.setup.config, step.setup.device, codes).job);
   step.question.jobs = {place_job(*step.job, question.fabric, question.place, question.words)};
   step.answer = simulate_question(step.question, question.words, observer);
   const Prediction& prediction = step.answer.simulation.prediction;

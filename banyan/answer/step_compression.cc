@@ -50,9 +50,9 @@ GradientCodes codes_by_bucket(const std::vector<std::vector<ReducedGradients>>& 
     std::vector<std::optional<CodecCost>>& of_stage = codes.emplace_back(stage.size());
     if (stage.empty()) continue;
     // Options are by byte of the gradients as they are; buckets of one stage differ in their size and little else.
-    const ReducedGradients& largest = *std::max_element(
-        stage.begin(), stage.end(),
-        [](const ReducedGradients& a, const ReducedGradients& b) { return a.bytes < b.bytes; });
+    const ReducedGradients& largest =
+        *std::max_element(stage.begin(), stage.end(),
+                          [](const ReducedGradients& a, const ReducedGradients& b) { return a.bytes < b.bytes; });
     const CollectiveLine line = model.line(largest);
     const auto bytes = static_cast<double>(largest.bytes);
     std::vector<predict::BucketOption> options = {{.name = "none", .stages = {{kLinks, line.fixed, line.per_byte}}}};
@@ -111,14 +111,13 @@ std::optional<ChosenCompression> choose_compression(const TrainSetup& setup,
     table.why = "as asked for";
     if (table.best > 0) table.why += ", " + gain_in_words(dense, table.tried.back().time);
   } else {
-    const auto quickest = std::min_element(
-        table.tried.begin(), table.tried.end(),
-        [](const TriedCompression& a, const TriedCompression& b) { return a.time < b.time; });
+    const auto quickest =
+        std::min_element(table.tried.begin(), table.tried.end(),
+                         [](const TriedCompression& a, const TriedCompression& b) { return a.time < b.time; });
     if (seconds_of(quickest->time) > seconds_of(dense) * (1 - kLeastGainOfCode)) {
-      table.why = quickest == table.tried.begin()
-                      ? "do not compress: every code makes the step longer"
-                      : "do not compress: " + quickest->name + ", the quickest, is only " +
-                            gain_in_words(dense, quickest->time);
+      table.why = quickest == table.tried.begin() ? "do not compress: every code makes the step longer"
+                                                  : "do not compress: " + quickest->name + ", the quickest, is only " +
+                                                        gain_in_words(dense, quickest->time);
     } else {
       // Of those that are as quick within 3 %, the first, which loses least; a code for all before one for each.
       table.best = static_cast<size_t>(quickest - table.tried.begin());

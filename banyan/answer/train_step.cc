@@ -225,24 +225,24 @@ std::string training_json(const TrainSetup& setup, const predict::MemoryReport& 
                       {"activations_bytes", of.activations}});
   for (const predict::MemoryMend& mend : memory.mends) mends.push_back(mend.option);
   Json json = {{"training", describe(config)},
-                     {"model", config.model.name},
-                     {"parameters", static_cast<uint64_t>(config.model.parameters())},
-                     {"model_flop", model_flop(config)},
-                     {"device", setup.device.name},
-                     {"ranks", config.ranks()},
-                     {"tp", config.tp},
-                     {"pp", config.pp},
-                     {"dp", config.dp},
-                     {"ep", config.ep},
-                     {"micro_batch", config.micro_batch},
-                     {"global_batch", config.global_batch},
-                     {"memory",
-                      {{"fits", memory.fits},
-                       {"available_bytes", memory.available.count()},
-                       {"worst_stage", memory.worst},
-                       {"stages", stages},
-                       {"fits_with", mends}}},
-                     {"notes", setup.notes}};
+               {"model", config.model.name},
+               {"parameters", static_cast<uint64_t>(config.model.parameters())},
+               {"model_flop", model_flop(config)},
+               {"device", setup.device.name},
+               {"ranks", config.ranks()},
+               {"tp", config.tp},
+               {"pp", config.pp},
+               {"dp", config.dp},
+               {"ep", config.ep},
+               {"micro_batch", config.micro_batch},
+               {"global_batch", config.global_batch},
+               {"memory",
+                {{"fits", memory.fits},
+                 {"available_bytes", memory.available.count()},
+                 {"worst_stage", memory.worst},
+                 {"stages", stages},
+                 {"fits_with", mends}}},
+               {"notes", setup.notes}};
   if (compression != nullptr) json["compression"] = compression_json(*compression);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -19,9 +19,9 @@ namespace banyan::answer {
 struct TrainSetup {
   predict::TrainConfig config;  // checked
   predict::Device device;
-  std::optional<CodecWish> compress = {};           // of gradients
+  std::optional<CodecWish> compress = {};               // of gradients
   std::optional<predict::CodecSpeed> codec_speed = {};  // nothing: as the device's memory allows
-  std::vector<std::string> notes = {};  // what a person should know, a line each
+  std::vector<std::string> notes = {};                  // what a person should know, a line each
 };
 
 // `fabric` as the user names it; without an option for it, "dgx-h100:64" says the device. Throws Error that names the

@@ -30,10 +30,8 @@ class SimulationObserver {
 struct ScheduleSimulation {
   Picoseconds time{0};  // until the last byte is where it belongs
   bool complete = true;
-  double
-      algbw = 0,
-      busbw =
-          0;  // of the elements, whatever is on the wire: bytes per second; see schedule/collective.h, busbw as in nccl-tests
+  // Of the elements, whatever is on the wire: bytes per second; see schedule/collective.h, busbw as in nccl-tests.
+  double algbw = 0, busbw = 0;
   std::vector<double> link_bytes;      // by link of the fabric, as shares of the total: see exact_link_bytes()
   std::vector<Picoseconds> link_full;  // for how long it was a bottleneck
   uint64_t messages = 0;               // of the schedule

@@ -18,8 +18,8 @@ class TransferColours {
     Picoseconds delay;
   };
 
-  // Both outlive it. `routes`: those of the schedule. With cores, what nodes do to slices that they send or take counts,
-  // too: as if each route crossed the core of either end, and each root its own.
+  // Both outlive it. `routes`: those of the schedule. With cores, what nodes do to slices that they send or take
+  // counts, too: as if each route crossed the core of either end, and each root its own.
   TransferColours(const Schedule& schedule, std::span<const RouteRow> routes, bool with_cores = false);
 
   // Splits colours until none splits any more; false when that takes more rounds than are worth it. O(edges + hops of

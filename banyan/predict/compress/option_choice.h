@@ -1,11 +1,11 @@
-// What becomes of each bucket of gradients: which of several options, so that the backward pass with all reductions ends
-// soonest in the model of bucket_walk.h.
+// What becomes of each bucket of gradients: which of several options, so that the backward pass with all its reductions
+// ends soonest in the model of bucket_walk.h.
 //
 // Greedy, after Espresso (EuroSys 2023, section 4.3): buckets by size, the largest first, of equal ones the one that is
 // there last; each tries all options with the others as they are, and keeps the best. A bucket that is hidden is left
 // as it is (the offload lemma: what leaves the busiest resource before its last idle time does not move the end). Then
-// all over again, until nothing changes. Besides, it begins from every option for all buckets as well as from the first,
-// and the best of these ends counts: so it is never worse than any one option for all.
+// all over again, until nothing changes. Besides, it begins from every option for all buckets as well as from the
+// first, and the best of these ends counts: so it is never worse than any one option for all.
 //
 // A test holds it within 5 % of the best of all choices.
 #pragma once

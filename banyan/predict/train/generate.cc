@@ -19,7 +19,15 @@ namespace {
 
 enum GroupKind : size_t { kTensor, kData, kExpert, kExpertData, kNorm, kEmbedding, kGroupKinds };
 enum PeerKind : size_t { kNext, kPrevious, kPeerKinds };
-enum StreamKind : uint16_t { kCompute, kGradients, kSendForward, kReceiveForward, kSendBackward, kReceiveBackward, kDecode };
+enum StreamKind : uint16_t {
+  kCompute,
+  kGradients,
+  kSendForward,
+  kReceiveForward,
+  kSendBackward,
+  kReceiveBackward,
+  kDecode
+};
 constexpr std::array<const char*, 7> kStreamNames = {
     "compute", "gradients", "send forward", "receive forward", "send backward", "receive backward", "decode"};
 constexpr size_t kPlainStreams = 6;  // without codes
