@@ -285,7 +285,7 @@ struct Header {
 template <typename T>
 void put(std::vector<std::byte>& bytes, const T& number) {
   const auto* const first = reinterpret_cast<const std::byte*>(&number);
-  bytes.insert(bytes.end(), first, first + sizeof number);
+  for (size_t i = 0; i < sizeof number; ++i) bytes.push_back(first[i]);
 }
 
 struct Pass {
@@ -363,19 +363,24 @@ class StepSearch {
   // The result of the step. False when there is no better one to try; `bits_a_byte`: of a value for each byte.
   bool next(double bytes, double values) {
     const double over = 8 * (bytes - kAim * target_) / values;  // bits a value
-    (bytes > target_ ? too_small_ : too_large_) = at_;
+    if (bytes > target_) {
+      too_small_ = at_;
+    } else {
+      too_large_ = at_;
+    }
     if (bytes <= target_ && (bytes >= kLeast * target_ || at_ <= least_)) return false;
     if (bytes > target_ && at_ >= most_) return false;
     double slope = -1;
-    if (before_ && before_->first != at_) slope = (over - before_->second) / (at_ - before_->first);
-    before_ = {at_, over};
+    if (tries_ > 0 && before_ != at_) slope = (over - over_before_) / (at_ - before_);
+    before_ = at_;
+    over_before_ = over;
     if (!(slope < -0.02)) slope = -0.02;
     double wanted = at_ + std::clamp(-over / slope, -6.0, 6.0);
-    if (too_small_ && too_large_) {
-      const double margin = 0.02 * (*too_large_ - *too_small_);
+    if (too_small_ > kNone && too_large_ > kNone) {
+      const double margin = 0.02 * (too_large_ - too_small_);
       if (margin < 1e-6) return false;
-      if (++narrowed_ % 4 == 0) wanted = (*too_small_ + *too_large_) / 2;
-      wanted = std::clamp(wanted, *too_small_ + margin, *too_large_ - margin);
+      if (++narrowed_ % 4 == 0) wanted = (too_small_ + too_large_) / 2;
+      wanted = std::clamp(wanted, too_small_ + margin, too_large_ - margin);
     }
     at_ = std::clamp(wanted, least_, most_);
     return ++tries_ < kMostTries;
@@ -386,8 +391,9 @@ class StepSearch {
   static constexpr int kMostTries = 24;
   double at_;
   const double least_, most_, target_;
-  std::optional<double> too_small_, too_large_;
-  std::optional<std::pair<double, double>> before_;
+  static constexpr double kNone = -1e9;
+  double too_small_ = kNone, too_large_ = kNone;
+  double before_ = 0, over_before_ = 0;  // of the try before
   int tries_ = 0, narrowed_ = 0;
 };
 
