@@ -13,6 +13,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/codec/number_bytes.h"
 
 namespace banyan::codec {
 namespace {
@@ -21,18 +22,6 @@ constexpr std::array<char, 4> kMagic = {'B', 'N', 'Z', '1'};
 constexpr size_t kHeaderBytes = 16, kLengthBytes = 4, kPieceElements = size_t{1} << 18;
 
 bool is_element_size(size_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8; }
-
-template <typename T>
-T number_at(std::span<const std::byte> bytes, size_t at) {
-  T number = 0;
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
-}
-template <typename T>
-void append(std::vector<std::byte>& bytes, const T& number) {
-  const auto* const first = reinterpret_cast<const std::byte*>(&number);
-  bytes.insert(bytes.end(), first, first + sizeof number);
-}
 
 struct FreeContext {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
@@ -121,9 +110,9 @@ std::vector<std::byte> encode_lossless(std::span<const std::byte> elements, cons
   CHECK(options.level >= 1 && options.level <= 19) << options.level;
   std::vector<std::byte> coded;
   coded.reserve(most_lossless_bytes(elements.size(), size));
-  append(coded, kMagic);
-  append(coded, static_cast<uint32_t>(size));
-  append(coded, static_cast<uint64_t>(elements.size() / size));
+  append_number(coded, kMagic);
+  append_number(coded, static_cast<uint32_t>(size));
+  append_number(coded, static_cast<uint64_t>(elements.size() / size));
   const size_t all = elements.size() / size;
   std::vector<std::byte> plane(std::min(all, kPieceElements)), smaller(plane.size());
   const auto context = owned(ZSTD_createCCtx());
@@ -136,7 +125,7 @@ std::vector<std::byte> encode_lossless(std::span<const std::byte> elements, cons
           ZSTD_compressCCtx(context.get(), smaller.data(), count - 1, plane.data(), count, options.level);
       const bool is_copy = ZSTD_isError(length) != 0;
       const std::vector<std::byte>& from = is_copy ? plane : smaller;
-      append(coded, static_cast<uint32_t>(is_copy ? count : length));
+      append_number(coded, static_cast<uint32_t>(is_copy ? count : length));
       coded.insert(coded.end(), from.begin(), from.begin() + static_cast<ptrdiff_t>(is_copy ? count : length));
     }
   }

@@ -12,6 +12,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/codec/number_bytes.h"
 
 namespace banyan::codec {
 namespace {
@@ -273,20 +274,14 @@ class ColumnPredictor {
   std::vector<int64_t> predictions_;
 };
 
-constexpr std::array<char, 4> kMagic = {'B', 'N', 'R', '1'};
-constexpr size_t kHeaderBytes = 24;
+constexpr std::array<char, 4> kRateMagic = {'B', 'N', 'R', '1'};
+constexpr size_t kRateHeaderBytes = 24;
 
 struct Header {
   uint64_t elements = 0;
   uint32_t row_elements = 0;
   Quantiser quantiser;
 };
-
-template <typename T>
-void put(std::vector<std::byte>& bytes, const T& number) {
-  const auto* const first = reinterpret_cast<const std::byte*>(&number);
-  for (size_t i = 0; i < sizeof number; ++i) bytes.push_back(first[i]);
-}
 
 struct Pass {
   std::vector<std::byte> coded;
@@ -298,13 +293,13 @@ constexpr double kRoundsUpFrom = 0.54;
 
 Pass encode_by(const Quantiser& quantiser, std::span<const float> values, size_t row_elements) {
   Pass pass;
-  pass.coded.reserve(kHeaderBytes + values.size());
-  put(pass.coded, kMagic);
-  put(pass.coded, uint64_t{values.size()});
-  put(pass.coded, static_cast<uint32_t>(row_elements));
-  put(pass.coded, quantiser.step);
-  put(pass.coded, quantiser.prediction);
-  put(pass.coded, quantiser.shrinkage);
+  pass.coded.reserve(kRateHeaderBytes + values.size());
+  append_number(pass.coded, kRateMagic);
+  append_number(pass.coded, uint64_t{values.size()});
+  append_number(pass.coded, static_cast<uint32_t>(row_elements));
+  append_number(pass.coded, quantiser.step);
+  append_number(pass.coded, quantiser.prediction);
+  append_number(pass.coded, quantiser.shrinkage);
   RangeEncoder coder(pass.coded);
   NumberModel model(row_elements);
   ColumnPredictor predictor(row_elements, quantiser);
@@ -420,17 +415,12 @@ std::vector<std::byte> search(Quantiser& quantiser, double& at, const Extent& ex
 
 constexpr size_t kSampleValues = size_t{1} << 18;
 
-Error damaged(const std::string& what) { return invalid("values coded at a rate: " + what + "; they are damaged"); }
-
-template <typename T>
-T number_at(std::span<const std::byte> bytes, size_t at) {
-  T number{};
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
+Error damaged_values(const std::string& what) {
+  return invalid("values coded at a rate: " + what + "; they are damaged");
 }
 
 Header read_header(std::span<const std::byte> coded) {
-  if (coded.size() < kHeaderBytes || std::memcmp(coded.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (coded.size() < kRateHeaderBytes || std::memcmp(coded.data(), kRateMagic.data(), kRateMagic.size()) != 0) {
     throw invalid("values coded at a rate begin with 'BNR1' and have a header of 24 bytes; these " +
                   std::to_string(coded.size()) + " bytes do not");
   }
@@ -440,14 +430,16 @@ Header read_header(std::span<const std::byte> coded) {
                               .prediction = number_at<uint8_t>(coded, 20),
                               .shrinkage = number_at<Shrinkage>(coded, 21)}};
   if (header.elements == 0 || header.elements >> 48 != 0) {
-    throw damaged(std::to_string(header.elements) + " of them cannot be");
+    throw damaged_values(std::to_string(header.elements) + " of them cannot be");
   }
   if (header.row_elements == 0 || header.elements % header.row_elements != 0) {
-    throw damaged(std::to_string(header.elements) + " of them are no rows of " + std::to_string(header.row_elements));
+    throw damaged_values(std::to_string(header.elements) + " of them are no rows of " +
+                         std::to_string(header.row_elements));
   }
-  if (!std::isfinite(header.quantiser.step) || !(header.quantiser.step > 0)) throw damaged("their step is no step");
+  if (!std::isfinite(header.quantiser.step) || !(header.quantiser.step > 0))
+    throw damaged_values("their step is no step");
   if (header.quantiser.prediction >= kPredictions.size()) {
-    throw damaged("there is no prediction " + std::to_string(header.quantiser.prediction));
+    throw damaged_values("there is no prediction " + std::to_string(header.quantiser.prediction));
   }
   return header;
 }
@@ -490,7 +482,7 @@ void decode_at_rate(std::span<const std::byte> coded, std::span<float> values) {
   const Header header = read_header(coded);
   CHECK_EQ(static_cast<size_t>(header.elements), values.size());
   const size_t row = header.row_elements;
-  const std::span<const std::byte> body = coded.subspan(kHeaderBytes);
+  const std::span<const std::byte> body = coded.subspan(kRateHeaderBytes);
   RangeDecoder coder(body);
   NumberModel model(row);
   ColumnPredictor predictor(row, header.quantiser);
@@ -508,8 +500,8 @@ void decode_at_rate(std::span<const std::byte> coded, std::span<float> values) {
     }
   }
   if (coder.taken() != body.size()) {
-    throw damaged("there are " + std::to_string(body.size()) + " bytes behind the header, too " +
-                  (coder.taken() > body.size() ? "few" : "many"));
+    throw damaged_values("there are " + std::to_string(body.size()) + " bytes behind the header, too " +
+                         (coder.taken() > body.size() ? "few" : "many"));
   }
 }
 

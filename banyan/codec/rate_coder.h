@@ -3,7 +3,9 @@
 // arithmetic coder. For collectives, whose codes must be of a fixed length and quick, there is codec.h.
 //
 // *Form.* The tensor is rows of equal length. A value is predicted from those above it in its column,
+//
 //   prediction += (decoded - prediction) * a,   a in {0, 1/16, 1/4, 1/2}, one for the tensor,
+//
 // and what the prediction misses is rounded to a multiple of the step. These numbers are binarised as signed
 // magnitudes: the width of the magnitude in unary, its upper bits, its sign. Each binary decision but the lower bits and
 // the sign has an adaptive probability. The context of these is how large the numbers have lately been in the column and

@@ -78,7 +78,8 @@ def main(what):
                 cells = []
                 for rate in (2, 3, 4, 6, 8):
                     dct = codec.startswith('dct')
-                    out, bits = coded_by_transform(values, rate, int(codec[3:])) if dct else coded(values, f'{codec}:{rate}')
+                    out, bits = (coded_by_transform(values, rate, int(codec[3:])) if dct
+                                 else coded(values, f'{codec}:{rate}'))
                     cells.append(f'{bits:.2f} {decibels(values, out):6.1f} dB')
                 print(f'{name:10} {codec:8} ' + '  '.join(cells), flush=True)
     else:
