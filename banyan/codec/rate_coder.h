@@ -7,9 +7,9 @@
 //   prediction += (decoded - prediction) * a,   a in {0, 1/16, 1/4, 1/2}, one for the tensor,
 //
 // and what the prediction misses is rounded to a multiple of the step. These numbers are binarised as signed
-// magnitudes: the width of the magnitude in unary, its upper bits, its sign. Each binary decision but the lower bits and
-// the sign has an adaptive probability. The context of these is how large the numbers have lately been in the column and
-// in the row, over how large they are on the whole: so scales of rows and columns cost no bytes.
+// magnitudes: the width of the magnitude in unary, its upper bits, its sign. Each binary decision but the lower bits
+// and the sign has an adaptive probability. The context of these is how large the numbers have lately been in the
+// column and in the row, over how large they are on the whole: so scales of rows and columns cost no bytes.
 //
 // *Why so.* One step for all values has the least square error for its bits (Gish and Pierce, IEEE Trans. Inf. Theory
 // 14, 1968): the entropy coder, not a scale for each block, makes use of values that are smaller. LLM.265 (MICRO 2025)
