@@ -8,9 +8,12 @@ import contextlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
+import time
 
+import torch
 import torch.distributed as dist
 
 import torch_common
@@ -50,7 +53,42 @@ def train(_groups, all_series, arguments):
     return after and {"losses": losses, "bytes": {link: after[link] - before[link] for link in after}}
 
 
-WORKERS = {"time": torch_ddp_bench.time_steps, "train": train}
+def train_locally(_groups, all_series, arguments):
+    """{"seconds": a step takes, "loss": afterwards} of one of the series of torch_local_lab.py."""
+    import banyan_torch
+
+    _, _, *words = all_series[0].split(":") + ["", ""]
+    every = int(words[0]) if words[0].isdigit() else 1
+    trainer = arguments.models[0].trainer(series=all_series[0])
+    is_local, accumulates = ":local:" in all_series[0], ":accumulate:" in all_series[0]
+    outer = None
+    if is_local:
+        outer = banyan_torch.LocalSteps(trainer.model, every=every, codec=words[1] or "none")
+    dist.barrier()
+    begin = time.perf_counter()
+    for number in range(arguments.steps):
+        is_exchanged = not is_local and (number + 1) % every == 0
+        with contextlib.nullcontext() if is_exchanged else trainer.model.no_sync():
+            loss_of(trainer, number, dist.get_rank()).div(every if accumulates else 1).backward()
+        if is_exchanged or is_local:
+            trainer.optimizer.step()
+            trainer.optimizer.zero_grad()
+        if outer is not None:
+            outer.step()
+    dist.barrier()
+    seconds = (time.perf_counter() - begin) / arguments.steps
+    with torch.no_grad():
+        losses = [loss_of(trainer, arguments.steps + i, dist.get_rank()).item() for i in range(16)]
+    loss = torch_common.agree(statistics.fmean(losses), dist.ReduceOp.SUM) / dist.get_world_size()
+    return {"seconds": seconds, "loss": loss}
+
+
+def loss_of(trainer, number, rank):
+    model = trainer.model if torch.is_grad_enabled() else trainer.model.module
+    return model(*train_ddp.make_batch(trainer.seed, number, trainer.sequences, dist.get_world_size(), rank))
+
+
+WORKERS = {"time": torch_ddp_bench.time_steps, "train": train, "local": train_locally}
 
 
 def main():

@@ -37,10 +37,13 @@ void Compression::install(c10d::Reducer& reducer) {
 }
 
 TensorFuture Compression::average(c10d::GradBucket& bucket) {
+  return average_of(bucket.getBuffer(), bucket.getParameters());
+}
+
+TensorFuture Compression::average_of(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
-  const at::Tensor buffer = bucket.getBuffer();
   if (buffer.layout() == at::kStrided && buffer.scalar_type() == at::kFloat) {
-    return guarded([&] { return scheme_->average(buffer, bucket.getParameters()); });
+    return guarded([&] { return scheme_->average(buffer, parameters); });
   }
   return plain_average(*group_, buffer);
 }

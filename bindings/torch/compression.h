@@ -29,6 +29,8 @@ class Compression : public std::enable_shared_from_this<Compression> {
 
   // Collective. The future's value is the bucket's buffer, averaged.
   TensorFuture average(c10d::GradBucket& bucket);
+  // The same of a buffer that is not DDP's: the values of these parameters one after the other.
+  TensorFuture average_of(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
   // What DDP calls from now on, by itself: no Python is run in the backward pass. Throws c10::Error when it has a hook.
   void install(c10d::Reducer& reducer);
 

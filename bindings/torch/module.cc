@@ -87,6 +87,12 @@ void add_compression(py::module_& module) {
             return std::make_shared<torch::jit::PythonFutureWrapper>(self.average(bucket));
           },
           Release())
+      .def(
+          "average_of",
+          [](Compression& self, const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
+            return std::make_shared<torch::jit::PythonFutureWrapper>(self.average_of(buffer, parameters));
+          },
+          Release())
       .def("install", [](Compression& self, const std::shared_ptr<c10d::Reducer>& reducer) { self.install(*reducer); })
       .def("state", &Compression::state, Release())
       .def("set_state", &Compression::set_state, Release())

@@ -9,6 +9,7 @@ ranks of several hosts by schedules that are planned for the network between the
 - `Options(...)` goes to `init_process_group(..., pg_options=...)` and `new_group(..., pg_options=...)`.
 - `use_shared_memory()` makes large tensors in memory that the ranks of a host read directly.
 - `compress(ddp, "int8")` sends the gradients of DistributedDataParallel in fewer bits.
+- `LocalSteps(model, every=100)` exchanges how parameters have changed every so many steps.
 - `Error` is what failed communication raises; its `code` says how, as do its subclasses, such as `PeerLostError`.
 - `python3 -m banyan_torch` prints versions and tests itself; `python3 -m banyan_torch.run` is torchrun.
 
@@ -34,6 +35,7 @@ _built_for.check(torch.__version__)  # before the module below fails with words 
 
 from . import _C, _libuv  # noqa: E402
 from ._compress import Compression, compress, compress_hook  # noqa: E402
+from ._local_steps import LocalSteps, two_level_groups  # noqa: E402
 from ._C import (  # noqa: E402
     AbortedError,
     Error,
@@ -53,6 +55,7 @@ __all__ = [
     "Error",
     "InvalidInputError",
     "InvalidUsageError",
+    "LocalSteps",
     "MismatchError",
     "NotFoundError",
     "Options",
@@ -68,6 +71,7 @@ __all__ = [
     "reroutes",
     "shared_memory_usage",
     "trim_shared_memory",
+    "two_level_groups",
     "use_shared_memory",
     "uses_shared_memory",
 ]

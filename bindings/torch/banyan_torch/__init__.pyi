@@ -1,6 +1,6 @@
 import datetime
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import torch
 from torch import nn
@@ -53,6 +53,36 @@ def compress(
 def compress_hook(
     state: Compression, bucket: torch.distributed.GradBucket
 ) -> torch.futures.Future[torch.Tensor]: ...
+class LocalSteps:
+    every: int
+    fragments: int
+    delay: int
+    lr: float
+    momentum: float
+    keep_local: float
+    codec: str
+    steps: int
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        every: int,
+        group: Any = ...,
+        lr: float = ...,
+        momentum: float = ...,
+        fragments: int = ...,
+        delay: int = ...,
+        keep_local: float = ...,
+        codec: str = ...,
+        box: Any = ...,
+    ) -> None: ...
+    def step(self) -> None: ...
+    def finish(self) -> None: ...
+    def state_dict(self) -> Dict[str, Any]: ...
+    def load_state_dict(self, state: Dict[str, Any]) -> None: ...
+    def residual_norms(self) -> List[float]: ...
+
+def two_level_groups(box_ranks: int, **options: Any) -> Tuple[Any, Any]: ...
 def abort(group: Any = ..., why: str = ...) -> None: ...
 def is_on_one_host(group: Any = ...) -> bool: ...
 def reroutes(group: Any = ...) -> int: ...
