@@ -5,10 +5,10 @@ code, accumulated gradients, and local steps (banyan_torch.LocalSteps), at equal
   python3 bench/torch_local_lab.py build                             # two boxes of four, cables of 25 and 100 Mb/s
   python3 bench/torch_local_lab.py build --rates 25 --every 16 --train-steps 320 --json local.json
 
-A step is one batch of each rank, forward and backward. Accumulated gradients are exchanged and used every so many steps,
-local steps exchange parameters as often and use gradients at each. The loss is that of batches which were not trained
-with, after --train-steps steps, the mean of all ranks, with the parameters that all ranks then have. Needs root; nothing
-else should run meanwhile. Ends with status 1 when a run fails.
+A step is one batch of each rank, forward and backward. Accumulated gradients are exchanged and used every so many
+steps, local steps exchange parameters as often and use gradients at each. The loss is that of batches which were not
+trained with, after --train-steps steps, the mean of all ranks, with the parameters that all ranks then have. Needs root;
+nothing else should run meanwhile. Ends with status 1 when a run fails.
 """
 
 import argparse

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Dialect{"profiling.h", kC, "-std=c89"}, Dialect{"profiling.h", kC, "-std=c99"},
                       Dialect{"profiling.h", kCxx, "-std=c++11"}, Dialect{"error.h", kCxx, "-std=c++20"},
                       Dialect{"buffers.h", kCxx, "-std=c++20"}, Dialect{"communicator.h", kCxx, "-std=c++20"},
-                      Dialect{"sparse.h", kCxx, "-std=c++20"}),
+                      Dialect{"options.h", kCxx, "-std=c++20"}, Dialect{"sparse.h", kCxx, "-std=c++20"}),
     [](const auto& instance) {
       std::string name = std::string(instance.param.header) + instance.param.options;
       std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });
@@ -78,8 +78,8 @@ TEST(Headers, AreAllTested) {
   for (const auto& entry : fs::directory_iterator(BANYAN_SOURCE_DIR "/include/banyan")) {
     there.insert(entry.path().filename());
   }
-  EXPECT_EQ(there,
-            (std::set<std::string>{"banyan.h", "buffers.h", "communicator.h", "error.h", "profiling.h", "sparse.h"}));
+  EXPECT_EQ(there, (std::set<std::string>{"banyan.h", "buffers.h", "communicator.h", "error.h", "options.h",
+                                          "profiling.h", "sparse.h"}));
 }
 
 // ---- The library ----

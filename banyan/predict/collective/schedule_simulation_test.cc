@@ -347,7 +347,8 @@ TEST(ScheduleSimulation, CountsTheWorkOfCores) {
 
 TEST(ScheduleSimulation, RefusesCodesWhereSwitchesAddUp) {
   const Fabric fabric = fabric::generate_fabric("dgx-h100:1+nvls");
-  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {})).schedule;
+  const Collective collective = Collective::make(fabric, {.kind = CollectiveKind::all_reduce});
+  const Schedule schedule = plan::plan_forest(fabric, collective).schedule;
   const ScheduleSimulationOptions options{.total = Bytes(1 << 20), .slice = Bytes(1 << 16), .codec = slow_codec()};
   EXPECT_THROW(simulate_schedule(schedule, options), Error);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMeasuredValues = (size_t{64} << 20) / sizeof(float);
 constexpr int kPasses = 3;
 
-// Roundings of a normal distribution, by numeric integration over blocks; codec_cost_test.cc encodes some and compares.
+// Of normally distributed values, rounded figures; codec_cost_test.cc encodes such values and compares.
 struct Loss {
   codec::ValueCode code;
   double relative;

@@ -249,10 +249,13 @@ class Arguments(LocalTest):
 
     @on_ranks(1)
     def test_wrong_ones_are_refused_in_one_line(self):
-        for options, words in (({"every": 0}, "every is to be a multiple"), ({"every": 5, "fragments": 2}, "multiple of"),
-                               ({"every": 4, "fragments": 2, "delay": 2}, "delay is to be less than every / fragments, 2"),
+        late = {"every": 4, "fragments": 2, "delay": 2}
+        for options, words in (({"every": 0}, "every is to be a multiple"),
+                               ({"every": 5, "fragments": 2}, "multiple of"),
+                               (late, "delay is to be less than every / fragments, 2"),
                                ({"every": 9, "fragments": 9}, "fragments is to be 1 to 6"),
-                               ({"every": 4, "keep_local": 1}, "keep_local and momentum"), ({"every": 4, "lr": 0}, "lr"),
+                               ({"every": 4, "keep_local": 1}, "keep_local and momentum"),
+                               ({"every": 4, "lr": 0}, "lr"),
                                ({"every": 4, "codec": "int7"}, "int7")):
             with self.case(**options), self.assertRaisesRegex(ValueError, f"^[^\n]*{words}[^\n]*$"):
                 banyan_torch.LocalSteps(made(Net), **options)
