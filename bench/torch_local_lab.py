@@ -7,8 +7,8 @@ code, accumulated gradients, and local steps (banyan_torch.LocalSteps), at equal
 
 A step is one batch of each rank, forward and backward. Accumulated gradients are exchanged and used every so many
 steps, local steps exchange parameters as often and use gradients at each. The loss is that of batches which were not
-trained with, after --train-steps steps, the mean of all ranks, with the parameters that all ranks then have. Needs root;
-nothing else should run meanwhile. Ends with status 1 when a run fails.
+trained with, after --train-steps steps, the mean of all ranks, with the parameters that all ranks then have. Needs
+root; nothing else should run meanwhile. Ends with status 1 when a run fails.
 """
 
 import argparse
