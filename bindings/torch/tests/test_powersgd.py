@@ -199,16 +199,7 @@ class Calls(PowerSgdTest):
         replicas = [parallel(made(Net, width=width), process_group=group, small_buckets=True) for width in (33, 40)]
         states = [banyan_torch.compress(replica, "powersgd:2", dense_steps=dense)
                   for replica, dense in zip(replicas, (0, 2))]
-        for step in range(5):
-            before = [self.residuals(*pair) for pair in zip(states, [replica.module for replica in replicas])]
-            gradients = [self.own_gradients(replica.module, batch_of(self.rank, step)) for replica in replicas]
-            for replica in replicas:
-                replica.zero_grad()
-            sum(loss_of(replica, batch_of(self.rank, step)) for replica in replicas).backward()
-            for i, replica in enumerate(replicas):
-                self.expect_nothing_lost(gradients[i], before[i],
-                                         {name: p.grad for name, p in replica.module.named_parameters()},
-                                         self.residuals(states[i], replica.module))
+        self.expect_no_disturbance(replicas, states)
 
     @on_ranks(2)
     def test_through_shared_memory_nothing_is_compressed(self):
