@@ -16,9 +16,13 @@ import time
 import torch
 import torch.distributed as dist
 
+import contest
 import torch_common
-import torch_ddp_bench  # it shows the way to the next
+import torch_ddp_bench  # it shows the way to the next two
+import exchange_time
 import train_ddp
+
+STEPS_OF_AUTO = 22  # after which it has chosen
 
 
 def bytes_sent(lab):
@@ -83,12 +87,28 @@ def train_locally(_groups, all_series, arguments):
     return {"seconds": seconds, "loss": loss}
 
 
+def time_choice(groups, all_series, arguments):
+    """{"seconds": {series: [a step, per round]}, "report": auto's} of the series of choice_lab.py."""
+    trainers = {}
+    for series in all_series:
+        trainers[series] = arguments.models[0].trainer(groups[series], series=series)
+        exchange_time.seconds_per_step(trainers[series], STEPS_OF_AUTO, synced=True)
+    seconds = {series: [] for series in all_series}
+
+    def run(series, _round):
+        seconds[series].append(exchange_time.seconds_per_step(trainers[series], arguments.block, synced=True))
+
+    contest.alternate(all_series, arguments.rounds, run)
+    return {"seconds": {series: torch_common.agree(rounds) for series, rounds in seconds.items()},
+            "report": trainers[all_series[-1]].compression.report()}
+
+
 def loss_of(trainer, number, rank):
     model = trainer.model if torch.is_grad_enabled() else trainer.model.module
     return model(*train_ddp.make_batch(trainer.seed, number, trainer.sequences, dist.get_world_size(), rank))
 
 
-WORKERS = {"time": torch_ddp_bench.time_steps, "train": train, "local": train_locally}
+WORKERS = {"time": torch_ddp_bench.time_steps, "choose": time_choice, "train": train, "local": train_locally}
 
 
 def main():

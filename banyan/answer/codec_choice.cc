@@ -6,6 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/split_list.h"
 #include "banyan/base/words.h"
+#include "banyan/predict/compress/code_rule.h"
 
 namespace banyan::answer {
 namespace {
@@ -65,28 +66,23 @@ size_t best_codec(std::span<const CodecRow> rows, CodecWish::Choice choice, std:
       why += ", " + gain_in_words(seconds_of(*dense), seconds_of(*quickest));
     return static_cast<size_t>(quickest - rows.begin());
   }
-  const CodecRow* quickest = nullptr;
+  std::vector<predict::TimedCode> ways;
   for (const CodecRow& row : rows) {
-    if (row.codec && row.loss <= kMostLossOfAuto && (quickest == nullptr || is_quicker(row, *quickest)))
-      quickest = &row;
+    ways.push_back({.seconds = seconds_of(row), .loss = row.loss, .is_coded = row.codec.has_value()});
   }
-  if (quickest == nullptr || seconds_of(*quickest) > seconds_of(*dense) * (1 - kLeastGainOfCode)) {
+  const auto [best, quickest] = predict::best_by_rule(ways);
+  if (!rows[best].codec) {
     why = "do not compress: ";
-    why += quickest == nullptr
-               ? "no code loses little enough"
-               : name_of(*quickest) + ", the quickest that loses at most " + format_percent(kMostLossOfAuto) +
-                     " of a value, is only " + gain_in_words(seconds_of(*dense), seconds_of(*quickest));
-    return static_cast<size_t>(dense - rows.begin());
+    why += !quickest ? "no code loses little enough"
+                     : name_of(rows[*quickest]) + ", the quickest that loses at most " +
+                           format_percent(predict::kMostLossOfAuto) + " of a value, is only " +
+                           gain_in_words(seconds_of(*dense), seconds_of(rows[*quickest]));
+    return best;
   }
-  const CodecRow* best = quickest;
-  for (const CodecRow& row : rows) {
-    if (row.codec && row.loss < best->loss && seconds_of(row) <= seconds_of(*quickest) * (1 + kLeastGainOfCode)) {
-      best = &row;
-    }
-  }
-  why = gain_in_words(seconds_of(*dense), seconds_of(*best)) + ", loses " + format_percent(best->loss) + " of a value";
-  if (best != quickest) why += "; " + name_of(*quickest) + " is hardly quicker and loses more";
-  return static_cast<size_t>(best - rows.data());
+  why = gain_in_words(seconds_of(*dense), seconds_of(rows[best])) + ", loses " + format_percent(rows[best].loss) +
+        " of a value";
+  if (best != *quickest) why += "; " + name_of(rows[*quickest]) + " is hardly quicker and loses more";
+  return best;
 }
 
 CodecChoice choose_codec(std::span<const plan::Candidate> candidates, Bytes total, const CodecWish& wish,

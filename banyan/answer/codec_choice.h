@@ -1,10 +1,7 @@
 // In which code float32 should travel in a collective, if in any: all that are asked about, simulated with the plan
 // that is quickest for their bytes.
 //
-// The rule of the choice. Codes that lose more than 3 % of a value by one rounding (int4, mxfp4, sign) train well only
-// with care and are taken when they are asked for by name, not by `auto`. Of the others the quickest counts; within 3 %
-// of it, the one that loses least. It must be at least 3 % quicker than float32 itself, or there is no code: a gain
-// that small is not worth what is lost, and no prediction is that exact.
+// The rule of `auto` is that of predict/compress/code_rule.h.
 #pragma once
 
 #include <optional>
@@ -17,8 +14,6 @@
 #include "banyan/predict/cost/codec_cost.h"
 
 namespace banyan::answer {
-
-constexpr double kMostLossOfAuto = 0.03, kLeastGainOfCode = 0.03;
 
 // What was asked for: --codec none, int8, none,int8,int4 or auto.
 struct CodecWish {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "banyan/base/words.h"
+#include "banyan/predict/compress/code_rule.h"
 #include "banyan/predict/compress/option_choice.h"
 
 namespace banyan::answer {
@@ -91,7 +92,7 @@ std::optional<ChosenCompression> choose_compression(const TrainSetup& setup,
   std::vector<CodecCost> codecs;
   for (const std::optional<codec::Codec>& codec : wish.codecs) {
     const bool is_named = wish.choice == CodecWish::Choice::by_name;
-    if (!codec || (!is_named && predict::relative_loss(*codec) > kMostLossOfAuto)) continue;
+    if (!codec || (!is_named && predict::relative_loss(*codec) > predict::kMostLossOfAuto)) continue;
     codecs.push_back(cost_for(setup, *codec));
     tried.push_back(codes_for_all(reduced, codecs.back()));
     table.tried.push_back({.name = to_string(*codec)});
@@ -114,7 +115,7 @@ std::optional<ChosenCompression> choose_compression(const TrainSetup& setup,
     const auto quickest =
         std::min_element(table.tried.begin(), table.tried.end(),
                          [](const TriedCompression& a, const TriedCompression& b) { return a.time < b.time; });
-    if (seconds_of(quickest->time) > seconds_of(dense) * (1 - kLeastGainOfCode)) {
+    if (seconds_of(quickest->time) > seconds_of(dense) * (1 - predict::kLeastGainOfCode)) {
       table.why = quickest == table.tried.begin() ? "do not compress: every code makes the step longer"
                                                   : "do not compress: " + quickest->name + ", the quickest, is only " +
                                                         gain_in_words(dense, quickest->time);
@@ -122,7 +123,7 @@ std::optional<ChosenCompression> choose_compression(const TrainSetup& setup,
       // Of those that are as quick within 3 %, the first, which loses least; a code for all before one for each.
       table.best = static_cast<size_t>(quickest - table.tried.begin());
       for (size_t i = 1; i < tried.size(); ++i) {
-        if (seconds_of(table.tried[i].time) > seconds_of(quickest->time) * (1 + kLeastGainOfCode)) continue;
+        if (seconds_of(table.tried[i].time) > seconds_of(quickest->time) * (1 + predict::kLeastGainOfCode)) continue;
         table.best = i;
         break;
       }

@@ -40,6 +40,7 @@ class Compression : public std::enable_shared_from_this<Compression> {
   void set_state(const GradientScheme::State& state);
   std::map<std::string, double> residual_norms();  // Euclidean
   void scale(double factor);
+  std::string report() { return scheme_->report(); }
 
  private:
   const c10::intrusive_ptr<ProcessGroupBanyan> group_;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "banyan/base/error.h"
+#include "bindings/torch/auto_scheme.h"
 #include "bindings/torch/coded_scheme.h"
 #include "bindings/torch/powersgd.h"
 #include "bindings/torch/topk.h"
@@ -19,6 +20,7 @@ struct Parser {
   std::shared_ptr<GradientScheme> (*parse)(const std::string&, SchemeOptions&, const GradientScheme::Context&);
 };
 constexpr std::array kParsers = {
+    Parser{.begins_with = "auto", .form = "auto", .parse = &AutoScheme::parse},
     Parser{.begins_with = "powersgd:", .form = "powersgd:RANK", .parse = &PowerSgd::parse},
     Parser{.begins_with = "topk", .form = "topk:PERCENT%", .parse = &TopK::parse},
 };

@@ -65,6 +65,8 @@ class GradientScheme {
   virtual void set_state(const State& state);
   // What is kept in gradient units, between averages.
   virtual void scale(double /*factor*/) {}
+  // What it has found out by itself, for people, in lines; empty for those that need not.
+  virtual std::string report() { return {}; }
 };
 
 // Of a name such as "int8", or "none". Throws Error{invalid_input} that lists the names, or says which option is wrong.

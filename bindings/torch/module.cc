@@ -97,7 +97,8 @@ void add_compression(py::module_& module) {
       .def("state", &Compression::state, Release())
       .def("set_state", &Compression::set_state, Release())
       .def("residual_norms", &Compression::residual_norms, Release())
-      .def("scale", &Compression::scale, Release());
+      .def("scale", &Compression::scale, Release())
+      .def("report", &Compression::report, Release());
 }
 
 }  // namespace

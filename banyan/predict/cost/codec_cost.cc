@@ -101,6 +101,11 @@ double relative_loss(const codec::Codec& codec) {
   return found->relative;
 }
 
+double allreduce_work(const CodecSpeed& speed, uint32_t ranks) {
+  const double own = 1.0 / ranks;
+  return (1 - own) * (speed.encode + speed.decode_add) + own * speed.encode + speed.decode;
+}
+
 CodecSpeed measured_speed(const codec::Codec& codec) {
   static std::mutex mutex;  // of `known`; held while measuring, so that measurements do not disturb each other
   static std::map<std::pair<codec::ValueCode, bool>, CodecSpeed> known;

@@ -41,6 +41,9 @@ std::vector<codec::Codec> codecs_by_loss();
 // What is lost, of normally distributed values: 0.0075 for int8.
 double relative_loss(const codec::Codec& codec);
 
+// Seconds of a rank for each byte of float32 of an allreduce that scatters and gathers: it encodes and adds up what it
+// sends and gets of the parts, encodes its own sum, and decodes all.
+double allreduce_work(const CodecSpeed& speed, uint32_t ranks);
 // Measured on this machine once a process: the best of three passes over 64 MiB, which no cache holds, with a residual
 // where the codec needs one. Takes some 0.1 s of one core and 200 MiB for the time of the call. Thread-safe.
 CodecSpeed measured_speed(const codec::Codec& codec);

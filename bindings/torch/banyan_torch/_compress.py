@@ -24,7 +24,8 @@ class Compression:
     codec:    "bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4" or "sign"; with ":stochastic" those from
               fp8 to mxfp4 round at random, so that the mean of many is right; "powersgd:4" sends matrices as products
               of two with 4 columns; "topk:1%" sends the hundredth part of the values that is largest, "topk:1%+int8"
-              in a code, and the rest waits in the residual; "none" sends float32
+              in a code, and the rest waits in the residual; "none" sends float32; "auto" finds out which of the codes
+              gains, if any, from the first steps: see compress()
     group:    of the backend "banyan"; by default that of the model if it is in DistributedDataParallel, else the
               default group
     residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units: nothing is to be done
@@ -80,6 +81,10 @@ class Compression:
             raise ValueError(f"residuals are scaled by a factor of 0 or more, not {factor}")
         self._inside.scale(factor)
 
+    def report(self) -> str:
+        """What "auto" has predicted, measured and decided so far, as a table; empty for other codecs."""
+        return self._inside.report()
+
     def __repr__(self) -> str:
         values = sum(tensor.numel() for tensor in self._parameters.values())
         kept = "with residuals" if self.residual else "without residuals"
@@ -97,6 +102,11 @@ def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True,
     The average is always over all ranks of the group, as with join(divide_by_initial_world_size=True). Between ranks of
     one host, which exchange through shared memory, nothing is coded, but topk sends the same there. Runs in C++,
     without Python in the backward pass.
+
+    "auto" measures some steps without a code, predicts from them what a step would take with each code that loses
+    little, and tries the one that gains most, if any gains enough. Where the measured gain is less than 3 %, gradients
+    go without a code again, and what was lost until then goes with them. Rank 0 prints the table. The choice is part of
+    state_dict(), so that a training that goes on from it sends what it sent before.
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise TypeError(f"compress() takes a model in DistributedDataParallel, not a {type(ddp).__name__}")

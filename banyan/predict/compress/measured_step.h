@@ -1,0 +1,64 @@
+// What a training step would take with its gradients in codes, from measured steps without any.
+//
+// A measured step says when each bucket was there, for how long its allreduce was under way, and when the next step
+// began. From this a model of bucket_walk.h is fitted: an allreduce takes `latency` seconds and so many for a byte on
+// the wire. A code sends fewer bytes (its bytes law) and takes seconds of a core for each byte of float32, which the
+// backward pass is late by, as where all cores compute: with a core to spare a code gains more than this says. What
+// else a step takes, such as the forward pass and the optimizer, stays as it was measured: so the model's time without
+// a code is the measured one, and only differences are predicted.
+//
+// Candidates are no code, each code for all buckets, and the best of them only for those buckets where it gains
+// (option_choice.h), since what is hidden behind the backward pass need not lose anything. The rule of code_rule.h
+// chooses among them; codes for some buckets only where that is clearly quicker than for all.
+//
+// Pure. Seconds and bytes of float32. O(codes * buckets log buckets), and what choose_options() takes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/predict/compress/code_rule.h"
+
+namespace banyan::predict {
+
+// In the order in which the buckets were there. Medians of several steps, agreed on by all ranks: of a bucket's time
+// under way that of the rank which came last, since the others wait for it.
+struct MeasuredStep {
+  struct Bucket {
+    double bytes = 0;
+    double begin = 0;    // since the first bucket of the step
+    double seconds = 0;  // for which its allreduce was under way, and none of an earlier bucket
+  };
+  std::vector<Bucket> buckets;  // at least one
+  double period = 0;            // from one step to the next
+  double latency = 0;           // of an allreduce of nearly no bytes
+};
+
+struct CodeLaw {
+  std::string name;
+  double share = 1;  // bytes on the wire for one of float32
+  double work = 0;   // seconds of the rank for a byte of float32
+  double loss = 0;   // of a value
+};
+
+struct StepCandidate {
+  std::string name;              // "none", "int8", "int8 where it gains"
+  std::vector<uint32_t> codes;   // by bucket: 0 for none, else 1 + the code's number
+  double seconds = 0, loss = 0;  // of a step; of a value
+};
+
+struct StepChoice {
+  std::vector<StepCandidate> candidates;  // the first without a code
+  size_t best = 0;
+
+  const StepCandidate& chosen() const { return candidates[best]; }
+};
+
+StepChoice choose_codes(const MeasuredStep& step, std::span<const CodeLaw> codes, const CodeRule& rule = {});
+
+// Seconds on the wire for a byte, fitted to the step; 0 where all was latency.
+double seconds_per_byte(const MeasuredStep& step);
+
+}  // namespace banyan::predict

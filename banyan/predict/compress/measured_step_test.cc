@@ -1,0 +1,167 @@
+#include "banyan/predict/compress/measured_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "banyan/predict/compress/step_meter.h"
+
+namespace banyan::predict {
+namespace {
+
+const CodeLaw kInt8{.name = "int8", .share = 0.25, .work = 1e-10, .loss = 0.0075};
+const CodeLaw kHalf{.name = "bfloat16", .share = 0.5, .work = 1e-10, .loss = 0.001};
+const CodeLaw kInt4{.name = "int4", .share = 0.13, .work = 1e-10, .loss = 0.1};
+
+// A step as an oracle would have it: buckets that are there at equal distances, one link, in their order.
+struct World {
+  std::vector<double> bytes;
+  double backward = 0;  // of each bucket but the first
+  double rest = 0;      // of a step, after the last allreduce
+  double latency = 0, per_byte = 0;
+
+  double step(const std::vector<double>& shares, const std::vector<double>& work) const {
+    double now = 0, link = 0;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      now += (i > 0 ? backward : 0) + bytes[i] * work[i];
+      link = std::max(link, now) + latency + bytes[i] * per_byte * shares[i];
+    }
+    return std::max(now, link) + rest;
+  }
+  double step(const CodeLaw& law) const {
+    return step(std::vector<double>(bytes.size(), law.share), std::vector<double>(bytes.size(), law.work));
+  }
+  double step() const { return step(CodeLaw{}); }
+
+  // As a meter sees it.
+  void measure(StepMeter& meter, double begin) const {
+    meter.begin_step(begin);
+    std::vector<double> ends;
+    double link = begin;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const double there = begin + static_cast<double>(i) * backward;
+      EXPECT_EQ(meter.begin_bucket(bytes[i], there), i);
+      link = std::max(link, there) + latency + bytes[i] * per_byte;
+      ends.push_back(link);
+    }
+    for (size_t i = 0; i < ends.size(); ++i) meter.end_bucket(i, ends[i]);
+  }
+  MeasuredStep measured() const {
+    StepMeter meter;
+    double now = 17;
+    for (int i = 0; i < 5; ++i, now += step()) measure(meter, now);
+    meter.begin_step(now);
+    EXPECT_EQ(meter.steps(), 5U);
+    MeasuredStep found = meter.medians();
+    found.latency = latency;
+    return found;
+  }
+};
+
+const World kSlow{.bytes = {1e6, 25e6, 25e6}, .backward = 0.01, .rest = 0.02, .latency = 1e-4, .per_byte = 1e-8};
+
+TEST(MeasuredStep, FindsTheLinksOfTheStep) {
+  const MeasuredStep step = kSlow.measured();
+  EXPECT_NEAR(step.period, kSlow.step(), 1e-9);
+  EXPECT_NEAR(seconds_per_byte(step), kSlow.per_byte, 1e-12);
+  EXPECT_NEAR(step.buckets[2].begin, 0.02, 1e-9);
+}
+
+TEST(MeasuredStep, PredictsEveryCodeAsTheOracleDoes) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    std::exponential_distribution<double> size(1e-6);
+    std::uniform_real_distribution<double> power(-2, 2);
+    World world{.bytes = std::vector<double>(1 + random() % 9),
+                .backward = 1e-3 * std::pow(10, power(random)),
+                .rest = 1e-2 * std::pow(10, power(random)),
+                .latency = 1e-5 * std::pow(10, power(random)),
+                .per_byte = 1e-9 * std::pow(10, power(random))};
+    for (double& bytes : world.bytes) bytes = size(random);
+    const std::vector<CodeLaw> codes = {kHalf, kInt8, kInt4};
+    const StepChoice choice = choose_codes(world.measured(), codes);
+    ASSERT_GE(choice.candidates.size(), 4U);
+    EXPECT_EQ(choice.candidates[0].name, "none");
+    EXPECT_NEAR(choice.candidates[0].seconds, world.step(), 1e-6 * world.step());
+    for (size_t i = 0; i < codes.size(); ++i) {
+      EXPECT_NEAR(choice.candidates[i + 1].seconds, world.step(codes[i]), 1e-6 * world.step()) << codes[i].name;
+    }
+    // What is chosen is never slower than none, gains enough, and is as quick as the rule wants.
+    const double chosen = choice.chosen().seconds;
+    EXPECT_LE(chosen, world.step() * (choice.best == 0 ? 1 + 1e-9 : 1 - kLeastGainOfCode));
+    EXPECT_LE(choice.chosen().loss, kMostLossOfAuto);
+    std::vector<double> shares, work;
+    for (const uint32_t code : choice.chosen().codes) {
+      shares.push_back(code == 0 ? 1 : codes[code - 1].share);
+      work.push_back(code == 0 ? 0 : codes[code - 1].work);
+    }
+    EXPECT_NEAR(chosen, world.step(shares, work), 1e-6 * world.step());
+  }
+}
+
+TEST(MeasuredStep, SaysNoWhereTheLinkIsFast) {
+  World fast = kSlow;
+  fast.per_byte = 1e-10;
+  const StepChoice choice = choose_codes(fast.measured(), std::vector<CodeLaw>{kHalf, kInt8});
+  EXPECT_EQ(choice.chosen().name, "none");
+}
+
+TEST(MeasuredStep, TakesWhatLosesMuchWhenItMay) {
+  const std::vector<CodeLaw> codes = {kHalf, kInt8, kInt4};
+  EXPECT_EQ(choose_codes(kSlow.measured(), codes).chosen().name, "int8");
+  EXPECT_EQ(choose_codes(kSlow.measured(), codes, {.most_loss = 0.2}).chosen().name, "int4");
+  EXPECT_EQ(choose_codes(kSlow.measured(), codes, {.most_loss = 0.2, .least_gain = 0.9}).chosen().name, "none");
+}
+
+TEST(MeasuredStep, LeavesHiddenBucketsAloneWhereACoreWorksLongForACode) {
+  // The first is there and gone before the second, and would only delay the backward pass.
+  const World world{.bytes = {20e6, 25e6}, .backward = 0.5, .rest = 0.01, .latency = 1e-4, .per_byte = 2e-8};
+  CodeLaw slow = kInt8;
+  slow.work = 6e-9;
+  const StepChoice choice = choose_codes(world.measured(), std::vector<CodeLaw>{slow});
+  EXPECT_EQ(choice.chosen().name, "int8 where it gains");
+  EXPECT_EQ(choice.chosen().codes, (std::vector<uint32_t>{0, 1}));
+  EXPECT_NEAR(choice.chosen().seconds, world.step({1, 0.25}, {0, slow.work}), 1e-6);
+  EXPECT_LT(choice.chosen().seconds, world.step(slow) * 0.97);
+  EXPECT_LT(world.step(slow), world.step());
+}
+
+TEST(StepMeter, TakesMediansAndForgetsOtherBuckets) {
+  StepMeter meter;
+  World other = kSlow;
+  other.bytes = {51e6};
+  double now = 1;
+  other.measure(meter, now);
+  now += 100;  // as when a model is judged in between
+  kSlow.measure(meter, now);
+  now += kSlow.step();
+  kSlow.measure(meter, now);
+  now += kSlow.step();
+  kSlow.measure(meter, now);
+  meter.begin_step(now + kSlow.step());
+  const MeasuredStep found = meter.medians();
+  EXPECT_EQ(meter.steps(), 4U);
+  EXPECT_NEAR(found.period, kSlow.step(), 1e-9);
+  ASSERT_EQ(found.buckets.size(), 3U);
+  EXPECT_NEAR(found.buckets[0].seconds, 1e-4 + 1e6 * 1e-8, 1e-9);
+  meter.clear();
+  EXPECT_EQ(meter.steps(), 0U);
+}
+
+TEST(CodeRule, TakesTheOneThatLosesLeastOfTheQuick) {
+  const std::vector<TimedCode> ways = {{.seconds = 1, .loss = 0.01, .is_coded = true},
+                                       {.seconds = 2},
+                                       {.seconds = 1.02, .loss = 0.001, .is_coded = true},
+                                       {.seconds = 0.5, .loss = 0.1, .is_coded = true}};
+  EXPECT_EQ(best_by_rule(ways).best, 2U);
+  EXPECT_EQ(best_by_rule(ways).quickest, 0U);
+  EXPECT_EQ(best_by_rule(ways, {.most_loss = 0.2}).best, 3U);
+  EXPECT_EQ(best_by_rule(ways, {.least_gain = 0.6}).best, 1U);
+  EXPECT_EQ(best_by_rule(ways, {.most_loss = 0}).quickest, std::nullopt);
+}
+
+}  // namespace
+}  // namespace banyan::predict

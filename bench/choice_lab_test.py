@@ -1,0 +1,42 @@
+"""What choice_lab.py reads from auto's table and concludes. Run: python3 -m unittest choice_lab_test"""
+
+import unittest
+
+try:
+    import choice_lab
+except ImportError:  # there is no PyTorch here
+    choice_lab = None
+
+REPORT = """a step, medians of 8; 0.84 MB of gradients in 1 buckets, 8 ranks
+    code  loss of a value  predicted, ms  measured, ms
+    none                -         325.00        325.00
+    int8            0.7 %         120.00        122.95
+int8 where it gains     0.7 %     110.00             -
+int8: 2.64 times as quick as without
+"""
+
+
+@unittest.skipIf(choice_lab is None, "there is no PyTorch here")
+class Judgement(unittest.TestCase):
+    def seconds(self, dense, int8, auto):
+        return {"banyan": dense, "banyan:coded:int8": int8, "banyan:coded:auto": auto}
+
+    def test_predictions_are_read_from_the_report(self):
+        self.assertEqual(choice_lab.predictions_of(REPORT), {"none": 325.0, "int8": 120.0, "int8 where it gains": 110.0})
+
+    def test_a_choice_is_right_within_its_limits(self):
+        row = choice_lab.judge(self.seconds(0.325, 0.120, 0.1259), REPORT)
+        self.assertTrue(choice_lab.is_right(row))
+        self.assertEqual(row["chosen"], "int8: 2.64 times as quick as without")
+        self.assertEqual(row["best"], "banyan:coded:int8")
+        self.assertAlmostEqual(row["off"]["int8"], 0)
+        self.assertEqual(set(row["off"]), {"none", "int8"})
+
+    def test_a_choice_is_wrong_beyond_them(self):
+        self.assertFalse(choice_lab.is_right(choice_lab.judge(self.seconds(0.325, 0.120, 0.127), REPORT)))
+        self.assertFalse(choice_lab.is_right(choice_lab.judge(self.seconds(0.1, 0.120, 0.104), REPORT)))
+        self.assertAlmostEqual(choice_lab.judge(self.seconds(0.325, 0.100, 0.1), REPORT)["off"]["int8"], 0.2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+#include "bindings/torch/auto_choice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "banyan/base/words.h"
+#include "banyan/predict/cost/codec_cost.h"
+
+namespace banyan::pytorch {
+namespace {
+
+// Steps before the first that is measured: DDP makes its buckets anew after the first, and memory is touched first.
+constexpr uint64_t kStepsToSettle = 2;
+constexpr int kLatencyCalls = 5;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::string in_milliseconds(double seconds) { return seconds > 0 ? format_decimals(seconds * 1e3, 2) : "-"; }
+
+std::string padded(std::string text, size_t width) {
+  text.insert(0, width - std::min(width, text.size()), ' ');
+  return text;
+}
+
+}  // namespace
+
+AutoChoice::AutoChoice(const Settings& settings, const c10::intrusive_ptr<ProcessGroupBanyan>& group)
+    : settings_(settings), group_(group) {
+  if (group->is_on_one_host()) {
+    settle("no code: the ranks exchange through the memory of one host, where nothing is coded");
+  } else if (group->getSize() == 1) {
+    settle("no code: there is one rank");
+  }
+}
+
+void AutoChoice::settle(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  phase_ = Phase::over;
+  why_ = why;
+}
+
+std::optional<AutoChoice::Codes> AutoChoice::begin_step() {
+  if (is_over()) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    ++step_;
+    if (phase_ == Phase::without || phase_ == Phase::with) meter_.begin_step(now());
+  }
+  ++steps_in_phase_;
+  const auto enter = [&](Phase phase) {
+    const std::lock_guard lock(mutex_);
+    phase_ = phase;
+    steps_in_phase_ = 0;
+    meter_.clear();
+    if (phase == Phase::without || phase == Phase::with) meter_.begin_step(now());
+  };
+  switch (phase_) {
+    case Phase::settling:
+      if (steps_in_phase_ > kStepsToSettle) enter(Phase::without);
+      return {};
+    case Phase::without: {
+      if (meter_.steps() < settings_.steps) return {};
+      std::optional<Codes> codes = choose();
+      if (codes) enter(Phase::beginning);
+      return codes;
+    }
+    case Phase::beginning:  // the first step with codes began with the choice, which took time
+      enter(Phase::with);
+      return {};
+    case Phase::with:
+      return meter_.steps() < settings_.steps ? std::nullopt : judge();
+    case Phase::over:
+      break;
+  }
+  return {};
+}
+
+size_t AutoChoice::begin_bucket(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::without) return 0;
+  return meter_.begin_bucket(static_cast<double>(bytes), now());
+}
+
+void AutoChoice::end_bucket(uint64_t step, size_t bucket) {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::without && step == step_) meter_.end_bucket(bucket, now());
+}
+
+std::optional<AutoChoice::Codes> AutoChoice::choose() {
+  measure_codes();
+  without_ = agreed_medians();
+  without_.latency = agreed_latency();
+  choice_ = choose_codes(without_, laws_, settings_.rule);
+  if (choice_.best > 0) return codes_of(choice_.chosen());
+  const auto best = std::min_element(choice_.candidates.begin() + 1, choice_.candidates.end(),
+                                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  settle(best == choice_.candidates.end()
+             ? "no code: none loses little enough"
+             : "no code: " + best->name + " would save " + in_milliseconds(without_.period - best->seconds) + " ms");
+  return {};
+}
+
+std::optional<AutoChoice::Codes> AutoChoice::judge() {
+  seconds_with_ = agreed_medians().period;
+  const predict::StepCandidate& chosen = choice_.chosen();
+  if (seconds_with_ <= without_.period * (1 - settings_.rule.least_gain)) {
+    settle(chosen.name + ": " + format_decimals(without_.period / seconds_with_, 2) + " times as quick as without");
+    return {};
+  }
+  settle("no code: " + chosen.name + " was tried and did not gain " + format_percent(settings_.rule.least_gain));
+  return codes_of(choice_.candidates.front());
+}
+
+AutoChoice::Codes AutoChoice::codes_of(const predict::StepCandidate& candidate) const {
+  Codes codes;
+  for (const uint32_t code : candidate.codes) {
+    codes.push_back(code == 0 ? std::nullopt : std::optional(codecs_[code - 1]));
+  }
+  return codes;
+}
+
+void AutoChoice::measure_codes() {
+  const auto ranks = static_cast<uint32_t>(group_->getSize());
+  std::vector<double> work;
+  for (const codec::Codec& codec : predict::codecs_by_loss()) {
+    const double loss = predict::relative_loss(codec);
+    if (loss > settings_.rule.most_loss) continue;
+    const predict::CodecCost cost{.codec = codec, .speed = predict::measured_speed(codec)};
+    codecs_.push_back(codec);
+    laws_.push_back({.name = to_string(codec), .share = cost.share(), .loss = loss});
+    work.push_back(allreduce_work(cost.speed, ranks));
+  }
+  work = largest_of_all(work);
+  for (size_t i = 0; i < laws_.size(); ++i) laws_[i].work = work[i];
+}
+
+// The slowest step of all ranks; of each bucket the latest beginning, and the time of the rank that came last, which
+// alone did not wait for others.
+predict::MeasuredStep AutoChoice::agreed_medians() {
+  predict::MeasuredStep own;
+  {
+    const std::lock_guard lock(mutex_);
+    own = meter_.medians();
+  }
+  std::vector<double> values = {own.period};
+  for (const predict::MeasuredStep::Bucket& bucket : own.buckets) {
+    values.insert(values.end(), {bucket.begin, -bucket.seconds});
+  }
+  values = largest_of_all(values);
+  own.period = values[0];
+  for (size_t i = 0; i < own.buckets.size(); ++i) {
+    own.buckets[i].begin = values[2 * i + 1];
+    own.buckets[i].seconds = -values[2 * i + 2];
+  }
+  return own;
+}
+
+double AutoChoice::agreed_latency() {
+  double least = 0;
+  for (int call = 0; call < kLatencyCalls; ++call) {
+    const double begin = now();
+    largest_of_all({0});
+    const double seconds = now() - begin;
+    least = call == 0 ? seconds : std::min(least, seconds);
+  }
+  return largest_of_all({least})[0];
+}
+
+std::vector<double> AutoChoice::largest_of_all(const std::vector<double>& own) {
+  at::Tensor values = at::tensor(own, at::kDouble);
+  std::vector<at::Tensor> tensors = {values};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  group_->allreduce(tensors, options)->wait();
+  const double* const found = values.data_ptr<double>();
+  return {found, found + values.numel()};
+}
+
+std::string AutoChoice::report() const {
+  std::string text;
+  if (!choice_.candidates.empty()) {
+    double bytes = 0;
+    for (const predict::MeasuredStep::Bucket& bucket : without_.buckets) bytes += bucket.bytes;
+    text += "a step, medians of " + std::to_string(settings_.steps) + "; " + format_decimals(bytes / 1e6, 2) +
+            " MB of gradients in " + std::to_string(without_.buckets.size()) + " buckets, " +
+            std::to_string(group_->getSize()) + " ranks\n";
+    size_t width = 4;
+    for (const predict::StepCandidate& candidate : choice_.candidates) width = std::max(width, candidate.name.size());
+    text += padded("code", width) + "  loss of a value  predicted, ms  measured, ms\n";
+    for (size_t i = 0; i < choice_.candidates.size(); ++i) {
+      const predict::StepCandidate& candidate = choice_.candidates[i];
+      const double measured = i == 0 ? without_.period : i == choice_.best ? seconds_with_ : 0;
+      text += padded(candidate.name, width) + padded(i == 0 ? "-" : format_percent(candidate.loss), 17) +
+              padded(in_milliseconds(candidate.seconds), 15) + padded(in_milliseconds(measured), 14) + "\n";
+    }
+  }
+  if (is_over()) return text + why_ + "\n";
+  return text + (choice_.candidates.empty() ? "steps without a code are being measured\n"
+                                            : choice_.chosen().name + " is being tried\n");
+}
+
+}  // namespace banyan::pytorch

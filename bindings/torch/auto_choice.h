@@ -1,0 +1,78 @@
+// AutoChoice: whether the gradients of a training go in a code, and in which, found out while it goes on.
+//
+//   1. Some steps without a code are measured: when each bucket is there, how long its allreduce takes.
+//   2. What a step would take with each code is predicted from that (predict/compress/measured_step.h), from what the
+//      code's kernels take on these cores, and from what a call of nearly no bytes takes. All ranks agree on these
+//      numbers first, so that all find the same. The rule of predict/compress/code_rule.h chooses.
+//   3. What was chosen is measured for as many steps. Unless these are quicker by the least gain, gradients go without
+//      a code from then on.
+//
+// Then nothing changes any more. Between ranks of one host nothing is ever coded, and nothing measured.
+//
+// Ends of buckets may come from any thread; all else from that of the backward pass.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/codec/codec.h"
+#include "banyan/predict/compress/measured_step.h"
+#include "banyan/predict/compress/step_meter.h"
+#include "bindings/torch/process_group.h"
+
+namespace banyan::pytorch {
+
+class AutoChoice {
+ public:
+  using Codes = std::vector<std::optional<codec::Codec>>;  // by bucket, in the order of a step
+  struct Settings {
+    uint64_t steps = 8;  // that are measured, of each kind; at least 1
+    predict::CodeRule rule = {};
+  };
+  AutoChoice(const Settings& settings, const c10::intrusive_ptr<ProcessGroupBanyan>& group);
+
+  // Before the first bucket of a step. Collective in two of the steps, which take as long as a measurement of the
+  // codes' kernels (some tenths of a second) and a few small calls. What it gives holds from this step on. Throws what
+  // calls of the group throw.
+  std::optional<Codes> begin_step();
+  // Of the step that has begun.
+  size_t begin_bucket(size_t bytes);
+  void end_bucket(uint64_t step, size_t bucket);
+  uint64_t step() const { return step_; }
+
+  bool is_over() const { return phase_ == Phase::over; }
+  // It was decided before; `why` in words.
+  void settle(const std::string& why);
+  // A table of what was predicted and measured so far, in lines.
+  std::string report() const;
+
+ private:
+  enum class Phase { settling, without, beginning, with, over };
+
+  std::optional<Codes> choose();
+  std::optional<Codes> judge();
+  void measure_codes();
+  predict::MeasuredStep agreed_medians();
+  double agreed_latency();
+  std::vector<double> largest_of_all(const std::vector<double>& own);
+  Codes codes_of(const predict::StepCandidate& candidate) const;
+
+  const Settings settings_;
+  const c10::intrusive_ptr<ProcessGroupBanyan> group_;
+  uint64_t steps_in_phase_ = 0;
+  std::mutex mutex_;  // protects the next three; only the thread of the backward pass changes the first two
+  Phase phase_ = Phase::settling;
+  uint64_t step_ = 0;
+  predict::StepMeter meter_;
+  std::vector<codec::Codec> codecs_;  // those of laws_
+  std::vector<predict::CodeLaw> laws_;
+  predict::MeasuredStep without_;
+  predict::StepChoice choice_;
+  double seconds_with_ = 0;  // 0: not measured
+  std::string why_;
+};
+
+}  // namespace banyan::pytorch

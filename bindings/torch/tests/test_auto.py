@@ -1,0 +1,141 @@
+"""Codes that are chosen from measured steps: banyan_torch.compress(ddp, "auto").
+
+With steps=2 the code is chosen before the fifth step, tried from then on, and judged before the eighth.
+"""
+
+import math
+import time
+
+import torch
+import torch.distributed as dist
+
+import banyan_torch
+from models import batch_of, loss_of, made, Net, parallel, sgd, train
+from ranks import not_by_gloo, on_ranks
+from test_compress import CompressTest
+
+kChosen, kJudged = 4, 7  # steps that are over by then
+kAnyGain = {"steps": 2, "quiet": 1, "least_gain": -1e6}
+
+
+@not_by_gloo("has no codes")
+class AutoTest(CompressTest):
+    def auto(self, model, scheme=kAnyGain, **options):
+        return self.compressed(model, "auto", scheme=scheme, **options)
+
+    def steps(self, replica, compression, optimizer, numbers, wait=0.0):
+        """Steps in which nothing may be lost."""
+        for number in numbers:
+            time.sleep(wait)
+            self.step(replica, compression, optimizer, batch_of(self.rank, number))
+            self.expect_agreement(replica.module)
+
+    def kept(self, compression):
+        return sum(compression.residual_norms().values())
+
+
+class Choice(AutoTest):
+    @on_ranks(2, 3)
+    def test_a_code_that_gains_is_kept_and_nothing_is_lost(self):
+        replica, compression = self.auto(made(Net, width=65))
+        optimizer = sgd(replica.parameters())
+        self.assertIn("being measured", compression.report())
+        self.steps(replica, compression, optimizer, range(kChosen))
+        self.assertEqual(self.kept(compression), 0)
+        self.steps(replica, compression, optimizer, range(kChosen, kJudged))
+        self.assertIn("being tried", compression.report())
+        self.assertGreater(self.kept(compression), 0)
+        self.steps(replica, compression, optimizer, range(kJudged, kJudged + 3))
+        self.assertGreater(self.kept(compression), 0)
+        report = compression.report()
+        self.assertRegex(report, r"(?m)^\S.*: \d+\.\d\d times as quick as without$")
+        self.assertRegex(report, r"none +- +\d+\.\d\d +\d+\.\d\d\n")
+        self.assertNotIn("int4", report)
+
+    @on_ranks(2, 3)
+    def test_a_code_that_does_not_gain_is_given_up_and_what_it_lost_is_sent(self):
+        replica, compression = self.auto(made(Net, width=65), scheme={"steps": 2, "quiet": 1, "least_gain": -0.9})
+        optimizer = sgd(replica.parameters())
+        self.steps(replica, compression, optimizer, range(kChosen + 1))
+        self.steps(replica, compression, optimizer, range(kChosen + 1, kJudged), wait=1.0)
+        self.assertGreater(self.kept(compression), 0)
+        with self.case("what is not finite takes nothing along"):
+            before = self.residuals(compression, replica.module)
+            poison = batch_of(self.rank, 90)
+            if self.rank == 1:
+                poison = (poison[0] * math.inf, poison[1])
+            optimizer.zero_grad()
+            loss_of(replica, poison).backward()
+            self.assertIn("was tried and did not gain", compression.report())
+            for name, parameter in replica.module.named_parameters():
+                lost = parameter.grad.isnan()
+                kept = self.residuals(compression, replica.module)[name]
+                self.assertTrue(lost.any(), name)
+                self.same(kept[lost], before[name][lost])
+        self.steps(replica, compression, optimizer, range(kJudged + 1, kJudged + 3))
+        self.assertEqual(self.kept(compression), 0)
+
+    @on_ranks(2)
+    def test_most_loss_and_least_gain_are_obeyed(self):
+        for scheme, codes in (({"most_loss": 0}, []), ({"most_loss": 1}, ["int4", "mxfp4", "sign"]),
+                              ({"least_gain": 0.99}, ["int8"])):
+            with self.case(scheme):
+                replica, compression = self.auto(made(Net), scheme={**kAnyGain, **scheme})
+                optimizer = sgd(replica.parameters())
+                self.steps(replica, compression, optimizer, range(kChosen + 1))
+                report = compression.report()
+                for code in codes:
+                    self.assertIn(code, report)
+                if "most_loss" not in scheme or not codes:
+                    self.assertIn("no code", report)
+                    self.assertEqual(self.kept(compression), 0)
+
+    @on_ranks(2)
+    def test_what_is_not_chosen_is_trained_as_without(self):
+        expected = parallel(made(Net), process_group=self.tcp())
+        replica, _ = self.auto(made(Net), scheme={**kAnyGain, "least_gain": 0.99})
+        for model in (replica, expected):
+            train(model, sgd(model.parameters()), [batch_of(self.rank, step) for step in range(8)])
+        self.same_parameters(replica.module, expected.module)
+
+    @on_ranks(2)
+    def test_one_host_and_one_rank_measure_nothing(self):
+        replica = parallel(made(Net))
+        compression = banyan_torch.compress(replica, "auto", quiet=1)
+        self.assertIn("memory of one host", compression.report())
+        train(replica, sgd(replica.parameters()), self.batches())
+        self.assertEqual(self.kept(compression), 0)
+
+
+class State(AutoTest):
+    @on_ranks(2)
+    def test_who_goes_on_sends_what_was_sent_before(self):
+        replica, compression = self.auto(made(Net, width=65))
+        optimizer = sgd(replica.parameters())
+        self.assertEqual(set(compression.state_dict()), {"codec", "residuals"})
+        self.steps(replica, compression, optimizer, range(kJudged + 1))
+        state = compression.state_dict()
+        self.assertGreater(max(int(code) for code in state["codes"].values()), 0)
+
+        other, restored = self.auto(made(Net, width=65))
+        other.module.load_state_dict(replica.module.state_dict())
+        restored.load_state_dict(state)
+        self.assertIn("before the state was saved", restored.report())
+        self.assertEqual(restored.state_dict()["codes"], state["codes"])
+        before = self.kept(restored)
+        self.assertGreater(before, 0)
+        self.steps(other, restored, sgd(other.parameters()), range(20, 23))
+        self.assertNotEqual(self.kept(restored), before)
+
+    @on_ranks(1)
+    def test_wrong_states_and_options_are_refused(self):
+        replica, compression = self.auto(made(Net))
+        with self.assertRaisesRegex(Exception, "no known code for"):
+            name = next(iter(dict(replica.module.named_parameters())))
+            compression.load_state_dict({"codec": "auto", "residuals": {}, "codes": {name: torch.tensor(99)}})
+        for options, words in (({"steps": 0}, "steps is to be 1"), ({"stepz": 3}, "no option 'stepz'"),
+                               ({"most_loss": -1}, "most_loss"), ({"least_gain": 1}, "least_gain")):
+            with self.case(options), self.assertRaisesRegex(Exception, words):
+                banyan_torch.Compression(made(Net), "auto", group=dist.group.WORLD, **options)
+        with self.assertRaisesRegex(Exception, "'automatic' is not 'auto'"):
+            banyan_torch.Compression(made(Net), "automatic", group=dist.group.WORLD)
