@@ -90,7 +90,8 @@ def parse_arguments():
     parser.add_argument("build", type=pathlib.Path, help="the build folder, with banyan and the package banyan_torch")
     parser.add_argument("--fabrics", nargs="+", default=FABRICS, help=f"default {' '.join(FABRICS[1:])} and "
                         f"{torch_lab.FABRIC.name}")
-    parser.add_argument("--models", nargs="+", default=MODELS, help=f"LAYERSxWIDTHxSEQUENCES; default {' '.join(MODELS)}")
+    parser.add_argument("--models", nargs="+", default=MODELS,
+                        help=f"LAYERSxWIDTHxSEQUENCES; default {' '.join(MODELS)}")
     parser.add_argument("--codes", nargs="+", default=CODES, help=f"default {' '.join(CODES)}")
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
     parser.add_argument("--steps", type=int, default=5, help="timed at once; default 5")

@@ -22,7 +22,8 @@ class Judgement(unittest.TestCase):
         return {"banyan": dense, "banyan:coded:int8": int8, "banyan:coded:auto": auto}
 
     def test_predictions_are_read_from_the_report(self):
-        self.assertEqual(choice_lab.predictions_of(REPORT), {"none": 325.0, "int8": 120.0, "int8 where it gains": 110.0})
+        self.assertEqual(choice_lab.predictions_of(REPORT),
+                         {"none": 325.0, "int8": 120.0, "int8 where it gains": 110.0})
 
     def test_a_choice_is_right_within_its_limits(self):
         row = choice_lab.judge(self.seconds(0.325, 0.120, 0.1259), REPORT)

@@ -65,6 +65,21 @@ TEST(CompressCli, SaysTheSameInWordsWithTheSpeedOfThisMachine) {
   for (const auto& each : json["codecs"]) EXPECT_GT(each["encode_bytes_per_second"], 1e6) << each["codec"];
 }
 
+TEST(CompressCli, CodesAtRatesWhenAsked) {
+  const auto json = json_of({"compress", kGradient, "--bits", "2.5,0.5", "--json"});
+  ASSERT_EQ(json["codecs"].size(), 16u);
+  const auto& rate = json["codecs"][14];
+  EXPECT_EQ(rate["codec"], "rate:2.5");
+  EXPECT_LE(rate["bytes"], 8192 * 2.5 / 8);
+  EXPECT_TRUE(rate["error_of_mean"].is_null());
+  EXPECT_EQ(json["codecs"][15]["codec"], "rate:0.5");
+  EXPECT_LT(rate["error"], json["codecs"][15]["error"]);
+  const TemporaryFolder folder;
+  const Outcome outcome = run_banyan({"compress", kGradient, "--bits", "3", "-o", folder.path("x.svg")});
+  EXPECT_THAT(outcome.out, HasSubstr("\nrate:3 "));
+  EXPECT_THAT(folder.read("x.svg"), HasSubstr(">rate:3<"));
+}
+
 TEST(CompressCli, IsTheSameEveryTime) {
   const TemporaryFolder folder;
   const auto pictured = [&](const char* name) {
@@ -140,6 +155,9 @@ TEST(CompressCli, RefusesWhatItCannotRead) {
       {{raw, "--type", "float32", "-o", "/no-such-folder/x.svg"}, "/no-such-folder"},
       {{raw, "--type", "float32", "-o", raw}, "-o"},
       {{kGradient, "--type", "float32"}, "leave out --type"},
+      {{kGradient, "--bits", "0.1"}, "'0.1' is no number of bits from 0.25 to 24"},
+      {{kGradient, "--bits", "3,,4"}, "--bits"},
+      {{kGradient, "--bits", "3x"}, "--bits: '3x'"},
       {{folder.path("missing.npy")}, "missing.npy"},
       {{"/"}, "/"},
       {{kCorpus + "big_endian"}, "astype('<f4')"},

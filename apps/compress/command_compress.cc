@@ -1,9 +1,13 @@
 // banyan compress: what codes would do to a recorded tensor.
+#include <charconv>
+
 #include "apps/command.h"
 #include "apps/compress/codec_speed.h"
 #include "apps/compress/compress_text.h"
 #include "apps/compress/recorded_tensor.h"
 #include "apps/report.h"
+#include "banyan/base/split_list.h"
+#include "banyan/codec/rate_coder.h"
 
 namespace banyan::app {
 namespace {
@@ -20,12 +24,14 @@ class CompressCommand : public Command {
     type.values = float_types();
     command.option("--row", &row_, "ELEMENTS", "of a row (default: the last of several dimensions; of a vector 1)");
     command.option("--ranks", &ranks_, "RANKS", "that would share the rows (default 8)");
+    command.option("--bits", &bits_, "BITS",
+                   "also code at so many bits a value, for weights and checkpoints: 3 or 2.5,3,4");
     command.option("-o,--plot", &plot_, "FILE", "draw bytes and errors of the codecs as SVG");
     command.flag("--json", json_, "print one JSON object");
     command.flag("--speed", speed_, "measure encoding for --json, too, which then differs from run to run");
     command.examples({"banyan compress gradient.npy", "banyan compress gradient.npy --ranks 64 -o codecs.svg",
                       "banyan compress bucket.bin --type float32 --row 64",
-                      "banyan compress gradient.npy --json --speed"});
+                      "banyan compress weights.npy --bits 2.5,3,4", "banyan compress gradient.npy --json --speed"});
     command.notes(
         {"A .npy file is written by numpy.save(FILE, array): float16, float32 or float64, little-endian, in C order. "
          "Of "
@@ -39,6 +45,7 @@ class CompressCommand : public Command {
     check_output_place(plot_, json_);
     if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
     const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = sparse::kMostRanks}));
+    const std::vector<double> bits = parse_bits();
     TensorOptions options{.row_elements = row_};
     if (!type_.empty()) options.type = parse_option("--type", [&] { return parse_float_type(type_); });
     CompressAnswer answer{.file = file_, .ranks = ranks};
@@ -51,10 +58,10 @@ class CompressCommand : public Command {
       answer.shape = recorded.shape();
       answer.row_elements = tensor.row_elements;
       progress.say("coding");
-      answer.report = report_on(tensor, {.ranks = ranks, .progress = tell});
+      answer.report = report_on(tensor, {.ranks = ranks, .bits = bits, .progress = tell});
       if (!json_ || speed_) {
         progress.say("measuring codecs");
-        answer.rates = measure_encoding(tensor, tell);
+        answer.rates = measure_encoding(tensor, bits, tell);
       }
     }
     if (!plot_.empty()) write_output(terminal, plot_, draw_compress(answer));
@@ -65,7 +72,22 @@ class CompressCommand : public Command {
   }
 
  private:
-  std::string file_, type_, row_, ranks_ = "8", plot_;
+  std::vector<double> parse_bits() const {
+    std::vector<double> found;
+    if (bits_.empty()) return found;
+    for (const std::string& word : split_list(bits_, "--bits")) {
+      double bits = 0;
+      const char* const end = word.data() + word.size();
+      const auto [rest, wrong] = std::from_chars(word.data(), end, bits, std::chars_format::fixed);
+      if (wrong != std::errc() || rest != end || !(bits >= codec::kLeastRate && bits <= codec::kMostRate)) {
+        throw Error(ErrorCode::invalid_input, "'" + word + "' is no number of bits from 0.25 to 24", "--bits");
+      }
+      found.push_back(bits);
+    }
+    return found;
+  }
+
+  std::string file_, type_, row_, ranks_ = "8", bits_, plot_;
   bool json_ = false, speed_ = false;
 };
 

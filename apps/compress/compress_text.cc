@@ -1,6 +1,7 @@
 #include "apps/compress/compress_text.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -14,7 +15,16 @@
 namespace banyan::app {
 namespace {
 
-std::string name_of(const sparse::CodecReport& each) { return each.codec ? to_string(*each.codec) : "lossless"; }
+// "3", "2.5".
+std::string bits_text(double bits) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), bits).ptr};
+}
+
+std::string name_of(const sparse::CodecReport& each) {
+  if (each.bits) return "rate:" + bits_text(*each.bits);
+  return each.codec ? to_string(*each.codec) : "lossless";
+}
 
 // "1.21e-02", "0".
 std::string error_text(double error) {
@@ -47,9 +57,12 @@ std::string codecs_table(const CompressAnswer& answer, const Terminal& terminal)
   Table table(heads);
   for (size_t i = 0; i < answer.report.codecs.size(); ++i) {
     const sparse::CodecReport& each = answer.report.codecs[i];
-    std::vector<std::string> row = {
-        name_of(each),          std::to_string(each.bytes),     format_decimals(each.ratio, 2),
-        error_text(each.error), error_text(each.error_of_mean), error_text(each.greatest_error)};
+    std::vector<std::string> row = {name_of(each),
+                                    std::to_string(each.bytes),
+                                    format_decimals(each.ratio, 2),
+                                    error_text(each.error),
+                                    each.error_of_mean ? error_text(*each.error_of_mean) : "-",
+                                    error_text(each.greatest_error)};
     if (has_nan) row.push_back(std::to_string(each.not_finite));
     if (has_rates) row.push_back(format_rate(answer.rates[i]));
     table.add(row);
@@ -57,17 +70,17 @@ std::string codecs_table(const CompressAnswer& answer, const Terminal& terminal)
   return table.format(terminal);
 }
 
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
 Json codec_json(const sparse::CodecReport& each) {
   return {{"codec", name_of(each)},
           {"bytes", each.bytes},
           {"ratio", each.ratio},
           {"error", each.error},
-          {"error_of_mean", each.error_of_mean},
+          {"error_of_mean", or_null(each.error_of_mean)},
           {"greatest_error", each.greatest_error},
           {"not_finite", each.not_finite}};
 }
-
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 }  // namespace
 
@@ -151,8 +164,8 @@ std::string draw_compress(const CompressAnswer& answer) {
     bytes.texts.push_back(kilobytes(bytes.values.back()) + ", ratio " + format_decimals(each.ratio, 2));
     once.values.push_back(each.error);
     once.texts.push_back(error_text(each.error));
-    often.values.push_back(each.error_of_mean);
-    often.texts.push_back(error_text(each.error_of_mean));
+    often.values.push_back(each.error_of_mean.value_or(0));
+    often.texts.push_back(each.error_of_mean ? error_text(*each.error_of_mean) : "-");
   }
   chart.panels = {{.title = "bytes", .series = {bytes}, .tick = kilobytes},
                   {.title = "relative error", .series = {once, often}, .tick = power}};

@@ -9,6 +9,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/codec/lossless.h"
+#include "banyan/codec/rate_coder.h"
 #include "banyan/codec/wire_type.h"
 #include "banyan/element/reduce.h"
 #include "banyan/sparse/row_shards.h"
@@ -232,6 +233,34 @@ CodecReport try_lossless(const Tensor& tensor) {
   return {.bytes = bytes, .ratio = static_cast<double>(tensor.elements.size()) / static_cast<double>(bytes)};
 }
 
+std::vector<CodecReport> try_rates(const Tensor& tensor, std::span<const double> rates) {
+  if (rates.empty()) return {};
+  std::vector<float> values(tensor.count()), decoded(tensor.count());
+  read_values(tensor, 0, values);
+  std::vector<CodecReport> reports;
+  for (const double bits : rates) {
+    const std::vector<std::byte> coded =
+        codec::encode_at_rate(values, {.bits = bits, .row_elements = tensor.row_elements});
+    codec::decode_at_rate(coded, decoded);
+    CodecReport report{.bits = bits,
+                       .bytes = coded.size(),
+                       .ratio = static_cast<double>(tensor.elements.size()) / static_cast<double>(coded.size()),
+                       .error_of_mean = std::nullopt};
+    double energy = 0, squares = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!std::isfinite(values[i])) continue;
+      const double error = static_cast<double>(decoded[i]) - static_cast<double>(values[i]);
+      if (!std::isfinite(error)) ++report.not_finite;
+      energy += square(static_cast<double>(values[i]));
+      squares += square(error);
+      report.greatest_error = std::max(report.greatest_error, std::fabs(error));
+    }
+    report.error = squares == 0 ? 0 : std::sqrt(squares / energy);
+    reports.push_back(report);
+  }
+  return reports;
+}
+
 void report_codecs(const Tensor& tensor, const TensorReportOptions& options, TensorReport& report) {
   report.codecs.push_back(try_lossless(tensor));
   std::vector<CodecTrial> trials;
@@ -243,6 +272,8 @@ void report_codecs(const Tensor& tensor, const TensorReportOptions& options, Ten
     }
   });
   for (const CodecTrial& trial : trials) report.codecs.push_back(trial.report(tensor));
+  const std::vector<CodecReport> at_rates = try_rates(tensor, options.bits);
+  report.codecs.insert(report.codecs.end(), at_rates.begin(), at_rates.end());
 }
 
 // static_cast of a double beyond the range of float is undefined.

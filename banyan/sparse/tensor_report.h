@@ -36,16 +36,21 @@ inline constexpr uint32_t kMostRanks = 65'536;
 
 struct TensorReportOptions {
   uint32_t ranks = 8;                         // 1 to kMostRanks
+  std::vector<double> bits = {};              // of a value: rates to code at (codec/rate_coder.h), in its range
   std::function<void(double)> progress = {};  // the part that is done, in [0, 1]
 };
 
 // Errors are relative ones: the root of the sum of squares of errors over that of squares of values.
 struct CodecReport {
-  std::optional<codec::Codec> codec = std::nullopt;  // none: lossless coding of the elements as they are
+  std::optional<codec::Codec> codec =
+      std::nullopt;                           // neither this nor bits: lossless coding of the elements as they are
+  std::optional<double> bits = std::nullopt;  // of a value, that were wanted
   uint64_t bytes = 0;
-  double ratio = 0;           // the tensor's own bytes over these
-  double error = 0;           // of one coding
-  double error_of_mean = 0;   // of the mean of kCodings, each of which codes what the one before lost, too
+  double ratio = 0;  // the tensor's own bytes over these
+  double error = 0;  // of one coding
+  // Of the mean of kCodings, each of which codes what the one before lost, too. None at a rate, for which nobody keeps
+  // losses.
+  std::optional<double> error_of_mean = 0;
   double greatest_error = 0;  // of one value, coded once; absolute
   uint64_t not_finite = 0;    // finite values that decode to NaN, as others of their block are not finite
 };
@@ -63,11 +68,12 @@ struct TensorReport {
   // Share of the sum of squares that the largest hundredth of the elements holds (rounded up, by magnitude). None where
   // it is zero.
   std::optional<double> energy_of_largest = std::nullopt;
-  std::vector<CodecReport> codecs = {};  // lossless first, then every_codec()
+  std::vector<CodecReport> codecs = {};  // lossless first, then every_codec(), then options.bits
 };
 
 // O(elements * codecs). Takes memory for the losslessly coded elements, for a number for each 256 elements, and for
-// those elements that share the upper 16 bits of float32 with the least of the largest hundredth.
+// those elements that share the upper 16 bits of float32 with the least of the largest hundredth; with rates, for all
+// elements three times more.
 TensorReport report_on(const Tensor& tensor, const TensorReportOptions& options);
 
 }  // namespace banyan::sparse

@@ -61,7 +61,7 @@ TEST(TensorReport, IsThatOfFourRowsOfTwo) {
   for (const char* exact : {"bfloat16", "float16"}) {
     EXPECT_EQ(of(report, exact).bytes, 512u);
     EXPECT_EQ(of(report, exact).error, 0) << exact;
-    EXPECT_EQ(of(report, exact).error_of_mean, 0) << exact;
+    EXPECT_EQ(of(report, exact).error_of_mean.value(), 0) << exact;
     EXPECT_EQ(of(report, exact).greatest_error, 0) << exact;
   }
   // A step is 4/127: 3 is 95.25 of them, of which 95 are sent; in ten codings 952 or 953 of 952.5.
@@ -70,7 +70,7 @@ TEST(TensorReport, IsThatOfFourRowsOfTwo) {
   EXPECT_EQ(int8.ratio, 32.0 / 260);
   EXPECT_NEAR(int8.greatest_error, 0.25 * 4 / 127, 1e-6);
   EXPECT_NEAR(int8.error, 0.25 * 4 / 127 / 5, 1e-6);
-  EXPECT_NEAR(int8.error_of_mean, 0.05 * 4 / 127 / 5, 1e-6);
+  EXPECT_NEAR(int8.error_of_mean.value(), 0.05 * 4 / 127 / 5, 1e-6);
   // Each is 7/8 or -7/8.
   const double sign_error = 6 * 0.875 * 0.875 + (3 - 0.875) * (3 - 0.875) + (4 - 0.875) * (4 - 0.875);
   EXPECT_NEAR(of(report, "sign").error, std::sqrt(sign_error) / 5, 1e-6);
@@ -105,7 +105,7 @@ TEST(TensorReport, AgreesWithNumpy) {
     const CodecReport& codec = of(report, each.codec);
     const double tolerance = std::string(each.codec) == "sign" ? 1e-5 : 1e-9;  // its mean is a sum of float32
     EXPECT_NEAR(codec.error / each.error, 1, tolerance) << each.codec;
-    EXPECT_NEAR(codec.error_of_mean / each.error_of_mean, 1, tolerance) << each.codec;
+    EXPECT_NEAR(codec.error_of_mean.value() / each.error_of_mean, 1, tolerance) << each.codec;
     EXPECT_NEAR(codec.greatest_error / each.greatest_error, 1, tolerance) << each.codec;
   }
 }
@@ -154,10 +154,10 @@ TEST(TensorReport, ShowsThatResidualsKeepWhatCodesLose) {
     if (!each.codec) continue;
     const std::string name = to_string(*each.codec);
     EXPECT_GT(each.error, 0) << name;
-    EXPECT_LT(each.error_of_mean, 0.5 * each.error) << name;
+    EXPECT_LT(each.error_of_mean.value(), 0.5 * each.error) << name;
     if (each.codec->is_stochastic) {
       EXPECT_GT(each.error, of(report, name.substr(0, name.find(':'))).error) << name;
-      EXPECT_LT(each.error_of_mean, 0.2 * each.error) << name;
+      EXPECT_LT(each.error_of_mean.value(), 0.2 * each.error) << name;
     }
   }
   EXPECT_LT(of(report, "int8").error, of(report, "int4").error);
@@ -195,7 +195,8 @@ TEST(TensorReport, CountsWhatIsNotFiniteAndWhatItSpoils) {
   EXPECT_EQ(of(report, "int8").not_finite, 254u) << "the rest of its block of 256";
   EXPECT_EQ(of(report, "int4").not_finite, 30u) << "the rest of its 32";
   for (const CodecReport& each : report.codecs) {
-    EXPECT_TRUE(std::isfinite(each.error) && std::isfinite(each.error_of_mean) && std::isfinite(each.greatest_error));
+    EXPECT_TRUE(std::isfinite(each.error) && std::isfinite(each.error_of_mean.value()) &&
+                std::isfinite(each.greatest_error));
   }
   EXPECT_TRUE(std::isfinite(report.greatest_crest.value()));
   EXPECT_TRUE(std::isfinite(report.energy_of_largest.value()));
@@ -210,7 +211,8 @@ TEST(TensorReport, OfZerosHasNoSkewNoCrestAndNoErrors) {
   EXPECT_EQ(report.nonzero_rows, 0u);
   EXPECT_FALSE(report.contiguous_skew || report.permuted_skew || report.median_crest || report.greatest_crest ||
                report.energy_of_largest);
-  for (const CodecReport& each : report.codecs) EXPECT_EQ(each.error + each.error_of_mean + each.greatest_error, 0);
+  for (const CodecReport& each : report.codecs)
+    EXPECT_EQ(each.error + each.error_of_mean.value() + each.greatest_error, 0);
 }
 
 TEST(TensorReport, OfExtremesIsFinite) {
@@ -218,7 +220,7 @@ TEST(TensorReport, OfExtremesIsFinite) {
   for (const std::vector<float>& values : {std::vector<float>(300, most), {most, -most, least, 1}, {least}, {most}}) {
     const TensorReport report = report_of(values);
     for (const CodecReport& each : report.codecs) {
-      EXPECT_TRUE(std::isfinite(each.error) && std::isfinite(each.error_of_mean)) << values.size();
+      EXPECT_TRUE(std::isfinite(each.error) && std::isfinite(each.error_of_mean.value())) << values.size();
     }
     EXPECT_GE(report.energy_of_largest.value(), 0.01);
   }
@@ -269,6 +271,31 @@ TEST(TensorReport, FindsTheEnergyOfTheLargestHundredth) {
     }
     EXPECT_NEAR(report_of(values).energy_of_largest.value(), largest / all, 1e-12) << count;
   }
+}
+
+// The error of a uniform quantiser of independent normal values is at least that of the rate-distortion bound, and with
+// an entropy coder at most 0.254 bits a value above it (Gish and Pierce, 1968).
+TEST(TensorReport, CodesAtTheRatesThatAreWanted) {
+  const std::vector<float> values = gaussian(40'000, 6);
+  const TensorReport report = report_on(tensor_of(values), {.bits = {2, 3, 4.5}});
+  ASSERT_EQ(report.codecs.size(), every_codec().size() + 4);
+  const auto rates = std::span(report.codecs).last(3);
+  const double wanted[] = {2, 3, 4.5};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rates[i].bits, wanted[i]);
+    EXPECT_FALSE(rates[i].codec || rates[i].error_of_mean);
+    const double bits = static_cast<double>(rates[i].bytes) * 8 / 40'000;
+    EXPECT_LE(bits, wanted[i]);
+    EXPECT_GE(bits, wanted[i] * 0.98);
+    EXPECT_GE(rates[i].error, std::pow(2, -bits));
+    EXPECT_LE(rates[i].error, std::pow(2, -bits + 0.3));
+    EXPECT_GT(rates[i].greatest_error, 0);
+  }
+  std::vector<float> spoilt = values;
+  spoilt[7] = std::numeric_limits<float>::infinity();
+  const TensorReport other = report_on(tensor_of(spoilt), {.bits = {4}});
+  EXPECT_EQ(other.codecs.back().not_finite, 0u);
+  EXPECT_TRUE(std::isfinite(other.codecs.back().error));
 }
 
 TEST(TensorReport, SaysHowFarItIs) {

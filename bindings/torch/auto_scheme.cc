@@ -56,9 +56,9 @@ TensorFuture AutoScheme::average(const at::Tensor& buffer, const std::vector<at:
 
   const uint64_t step = choice_.step();
   const size_t bucket = choice_.begin_bucket(static_cast<size_t>(buffer.numel()) * sizeof(float));
-  const TensorFuture averaged = code > 0       ? scheme_of(code).average(buffer, parameters)
+  const TensorFuture averaged = code > 0    ? scheme_of(code).average(buffer, parameters)
                                 : may_keep_ ? average_with_residual(buffer, parameters)
-                                               : plain_average(*context_.group, buffer);
+                                            : plain_average(*context_.group, buffer);
   if (choice_.is_over()) return averaged;
   TensorFuture future = new_tensor_future();
   follow(averaged, future, [self = shared_from_this(), future, buffer, step, bucket] {

@@ -18,8 +18,8 @@ namespace banyan::predict {
 constexpr double kMostLossOfAuto = 0.03, kLeastGainOfCode = 0.03;
 
 struct CodeRule {
-  double most_loss = kMostLossOfAuto;   // of a value (predict/cost/codec_cost.h)
-  double least_gain = kLeastGainOfCode; // over no code, as a share of its time
+  double most_loss = kMostLossOfAuto;    // of a value (predict/cost/codec_cost.h)
+  double least_gain = kLeastGainOfCode;  // over no code, as a share of its time
 };
 
 // One way, with what it takes in all and loses of a value.
@@ -29,8 +29,8 @@ struct TimedCode {
 };
 
 struct RuledCode {
-  size_t best = 0;                        // of the ways
-  std::optional<size_t> quickest = {};    // of the codes that lose little enough; none where all lose more
+  size_t best = 0;                      // of the ways
+  std::optional<size_t> quickest = {};  // of the codes that lose little enough; none where all lose more
 };
 // At least one way, of which one is without a code.
 RuledCode best_by_rule(std::span<const TimedCode> ways, const CodeRule& rule = {});

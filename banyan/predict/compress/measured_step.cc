@@ -25,8 +25,8 @@ std::vector<BucketOption> options_of(const MeasuredStep& step, std::span<const C
   const double on_wire = seconds_per_byte(step);
   std::vector<BucketOption> options = {{.name = "none", .stages = {{kLinks, step.latency, on_wire}}}};
   for (const CodeLaw& code : codes) {
-    options.push_back({.name = code.name,
-                       .stages = {{kBackwardPass, 0, code.work}, {kLinks, step.latency, on_wire * code.share}}});
+    options.push_back(
+        {.name = code.name, .stages = {{kBackwardPass, 0, code.work}, {kLinks, step.latency, on_wire * code.share}}});
   }
   return options;
 }
