@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 import banyan_torch
-from models import batch_of, loss_of, made, Net, parallel, sgd, train
+from models import batch_of, loss_of, made, Net, parallel, sgd, train, trained_serially
 from ranks import not_by_gloo, on_ranks
 from test_compress import CompressTest
 
@@ -105,6 +105,45 @@ class Choice(AutoTest):
         self.assertIn("memory of one host", compression.report())
         train(replica, sgd(replica.parameters()), self.batches())
         self.assertEqual(self.kept(compression), 0)
+
+
+class Modes(AutoTest):
+    @on_ranks(2, 3)
+    def test_ranks_that_have_finished_choose_with_the_others(self):
+        """Rank 0 finishes before anything is chosen; then what it keeps waits."""
+        replica, compression = self.auto(made(Net))
+        batches = 2 + 10 * self.rank
+        with replica.join():
+            train(replica, sgd(replica.parameters()), [batch_of(self.rank, step) for step in range(batches)])
+        expected = trained_serially(made(Net), self.world, 2 + 10 * (self.world - 1),
+                                    ranks_of_step=lambda step: [r for r in range(self.world) if step < 2 + 10 * r])
+        self.same_parameters(replica.module, expected, 0.05)
+        self.expect_agreement(replica.module)
+        self.assertIn("times as quick", compression.report())
+
+    @on_ranks(2)
+    def test_accumulated_steps_count_as_one(self):
+        replica, compression = self.auto(made(Net))
+        optimizer = sgd(replica.parameters())
+        for number in range(kJudged + 1):
+            self.assertNotIn("times as quick", compression.report())
+            with replica.no_sync():
+                loss_of(replica, batch_of(self.rank, 2 * number)).backward()
+            loss_of(replica, batch_of(self.rank, 2 * number + 1)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        self.assertIn("times as quick", compression.report())
+        self.expect_agreement(replica.module)
+
+    @on_ranks(2)
+    def test_many_buckets_and_the_hook_in_python(self):
+        replica = parallel(made(Net, width=31), small_buckets=True, process_group=self.tcp())
+        compression = banyan_torch.Compression(replica, "auto", **kAnyGain)
+        replica.register_comm_hook(compression, banyan_torch.compress_hook)
+        optimizer = sgd(replica.parameters())
+        self.steps(replica, compression, optimizer, range(kJudged + 2))
+        self.assertRegex(compression.report(), r"in ([2-9]|\d\d) buckets")
+        self.assertGreater(self.kept(compression), 0)
 
 
 class State(AutoTest):
