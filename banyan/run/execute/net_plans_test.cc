@@ -100,6 +100,10 @@ TEST(NetPlans, OfCallsWithACodeAreForItsBytesAndKeptApart) {
   EXPECT_EQ(plain->busy_seconds, 40'004);
   EXPECT_EQ(coded->busy_seconds, 40 * 260);
   EXPECT_EQ(smaller->busy_seconds, 40 * 136);
+  // 4096 bytes, or the nearest power of two of blocks.
+  EXPECT_EQ(plain->slice_bytes, 4096u);
+  EXPECT_EQ(coded->slice_bytes, 16 * 260u);
+  EXPECT_EQ(smaller->slice_bytes, 32 * 136u);
   EXPECT_EQ(plan_of(nullptr), plain);
   EXPECT_EQ(plan_of("int8"), coded);
   EXPECT_EQ(plan_of("int8:stochastic")->busy_seconds, 40 * 260);
