@@ -91,6 +91,7 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
     }
     report["chosen_for"] = {{"bytes", planned.chosen_for->bytes.count()},
                             {"planner", planned.answer.planner},
+                            {"followed", planned.answer.followed},
                             {"simulated", contenders},
                             {"left_out", planned.answer.left_out}};
   }
@@ -181,6 +182,12 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
     text += labelled(
         terminal, "chosen",
         planned.answer.planner + ", the quickest for " + planned.chosen_for->text + " when simulated: " + simulated);
+    if (!planned.answer.followed.empty() && planned.answer.followed != planned.answer.planner) {
+      text += labelled(terminal, "calls",
+                       "of this size follow " + planned.answer.followed +
+                           ", by an estimate that allows for links which streams share; to follow this plan, give it "
+                           "as BANYAN_PLAN");
+    }
   }
   if (planned.answer.codecs) {
     const answer::CodecChoice& choice = *planned.answer.codecs;

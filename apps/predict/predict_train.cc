@@ -71,6 +71,25 @@ std::string format_train_setup(const Terminal& terminal, const answer::TrainSetu
   return text;
 }
 
+// "12.6 MB, 25.2 MB (3 times), 4.1 MB; stage 1: ...".
+std::string cut_in_words(const answer::CutBuckets& cut) {
+  std::string text;
+  for (size_t stage = 0; stage < cut.bytes.size(); ++stage) {
+    const std::vector<uint64_t>& bytes = cut.bytes[stage];
+    if (bytes.empty()) continue;
+    if (!text.empty()) text += "; ";
+    if (cut.bytes.size() > 1) text += "stage " + std::to_string(stage) + ": ";
+    for (size_t i = 0; i < bytes.size();) {
+      size_t alike = 1;
+      while (i + alike < bytes.size() && bytes[i + alike] == bytes[i]) ++alike;
+      text += (i == 0 ? "" : ", ") + Bytes(bytes[i]).to_string();
+      if (alike > 1) text += " (" + std::to_string(alike) + " times)";
+      i += alike;
+    }
+  }
+  return text;
+}
+
 std::string format_compression(const Terminal& terminal, const answer::StepCompression& compression) {
   std::string text =
       labelled(terminal, "compress", compression.tried[compression.best].name + ": " + compression.why) + "\n";
@@ -99,7 +118,14 @@ std::string format_compression(const Terminal& terminal, const answer::StepCompr
     buckets.add(std::move(cells));
     i += alike;
   }
-  return text + buckets.format(terminal) + "\n";
+  text += buckets.format(terminal) + "\n";
+  for (const answer::CutBuckets& cut : compression.cuts) {
+    text += labelled(terminal, "cut",
+                     cut.code + ": " + format_seconds(cut.as_they_were) + " a step as buckets are; " +
+                         format_seconds(cut.with_cap) + " with bucket_cap_mb " + std::to_string(cut.cap.count() >> 20) +
+                         ";\n" + format_seconds(cut.anew) + " when each is cut for itself: " + cut_in_words(cut));
+  }
+  return text;
 }
 
 std::string format_estimate(const Terminal& terminal, const answer::TrainSetup& setup,

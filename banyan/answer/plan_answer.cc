@@ -123,6 +123,10 @@ void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* p
     ranking = rank_by_simulation(candidates, total, {.observer = simulating});
   }
   answer.contenders.clear();
+  if (!is_personal(plan.schedule.collective().kind())) {
+    const Bytes on_wire = answer.codecs ? answer.codecs->chosen().on_wire : total;
+    answer.followed = candidates[choose_of_all(candidates, on_wire)].planner;
+  }
   answer.left_out = candidates.size() - ranking.size();
   for (const auto& [candidate, time] : ranking) answer.contenders.push_back({candidates[candidate].planner, time});
   plan::Candidate& best = candidates[ranking.front().candidate];

@@ -31,6 +31,9 @@ struct PlanAnswer {
   PlanSeconds seconds;
   std::string planner = "forest";          // whose plan it is
   std::vector<Contender> contenders = {};  // of a choice, the quickest first
+  // Of a choice, the planner whose plan calls of this size follow: the runtime estimates, and takes 5 % from streams
+  // that share a link (plan/choose.h). Empty of all-to-alls, which are chosen otherwise.
+  std::string followed = {};
   size_t left_out = 0;                     // plans that cannot be quicker, by their busiest link or height alone
   std::optional<CodecChoice> codecs = {};  // of a choice with codecs; the rest is that of the chosen one
 };

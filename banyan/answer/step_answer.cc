@@ -21,8 +21,8 @@ std::optional<ChosenCompression> compress(const StepQuestion& question, const St
                           .members = members,
                           .bytes = gradients.bytes});
           },
-      .simulate = [&](const predict::GradientCodes& codes) -> std::optional<Picoseconds> {
-        const predict::TrainingStep coded = generate_compressed_step(step.setup.config, step.setup.device, codes);
+      .simulate = [&](const predict::GradientPlan& plan) -> std::optional<Picoseconds> {
+        const predict::TrainingStep coded = generate_compressed_step(step.setup.config, step.setup.device, plan);
         JobQuestion of_job = step.question;
         of_job.jobs = {placed};
         of_job.jobs.front().job = &coded.job;
@@ -30,7 +30,7 @@ std::optional<ChosenCompression> compress(const StepQuestion& question, const St
         if (answer.is_interrupted) return std::nullopt;
         return answer.simulation.prediction.time;
       }};
-  return choose_compression(step.setup, dense.reduced, model);
+  return choose_compression(step.setup, dense, model);
 }
 
 }  // namespace
@@ -49,16 +49,16 @@ StepAnswer predict_step(StepQuestion question, JobObserver& observer) {
   if (!memory.fits) of_job.notes.insert(of_job.notes.begin(), misfit(setup, memory));
   StepAnswer step{.setup = std::move(setup), .memory = memory, .question = std::move(of_job)};
   if (!memory.fits && !question.ignore_memory) return step;
-  predict::GradientCodes codes;
+  predict::GradientPlan plan;
   if (step.setup.compress) {
     std::optional<ChosenCompression> chosen = compress(question, step, observer);
     if (chosen) {
-      codes = std::move(chosen->codes);
+      plan = std::move(chosen->plan);
       step.question.training = training_json(step.setup, memory, &chosen->table);
       step.compression = std::move(chosen->table);
     }
   }
-  step.job = std::make_shared<const Job>(generate_compressed_step(step.setup.config, step.setup.device, codes).job);
+  step.job = std::make_shared<const Job>(generate_compressed_step(step.setup.config, step.setup.device, plan).job);
   step.question.jobs = {place_job(*step.job, question.fabric, question.place, question.words)};
   step.answer = simulate_question(step.question, question.words, observer);
   const Prediction& prediction = step.answer.simulation.prediction;

@@ -1,8 +1,13 @@
 // Which buckets of a training step's gradients should be coded, and how: `banyan predict train --compress`.
 //
 // Candidates are: no code; each code for all buckets; and a code for each bucket, as the search of predict/compress
-// finds it. Of these the whole step is simulated, and the quickest counts: the search only proposes. A code that loses
-// more than codec_choice.h allows is taken when it is asked for by name. Less than 3 % quicker than no code is no gain.
+// finds it. Where the backward pass goes on while buckets are reduced, there are two more for no code and for the best
+// of these codes: buckets of another size, one that `bucket_cap_mb` of DistributedDataParallel can say; and buckets cut
+// anew, each for itself, as the exact programme of predict/compress/bucket_cuts.h cuts them. Of these the whole step is
+// simulated, and the quickest counts: searches only propose. Of those that are as quick within 3 %, the first in the
+// order of the table counts: buckets stay as they are where nothing is gained, and are all of a size where cutting each
+// for itself gains nothing. A code that loses more than codec_choice.h allows is taken when it is asked for by name.
+// Less than 3 % quicker than no code is no gain.
 #pragma once
 
 #include <functional>
@@ -25,8 +30,17 @@ struct CompressedBucket {
 };
 
 struct TriedCompression {
-  std::string name;  // "none", "int8", "by bucket"
+  std::string name;  // "none", "int8", "by bucket", "int8, buckets of 12 MiB", "int8, buckets cut anew"
   Picoseconds time{0};
+};
+
+// What the exact programme makes of the buckets of a code.
+struct CutBuckets {
+  std::string code;                          // "none", "int8"
+  std::vector<std::vector<uint64_t>> bytes;  // of each bucket, by stage
+  Bytes cap{0};                              // the nearest that one number for all can say: it ends soonest in the
+                                             // model of the programme
+  Picoseconds as_they_were{0}, with_cap{0}, anew{0};  // the step, simulated
 };
 
 struct StepCompression {
@@ -34,22 +48,22 @@ struct StepCompression {
   size_t best = 0;
   std::string why;
   std::vector<CompressedBucket> buckets;  // by stage, in their order
+  std::vector<CutBuckets> cuts = {};      // of no code and of the best one; none where buckets cannot be cut otherwise
 };
 
 struct CompressionModel {
   // What the collective of these takes alone.
   std::function<CollectiveLine(const predict::ReducedGradients&)> line;
-  // The time of the step with these codes; nothing when that was interrupted.
-  std::function<std::optional<Picoseconds>(const predict::GradientCodes&)> simulate;
+  // The time of the step with these codes and buckets; nothing when that was interrupted.
+  std::function<std::optional<Picoseconds>(const predict::GradientPlan&)> simulate;
 };
 
 struct ChosenCompression {
-  predict::GradientCodes codes;
+  predict::GradientPlan plan;
   StepCompression table;
 };
-// Nothing when a simulation was interrupted. `reduced`: of the step without codes.
-std::optional<ChosenCompression> choose_compression(const TrainSetup& setup,
-                                                    const std::vector<std::vector<predict::ReducedGradients>>& reduced,
+// Nothing when a simulation was interrupted. `dense`: the step without codes.
+std::optional<ChosenCompression> choose_compression(const TrainSetup& setup, const predict::TrainingStep& dense,
                                                     const CompressionModel& model);
 
 }  // namespace banyan::answer

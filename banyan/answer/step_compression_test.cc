@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "banyan/answer/step_answer.h"
 #include "banyan/base/error.h"
 #include "banyan/fabric/read.h"
@@ -67,6 +69,75 @@ TEST(StepCompression, OfANamedCodeAllBucketsHaveIt) {
     EXPECT_EQ(bucket.wire_bytes, coded_bytes(int4, bucket.gradients.elements));
   }
   EXPECT_NE(step.question.training.find("\"compression\""), std::string::npos);
+}
+
+Picoseconds time_of(const StepCompression& compression, const std::string& name) {
+  for (const TriedCompression& each : compression.tried) {
+    if (each.name == name) return each.time;
+  }
+  ADD_FAILURE() << "no candidate " << name;
+  return Picoseconds(0);
+}
+
+TEST(StepCompression, ChoosesNoCutThatIsWorseThanBucketsAsTheyWere) {
+  for (const char* const fabric : {"star:4@1Gb/s", "star:4@10Gb/s", "star:4@40Gb/s", "star:4@400Gb/s"}) {
+    for (const char* const compress : {"auto", "int8"}) {
+      SCOPED_TRACE(std::string(fabric) + ", " + compress);
+      const StepAnswer step = step_on(fabric, compress, 4);
+      const StepCompression& compression = *step.compression;
+      ASSERT_EQ(compression.cuts.size(), 2u);
+      EXPECT_EQ(compression.cuts[0].code, "none");
+      EXPECT_EQ(time_of(step), compression.tried[compression.best].time) << "the step is that which was simulated";
+      if (compress == std::string("int8")) {
+        EXPECT_LE(time_of(step), time_of(compression, "int8"));
+      }
+      EXPECT_LE(time_of(step), compression.tried.front().time);
+      // Of one stage without a code the programme leaves nothing out, so that no other cut is quicker when simulated.
+      const CutBuckets& dense = compression.cuts[0];
+      EXPECT_LE(static_cast<double>(dense.anew.count()),
+                static_cast<double>(std::min(dense.as_they_were, dense.with_cap).count()) * 1.001);
+      for (const CutBuckets& cut : compression.cuts) {
+        EXPECT_EQ(cut.as_they_were, time_of(compression, cut.code));
+        EXPECT_EQ(cut.anew, time_of(compression, cut.code + ", buckets cut anew"));
+        EXPECT_EQ(cut.with_cap, time_of(compression, cut.code + ", buckets of " + cut.cap.to_string()));
+      }
+    }
+  }
+}
+
+TEST(StepCompression, CutsAnewAllGradientsAndNoOthers) {
+  TrainOptions options;
+  options.layers = 8, options.hidden = 1024, options.dp = 4, options.pp = 2, options.gpu = "a100-80g";
+  options.overlap_gradients = true, options.compress = "int8", options.bucket = Bytes(1 << 20);
+  Silent silent;
+  const StepAnswer step = predict_step({.setup = make_train_setup(options),
+                                        .fabric = fabric::load_fabric({.fabric = "star:8@10Gb/s"}),
+                                        .fabric_name = "star"},
+                                       silent);
+  const StepCompression& compression = *step.compression;
+  for (const CutBuckets& cut : compression.cuts) {
+    ASSERT_EQ(cut.bytes.size(), 2u);
+    for (uint32_t stage = 0; stage < 2; ++stage) {
+      uint64_t of_cut = 0, of_buckets = 0;
+      for (const uint64_t bytes : cut.bytes[stage]) of_cut += bytes;
+      for (const CompressedBucket& bucket : compression.buckets) {
+        if (bucket.gradients.stage == stage) of_buckets += bucket.gradients.bytes;
+      }
+      EXPECT_EQ(of_cut, of_buckets) << "stage " << stage;
+    }
+  }
+}
+
+TEST(StepCompression, CutsNothingAnewWhereAllIsReducedAtTheEnd) {
+  TrainOptions options;
+  options.layers = 8, options.hidden = 1024, options.dp = 4, options.gpu = "a100-80g", options.compress = "int8";
+  Silent silent;
+  const StepAnswer step = predict_step({.setup = make_train_setup(options),
+                                        .fabric = fabric::load_fabric({.fabric = "star:4@1Gb/s"}),
+                                        .fabric_name = "star"},
+                                       silent);
+  EXPECT_TRUE(step.compression->cuts.empty());
+  EXPECT_EQ(step.compression->tried.size(), 2u);
 }
 
 TEST(StepCompression, RefusesListsAndSpeedsWithoutACode) {

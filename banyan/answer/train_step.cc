@@ -85,10 +85,19 @@ Json compression_json(const StepCompression& compression) {
                        {"wire_bytes", bucket.wire_bytes},
                        {"dense_seconds", bucket.dense_seconds},
                        {"coded_seconds", bucket.coded_seconds}});
+  Json cuts = Json::array();
+  for (const CutBuckets& cut : compression.cuts)
+    cuts.push_back({{"code", cut.code},
+                    {"bucket_bytes", cut.bytes},
+                    {"bucket_cap_mb", cut.cap.count() >> 20},
+                    {"as_they_were_ps", cut.as_they_were.count()},
+                    {"with_cap_ps", cut.with_cap.count()},
+                    {"anew_ps", cut.anew.count()}});
   return {{"chosen", compression.tried[compression.best].name},
           {"why", compression.why},
           {"tried", tried},
-          {"buckets", buckets}};
+          {"buckets", buckets},
+          {"cuts", cuts}};
 }
 
 }  // namespace

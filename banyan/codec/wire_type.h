@@ -4,6 +4,7 @@
 // of element::DataType, then two for each code, to nearest and stochastic.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,7 +51,9 @@ class WireType {
     const size_t number = number_ - element::kDataTypes;
     return Codec{.code = static_cast<ValueCode>(number / 2), .is_stochastic = number % 2 == 1};
   }
-  friend bool operator==(WireType, WireType) = default;
+  // Of so many elements on the wire, in one piece.
+  size_t bytes(size_t elements) const;
+  friend auto operator<=>(WireType, WireType) = default;
 
  private:
   uint8_t number_ = static_cast<uint8_t>(element::DataType::uint8);

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "banyan/element/data_type.h"
+#include "banyan/codec/codec.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::compose {
@@ -27,6 +27,11 @@ uint64_t elements_of(const run::Call& call, uint32_t ranks) {
     return sum;
   }
   return is_sharded(*collective_of(call.kind)) ? call.count * ranks : call.count;
+}
+
+// Of long pieces: short ones in a code fill blocks.
+double wire_bytes_of_element(const run::Call& call) {
+  return static_cast<double>(call.wire_type().bytes(codec::kBlockValues)) / codec::kBlockValues;
 }
 
 // Bytes of each chunk: its part of its root's block.
@@ -71,7 +76,7 @@ std::vector<double> bytes_of_pairs(const run::Call& call, const Schedule& schedu
   const std::span<const NodeId> participants = schedule.collective().participants();
   std::vector<uint32_t> number(schedule.fabric().nodes().size(), 0);
   for (uint32_t i = 0; i < participants.size(); ++i) number[index(participants[i])] = i;
-  const auto element_bytes = static_cast<double>(element::size_of(call.type));
+  const double element_bytes = wire_bytes_of_element(call);
   std::vector<double> of_chunks;
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const uint32_t from = number[index(schedule.chunk(i).root)], to = number[index(schedule.target(i))];
@@ -200,13 +205,13 @@ std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint
   if (elements == 0 && call.kind != OperationKind::all_to_all_v) return std::nullopt;
   return run::PlanSource::Question{.kind = *kind,
                                    .root = is_rooted(call.kind) ? call.other : 0,
-                                   .total = Bytes(elements * element::size_of(call.type)),
+                                   .total = Bytes(call.wire_type().bytes(elements)),
                                    .is_even = call.kind != OperationKind::all_to_all_v};
 }
 
 std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedule, uint32_t own) {
   if (call.kind == OperationKind::all_to_all_v) return bytes_of_pairs(call, schedule, own);
-  const auto element_bytes = static_cast<double>(element::size_of(call.type));
+  const double element_bytes = wire_bytes_of_element(call);
   if (const std::span<const size_t> blocks = blocks_of(call); !blocks.empty()) {
     return bytes_of_blocks(schedule, blocks, element_bytes);
   }
@@ -222,7 +227,7 @@ std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedul
 std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, const DirectCall& direct) {
   std::map<NodeId, std::vector<uint32_t>> ranks_at;  // those of one host share a search
   for (uint32_t rank = 0; rank < direct.places.size(); ++rank) ranks_at[direct.places[rank]].push_back(rank);
-  const auto element_bytes = static_cast<double>(element::size_of(direct.call.type));
+  const double element_bytes = wire_bytes_of_element(direct.call);
   ShortestWays ways(fabric, direct.works);
   for (const auto& [place, ranks] : ranks_at) {
     for (const uint32_t to : ranks) {

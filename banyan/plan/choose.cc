@@ -51,6 +51,23 @@ Cost cost_of(const Schedule& schedule, schedule::AlphaBeta model = {}) {
           .per_byte = seconds_per_byte(schedule).to_double() * share};
 }
 
+// From the quickest per byte on, those that start sooner than all before.
+std::vector<size_t> best_for_some_size(const std::vector<Candidate>& all) {
+  std::vector<std::pair<Cost, size_t>> order;
+  for (size_t i = 0; i < all.size(); ++i) order.emplace_back(cost_of(all[i].schedule), i);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.per_byte, a.first.start) < std::pair(b.first.per_byte, b.first.start);
+  });
+  std::vector<size_t> best;
+  double least_start = 0;
+  for (const auto& [cost, i] : order) {
+    if (!best.empty() && cost.start >= least_start) continue;
+    least_start = cost.start;
+    best.push_back(i);
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
@@ -78,19 +95,8 @@ std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& coll
 
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
   std::vector<Candidate> all = plans_of_all(fabric, collective, observer);
-  // From the quickest per byte on, keep what starts sooner than all before.
-  std::vector<std::pair<Cost, size_t>> order;
-  for (size_t i = 0; i < all.size(); ++i) order.emplace_back(cost_of(all[i].schedule), i);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.per_byte, a.first.start) < std::pair(b.first.per_byte, b.first.start);
-  });
   std::vector<Candidate> best;
-  double least_start = 0;
-  for (const auto& [cost, i] : order) {
-    if (!best.empty() && cost.start >= least_start) continue;
-    least_start = cost.start;
-    best.push_back(std::move(all[i]));
-  }
+  for (const size_t i : best_for_some_size(all)) best.push_back(std::move(all[i]));
   return best;
 }
 
@@ -98,6 +104,14 @@ const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, s
   CHECK(!candidates.empty());
   return *std::min_element(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
     return cost_of(a.schedule, model).of(total) < cost_of(b.schedule, model).of(total);
+  });
+}
+
+size_t choose_of_all(const std::vector<Candidate>& all, Bytes total) {
+  const std::vector<size_t> kept = best_for_some_size(all);
+  CHECK(!kept.empty());
+  return *std::min_element(kept.begin(), kept.end(), [&](size_t a, size_t b) {
+    return cost_of(all[a].schedule).of(total) < cost_of(all[b].schedule).of(total);
   });
 }
 

@@ -30,6 +30,10 @@ std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& c
 // The one with the least estimated time for `total` bytes; of equal ones the first.
 const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, schedule::AlphaBeta model = {});
 
+// Of what plans_of_all() returns, the one that choose() takes of those that plan_candidates() keeps: an index. So does
+// the runtime.
+size_t choose_of_all(const std::vector<Candidate>& all, Bytes total);
+
 // The piece in which each chunk should move. Small pieces fill the trees sooner, and cost a message each: the sum of
 // both is least at sqrt(time at the busiest link * cost of a message / height), times that link's bandwidth. A power of
 // two from kLeastSlice to `most`, which is what our own transports hold at once.

@@ -60,8 +60,15 @@ uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(b
 class StageWriter {
  public:
   StageWriter(Job::Builder& builder, const TrainConfig& config, const Device& device, const StepCosts& costs,
-              uint32_t stage, std::vector<std::optional<CodecCost>> codes)
-      : builder_(builder), config_(config), device_(device), costs_(costs), stage_(stage), codes_(std::move(codes)) {
+              uint32_t stage, const GradientPlan& plan)
+      : builder_(builder),
+        config_(config),
+        device_(device),
+        costs_(costs),
+        stage_(stage),
+        codes_(stage < plan.codes.size() ? plan.codes[stage] : std::vector<std::optional<CodecCost>>()),
+        bucket_(plan.bucket.value_or(config.bucket)),
+        cuts_(stage < plan.cuts.size() ? plan.cuts[stage] : std::vector<uint32_t>()) {
     group_slots_.fill(kNone);
     peer_slots_.fill(kNone);
   }
@@ -87,6 +94,7 @@ class StageWriter {
   uint32_t group_slot_count() const { return next_group_slot_; }
   // Their groups are slots as yet.
   const std::vector<ReducedGradients>& reduced() const { return reduced_; }
+  const std::vector<ReducedGradients>& units() const { return units_; }
   uint32_t peer_slot_count() const { return next_peer_slot_; }
 
  private:
@@ -102,8 +110,10 @@ class StageWriter {
     return number;
   }
 
+  void at_work(double seconds) { backward_ += seconds, unit_backward_ += seconds; }
+
   uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
-    backward_ += cost.seconds;
+    at_work(cost.seconds);
     return add({.kind = job::NodeKind::compute,
                 .stream = kCompute,
                 .name = builder_.add_name(name),
@@ -120,7 +130,7 @@ class StageWriter {
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
     if (stream == kCompute) {
       const GroupShape shape{.ranks = group_size(config_, group), .stride = 1};
-      backward_ += collective_seconds(kind, static_cast<double>(bytes), shape, device_.cluster, device_.links);
+      at_work(collective_seconds(kind, static_cast<double>(bytes), shape, device_.cluster, device_.links));
     }
     return add({.kind = job::NodeKind::collective,
                 .collective = kind,
@@ -287,11 +297,28 @@ class StageWriter {
     if (config_.zero < 2 && !last_micro_batch_) return;
     dense_ready_ += dense, experts_ready_ += expert;
     const bool at_once = config_.zero == 3 || config_.overlap_gradients;
-    const double bucket = static_cast<double>(config_.bucket.count());
-    if (at_once && (dense_ready_ * config_.gradient_bytes() >= bucket || config_.zero == 3))
-      flush(dense_ready_, "reduce gradients", kData);
+    const double bucket = static_cast<double>(bucket_.count());
+    if (cuts_buckets(config_) && dense > 0) add_unit(dense);
+    const bool is_full = cuts_.empty() ? dense_ready_ * config_.gradient_bytes() >= bucket : units_.size() == cut_at();
+    if (at_once && (is_full || config_.zero == 3)) flush(dense_ready_, "reduce gradients", kData);
     if (at_once && (experts_ready_ * config_.gradient_bytes() >= bucket || config_.zero == 3))
       flush(experts_ready_, "reduce experts", kExpertData);
+  }
+
+  void add_unit(double dense) {
+    units_.push_back({.stage = stage_,
+                      .is_scattered = config_.zero > 0,
+                      .elements = whole_bytes(dense),
+                      .bytes = whole_bytes(dense * config_.gradient_bytes()),
+                      .ranks = group_size(config_, kData),
+                      .backward = unit_backward_});
+    unit_backward_ = 0;
+  }
+
+  // The units that there are when the present bucket is full.
+  size_t cut_at() {
+    while (next_cut_ < cuts_.size() && cut_ < units_.size()) cut_ += cuts_[next_cut_++];
+    return cut_;
   }
 
   void flush(double& ready, const char* name, GroupKind group) {
@@ -392,8 +419,11 @@ class StageWriter {
   uint32_t gathered_ = kNone, layer_begin_ = kNone;
   double dense_ready_ = 0, experts_ready_ = 0;  // parameters whose gradients wait to be reduced
   const std::vector<std::optional<CodecCost>> codes_;
-  std::vector<ReducedGradients> reduced_;
-  double backward_ = 0;  // as in ReducedGradients
+  const Bytes bucket_;
+  const std::vector<uint32_t> cuts_;
+  size_t next_cut_ = 0, cut_ = 0;  // of cuts_; units before the end of the one before
+  std::vector<ReducedGradients> reduced_, units_;
+  double backward_ = 0, unit_backward_ = 0;  // as in ReducedGradients
 };
 
 // The groups that programs use, each made once.
@@ -517,8 +547,11 @@ Job generate_training_step(const TrainConfig& config, const Device& device) {
   return generate_compressed_step(config, device, {}).job;
 }
 
-TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientCodes& codes) {
+bool cuts_buckets(const TrainConfig& config) { return config.overlap_gradients && config.zero < 2 && config.dp > 1; }
+
+TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientPlan& plan) {
   check_config(config);
+  CHECK(plan.cuts.empty() || cuts_buckets(config)) << "buckets that cannot be cut otherwise";
   // Two blocks forward and two backward for each layer and micro-batch at the least; said before memory is filled.
   if (config.micro_batches() * config.model.layers > Job::kMaxNodes / 4)
     throw Error(ErrorCode::unsupported, std::to_string(config.micro_batches()) + " micro-batches through " +
@@ -527,16 +560,16 @@ TrainingStep generate_compressed_step(const TrainConfig& config, const Device& d
   const StepCosts costs = step_costs(config, device);
   Job::Builder builder("train " + config.model.name);
   std::vector<StageSlots> slots;
-  std::vector<std::vector<ReducedGradients>> reduced;
+  std::vector<std::vector<ReducedGradients>> reduced, units;
   for (uint32_t stage = 0; stage < config.pp; ++stage) {
-    StageWriter writer(builder, config, device, costs, stage,
-                       stage < codes.size() ? codes[stage] : std::vector<std::optional<CodecCost>>());
+    StageWriter writer(builder, config, device, costs, stage, plan);
     writer.write();
     reduced.push_back(writer.reduced());
+    units.push_back(writer.units());
     slots.push_back({writer.group_slots(), writer.peer_slots(), writer.group_slot_count(), writer.peer_slot_count()});
   }
   add_ranks(builder, config, slots);
-  TrainingStep step{.job = std::move(builder).build(), .reduced = std::move(reduced)};
+  TrainingStep step{.job = std::move(builder).build(), .reduced = std::move(reduced), .units = std::move(units)};
   for (uint32_t stage = 0; stage < config.pp; ++stage) {
     const uint32_t first = rank_number(config, {.stage = stage});
     for (ReducedGradients& gradients : step.reduced[stage]) gradients.group = step.job.group(first, gradients.group);

@@ -55,16 +55,32 @@ struct ReducedGradients {
 // The code of each, by stage and in its order; nothing: as it is. Stages, or their ends, that are left out have none.
 using GradientCodes = std::vector<std::vector<std::optional<CodecCost>>>;
 
+// How buckets are cut: by stage, of how many units (TrainingStep) each takes, in their order, all of them together.
+// Stages that are left out or empty are cut by size.
+using GradientCuts = std::vector<std::vector<uint32_t>>;
+
+struct GradientPlan {
+  GradientCodes codes = {};
+  std::optional<Bytes> bucket = {};  // in place of TrainConfig::bucket
+  GradientCuts cuts = {};            // where cuts_buckets(); those of experts are cut by size all the same
+};
+
+// Whether it is free how gradients are cut into buckets: they are reduced once a step, while the backward pass goes on.
+bool cuts_buckets(const TrainConfig& config);
+
 struct TrainingStep {
   Job job;
   std::vector<std::vector<ReducedGradients>> reduced;  // by stage
+  // By stage, in the order of the backward pass: what no bucket divides, the gradients of a layer, of the output layer,
+  // of the embedding; without those of experts. None where buckets cannot be cut otherwise.
+  std::vector<std::vector<ReducedGradients>> units;
 };
 
-// With codes for gradients. A bucket with a code is encoded on the compute stream, which is as late for what follows;
-// the collective carries the code; what is added, encoded again and decoded is one node behind it on a stream of its
-// own, as if slices did not overlap there, which is too much and not too little. Codes are of float32: gradients of two
-// bytes count as float32 to them. Waiting for other stages is not in `backward`.
-TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientCodes& codes);
+// With codes for gradients, and buckets as they are cut. A bucket with a code is encoded on the compute stream, which
+// is as late for what follows; the collective carries the code; what is added, encoded again and decoded is one node
+// behind it on a stream of its own, as if slices did not overlap there, which is too much and not too little. Codes are
+// of float32: gradients of two bytes count as float32 to them. Waiting for other stages is not in `backward`.
+TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientPlan& plan);
 
 // FLOPs of all nodes of all ranks.
 double total_flop(const Job& job);

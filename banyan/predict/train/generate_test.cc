@@ -191,6 +191,32 @@ TEST(Generate, RanksLieInMegatronsOrder) {
   }
 }
 
+TEST(Generate, CutsBucketsAsItIsTold) {
+  TrainConfig config = small(1, 1, 4);
+  config.overlap_gradients = true, config.bucket = Bytes(1);
+  const TrainingStep each = generate_compressed_step(config, a100(), {});
+  ASSERT_EQ(each.units.size(), 1u);
+  const std::vector<ReducedGradients>& units = each.units[0];
+  ASSERT_EQ(each.reduced[0].size(), units.size()) << "buckets of a byte are units";
+  ASSERT_GT(units.size(), 4u);
+  for (size_t i = 0; i < units.size(); ++i) {
+    EXPECT_EQ(units[i].bytes, each.reduced[0][i].bytes);
+    EXPECT_DOUBLE_EQ(units[i].backward, each.reduced[0][i].backward);
+  }
+  const auto rest = static_cast<uint32_t>(units.size() - 4);
+  config.bucket = Bytes(64 << 20);
+  const TrainingStep cut = generate_compressed_step(config, a100(), {.cuts = {{1, 3, rest}}});
+  ASSERT_EQ(cut.reduced[0].size(), 3u);
+  EXPECT_EQ(cut.reduced[0][0].bytes, units[0].bytes);
+  EXPECT_EQ(cut.reduced[0][1].bytes, units[1].bytes + units[2].bytes + units[3].bytes);
+  EXPECT_NEAR(cut.reduced[0][1].backward, units[1].backward + units[2].backward + units[3].backward, 1e-12);
+  EXPECT_EQ(cut.units[0].size(), units.size());
+  EXPECT_EQ(generate_compressed_step(config, a100(), {.bucket = Bytes(1)}).reduced[0].size(), units.size());
+  config.zero = 2;
+  EXPECT_FALSE(cuts_buckets(config));
+  EXPECT_TRUE(generate_compressed_step(config, a100(), {}).units[0].empty());
+}
+
 TEST(Generate, OverlappedGradientsGoInBuckets) {
   TrainConfig config = small(1, 1, 4);
   config.overlap_gradients = true, config.bucket = Bytes(4 << 20);

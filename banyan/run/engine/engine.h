@@ -74,9 +74,10 @@
 namespace banyan::run {
 
 struct EngineOptions {
-  uint64_t slice_bytes = 128 * 1024;  // equal on all ranks; at least one element is sent at a time
-  uint32_t window = 4;                // equal on all ranks; at least 1
-  bool can_rewind = false;            // see suspend()
+  uint64_t slice_bytes =
+      128 * 1024;           // on the wire, equal on all ranks; at least one element or block is sent at a time
+  uint32_t window = 4;      // equal on all ranks; at least 1
+  bool can_rewind = false;  // see suspend()
   // The transport's number for a lane of a plan; several lanes may be one, but not those of two classes. Empty: the
   // peer's number. Asked when a plan is begun, and not always when it is begun again.
   std::function<uint32_t(const LaneUse& use)> channel = {};

@@ -229,6 +229,27 @@ TEST(EngineCodec, EncodesEachElementOnceAtEachRank) {
   EXPECT_EQ(codec.encodings, 5u * 1000);
 }
 
+// A slice has as many bytes on the wire with a codec as without: 4 KiB of floats, or 240 blocks of 17 bytes.
+TEST(EngineCodec, FillsSlicesOnTheWire) {
+  const auto messages = [](SliceCodec* codec, size_t elements) {
+    std::vector<TestOperation> operations;
+    operations.push_back(TestOperation({.kind = OperationKind::broadcast,
+                                        .ranks = 2,
+                                        .elements = elements,
+                                        .trees_per_root = 1,
+                                        .codec = codec,
+                                        .has_residual = codec != nullptr}));
+    Fleet fleet(2, {.slice_bytes = 4096, .window = 1000}, {.ranks = 2, .seed = 6});
+    EXPECT_TRUE(fleet.run(operations));
+    EXPECT_EQ(operations[0].wrong_elements(), 0u);
+    return fleet.engine(0).messages_sent();
+  };
+  Sixteens codec;
+  constexpr size_t kBlocks = 4096 / 17;
+  EXPECT_EQ(messages(&codec, 5 * kBlocks * 8), messages(nullptr, 5 * 1024));
+  EXPECT_EQ(messages(&codec, 5 * kBlocks * 8 + 1), messages(nullptr, 5 * 1024) + 1);
+}
+
 // What rank 1 of a broadcast of 10 floats from rank 0 says when it gets these bytes as its only slice.
 std::string refusal_of(std::span<const std::byte> body, uint64_t length) {
   const Schedule schedule =

@@ -119,7 +119,8 @@ void Execution::begin(const EngineCommand& command) {
   const RankPlan& plan = *command.plan;
   const uint64_t block = command.codec != nullptr ? command.codec->block_elements() : 1;
   const uint64_t slice_bytes = plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes;
-  slice_elements_ = std::max<uint64_t>(1, slice_bytes / element_bytes_ / block) * block;
+  const uint64_t block_bytes = command.codec != nullptr ? most_coded_bytes(block * element_bytes_) : element_bytes_;
+  slice_elements_ = std::max<uint64_t>(1, slice_bytes / block_bytes) * block;
   window_ = plan.window > 0 ? plan.window : settings_.window;
   CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
   CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);

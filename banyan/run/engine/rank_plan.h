@@ -59,8 +59,8 @@ struct RankPlan {
   uint32_t rank = 0;
   uint32_t ranks = 0;
   uint64_t input_elements = 0, output_elements = 0;  // how large the buffers of this rank are
-  // The piece that moves at once, and how many of them a receiver keeps of a stream; 0: as the engine is set. Equal on
-  // all ranks.
+  // The piece that moves at once, in bytes on the wire at most (but at least one block of a codec), and how many of
+  // them a receiver keeps of a stream; 0: as the engine is set. Equal on all ranks.
   uint64_t slice_bytes = 0;
   uint32_t window = 0;
   double busy_seconds = 0;  // that the busiest link needs for it; 0: not known

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -179,6 +180,27 @@ struct Sum {
   std::vector<int64_t> in, out, expected;
 };
 
+// Of float32 that goes as float16, in which these numbers are exact.
+struct CodedSum {
+  CodedSum(uint32_t rank, uint32_t ranks, int64_t number, size_t count) : in(count), out(count), expected(count) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto first = static_cast<float>(number % 10), at = static_cast<float>(i % 50);
+      in[i] = first + at * static_cast<float>(rank + 1);
+      expected[i] = first * static_cast<float>(ranks) + at * static_cast<float>(ranks * (ranks + 1) / 2);
+    }
+  }
+  Call call() {
+    return {.kind = OperationKind::all_reduce,
+            .type = element::DataType::float32,
+            .codec = codec::Codec{.code = codec::ValueCode::float16},
+            .send = reinterpret_cast<const std::byte*>(in.data()),
+            .recv = reinterpret_cast<std::byte*>(out.data()),
+            .count = in.size()};
+  }
+  bool is_right() const { return out == expected; }
+  std::vector<float> in, out, expected;
+};
+
 TEST(NetExecutors, OfTwoCommunicatorsAreServedByOneThreadWithOneSleep) {
   Ranks first({.ranks = 2}), second({.ranks = 2});
   std::atomic<bool> is_first_over{false};
@@ -299,19 +321,25 @@ class SlowThread {
   std::thread thread_;
 };
 
-// Calls of two sizes, several in flight, and a wish of some rank every few calls.
+// Calls of two sizes and two codes, several in flight, and a wish of some rank every few calls.
 std::string call_through_changes(Ranks& ranks, uint32_t rank, int64_t calls, std::atomic<uint64_t>& longest_wait) {
   NetExecutor& executor = *ranks.executors[rank];
   const auto size = static_cast<uint32_t>(ranks.executors.size());
   Impatient watch;
-  std::deque<Sum> sums;
+  std::deque<std::variant<Sum, CodedSum>> sums;
   for (int64_t call = 0; call < calls || !sums.empty();) {
     if (call < calls && sums.size() < 3) {
       if (call % 7 == 3 && call / 7 % size == rank) {
         executor.propose({.bytes_per_second = {{rank, static_cast<uint64_t>(1000 + call)}}});
       }
-      Sum& sum = sums.emplace_back(rank, size, call, call % 2 == 0 ? 20'000 : 3);
-      executor.start(sum.call(), numbers_of(sum.call()));
+      const size_t count = call % 2 == 0 ? 20'000 : 3;
+      if (call % 4 < 2) {
+        sums.emplace_back(std::in_place_type<Sum>, rank, size, call, count);
+      } else {
+        sums.emplace_back(std::in_place_type<CodedSum>, rank, size, call, count);
+      }
+      const Call next = std::visit([](auto& sum) { return sum.call(); }, sums.back());
+      executor.start(next, numbers_of(next));
       ++call;
       if (call < calls && sums.size() < 3) continue;
     }
@@ -320,7 +348,8 @@ std::string call_through_changes(Ranks& ranks, uint32_t rank, int64_t calls, std
     const auto waited = static_cast<uint64_t>((Clock::now() - begin).count());
     for (uint64_t known = longest_wait; waited > known && !longest_wait.compare_exchange_weak(known, waited);) {
     }
-    if (!sums.front().is_right()) return "wrong sums in one of the calls before " + std::to_string(call);
+    const bool is_right = std::visit([](const auto& sum) { return sum.is_right(); }, sums.front());
+    if (!is_right) return "wrong sums in one of the calls before " + std::to_string(call);
     sums.pop_front();
   }
   return "right";

@@ -72,5 +72,48 @@ TEST(NetPlans, HaveOneSharedLaneByDefault) {
   for (const auto& [stream, lane] : streams_of(*allreduce(1, 4, 1))) EXPECT_EQ(lane, NetPlans::kSharedLane);
 }
 
+// Slices of 4096 bytes, and as many seconds as there are bytes.
+class AsManySeconds : public OnePlan {
+ public:
+  using OnePlan::OnePlan;
+  Answer plan(const Question& question) override {
+    asked.push_back(question.total);
+    Answer answer = OnePlan::plan(question);
+    answer.busy_seconds = static_cast<double>(question.total.count());
+    return answer;
+  }
+  std::vector<Bytes> asked;
+};
+
+TEST(NetPlans, OfCallsWithACodeAreForItsBytesAndKeptApart) {
+  const auto source = std::make_shared<AsManySeconds>(
+      testing::sample_forest({.kind = CollectiveKind::all_reduce, .ranks = 3, .trees_per_root = 1, .seed = 5}));
+  NetPlans plans({.rank = 0, .ranks = 3, .source = source});
+  const auto plan_of = [&](const char* codec) {
+    Call call{.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = 10'001};
+    if (codec != nullptr) call.codec = codec::parse_codec(codec);
+    return plans.plan(call);
+  };
+  const auto plain = plan_of(nullptr), coded = plan_of("int8"), smaller = plan_of("int4");
+  const Bytes bytes[] = {Bytes(40'004), Bytes(40 * 260), Bytes(40 * 136)};  // 10001 values fill 40 blocks
+  EXPECT_THAT(source->asked, ::testing::ElementsAreArray(bytes));
+  EXPECT_EQ(plain->busy_seconds, 40'004);
+  EXPECT_EQ(coded->busy_seconds, 40 * 260);
+  EXPECT_EQ(smaller->busy_seconds, 40 * 136);
+  // 4096 bytes, or the nearest power of two of blocks.
+  EXPECT_EQ(plain->slice_bytes, 4096u);
+  EXPECT_EQ(coded->slice_bytes, 16 * 260u);
+  EXPECT_EQ(smaller->slice_bytes, 32 * 136u);
+  EXPECT_EQ(plan_of(nullptr), plain);
+  EXPECT_EQ(plan_of("int8"), coded);
+  EXPECT_EQ(plan_of("int8:stochastic")->busy_seconds, 40 * 260);
+
+  // Who goes over to other plans prepares them for the same codes.
+  std::vector<std::string> types;
+  for (const CallShape& shape : plans.shapes()) types.push_back(to_string(shape.type));
+  EXPECT_THAT(types,
+              ::testing::ElementsAre("float32 as int8:stochastic", "float32 as int8", "float32", "float32 as int4"));
+}
+
 }  // namespace
 }  // namespace banyan::run

@@ -12,7 +12,11 @@ namespace {
 using Phase = PlanSwitch::Phase;
 
 Call call_of(const CallShape& shape) {
-  return {.kind = shape.kind, .type = shape.type, .other = shape.root, .count = shape.count};
+  return {.kind = shape.kind,
+          .type = shape.type.element(),
+          .codec = shape.type.codec(),
+          .other = shape.root,
+          .count = shape.count};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class PlanSource {
   struct Question {
     CollectiveKind kind = CollectiveKind::all_reduce;
     uint32_t root = 0;    // of broadcast and reduce; participant number
-    Bytes total{0};       // as in schedule/collective.h; 0 while it is not known
+    Bytes total{0};       // as in schedule/collective.h, on the wire; 0 while it is not known
     bool is_even = true;  // false: an all-to-all-v, of which no rank knows what all ranks send before they say so
   };
   // The same on every rank for the same question.
@@ -47,7 +47,7 @@ class PlanSource {
     // from each rank to each is no slower.
     const Schedule* schedule = nullptr;
     std::string planner;       // "forest", for people
-    uint64_t slice_bytes = 0;  // the piece that moves at once
+    uint64_t slice_bytes = 0;  // the piece that moves at once, on the wire
     double seconds = 0;        // how long it should take
     double busy_seconds = 0;   // of which the busiest link is busy
     // All-to-all-v: M, of which what each pair exchanges follows by the traffic of the schedule. 0: the ranks tell each

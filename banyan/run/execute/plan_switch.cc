@@ -10,19 +10,20 @@ namespace banyan::run {
 namespace {
 
 constexpr uint32_t kLeader = 0;
-constexpr uint32_t kMostKinds = 64;  // of calls and of element types, with some to spare
+constexpr uint32_t kMostKinds = 64;  // of calls, with some to spare
 
 std::ostream& operator<<(std::ostream& stream, const CallShape& shape) {
   return stream << ' ' << static_cast<uint32_t>(shape.kind) << ' ' << shape.root << ' '
-                << static_cast<uint32_t>(shape.type) << ' ' << shape.count;
+                << static_cast<uint32_t>(shape.type.number()) << ' ' << shape.count;
 }
 
 std::istream& operator>>(std::istream& stream, CallShape& shape) {
   uint32_t kind = 0, type = 0;
   stream >> kind >> shape.root >> type >> shape.count;
-  if (kind >= kMostKinds || type >= kMostKinds) stream.setstate(std::ios::failbit);
+  if (kind >= kMostKinds || !codec::WireType::is_known(type)) stream.setstate(std::ios::failbit);
+  if (!stream) return stream;
   shape.kind = static_cast<OperationKind>(kind);
-  shape.type = static_cast<element::DataType>(type);
+  shape.type = codec::WireType::of_number(static_cast<uint8_t>(type));
   return stream;
 }
 

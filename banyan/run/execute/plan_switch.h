@@ -36,6 +36,7 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/codec/wire_type.h"
 #include "banyan/run/call/call.h"
 #include "banyan/run/execute/fabric_update.h"
 
@@ -45,7 +46,7 @@ namespace banyan::run {
 struct CallShape {
   OperationKind kind = OperationKind::barrier;
   uint32_t root = 0;
-  element::DataType type = element::DataType::uint8;
+  codec::WireType type = {};
   uint64_t count = 0;  // as in Call
 
   auto operator<=>(const CallShape&) const = default;

@@ -376,6 +376,28 @@ TEST(PlanSwitch, KnowsWhichTextsRefuseTheChangeUnderWay) {
   EXPECT_FALSE(PlanSwitch(0, 2).is_refusal(refusal.front())) << "no change is under way";
 }
 
+TEST(PlanSwitch, TellsWhichCallsToPrepareForWithTheirCodes) {
+  PlanSwitch leader(0, 2), other(1, 2);
+  leader.want_of(1, 1, {});
+  const std::vector<CallShape> shapes = {
+      {.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = 1000},
+      {.kind = OperationKind::broadcast, .root = 1, .type = codec::parse_wire_type("float32 as int8"), .count = 77},
+      {.kind = OperationKind::all_gather, .type = codec::parse_wire_type("float32 as int4:stochastic"), .count = 1}};
+  const FabricUpdate adopted;
+  leader.begin({.adopted = adopted, .shapes = shapes});
+  const std::vector<std::string> texts = leader.take_texts();
+  ASSERT_EQ(texts.size(), 1u);
+  other.hear(texts.front());
+  ASSERT_TRUE(other.change());
+  EXPECT_EQ(other.change()->shapes, shapes);
+  // A type that nobody knows.
+  std::string wrong = texts.front();
+  wrong.replace(wrong.rfind(' ', wrong.rfind(' ') - 1), std::string::npos, " 200 1");
+  PlanSwitch third(1, 2);
+  third.hear(wrong);
+  EXPECT_FALSE(third.change());
+}
+
 TEST(PlanSwitch, GoesOverInAnyOrderOfTwoWishes) { explore({.calls = 1, .wishes = 2, .ahead = 0}); }
 
 TEST(PlanSwitch, GoesOverAmidCalls) { explore({.calls = 3, .wishes = 1}); }
