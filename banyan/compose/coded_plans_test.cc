@@ -78,11 +78,11 @@ TEST(CodedPlans, AreThoseThatTheCommandLineNames) {
                                              .speed = predict::parse_codec_speed("20GB/s")};
         choose_by_simulation(proposed, float32, nullptr, nullptr, &question);
         const auto followed = ranks.plan(float32, codec);
-        const answer::TimedPlan timed =
-            answer::time_plan(*followed.schedule, float32,
-                      {.codec = codec == std::string("none")
-                                    ? std::nullopt
-                                    : std::optional(answer::codec_cost(codec::parse_codec(codec), question.speed))});
+        const answer::TimedPlan timed = answer::time_plan(
+            *followed.schedule, float32,
+            {.codec = codec == std::string("none")
+                          ? std::nullopt
+                          : std::optional(answer::codec_cost(codec::parse_codec(codec), question.speed))});
         const Picoseconds least = proposed.contenders.front().time;
         EXPECT_LE(static_cast<double>(timed.simulation.time.count()),
                   static_cast<double>(least.count()) * (kib < 256 ? 1.15 : 1.05))
