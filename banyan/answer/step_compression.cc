@@ -220,8 +220,9 @@ std::string gain_in_words(Picoseconds dense, Picoseconds coded) {
 size_t first_of_the_quickest(const std::vector<Candidate>& all, std::span<const size_t> among) {
   Picoseconds least = all[among.front()].time;
   for (const size_t i : among) least = std::min(least, all[i].time);
-  return *std::find_if(among.begin(), among.end(),
-                       [&](size_t i) { return seconds_of(all[i].time) <= seconds_of(least) * (1 + predict::kLeastGainOfCode); });
+  return *std::find_if(among.begin(), among.end(), [&](size_t i) {
+    return seconds_of(all[i].time) <= seconds_of(least) * (1 + predict::kLeastGainOfCode);
+  });
 }
 
 // Simulates all candidates, those of other cuts behind no code and behind the code of which they are. False when a

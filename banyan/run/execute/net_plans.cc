@@ -20,6 +20,9 @@ namespace {
 constexpr uint64_t kWindowBytes = 512 << 10;
 constexpr uint32_t kLeastWindow = 4;
 constexpr size_t kSeparatePaths = 3;
+// Along a lane: less fills no queue. The kernel takes a new rate slowly: behind a call of some bytes, at the small rate
+// that its plan has for a lane, a large one along the same lane has been seen to take a third longer.
+constexpr uint64_t kLeastPacedBytes = 16 << 10;
 
 // The kind of the schedule that a call follows; nothing for those that follow none.
 std::optional<CollectiveKind> planned_kind(OperationKind kind) {
@@ -316,6 +319,7 @@ void NetPlans::set_rates(RankPlan& plan, const Call& call, const PlanSource::Ans
     if (lane.lane < kFirstOwnLane || !has_switch || answer.busy_seconds <= 0) continue;
     // At the rate of the plan and no faster: more would fill queues of switches, and packets would be lost.
     const uint64_t bytes = call.wire_type().bytes(elements[{lane.peer, lane.lane}]);
+    if (bytes < kLeastPacedBytes) continue;
     lane.bytes_per_second = static_cast<uint64_t>(static_cast<double>(bytes) / answer.busy_seconds);
   }
 }

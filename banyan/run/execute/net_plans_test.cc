@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/plan/choose.h"
 #include "banyan/testing/sample_forest.h"
 
 namespace banyan::run {
@@ -113,6 +115,40 @@ TEST(NetPlans, OfCallsWithACodeAreForItsBytesAndKeptApart) {
   for (const CallShape& shape : plans.shapes()) types.push_back(to_string(shape.type));
   EXPECT_THAT(types,
               ::testing::ElementsAre("float32 as int8:stochastic", "float32 as int8", "float32", "float32 as int4"));
+}
+
+// Each lane has a way of its own, across a switch; a second for all that a plan sends.
+class PacedWays : public OnePlan {
+ public:
+  using OnePlan::OnePlan;
+  Answer plan(const Question& question) override {
+    Answer answer = OnePlan::plan(question);
+    answer.busy_seconds = 1;
+    return answer;
+  }
+  std::optional<Way> way(uint32_t own, const PlanLane& lane) const override {
+    Way found;
+    found.cables = {std::min(own, lane.peer), std::max(own, lane.peer)};
+    return found;
+  }
+  bool knows_ways() const override { return true; }
+};
+
+TEST(NetPlans, PaceLanesAtTheirShareButNotWhereTheySendLittle) {
+  const Fabric star = fabric::generate_fabric("star:4@1GB/s");
+  const Collective gather = Collective::make(star, {.kind = CollectiveKind::all_gather});
+  const auto source = std::make_shared<PacedWays>(plan::plans_of_all(star, gather).front().schedule);
+  NetPlans plans({.rank = 0, .ranks = 4, .source = source});
+  const auto rates_of = [&](size_t count) {
+    std::vector<uint64_t> rates;
+    const auto plan = plans.plan({.kind = OperationKind::all_gather, .type = element::DataType::uint8, .count = count});
+    for (const PlanLane& lane : plan->lanes) rates.push_back(lane.bytes_per_second);
+    return rates;
+  };
+  EXPECT_THAT(rates_of(8), ::testing::Each(0u));
+  EXPECT_THAT(rates_of((16 << 10) - 1), ::testing::Each(0u));
+  EXPECT_THAT(rates_of(16 << 10), ::testing::Each(uint64_t{16 << 10}));
+  EXPECT_THAT(rates_of(1 << 20), ::testing::Each(uint64_t{1 << 20}));
 }
 
 }  // namespace
