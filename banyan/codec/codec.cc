@@ -40,15 +40,6 @@ const Row& row_of(const Codec& codec) {
   return kRows[index];
 }
 
-const internal::Kernels& active_kernels() {
-#ifdef BANYAN_X86_KERNELS
-  const element::Isa isa = element::active_isa();
-  if (isa == element::Isa::avx512) return internal::avx512_kernels();
-  if (isa == element::Isa::avx2) return internal::avx2_kernels();
-#endif
-  return internal::portable_kernels();
-}
-
 std::string known_names() {
   std::string known;
   for (const Row& row : kRows) {
@@ -59,6 +50,15 @@ std::string known_names() {
 }
 
 }  // namespace
+
+const internal::Kernels& internal::active_kernels() {
+#ifdef BANYAN_X86_KERNELS
+  const element::Isa isa = element::active_isa();
+  if (isa == element::Isa::avx512) return internal::avx512_kernels();
+  if (isa == element::Isa::avx2) return internal::avx2_kernels();
+#endif
+  return internal::portable_kernels();
+}
 
 CodecTraits traits_of(const Codec& codec) {
   const Row& row = row_of(codec);
@@ -95,18 +95,19 @@ void encode(const EncodeTask& task, std::byte* coded) {
   const Row& row = row_of(task.codec);
   CHECK(!task.codec.is_stochastic || (row.rounds && task.randomness.first % kBlockValues == 0))
       << to_string(task.codec) << " first=" << task.randomness.first;
-  active_kernels().encode[static_cast<size_t>(task.codec.code)][task.codec.is_stochastic ? 1 : 0](task, coded);
+  internal::active_kernels().encode[static_cast<size_t>(task.codec.code)][task.codec.is_stochastic ? 1 : 0](task,
+                                                                                                            coded);
 }
 
 void decode(const Codec& codec, const std::byte* coded, float* values, size_t count, float factor) {
   row_of(codec);
-  active_kernels().decode[static_cast<size_t>(codec.code)](
+  internal::active_kernels().decode[static_cast<size_t>(codec.code)](
       {.coded = coded, .values = values, .count = count, .factor = factor, .adds = false});
 }
 
 void decode_add(const Codec& codec, const std::byte* coded, float* sums, size_t count, float factor) {
   row_of(codec);
-  active_kernels().decode[static_cast<size_t>(codec.code)](
+  internal::active_kernels().decode[static_cast<size_t>(codec.code)](
       {.coded = coded, .values = sums, .count = count, .factor = factor, .adds = true});
 }
 

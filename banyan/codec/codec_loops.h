@@ -14,6 +14,7 @@
 
 #include "banyan/codec/codec_kernels.h"
 #include "banyan/codec/codec_lanes.h"
+#include "banyan/codec/low_rank_loops.h"
 
 namespace banyan::codec::internal {
 namespace {
@@ -546,7 +547,9 @@ constexpr Kernels kernels_of() {
                      decode_as<Machine, typename F::template MxFp8<false>>,
                      decode_as<Machine, typename F::template Int8<false>>,
                      decode_as<Machine, typename F::template Int4<false>>,
-                     decode_as<Machine, typename F::template MxFp4<false>>, decode_as<Machine, Signs<Machine>>}};
+                     decode_as<Machine, typename F::template MxFp4<false>>, decode_as<Machine, Signs<Machine>>},
+          .low_rank = {LowRankLoops<Machine, 1>::kernels(), LowRankLoops<Machine, 2>::kernels(),
+                       LowRankLoops<Machine, 3>::kernels(), LowRankLoops<Machine, 4>::kernels()}};
 }
 
 }  // namespace

@@ -5,135 +5,47 @@
 #include <cmath>
 
 #include "banyan/base/check.h"
+#include "banyan/codec/codec_kernels.h"
 
 namespace banyan::codec::low_rank {
 namespace {
 
-// Columns of P and Q are taken so many at a time, rows of M, too: what is loaded once is used four times.
-constexpr size_t kPanel = 8, kRowsAtOnce = 4;
+using internal::LowRankKernels;
+using internal::LowRankPart;
+
+// Rows of M are taken so many values at a time, for all panels of columns of P and Q: the second finds them in a cache.
+constexpr size_t kCacheValues = 16 << 10;
 // Of a column's length: what is left of it beyond the columns before, if less, is rounding.
 constexpr double kDependent = 1e-6;
 
-template <size_t kColumns, size_t kRows>
-void multiply_rows(const Shape& shape, const float* m, const float* q, float* p) {
-  float sums[kRows][kColumns] = {};
-  for (size_t j = 0; j < shape.columns; ++j) {
-    for (size_t i = 0; i < kRows; ++i) {
-      const float value = m[i * shape.columns + j];
-      for (size_t k = 0; k < kColumns; ++k) sums[i][k] += value * q[j * shape.rank + k];
-    }
-  }
-  for (size_t i = 0; i < kRows; ++i) std::copy_n(sums[i], kColumns, p + i * shape.rank);
-}
-
-template <size_t kColumns, size_t kRows>
-void multiply_rows_transposed(const Shape& shape, const float* m, const float* p, float* q) {
-  float of_rows[kRows][kColumns];
-  for (size_t i = 0; i < kRows; ++i) std::copy_n(p + i * shape.rank, kColumns, of_rows[i]);
-  for (size_t j = 0; j < shape.columns; ++j) {
-    float sums[kColumns];
-    std::copy_n(q + j * shape.rank, kColumns, sums);
-    for (size_t i = 0; i < kRows; ++i) {
-      const float value = m[i * shape.columns + j];
-      for (size_t k = 0; k < kColumns; ++k) sums[k] += value * of_rows[i][k];
-    }
-    std::copy_n(sums, kColumns, q + j * shape.rank);
-  }
-}
-
-// Calls it with a number of columns that the compiler knows, for each panel, at its first column.
-template <template <size_t> class Body, typename... Arguments>
-void for_panels(size_t rank, const Arguments&... arguments) {
-  for (size_t first = 0; first < rank; first += kPanel) {
-    switch (std::min(kPanel, rank - first)) {
-      case 1:
-        Body<1>::run(first, arguments...);
-        break;
-      case 2:
-        Body<2>::run(first, arguments...);
-        break;
-      case 3:
-        Body<3>::run(first, arguments...);
-        break;
-      case 4:
-        Body<4>::run(first, arguments...);
-        break;
-      case 5:
-        Body<5>::run(first, arguments...);
-        break;
-      case 6:
-        Body<6>::run(first, arguments...);
-        break;
-      case 7:
-        Body<7>::run(first, arguments...);
-        break;
-      default:
-        Body<8>::run(first, arguments...);
-    }
-  }
-}
-
-template <size_t kColumns>
-struct Multiply {
-  static void run(size_t first, const Shape& shape, const float* m, const float* q, float* p) {
-    size_t i = 0;
-    for (; i + kRowsAtOnce <= shape.rows; i += kRowsAtOnce) {
-      multiply_rows<kColumns, kRowsAtOnce>(shape, m + i * shape.columns, q + first, p + i * shape.rank + first);
-    }
-    for (; i < shape.rows; ++i) {
-      multiply_rows<kColumns, 1>(shape, m + i * shape.columns, q + first, p + i * shape.rank + first);
-    }
-  }
+// A part of M, by where its rows and its columns of P and Q begin.
+struct Part {
+  LowRankPart size;
+  size_t m, p, q_rows;
+  const LowRankKernels& kernels;
+  size_t first;  // column of P
 };
 
-template <size_t kColumns>
-struct MultiplyTransposed {
-  static void run(size_t first, const Shape& shape, const float* m, const float* p, float* q) {
-    size_t i = 0;
-    for (; i + kRowsAtOnce <= shape.rows; i += kRowsAtOnce) {
-      multiply_rows_transposed<kColumns, kRowsAtOnce>(shape, m + i * shape.columns, p + i * shape.rank + first,
-                                                      q + first);
-    }
-    for (; i < shape.rows; ++i) {
-      multiply_rows_transposed<kColumns, 1>(shape, m + i * shape.columns, p + i * shape.rank + first, q + first);
-    }
-  }
-};
-
-std::vector<float> transposed(const Shape& shape, std::span<const float> q) {
-  std::vector<float> rows(q.size());
-  for (size_t j = 0; j < shape.columns; ++j) {
-    for (size_t k = 0; k < shape.rank; ++k) rows[k * shape.columns + j] = q[j * shape.rank + k];
-  }
-  return rows;
-}
-
-// sums[j] = the product of a row of P and row j of Q, of columns first to first + kColumns; added to what is there.
-template <size_t kColumns>
-struct AddProducts {
-  static void run(size_t first, const Shape& shape, const float* p, const float* q_rows, float* sums) {
-    float of_row[kColumns];
-    std::copy_n(p + first, kColumns, of_row);
-    const float* const from = q_rows + first * shape.columns;
-    for (size_t j = 0; j < shape.columns; ++j) {
-      float sum = sums[j];
-      for (size_t k = 0; k < kColumns; ++k) sum += of_row[k] * from[k * shape.columns + j];
-      sums[j] = sum;
-    }
-  }
-};
-
-// Calls use(i, row i of p q^T) for each row.
+// Calls use(part) for all of M, by rows and then by columns of P.
 template <typename Use>
-void for_rows(const Shape& shape, std::span<const float> p, std::span<const float> q, const Use& use) {
-  CHECK(p.size() == shape.rows * shape.rank && q.size() == shape.columns * shape.rank);
-  const std::vector<float> q_rows = transposed(shape, q);
-  std::vector<float> row(shape.columns);
-  for (size_t i = 0; i < shape.rows; ++i) {
-    std::fill(row.begin(), row.end(), 0.0F);
-    for_panels<AddProducts>(shape.rank, shape, p.data() + i * shape.rank, q_rows.data(), row.data());
-    use(i, row);
+void for_parts(const Shape& shape, const Use& use) {
+  const size_t at_once = std::max<size_t>(4, kCacheValues / std::max<size_t>(shape.columns, 1) / 4 * 4);
+  for (size_t row = 0; row < shape.rows; row += at_once) {
+    for (size_t first = 0; first < shape.rank; first += internal::kLowRankPanel) {
+      const size_t count = std::min(internal::kLowRankPanel, shape.rank - first);
+      use(Part{.size = {.rows = std::min(at_once, shape.rows - row), .columns = shape.columns, .stride = shape.rank},
+               .m = row * shape.columns,
+               .p = row * shape.rank + first,
+               .q_rows = first * shape.columns,
+               .kernels = internal::active_kernels().low_rank[count - 1],
+               .first = first});
+    }
   }
+}
+
+void expect(const Shape& shape, size_t m, size_t p, size_t q) {
+  CHECK(m == shape.rows * shape.columns && p == shape.rows * shape.rank && q == shape.columns * shape.rank)
+      << shape.rows << " x " << shape.columns << ", rank " << shape.rank << ": " << m << ", " << p << ", " << q;
 }
 
 // Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014: its mixing function.
@@ -145,32 +57,46 @@ uint64_t mixed(uint64_t value) {
 
 }  // namespace
 
-void multiply(const Shape& shape, std::span<const float> m, std::span<const float> q, std::span<float> p) {
-  CHECK(m.size() == shape.rows * shape.columns && q.size() == shape.columns * shape.rank &&
-        p.size() == shape.rows * shape.rank);
-  for_panels<Multiply>(shape.rank, shape, m.data(), q.data(), p.data());
+std::vector<float> transposed(std::span<const float> matrix, size_t rank) {
+  CHECK(rank > 0);
+  const size_t rows = matrix.size() / rank;
+  std::vector<float> columns(matrix.size());
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t k = 0; k < rank; ++k) columns[k * rows + i] = matrix[i * rank + k];
+  }
+  return columns;
+}
+
+void multiply(const Shape& shape, std::span<const float> m, std::span<const float> q_rows, std::span<float> p) {
+  expect(shape, m.size(), p.size(), q_rows.size());
+  for_parts(shape,
+            [&](const Part& part) { part.kernels.multiply(part.size, &m[part.m], &q_rows[part.q_rows], &p[part.p]); });
 }
 
 void multiply_transposed(const Shape& shape, std::span<const float> m, std::span<const float> p, std::span<float> q) {
-  CHECK(m.size() == shape.rows * shape.columns && q.size() == shape.columns * shape.rank &&
-        p.size() == shape.rows * shape.rank);
-  std::fill(q.begin(), q.end(), 0.0F);
-  for_panels<MultiplyTransposed>(shape.rank, shape, m.data(), p.data(), q.data());
+  expect(shape, m.size(), p.size(), q.size());
+  std::vector<float> q_rows(q.size());
+  for_parts(shape, [&](const Part& part) {
+    part.kernels.add_transposed(part.size, &m[part.m], &p[part.p], &q_rows[part.q_rows]);
+  });
+  for (size_t j = 0; j < shape.columns; ++j) {
+    for (size_t k = 0; k < shape.rank; ++k) q[j * shape.rank + k] = q_rows[k * shape.columns + j];
+  }
 }
 
 void expand(const Shape& shape, std::span<const float> p, std::span<const float> q, float scale, std::span<float> m) {
-  CHECK(m.size() == shape.rows * shape.columns);
-  for_rows(shape, p, q, [&](size_t i, const std::vector<float>& row) {
-    float* const to = m.data() + i * shape.columns;
-    for (size_t j = 0; j < row.size(); ++j) to[j] = row[j] * scale;
+  expect(shape, m.size(), p.size(), q.size());
+  const std::vector<float> q_rows = transposed(q, shape.rank);
+  for_parts(shape, [&](const Part& part) {
+    part.kernels.expand[part.first == 0 ? 0 : 1](part.size, &p[part.p], &q_rows[part.q_rows], scale, &m[part.m]);
   });
 }
 
 void subtract(const Shape& shape, std::span<const float> p, std::span<const float> q, std::span<float> m) {
-  CHECK(m.size() == shape.rows * shape.columns);
-  for_rows(shape, p, q, [&](size_t i, const std::vector<float>& row) {
-    float* const from = m.data() + i * shape.columns;
-    for (size_t j = 0; j < row.size(); ++j) from[j] -= row[j];
+  expect(shape, m.size(), p.size(), q.size());
+  const std::vector<float> q_rows = transposed(q, shape.rank);
+  for_parts(shape, [&](const Part& part) {
+    part.kernels.expand[1](part.size, &p[part.p], &q_rows[part.q_rows], -1, &m[part.m]);
   });
 }
 

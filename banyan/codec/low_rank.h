@@ -1,11 +1,13 @@
 // Arithmetic of low-rank approximations of gradients: a matrix M of r x c values as P Q^T, P of r x k, Q of c x k.
 //
 // All matrices are row-major, without gaps. For small k (rank), where reading M is what takes the time: each function
-// reads or writes M once. Products are sums of float32 in a fixed order, each rounded; `orthonormalise` uses float64.
-// The same input gives the same bits on every machine of IEEE arithmetic: only + - * / and square roots are used.
+// reads or writes M once in memory, and once in a cache for each four columns of P. Products are sums of float32 in a
+// fixed order, each rounded; `orthonormalise` uses float64. The same input gives the same bits on every machine of IEEE
+// arithmetic and with all kernels of element::active_isa(): only + - * / and square roots are used.
 //
 // Source: Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization",
-// NeurIPS 2019, algorithm 1. Any thread; nothing is allocated but by `expand` and `orthonormalise` (c k values, k).
+// NeurIPS 2019, algorithm 1. Any thread; nothing is allocated but matrices of the size of Q, or of
+// `orthonormalise`'s.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +21,11 @@ struct Shape {
   size_t rows = 0, columns = 0, rank = 0;
 };
 
-// p = m q. O(r c k), as the next three.
-void multiply(const Shape& shape, std::span<const float> m, std::span<const float> q, std::span<float> p);
+// Of a matrix of `rank` columns, these as rows.
+std::vector<float> transposed(std::span<const float> matrix, size_t rank);
+
+// p = m q, of which Q^T is given, as rows of M may come in several calls. O(r c k), as the next three.
+void multiply(const Shape& shape, std::span<const float> m, std::span<const float> q_rows, std::span<float> p);
 // q = m^T p.
 void multiply_transposed(const Shape& shape, std::span<const float> m, std::span<const float> p, std::span<float> q);
 // m = scale * p q^T.

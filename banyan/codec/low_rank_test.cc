@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
+
+#include "banyan/element/test_kernels.h"
 
 namespace banyan::codec::low_rank {
 namespace {
@@ -38,7 +42,7 @@ TEST(LowRank, ProductsAreThoseOfTheDefinition) {
     const auto [r, c, k] = shape;
     const Floats m = random_floats(r * c, 1), p = random_floats(r * k, 2), q = random_floats(c * k, 3);
     Floats p_found(r * k), q_found(c * k), m_found(r * c), left = m;
-    multiply(shape, m, q, p_found);
+    multiply(shape, m, transposed(q, k), p_found);
     multiply_transposed(shape, m, p, q_found);
     expand(shape, p, q, 0.25F, m_found);
     subtract(shape, p, q, left);
@@ -55,6 +59,53 @@ TEST(LowRank, ProductsAreThoseOfTheDefinition) {
       for (size_t n = 0; n < k; ++n) EXPECT_NEAR(q_found[j * k + n], product(m, j, c, p, n, k, r), near);
     }
   }
+}
+
+// Of all products of one shape, in one row.
+Floats products(const Shape& shape) {
+  const auto [r, c, k] = shape;
+  const Floats m = random_floats(r * c, 1), p = random_floats(r * k, 2), q = random_floats(c * k, 3);
+  Floats p_found(r * k), q_found(c * k), m_found(r * c), left = m, all;
+  multiply(shape, m, transposed(q, k), p_found);
+  multiply_transposed(shape, m, p, q_found);
+  expand(shape, p, q, 0.3F, m_found);
+  subtract(shape, p, q, left);
+  for (const Floats& some : {p_found, q_found, m_found, left}) all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+class LowRankKernels : public element::Kernels {};
+
+TEST_P(LowRankKernels, GiveTheBitsOfThePortableOnes) {
+  for (size_t rows : {1, 3, 4, 9, 70}) {
+    for (size_t columns : {1, 7, 8, 15, 16, 17, 33, 300, 4099}) {
+      for (size_t rank : {1, 2, 3, 4, 5, 8, 11}) {
+        const Shape shape{.rows = rows, .columns = columns, .rank = rank};
+        const Floats found = products(shape);
+        element::use_isa(element::Isa::portable);
+        const Floats expected = products(shape);
+        element::use_isa(GetParam());
+        EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0)
+            << rows << " x " << columns << ", rank " << rank;
+      }
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Isas, LowRankKernels, ::testing::Values(element::Isa::avx2, element::Isa::avx512),
+                         [](const auto& each) { return std::string(element::to_string(each.param)); });
+
+// A product of rows that come in several calls is that of one call.
+TEST(LowRank, RowsMayComeInParts) {
+  const Shape shape{.rows = 37, .columns = 70, .rank = 5};
+  const Floats m = random_floats(37 * 70, 1), q_rows = transposed(random_floats(70 * 5, 3), 5);
+  Floats whole(37 * 5), parts(37 * 5);
+  multiply(shape, m, q_rows, whole);
+  for (size_t row = 0, rows = 0; row < shape.rows; row += rows) {
+    rows = std::min<size_t>(10, shape.rows - row);
+    multiply({.rows = rows, .columns = 70, .rank = 5}, std::span(m).subspan(row * 70, rows * 70), q_rows,
+             std::span(parts).subspan(row * 5, rows * 5));
+  }
+  EXPECT_EQ(whole, parts);
 }
 
 TEST(LowRank, OrthonormalColumnsSpanWhatTheColumnsDid) {

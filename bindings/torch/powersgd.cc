@@ -180,6 +180,7 @@ std::shared_ptr<PowerSgd::Bucket> PowerSgd::begin(const at::Tensor& buffer, cons
   for (const Bucket::Matrix& matrix : bucket->matrices) {
     std::vector<float>& directions = parameters_[matrix.number].directions;
     if (directions.empty()) directions = first_directions(matrix.number);
+    const std::vector<float> q_rows = codec::low_rank::transposed(directions, matrix.shape.rank);
     const std::span<float> m = bucket->m(matrix), p = bucket->p(matrix);
     const size_t columns = matrix.shape.columns, at_once = std::max<size_t>(4, kCacheValues / columns / 4 * 4);
     for (size_t row = 0; row < matrix.shape.rows; row += at_once) {
@@ -189,7 +190,7 @@ std::shared_ptr<PowerSgd::Bucket> PowerSgd::begin(const at::Tensor& buffer, cons
         codec::low_rank::add(bucket->gradient(matrix.slot).subspan(row * columns, some.size()),
                              residual->residual().kept().subspan(matrix.slot.begin + row * columns, some.size()), some);
       }
-      codec::low_rank::multiply({.rows = rows, .columns = columns, .rank = matrix.shape.rank}, some, directions,
+      codec::low_rank::multiply({.rows = rows, .columns = columns, .rank = matrix.shape.rank}, some, q_rows,
                                 p.subspan(row * matrix.shape.rank, rows * matrix.shape.rank));
     }
   }

@@ -17,7 +17,8 @@ namespace banyan::pytorch {
 namespace {
 
 constexpr std::string_view kTopK = "topk";
-constexpr const char* kMomenta = "momenta";
+constexpr const char *kMomenta = "momenta", *kTakenSteps = "steps";
+constexpr double kFirstShare = 0.25;  // of a warm-up
 
 // What a call changes of a bucket: a copy, which takes the place of what is kept once the call has succeeded.
 class Draft {
@@ -57,6 +58,19 @@ TopK::Settings parse_name(const std::string& text) {
   return settings;
 }
 
+std::map<std::string, at::Tensor> take(GradientScheme::State& state, const char* kind) {
+  const auto node = state.extract(kind);
+  return node.empty() ? std::map<std::string, at::Tensor>() : node.mapped();
+}
+
+uint64_t count_of(const std::pair<const std::string, at::Tensor>& steps) {
+  if (steps.second.numel() != 1) {
+    throw Error(ErrorCode::invalid_input, "the steps of '" + steps.first + "' are " +
+                                              std::to_string(steps.second.numel()) + " values instead of 1");
+  }
+  return static_cast<uint64_t>(std::max<int64_t>(0, steps.second.item<int64_t>()));
+}
+
 }  // namespace
 
 std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptions& options, const Context& context) {
@@ -64,6 +78,7 @@ std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptio
   const double momentum = options.take("momentum", 0);
   settings.momentum = static_cast<float>(momentum);
   settings.largest_norm = options.take("clip", 0);
+  settings.warm_up = options.take_count("warm_up", 0);
   const auto refuse = [](const std::string& words) { throw Error(ErrorCode::invalid_input, words); };
   if (!(momentum >= 0 && momentum < 1)) refuse("momentum is to be from 0 to below 1");
   if (!(settings.largest_norm >= 0 && std::isfinite(settings.largest_norm))) refuse("clip is to be 0 or more");
@@ -77,8 +92,8 @@ std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptio
 TopK::TopK(const Settings& settings, const Context& context)
     : settings_(settings),
       context_(context),
-      momenta_(settings.momentum > 0 ? std::make_unique<ParameterResiduals>(context.residuals->parameters())
-                                     : nullptr) {}
+      momenta_(settings.momentum > 0 ? std::make_unique<ParameterResiduals>(context.residuals->parameters()) : nullptr),
+      steps_(settings.warm_up > 0 ? context_.residuals->parameters().size() : 0) {}
 
 std::string TopK::name() const {
   char number[32];
@@ -91,10 +106,10 @@ std::string TopK::name() const {
 TensorFuture TopK::average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
   const std::span<float> gradients = floats_of(buffer);
   if (!gradients.empty()) {
-    std::unique_lock<std::mutex> residuals, momenta;
+    const std::unique_lock residuals = context_.residuals->lock();
+    std::unique_lock<std::mutex> momenta;
     std::shared_ptr<BucketResidual> residual, momentum;
     if (context_.keeps_residuals) {
-      residuals = context_.residuals->lock();
       residual = context_.residuals->of_bucket(parameters, gradients.size());
       residual->await_gradients(gradients);
     }
@@ -103,8 +118,9 @@ TensorFuture TopK::average(const at::Tensor& buffer, const std::vector<at::Tenso
       momentum = momenta_->of_bucket(parameters, gradients.size());
       momentum->await_gradients(gradients);
     }
+    const size_t wanted = take_step(parameters, gradients.size());
     Draft kept(residual.get()), moved(momentum.get());
-    if (add_up(gradients, kept.values(), moved.values())) {
+    if (add_up(gradients, wanted, kept.values(), moved.values())) {
       kept.keep();
       moved.keep();
     }
@@ -115,20 +131,44 @@ TensorFuture TopK::average(const at::Tensor& buffer, const std::vector<at::Tenso
 }
 
 GradientScheme::State TopK::state() {
-  if (momenta_ == nullptr) return {};
-  const std::unique_lock lock = momenta_->lock();
-  return {{kMomenta, momenta_->copies()}};
+  State state;
+  if (settings_.warm_up > 0) {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const at::Tensor steps = at::scalar_tensor(static_cast<int64_t>(steps_[i]), at::kLong);
+      state[kTakenSteps].emplace(context_.residuals->parameters()[i].name, steps);
+    }
+  }
+  if (momenta_ != nullptr) {
+    const std::unique_lock lock = momenta_->lock();
+    state.emplace(kMomenta, momenta_->copies());
+  }
+  return state;
 }
 
 void TopK::set_state(const State& state) {
-  if (momenta_ == nullptr) return GradientScheme::set_state(state);
   State others = state;
-  const std::map<std::string, at::Tensor> momenta = std::exchange(others[kMomenta], {});
-  others.erase(kMomenta);
+  std::map<std::string, at::Tensor> momenta, steps;
+  if (momenta_ != nullptr) momenta = take(others, kMomenta);
+  if (settings_.warm_up > 0) steps = take(others, kTakenSteps);
   GradientScheme::set_state(others);
-  momenta_->check(momenta, "momentum");
-  const std::unique_lock lock = momenta_->lock();
-  momenta_->set(momenta);
+  std::vector<uint64_t> counts(steps_.size());
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const auto found = steps.find(context_.residuals->parameters()[i].name);
+    if (found == steps.end()) continue;
+    counts[i] = count_of(*found);
+    steps.erase(found);
+  }
+  if (!steps.empty()) {
+    throw Error(ErrorCode::invalid_input, "the model has no parameter '" + steps.begin()->first + "'");
+  }
+  if (momenta_ != nullptr) {
+    momenta_->check(momenta, "momentum");
+    const std::unique_lock lock = momenta_->lock();
+    momenta_->set(momenta);
+  }
+  const std::lock_guard lock(mutex_);
+  steps_ = std::move(counts);
 }
 
 void TopK::scale(double factor) {
@@ -137,8 +177,23 @@ void TopK::scale(double factor) {
   momenta_->scale(factor);
 }
 
+// How many values of a bucket this step sends. All its parameters have taken as many steps.
+size_t TopK::take_step(const std::vector<at::Tensor>& parameters, size_t values) {
+  double share = settings_.share;
+  if (settings_.warm_up > 0) {
+    const std::lock_guard lock(mutex_);
+    uint64_t taken = settings_.warm_up;
+    for (const BucketResidual::Slot& slot : context_.residuals->slots_of(parameters, values)) {
+      taken = std::min(taken, steps_[slot.parameter]++);
+    }
+    const double left = 1 - static_cast<double>(taken) / static_cast<double>(settings_.warm_up);
+    if (share < kFirstShare) share *= std::pow(kFirstShare / share, left);
+  }
+  return static_cast<size_t>(std::max(1.0, std::round(share * static_cast<double>(values))));
+}
+
 // Whether all results are finite.
-bool TopK::add_up(std::span<float> gradients, std::span<float> residual, std::span<float> momentum) {
+bool TopK::add_up(std::span<float> gradients, size_t wanted, std::span<float> residual, std::span<float> momentum) {
   const auto ranks = static_cast<uint32_t>(context_.group->getSize());
   if (momenta_ != nullptr) {
     sparse::add_to_momentum({.gradient = gradients,
@@ -147,8 +202,7 @@ bool TopK::add_up(std::span<float> gradients, std::span<float> residual, std::sp
                              .largest_norm = settings_.largest_norm,
                              .ranks = ranks});
   }
-  const double wanted = std::max(1.0, std::round(settings_.share * static_cast<double>(gradients.size())));
-  sparse::select_largest(gradients, residual, static_cast<size_t>(wanted), chosen_);
+  sparse::select_largest(gradients, residual, wanted, chosen_);
   if (momenta_ != nullptr) sparse::clear_sent(chosen_.rows, momentum);
   rows_.assign(chosen_.rows.begin(), chosen_.rows.end());
   const sparse::RowList sum = context_.group->sum_rows(

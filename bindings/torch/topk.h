@@ -7,6 +7,9 @@
 //                 it was sent (sparse/momentum.h). The optimizer must have none then.
 //   clip (0)      with momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank;
 //                 0: any
+//   warm_up (0)   the share falls from 25 % to its own, by the same factor in each step, over so many first steps of a
+//                 parameter: early gradients change too much to be sent late. Lin, Han, Mao, Wang, Dally, "Deep
+//                 Gradient Compression", ICLR 2018, section 3.3, in 4 stages there
 //
 // Where a result is not finite, in any place of the bucket, residual and momentum stay as they were before the call,
 // since the step will be skipped; so do they when the call fails.
@@ -14,8 +17,10 @@
 // Blocks: this rank carries out the exchange before average() returns.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +39,7 @@ class TopK : public GradientScheme {
     std::optional<codec::Codec> codec{};  // of the values
     float momentum = 0;
     double largest_norm = 0;  // MomentumTask
+    uint64_t warm_up = 0;
   };
 
   // Throws Error{invalid_input} for a share or a code that is none, and for options.
@@ -43,17 +49,21 @@ class TopK : public GradientScheme {
   std::string name() const override;
   bool keeps_residuals() const override { return context_.keeps_residuals; }
   TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
-  State state() override;  // with momentum: "momenta"
+  // With momentum: "momenta"; with a warm-up: "steps", how many each parameter has taken.
+  State state() override;
   void set_state(const State& state) override;
   void scale(double factor) override;
 
  private:
   run::SparseAllReduce& table_of(size_t values);
-  bool add_up(std::span<float> gradients, std::span<float> residual, std::span<float> momentum);
+  size_t take_step(const std::vector<at::Tensor>& parameters, size_t values);
+  bool add_up(std::span<float> gradients, size_t wanted, std::span<float> residual, std::span<float> momentum);
 
   const Settings settings_;
   const Context context_;
   const std::unique_ptr<ParameterResiduals> momenta_;  // null without momentum
+  std::mutex mutex_;                                   // protects the next
+  std::vector<uint64_t> steps_;  // by parameter, in the order of the model; none without a warm-up
   // Used by one average at a time.
   std::map<size_t, std::unique_ptr<run::SparseAllReduce>> tables_;  // by values
   sparse::RowList chosen_;                                          // keeps its memory

@@ -35,7 +35,8 @@ class Compression:
               matrix is to become smaller, else it goes as it is; seed=0 of the first directions.
               Of "topk:1%": momentum=0, as Deep Gradient Compression has it: what is sent late would else have missed
               the optimizer's momentum, which must be 0 then, and it takes 8 bytes more a parameter; clip=0, with
-              momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank (0: any)
+              momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank (0: any);
+              warm_up=0, the first steps over which the share falls from 25 % to its own
 
     Only gradients of float32 are coded; those of other types, and sparse ones, are averaged as they are.
     """

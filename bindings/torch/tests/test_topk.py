@@ -133,3 +133,44 @@ class TopK(CompressTest):
             train(replica, optimizer, batches[3:])
             results.append(replica.module)
         self.same_parameters(results[0], results[1])
+
+    @on_ranks(2)
+    def test_the_share_falls_during_the_warm_up(self):
+        model = made(Net, width=31)
+        count = sum(p.numel() for p in model.parameters())
+        expected = [max(1, round(share * count)) for share in (0.25, 0.25 / 5, 0.01, 0.01)]  # 25 % to 1 % in two steps
+        states = []
+        for begin in range(3):  # in one go, and going on from a state of after the first and the second step
+            replica, compression = self.compressed(model, "topk:1%", scheme={"warm_up": 2})
+            if begin:
+                compression.load_state_dict(states[begin])
+            for step in range(begin, 4):
+                if not begin:
+                    states.append(copy.deepcopy(compression.state_dict()))
+                replica.zero_grad()
+                loss_of(replica, batch_of(self.rank, step)).backward()
+                kept = self.all_of(self.residuals(compression, replica.module))
+                self.assertEqual(int((kept == 0).sum()), expected[step], f"step {step} from {begin}")
+            self.assertEqual({int(steps) for steps in compression.state_dict()["steps"].values()}, {4})
+
+    @on_ranks(2)
+    def test_a_warm_up_loses_nothing_when_buckets_change(self):
+        replica, compression = self.compressed(made(Net, width=31), "topk:1%+int8", scheme={"warm_up": 3},
+                                               small_buckets=True)
+        optimizer = sgd(replica.parameters())
+        for step in range(5):
+            self.step(replica, compression, optimizer, batch_of(self.rank, step))
+        self.assertEqual({int(steps) for steps in compression.state_dict()["steps"].values()}, {5})
+
+    @on_ranks(1)
+    def test_wrong_warm_ups_are_refused(self):
+        replica, compression = self.compressed(made(Net), "topk:1%", scheme={"warm_up": 3})
+        with self.assertRaisesRegex(ValueError, "^warm_up is to be a whole number"):
+            banyan_torch.Compression(replica, "topk:1%", warm_up=-1)
+        state = compression.state_dict()
+        for steps, words in (({"nobody": torch.tensor(1)}, "^the model has no parameter 'nobody'"),
+                             ({next(iter(state["steps"])): torch.ones(2)}, "are 2 values instead of 1")):
+            with self.assertRaisesRegex(RuntimeError, words):
+                compression.load_state_dict({**state, "steps": steps})
+        with self.assertRaisesRegex(RuntimeError, "keeps no 'steps'"):
+            banyan_torch.Compression(replica, "topk:2%").load_state_dict({**state, "codec": "topk:2%"})
