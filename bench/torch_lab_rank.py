@@ -58,7 +58,8 @@ def train(_groups, all_series, arguments):
 
 
 def train_locally(_groups, all_series, arguments):
-    """{"seconds": a step takes, "loss": afterwards} of one of the series of torch_local_lab.py."""
+    """{"seconds": a step takes, "loss": afterwards} of one of the series of torch_local_lab.py. Each stretch of
+    arguments.block steps has as many exchanges as the next; the median of them, of the slowest rank, is told."""
     import banyan_torch
 
     _, _, *words = all_series[0].split(":") + ["", ""]
@@ -69,7 +70,7 @@ def train_locally(_groups, all_series, arguments):
     if is_local:
         outer = banyan_torch.LocalSteps(trainer.model, every=every, codec=words[1] or "none")
     dist.barrier()
-    begin = time.perf_counter()
+    begin, stretches = time.perf_counter(), []
     for number in range(arguments.steps):
         is_exchanged = not is_local and (number + 1) % every == 0
         with contextlib.nullcontext() if is_exchanged else trainer.model.no_sync():
@@ -79,8 +80,11 @@ def train_locally(_groups, all_series, arguments):
             trainer.optimizer.zero_grad()
         if outer is not None:
             outer.step()
+        if (number + 1) % arguments.block == 0:
+            stretches.append((time.perf_counter() - begin) / arguments.block)
+            begin = time.perf_counter()
     dist.barrier()
-    seconds = (time.perf_counter() - begin) / arguments.steps
+    seconds = statistics.median(torch_common.agree(stretches))
     with torch.no_grad():
         losses = [loss_of(trainer, arguments.steps + i, dist.get_rank()).item() for i in range(16)]
     loss = torch_common.agree(statistics.fmean(losses), dist.ReduceOp.SUM) / dist.get_world_size()

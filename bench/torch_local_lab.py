@@ -6,13 +6,16 @@ code, accumulated gradients, and local steps (banyan_torch.LocalSteps), at equal
   python3 bench/torch_local_lab.py build --rates 25 --every 16 --train-steps 320 --json local.json
 
 A step is one batch of each rank, forward and backward. Accumulated gradients are exchanged and used every so many
-steps, local steps exchange parameters as often and use gradients at each. The loss is that of batches which were not
-trained with, after --train-steps steps, the mean of all ranks, with the parameters that all ranks then have. Needs
-root; nothing else should run meanwhile. Ends with status 1 when a run fails.
+steps, local steps exchange parameters as often and use gradients at each. Times are medians of stretches of --every
+steps, of the slowest rank: series come one after the other, so another program disturbs one and not the next. The loss
+is that of batches which were not trained with, after --train-steps steps, the mean of all ranks, with the parameters
+that all ranks then have. Needs root; nothing else should run meanwhile. Ends with status 1 when a run fails.
 """
 
 import argparse
+import os
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -41,7 +44,7 @@ def measure(arguments, rate):
     found = {}
     with tempfile.TemporaryDirectory(prefix="banyan-local-lab-") as folder:
         fabric = with_cable(torch_lab.FABRIC, rate, folder)
-        with lab_compare.Lab(arguments.build.resolve() / "banyan", fabric, None, "local") as lab:
+        with lab_compare.Lab(arguments.build.resolve() / "banyan", fabric, None, f"local{os.getpid()}") as lab:
             torch_lab.show_addresses_to_gloo(lab)
             for series in all_series(arguments.every):
                 found[series], _ = torch_lab.run_in_lab(lab, "local", [series], arguments)
@@ -68,11 +71,13 @@ def parse_arguments():
     arguments = parser.parse_args()
     if arguments.every < 1 or arguments.train_steps < 1 or arguments.train_steps % arguments.every:
         parser.error("--train-steps is to be a multiple of --every")
-    arguments.rounds, arguments.steps = 1, arguments.train_steps
+    arguments.rounds, arguments.steps = 1, arguments.every  # the steps that are timed at once
     return arguments
 
 
 def main():
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda caught, _: sys.exit(128 + caught))  # by way of what takes the lab down
     arguments, machine, figures = parse_arguments(), torch_common.describe_machine(), {}
     print(f"{torch_common.headline(machine)}; {arguments.train_steps} steps, seed {torch_ddp_bench.SEED}\n", flush=True)
     for rate in arguments.rates:

@@ -25,9 +25,9 @@ template <size_t kTimes, typename Body>
 template <typename Machine, size_t kCount>
 struct LowRankLoops {
   static constexpr size_t kLanes = 16, kWidth = Machine::kWidth, kFloats = kWidth / sizeof(float);
-  static constexpr size_t kVectors = kLanes / kFloats;                  // that hold the lanes of one sum
-  static constexpr size_t kProductRows = kVectors == 1 ? 4 : 1;         // whose sums are in registers
-  static constexpr size_t kRows = 4;                                    // of the others: Q is read once for so many
+  static constexpr size_t kVectors = kLanes / kFloats;           // that hold the lanes of one sum
+  static constexpr size_t kProductRows = kVectors == 1 ? 4 : 1;  // whose sums are in registers
+  static constexpr size_t kRows = 4;                             // of the others: Q is read once for so many
   using Floats = element::internal::Vector<float, kWidth>;
   using Four = element::internal::Vector<float, 16>;
 
@@ -41,13 +41,15 @@ struct LowRankLoops {
   }
 
   template <size_t kHere>
-  [[gnu::always_inline]] static void multiply_rows(const LowRankPart& part, const float* m, const float* q_rows, float* p) {
+  [[gnu::always_inline]] static void multiply_rows(const LowRankPart& part, const float* m, const float* q_rows,
+                                                   float* p) {
     Floats sums[kHere][kCount][kVectors] = {};
     size_t j = 0;
     for (; j + kLanes <= part.columns; j += kLanes) {
       unrolled<kVectors>([&](size_t v) __attribute__((always_inline)) {
         Floats values[kHere];
-        unrolled<kHere>([&](size_t i) __attribute__((always_inline)) { values[i] = at(m + i * part.columns + j + v * kFloats); });
+        unrolled<kHere>([&](size_t i)
+                            __attribute__((always_inline)) { values[i] = at(m + i * part.columns + j + v * kFloats); });
         unrolled<kCount>([&](size_t k) __attribute__((always_inline)) {
           const Floats q = at(q_rows + k * part.columns + j + v * kFloats);
           unrolled<kHere>([&](size_t i) __attribute__((always_inline)) { sums[i][k][v] += values[i] * q; });
@@ -119,7 +121,8 @@ struct LowRankLoops {
       unrolled<kCount>([&](size_t k) __attribute__((always_inline)) { q[k] = at(q_rows + k * part.columns + j); });
       unrolled<kHere>([&](size_t i) __attribute__((always_inline)) {
         Floats sum = q[0] * p[i * part.stride];
-        unrolled<kCount - 1>([&](size_t k) __attribute__((always_inline)) { sum += q[k + 1] * p[i * part.stride + k + 1]; });
+        unrolled<kCount - 1>([&](size_t k)
+                                 __attribute__((always_inline)) { sum += q[k + 1] * p[i * part.stride + k + 1]; });
         float* const to = m + i * part.columns + j;
         put(to, kAdds ? at(to) + sum * scale : sum * scale);
       });
