@@ -251,14 +251,14 @@ int main(int argc, char** argv) {
     return [&world, &steps, way](const Gradient& own, Table& sums) { way(world, steps, own, sums); };
   };
   std::vector<Series> all_series = {{"dense", true, directly(dense)},
-                                          {"coo", true, directly(gather_coo<int64_t>)},
-                                          {"coo32", true, directly(gather_coo<int32_t>)},
-                                          {"contiguous", true, directly(contiguous_shards<true>)},
-                                          {"contiguous:planned", true, directly(contiguous_shards<false>)},
-                                          {"gather", true, by(gather)},
-                                          {"shards", true, by(shards)},
-                                          {"automatic", true, by(automatic)},
-                                          {"automatic:int8", false, by(coded)}};
+                                    {"coo", true, directly(gather_coo<int64_t>)},
+                                    {"coo32", true, directly(gather_coo<int32_t>)},
+                                    {"contiguous", true, directly(contiguous_shards<true>)},
+                                    {"contiguous:planned", true, directly(contiguous_shards<false>)},
+                                    {"gather", true, by(gather)},
+                                    {"shards", true, by(shards)},
+                                    {"automatic", true, by(automatic)},
+                                    {"automatic:int8", false, by(coded)}};
   // coo32, positions as published codes have them, only where it is named.
   const std::string wanted = argc == 5 ? "," + std::string(argv[4]) + "," : "";
   std::erase_if(all_series, [&](const Series& series) {
