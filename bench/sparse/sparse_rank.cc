@@ -1,6 +1,6 @@
 // One rank of bench/sparse_lab.py: adds up the gradients of an embedding in several ways, and times them.
 //
-//   sparse_rank FILE WIDTH ROUNDS
+//   sparse_rank FILE WIDTH ROUNDS [SERIES,...]
 //
 // FILE, little-endian words of 32 bits: rows of the table, ranks, steps; then for each step and rank how many tokens
 // it has, and their rows. A token's gradient has `width` values that follow from step, row, rank and column: whole
@@ -80,15 +80,17 @@ using Table = std::vector<float>;  // dense
 
 // ---- The ways. Each adds the sums of all ranks to a table of zeros ----
 
-// All-gather of COO, as PyTorch's backends do it: numbers of entries, indices of 64 bits, values.
+// All-gather of COO, as PyTorch's backends do it: numbers of entries, indices, which are of 64 bits there, values.
+template <typename Index>
 void gather_coo(Communicator& world, const Steps& steps, const Gradient& own, Table& sums) {
   const std::vector<size_t> count{own.rows.size()};
   std::vector<size_t> counts(static_cast<size_t>(world.size()));
   world.all_gather(count, counts);
   const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
-  std::vector<int64_t> rows(all);
+  const std::vector<Index> own_rows(own.rows.begin(), own.rows.end());
+  std::vector<Index> rows(all);
   std::vector<float> values(all * steps.width);
-  world.all_gather_v(own.rows, rows, counts);
+  world.all_gather_v(own_rows, rows, counts);
   for (size_t& each : counts) each *= steps.width;
   world.all_gather_v(own.values, values, counts);
   for (size_t i = 0; i < all; ++i) {
@@ -228,7 +230,7 @@ std::string measure(Communicator& world, const Steps& steps, const Series& serie
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return std::fprintf(stderr, "usage: sparse_rank FILE WIDTH ROUNDS\n"), 2;
+  if (argc != 4 && argc != 5) return std::fprintf(stderr, "usage: sparse_rank FILE WIDTH ROUNDS [SERIES,...]\n"), 2;
   Communicator world = Communicator::join();
   const Steps steps = read_steps(argv[1], std::strtoul(argv[2], nullptr, 10), world);
   const auto table = [&](banyan::SparseWay way, const char* codec = nullptr) {
@@ -248,14 +250,21 @@ int main(int argc, char** argv) {
   const auto directly = [&](auto way) {
     return [&world, &steps, way](const Gradient& own, Table& sums) { way(world, steps, own, sums); };
   };
-  const std::vector<Series> all_series = {{"dense", true, directly(dense)},
-                                          {"coo", true, directly(gather_coo)},
-                                          {"contiguous", true, directly(contiguous_shards<true>)},
-                                          {"contiguous:planned", true, directly(contiguous_shards<false>)},
-                                          {"gather", true, by(gather)},
-                                          {"shards", true, by(shards)},
-                                          {"automatic", true, by(automatic)},
-                                          {"automatic:int8", false, by(coded)}};
+  std::vector<Series> all_series = {{"dense", true, directly(dense)},
+                                    {"coo", true, directly(gather_coo<int64_t>)},
+                                    {"coo32", true, directly(gather_coo<int32_t>)},
+                                    {"contiguous", true, directly(contiguous_shards<true>)},
+                                    {"contiguous:planned", true, directly(contiguous_shards<false>)},
+                                    {"gather", true, by(gather)},
+                                    {"shards", true, by(shards)},
+                                    {"automatic", true, by(automatic)},
+                                    {"automatic:int8", false, by(coded)}};
+  // coo32, positions as published codes have them, only where it is named.
+  const std::string wanted = argc == 5 ? "," + std::string(argv[4]) + "," : "";
+  std::erase_if(all_series, [&](const Series& series) {
+    return wanted.empty() ? series.name == "coo32" : wanted.find("," + series.name + ",") == std::string::npos;
+  });
+  if (all_series.empty()) return std::fprintf(stderr, "sparse_rank: there is no series of %s\n", argv[4]), 2;
   std::vector<Table> expected(steps.tokens.size());
   for (unsigned long round = 0; round < std::strtoul(argv[3], nullptr, 10); ++round) {
     for (size_t i = 0; i < all_series.size(); ++i) {

@@ -1,0 +1,75 @@
+"""The arithmetic of published_ratios.py. Run: python3 -m unittest published_ratios_test"""
+
+import unittest
+
+import published_model as model
+
+
+class Workloads(unittest.TestCase):
+    def test_tensors_and_bytes_are_the_published_ones(self):
+        for name, count, mebibytes in [("VGG16", 32, 528), ("ResNet101", 314, 170), ("GPT2", 148, 475)]:
+            tensors = model.WORKLOADS[name]()
+            self.assertEqual(len(tensors), count, name)
+            self.assertAlmostEqual(sum(tensor.values for tensor in tensors) * 4 / 2**20, mebibytes, delta=0.5, msg=name)
+
+    def test_the_backward_pass_takes_two_thirds(self):
+        for make in model.WORKLOADS.values():
+            buckets = model.layer_wise(make(), 0.3)
+            self.assertAlmostEqual(sum(bucket.backward for bucket in buckets), 0.2)
+
+
+class Steps(unittest.TestCase):
+    BUCKETS = [model.Bucket(100, 1.0), model.Bucket(200, 1.0), model.Bucket(10, 2.0)]
+
+    @staticmethod
+    def link(size, code):
+        return size / (10 if code == "none" else 100)
+
+    def test_by_hand(self):
+        # Forward 2; there at 3, 4, 6; the link is free at 13, 33, 34.
+        self.assertAlmostEqual(model.step_seconds(6, self.BUCKETS, self.link, {}), 34)
+
+    def test_launches_delay_the_backward_pass(self):
+        coded = [model.Bucket(each.bytes, each.backward, "sign") for each in self.BUCKETS]
+        # There at 3.5, 5, 7.5; free at 4.5, 7, 7.6.
+        self.assertAlmostEqual(model.step_seconds(6, coded, self.link, {"sign": 0.5}), 7.6)
+
+    def test_buckets_hold_all_tensors(self):
+        sizes = model.sizes_up_to(self.BUCKETS, 150)
+        self.assertEqual(sizes, [2, 1])
+        self.assertEqual(model.joined(self.BUCKETS, sizes, ["none", "sign"]),
+                         [model.Bucket(300, 2.0), model.Bucket(10, 2.0, "sign")])
+        with self.assertRaises(ValueError):
+            model.joined(self.BUCKETS, [2])
+
+    def test_curves(self):
+        curve = model.Curve([(10, 2.0), (0, 1.0), (20, 4.0)])
+        self.assertEqual([curve(5), curve(15), curve(30)], [1.5, 3.0, 6.0])
+        self.assertEqual(curve.line(10, 20), (0.0, 0.2))
+
+    def test_solving(self):
+        self.assertAlmostEqual(model.solve(lambda x: 1 / x, 4, 1e-3, 1e3), 0.25)
+        self.assertIsNone(model.solve(lambda x: 1 / x, 1e9, 1e-3, 1e3))
+
+
+class Bytes(unittest.TestCase):
+    def test_sparse_ways_by_the_published_formulas(self):
+        # Of a rank: gather d (4 + 4/w) (n-1), shards (d (4 + 4/w) + 4 D + 1/(8 w)) (n-1)/n. Here buffers, by n/(n-1).
+        ranks, share, union = 16, 0.01, 0.10
+        self.assertAlmostEqual(model.gathered(share, ranks) * 15 / 16, 1.20)
+        self.assertAlmostEqual((model.pushed(share) + model.pulled(union)) * 15 / 16, 0.567, places=3)
+        self.assertAlmostEqual((model.pushed(0.0096, width=64) + model.pulled(0.0557, width=64)) * 7 / 8, 0.231, places=3)
+
+    def test_codes(self):
+        self.assertAlmostEqual(32 / model.BITS["int8"], 3.94, places=2)
+        self.assertEqual([model.BITS["int4"], model.BITS["sign"]], [4.25, 1.125])
+
+
+class Judgement(unittest.TestCase):
+    def test_a_ratio_is_met_or_not(self):
+        self.assertEqual([model.verdict(2.0, 2.0), model.verdict(2.0, 1.996), model.verdict(2.0, 1.99),
+                          model.verdict(2.0, None)], ["met", "met", "NO", "-"])
+
+
+if __name__ == "__main__":
+    unittest.main()
