@@ -6,8 +6,8 @@ the size and the links of the paper, and in an emulated cluster (banyan lab) wit
   python3 bench/published_ratios.py build --papers ZEN SDP4Bit --json ratios.json
   python3 bench/published_ratios.py build --no-lab                         # predicted only; needs no root
 
-A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes --codec`
-for the plan that is quickest, the baselines' too; a step is a backward pass whose buckets the links carry one after the
+A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes
+--codec` for the plan that is quickest, the baselines' too; a step is a backward pass whose buckets the links carry one after the
 other (published_model.py). Our buckets and their codes are those of banyan/predict/compress (gradient_cuts). In the lab
 a box of the paper is a rank; what happens inside a box is left out, for the baseline and for us. Computing devices
 sleep there. All sums are checked (step_rank, sparse_rank). With links still --slower times slower and steps so much
@@ -208,7 +208,8 @@ def zen(planner, labs):
         return planner.seconds(collective, fabric, values * bytes_of_value)["none"]
 
     def shards(value, width):
-        return one("all-to-all", model.pushed(share, value, 4, width)) + one("allgather", model.pulled(union, value, width))
+        return (one("all-to-all", model.pushed(share, value, 4, width)) +
+                one("allgather", model.pulled(union, value, width)))
 
     int8 = model.BITS["int8"] / 8
     dense, coo = one("allreduce", 4), one("allgather", model.gathered(share, ranks))
@@ -320,7 +321,8 @@ def cupcake(found, labs):
     layers = model.layer_wise(found.tensors, compute)
     plain = model.joined(layers, model.sizes_up_to(layers, 25 * MEBIBYTE))
     coded = [dataclasses.replace(layer, code="sign") for layer in layers]
-    ours = {code: our_buckets(planner, found.tensors, compute, found.dense, [code], launch) for code in ("sign", "int8")}
+    ours = {code: our_buckets(planner, found.tensors, compute, found.dense, [code], launch)
+            for code in ("sign", "int8")}
     none, layer_wise, _ = found.steps(compute, launch)
     lab = lab_ratios(labs, compute, launch, {"none": (plain, "all_reduce"), "layers": (coded, "all_gather")}, ours)
     rows = []
@@ -427,8 +429,8 @@ def dragonn(found, labs, workload="VGG16"):
                 f"{code}, {told_buckets(buckets)}",
                 baseline / model.step_seconds(compute, buckets, link_of(curves), {code: launch}), lab.get(code),
                 baseline / compute,
-                f"compute {compute * 1e3:.0f} ms, {compute / dense['none'](total):.2f} of the dense communication; in the "
-                "lab collectives are measured and the step is arithmetic; bound: as if nothing were sent")
+                f"compute {compute * 1e3:.0f} ms, {compute / dense['none'](total):.2f} of the dense communication; in "
+                "the lab collectives are measured and the step is arithmetic; bound: as if nothing were sent")
             for code, buckets in ours.items()]
 
 
@@ -464,8 +466,8 @@ def sdp4bit(planner, labs, parameters=1.3e9):
         rows.append(Row("SDP4Bit", f"GPT of 1.3 billion, 128 devices in {boxes} boxes of 100 Gb/s",
                         "float32 gradients, float16 weights", 4.08, way, (compute + before) / (compute + after),
                         lab.get(way), (compute + before) / (compute + before * sent),
-                        f"compute {compute * 1e3:.0f} ms, {compute / before:.2f} of the baseline's communication, none of "
-                        f"it hidden; bound: as if only bytes counted; the lab has {BOXES} boxes"))
+                        f"compute {compute * 1e3:.0f} ms, {compute / before:.2f} of the baseline's communication, none "
+                        f"of it hidden; bound: as if only bytes counted; the lab has {BOXES} boxes"))
     return rows
 
 
