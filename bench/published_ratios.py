@@ -7,11 +7,12 @@ the size and the links of the paper, and in an emulated cluster (banyan lab) wit
   python3 bench/published_ratios.py build --no-lab                         # predicted only; needs no root
 
 A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes
---codec` for the plan that is quickest, the baselines' too; a step is a backward pass whose buckets the links carry one after the
-other (published_model.py). Our buckets and their codes are those of banyan/predict/compress (gradient_cuts). In the lab
-a box of the paper is a rank; what happens inside a box is left out, for the baseline and for us. Computing devices
-sleep there. All sums are checked (step_rank, sparse_rank). With links still --slower times slower and steps so much
-longer, ratios stay, and the lab's latency, which is some 20 times that of a real network, counts less.
+--codec` for the plan that is quickest, the baselines' too; a step is a backward pass whose buckets the links carry
+one after the other (published_model.py). Our buckets and their codes are those of banyan/predict/compress
+(gradient_cuts). In the lab a box of the paper is a rank; what happens inside a box is left out, for the baseline and
+for us. Computing devices sleep there. All sums are checked (step_rank, sparse_rank). With links still --slower times
+slower and steps so much longer, ratios stay, and the lab's latency, which is some 20 times that of a real network,
+counts less.
 
 How long the papers' devices computed we do not know. It is chosen so that the paper's own way, by its own laws of
 bytes, has the published ratio in this model, and is told. So a row says: where theirs gains so much, ours gains that.
