@@ -6,6 +6,7 @@ the size and the links of the paper, and in an emulated cluster (banyan lab) wit
   python3 bench/published_ratios.py build --papers ZEN SDP4Bit --json ratios.json
   python3 bench/published_ratios.py build --no-lab                         # predicted only; needs no root
 
+<<<<<<< HEAD
 A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes
 --codec` for the plan that is quickest, the baselines' too; a step is a backward pass whose buckets the links carry
 one after the other (published_model.py). Our buckets and their codes are those of banyan/predict/compress
@@ -13,6 +14,17 @@ one after the other (published_model.py). Our buckets and their codes are those 
 for us. Computing devices sleep there. All sums are checked (step_rank, sparse_rank). With links still --slower times
 slower and steps so much longer, ratios stay, and the lab's latency, which is some 20 times that of a real network,
 counts less.
+=======
+A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes`,
+with `--codec` where they are coded, for the plan that is quickest, the baselines' too. A step is a backward pass whose
+buckets the links carry one after the other (published_model.py). Our buckets and their codes are those of
+banyan/predict/compress (gradient_cuts). In the lab a box of the paper is a rank; what happens inside a box is left out,
+for the baseline and for us. Computing devices sleep there. All sums are checked (step_rank, sparse_rank). With links
+still --slower times slower and steps so much longer, ratios stay, and the lab's latency, far above that of a real
+network, counts less. It still slows baselines of hundreds of small messages: a ratio beyond what bytes and compute
+allow is told as `latency`, and counts as not reached. Nothing is said here of how a model trains: a code that sends
+less loses more.
+>>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 
 How long the papers' devices computed we do not know. It is chosen so that the paper's own way, by its own laws of
 bytes, has the published ratio in this model, and is told. So a row says: where theirs gains so much, ours gains that.
@@ -209,8 +221,13 @@ def zen(planner, labs):
         return planner.seconds(collective, fabric, values * bytes_of_value)["none"]
 
     def shards(value, width):
+<<<<<<< HEAD
         return (one("all-to-all", model.pushed(share, value, 4, width)) +
                 one("allgather", model.pulled(union, value, width)))
+=======
+        push, pull = model.pushed(share, value, 4, width), model.pulled(union, value, width)
+        return one("all-to-all", push) + one("allgather", pull)
+>>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 
     int8 = model.BITS["int8"] / 8
     dense, coo = one("allreduce", 4), one("allgather", model.gathered(share, ranks))
@@ -236,7 +253,7 @@ def zen(planner, labs):
             bound = sent / (model.pushed(share, value, 4, width) + model.pulled(union, value, width))
             rows.append(Row("ZEN", f"table of 328 MiB, {ranks} boxes, 1 % each, 10 % together", baseline, 5.09,
                             f"sparse sum of {way}", seconds / ways[way], lab[name] / lab[way] if lab else None, bound,
-                            "communication only; predicted by shards, in the lab by the way that the table itself chooses"))
+                            "communication only; predicted by shards, in the lab by the way that the table chooses"))
     return rows
 
 
@@ -341,8 +358,8 @@ def cupcake(found, labs):
 
 
 def espresso(found, labs, workload="GPT2"):
-    """Baselines: each layer in a code of its own, as the systems before had it; and, stricter, whatever is quicker for a
-    layer alone. Theirs is within 10 % of codes that cost nothing. Compute and communication are to one another as for
+    """Baselines: each layer coded alone, as the systems before had it; and, stricter, whatever is quicker for a layer.
+    Theirs is within 10 % of codes that cost nothing. Compute and communication are to one another as for
     Cupcake, whose authors and devices are the same; how long kernels take to launch follows from the first baseline."""
     planner, tensors = found.planner, model.WORKLOADS[workload]()
     total, link = 4.0 * sum(tensor.values for tensor in tensors), link_of({"none": found.dense["none"],
@@ -482,17 +499,17 @@ def table_of(rows):
     head = ["paper", "workload", "baseline", "published", "ours", "predicted", "", "lab", "", "bound"]
     return contest.markdown_table(head, [
         [row.paper, row.workload, row.baseline, text(row.published), row.ours, text(row.predicted),
-         model.verdict(row.published, row.predicted), text(row.lab), model.verdict(row.published, row.lab),
-         text(row.bound)] for row in rows])
+         model.verdict(row.published, row.predicted, row.bound), text(row.lab),
+         model.verdict(row.published, row.lab, row.bound), text(row.bound)] for row in rows])
 
 
 def unmet(rows):
     """(paper, baseline) whose ratio none of our ways reaches in both columns."""
     best = {}
     for row in rows:
-        has_met = "NO" not in (model.verdict(row.published, row.predicted), model.verdict(row.published, row.lab))
+        verdicts = [model.verdict(row.published, ratio, row.bound) for ratio in (row.predicted, row.lab)]
         key = row.paper, row.baseline
-        best[key] = best.get(key, False) or has_met
+        best[key] = best.get(key, False) or set(verdicts) <= {"met", "-"}
     return [key for key, has_met in best.items() if not has_met]
 
 
@@ -535,7 +552,7 @@ def main():
         print(note)
     missed = unmet(rows)
     for paper, baseline in missed:
-        print(f"NOT reached by any of our ways: {paper} over {baseline}")
+        print(f"NOT reached in both columns by any of our ways: {paper} over {baseline}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"format": "banyan-published-ratios/1", "slower": arguments.slower,
                                               "rows": [dataclasses.asdict(row) for row in rows]}, indent=1),

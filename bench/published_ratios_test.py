@@ -3,6 +3,7 @@
 import unittest
 
 import published_model as model
+import published_ratios
 
 
 class Workloads(unittest.TestCase):
@@ -58,8 +59,13 @@ class Bytes(unittest.TestCase):
         ranks, share, union = 16, 0.01, 0.10
         self.assertAlmostEqual(model.gathered(share, ranks) * 15 / 16, 1.20)
         self.assertAlmostEqual((model.pushed(share) + model.pulled(union)) * 15 / 16, 0.567, places=3)
+<<<<<<< HEAD
         rows = model.pushed(0.0096, width=64) + model.pulled(0.0557, width=64)
         self.assertAlmostEqual(rows * 7 / 8, 0.231, places=3)
+=======
+        by_row = model.pushed(0.0096, width=64) + model.pulled(0.0557, width=64)
+        self.assertAlmostEqual(by_row * 7 / 8, 0.231, places=3)
+>>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 
     def test_codes(self):
         self.assertAlmostEqual(32 / model.BITS["int8"], 3.94, places=2)
@@ -68,8 +74,28 @@ class Bytes(unittest.TestCase):
 
 class Judgement(unittest.TestCase):
     def test_a_ratio_is_met_or_not(self):
-        self.assertEqual([model.verdict(2.0, 2.0), model.verdict(2.0, 1.996), model.verdict(2.0, 1.99),
-                          model.verdict(2.0, None)], ["met", "met", "NO", "-"])
+        def verdict(ratio):
+            return model.verdict(2.0, ratio, bound=3.0)
+
+        self.assertEqual([verdict(2.0), verdict(1.996), verdict(1.99), verdict(None)], ["met", "met", "NO", "-"])
+
+    def test_what_is_beyond_its_bound_is_no_evidence(self):
+        self.assertEqual([model.verdict(2.0, 3.1, 3.0), model.verdict(2.0, 3.2, 3.0)], ["met", "latency"])
+
+    def test_one_way_must_reach_both_columns(self):
+        def row(paper, predicted, lab):
+            return published_ratios.Row(paper, "", "dense", 2.0, "", predicted, lab, 3.0)
+
+        rows = [row("a", 2.5, 1.5), row("a", 1.5, 2.5), row("b", 1.9, 1.9), row("b", 2.5, 2.5), row("c", 2.5, None),
+                row("d", 2.5, 9.0)]
+        self.assertEqual(published_ratios.unmet(rows), [("a", "dense"), ("d", "dense")])
+
+
+class Sparse(unittest.TestCase):
+    def test_rows_have_the_shares_that_were_asked_for(self):
+        *ranks, total = published_ratios.rows_with(80_000, 16, 0.01, 0.10)
+        self.assertEqual([total, len(ranks), {len(rows) for rows in ranks}], [80_000, 16, {800}])
+        self.assertAlmostEqual(len(set().union(*ranks)) / total, 0.10, places=3)
 
 
 if __name__ == "__main__":

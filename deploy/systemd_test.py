@@ -165,12 +165,10 @@ class UnderSystemd(unittest.TestCase):
         """An allreduce of a rank on each of these hosts."""
         for host in hosts:
             self.assertEqual(host.hear()["READY"], "1")
-        with socket.socket() as probe:  # a port that is free now
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
+        meet = tempfile.mkdtemp(dir=self.folder)  # a port that is free now may be somebody else's soon
         ranks = [subprocess.Popen(
             [ALLREDUCE], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "WORLD_SIZE": str(len(hosts)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            env={**os.environ, "WORLD_SIZE": str(len(hosts)), "BANYAN_RENDEZVOUS": f"file://{meet}",
                  "RANK": str(rank), "BANYAN_TRANSPORT": "service", "BANYAN_HOST_ID": host.name,
                  "BANYAN_SERVICE": f"unix:{host.path()}"}) for rank, host in enumerate(hosts)]
         said = [rank.communicate(timeout=PATIENCE)[0] for rank in ranks]
