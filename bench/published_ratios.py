@@ -6,15 +6,6 @@ the size and the links of the paper, and in an emulated cluster (banyan lab) wit
   python3 bench/published_ratios.py build --papers ZEN SDP4Bit --json ratios.json
   python3 bench/published_ratios.py build --no-lab                         # predicted only; needs no root
 
-<<<<<<< HEAD
-A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes
---codec` for the plan that is quickest, the baselines' too; a step is a backward pass whose buckets the links carry
-one after the other (published_model.py). Our buckets and their codes are those of banyan/predict/compress
-(gradient_cuts). In the lab a box of the paper is a rank; what happens inside a box is left out, for the baseline and
-for us. Computing devices sleep there. All sums are checked (step_rank, sparse_rank). With links still --slower times
-slower and steps so much longer, ratios stay, and the lab's latency, which is some 20 times that of a real network,
-counts less.
-=======
 A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes`,
 with `--codec` where they are coded, for the plan that is quickest, the baselines' too. A step is a backward pass whose
 buckets the links carry one after the other (published_model.py). Our buckets and their codes are those of
@@ -24,7 +15,6 @@ still --slower times slower and steps so much longer, ratios stay, and the lab's
 network, counts less. It still slows baselines of hundreds of small messages: a ratio beyond what bytes and compute
 allow is told as `latency`, and counts as not reached. Nothing is said here of how a model trains: a code that sends
 less loses more.
->>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 
 How long the papers' devices computed we do not know. It is chosen so that the paper's own way, by its own laws of
 bytes, has the published ratio in this model, and is told. So a row says: where theirs gains so much, ours gains that.
@@ -221,13 +211,8 @@ def zen(planner, labs):
         return planner.seconds(collective, fabric, values * bytes_of_value)["none"]
 
     def shards(value, width):
-<<<<<<< HEAD
-        return (one("all-to-all", model.pushed(share, value, 4, width)) +
-                one("allgather", model.pulled(union, value, width)))
-=======
         push, pull = model.pushed(share, value, 4, width), model.pulled(union, value, width)
         return one("all-to-all", push) + one("allgather", pull)
->>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 
     int8 = model.BITS["int8"] / 8
     dense, coo = one("allreduce", 4), one("allgather", model.gathered(share, ranks))

@@ -59,13 +59,8 @@ class Bytes(unittest.TestCase):
         ranks, share, union = 16, 0.01, 0.10
         self.assertAlmostEqual(model.gathered(share, ranks) * 15 / 16, 1.20)
         self.assertAlmostEqual((model.pushed(share) + model.pulled(union)) * 15 / 16, 0.567, places=3)
-<<<<<<< HEAD
-        rows = model.pushed(0.0096, width=64) + model.pulled(0.0557, width=64)
-        self.assertAlmostEqual(rows * 7 / 8, 0.231, places=3)
-=======
         by_row = model.pushed(0.0096, width=64) + model.pulled(0.0557, width=64)
         self.assertAlmostEqual(by_row * 7 / 8, 0.231, places=3)
->>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 
     def test_codes(self):
         self.assertAlmostEqual(32 / model.BITS["int8"], 3.94, places=2)

@@ -3,15 +3,9 @@
 //
 //   gradient_cuts < INPUT
 //
-<<<<<<< HEAD
-// INPUT: a line for each way, the first without a code: NAME ENCODE_FIXED LINK_FIXED LINK_PER_BYTE (of the backward
-// pass and of the link; seconds, bytes of gradients); `tensors`; then a line for each tensor, in the order of the
-// backward pass: BYTES SECONDS until it is there. The cuts are those that are best for any one way for all
-=======
 // INPUT: a line for each way, the first that of buckets which gain by none: NAME ENCODE_FIXED LINK_FIXED LINK_PER_BYTE,
 // of the backward pass and of the link; seconds, bytes of gradients. `tensors`. Then a line for each tensor, in the
 // order of the backward pass: BYTES SECONDS until it is there. The cuts are those that are best for any one way for all
->>>>>>> 22207a3d8ae51e584033a32925a9db0249e41874
 // (bucket_cuts.h), the ways of the buckets those of option_choice.h. Output: a line for each bucket: TENSORS NAME; the
 // last: `seconds S`.
 #include <cstdio>
