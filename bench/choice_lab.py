@@ -76,12 +76,10 @@ def measure(arguments, fabric, model):
     banyan = arguments.build.resolve() / "banyan"
     pair = argparse.Namespace(build=arguments.build, model=torch_ddp_bench.Size.parse(model), rounds=arguments.rounds,
                               steps=arguments.steps, train_steps=arguments.steps, timeout=arguments.timeout)
-    name = pathlib.Path(fabric).stem if pathlib.Path(fabric).exists() else fabric
     with lab_compare.Lab(banyan, fabric, None, f"choice{os.getpid()}") as lab:
-        lab.fabric = argparse.Namespace(stem=name)  # which is told
         found, _ = torch_lab.run_in_lab(lab, "choose", series, pair)
     seconds = {each: statistics.median(rounds) for each, rounds in found["seconds"].items()}
-    return {"fabric": name, "model": model, "seconds": seconds, "report": found["report"],
+    return {"fabric": lab.title, "model": model, "seconds": seconds, "report": found["report"],
             **judge(seconds, found["report"])}
 
 

@@ -7,7 +7,7 @@ try:
 except ImportError:  # there is no PyTorch here
     choice_lab = None
 
-REPORT = """a step, medians of 8; 0.84 MB of gradients in 1 buckets, 8 ranks
+REPORT = """a step, medians of 8; 0.84 MB of gradients in 1 bucket, 8 ranks
     code  loss of a value  predicted, ms  measured, ms
     none                -         325.00        325.00
     int8            0.7 %         120.00        122.95

@@ -48,6 +48,12 @@ class Lab:
     def __init__(self, banyan, fabric, scale, name):
         self.banyan, self.fabric, self.scale, self.name = str(banyan), fabric, scale, name
 
+    @property
+    def title(self):
+        """What it emulates: the name of the file without its ending, or a generator as it was given."""
+        path = pathlib.Path(self.fabric)
+        return path.stem if path.exists() else str(self.fabric)
+
     def command(self, verb, *words):
         return [self.banyan, "lab", verb, "--name", self.name, *words]
 

@@ -55,7 +55,7 @@ def show_addresses_to_gloo(lab):
 def run_in_lab(lab, worker, series, arguments, **environment):
     """(what rank 0's worker of torch_lab_rank.py returned, all that the ranks wrote). Raises RuntimeError when a rank
     fails or the time is over."""
-    print(f"{lab.fabric.stem}: {worker} {', '.join(series)}", file=sys.stderr, flush=True)
+    print(f"{lab.title}: {worker} {', '.join(series)}", file=sys.stderr, flush=True)
     environment = {**os.environ, "PYTHONPATH": str(arguments.build.resolve() / "python"),
                    "PYTHONDONTWRITEBYTECODE": "1", "GLOO_SOCKET_IFNAME": GLOO_INTERFACE, **environment}
     job = {"worker": worker, "series": series, "model": str(arguments.model),

@@ -6,8 +6,8 @@
 // anew, each for itself, as the exact programme of predict/compress/bucket_cuts.h cuts them. Of these the whole step is
 // simulated, and the quickest counts: searches only propose. Of those that are as quick within 3 %, the first in the
 // order of the table counts: buckets stay as they are where nothing is gained, and are all of a size where cutting each
-// for itself gains nothing. A code that loses more than codec_choice.h allows is taken when it is asked for by name.
-// Less than 3 % quicker than no code is no gain.
+// for itself gains nothing. A code that loses more than predict/compress/code_rule.h allows is taken when it is asked
+// for by name. Less than 3 % quicker than no code is no gain.
 #pragma once
 
 #include <functional>
@@ -38,8 +38,8 @@ struct TriedCompression {
 struct CutBuckets {
   std::string code;                          // "none", "int8"
   std::vector<std::vector<uint64_t>> bytes;  // of each bucket, by stage
-  Bytes cap{0};                              // the nearest that one number for all can say: it ends soonest in the
-                                             // model of the programme
+  // One size for all buckets: of all whole MiB the one with which the programme's model ends soonest.
+  Bytes cap{0};
   Picoseconds as_they_were{0}, with_cap{0}, anew{0};  // the step, simulated
 };
 

@@ -30,8 +30,8 @@ std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& c
 // The one with the least estimated time for `total` bytes; of equal ones the first.
 const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, schedule::AlphaBeta model = {});
 
-// Of what plans_of_all() returns, the one that choose() takes of those that plan_candidates() keeps: an index. So does
-// the runtime.
+// The number of the plan, in what plans_of_all() returns, that calls of this size follow in the runtime: it chooses by
+// the estimate of plan_candidates() among those that are best for some size.
 size_t choose_of_all(const std::vector<Candidate>& all, Bytes total);
 
 // The piece in which each chunk should move. Small pieces fill the trees sooner, and cost a message each: the sum of

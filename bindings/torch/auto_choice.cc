@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "banyan/base/text.h"
 #include "banyan/base/words.h"
 #include "banyan/predict/cost/codec_cost.h"
 
@@ -183,7 +184,7 @@ std::string AutoChoice::report() const {
     double bytes = 0;
     for (const predict::MeasuredStep::Bucket& bucket : without_.buckets) bytes += bucket.bytes;
     text += "a step, medians of " + std::to_string(settings_.steps) + "; " + format_decimals(bytes / 1e6, 2) +
-            " MB of gradients in " + std::to_string(without_.buckets.size()) + " buckets, " +
+            " MB of gradients in " + plural(without_.buckets.size(), "bucket") + ", " +
             std::to_string(group_->getSize()) + " ranks\n";
     size_t width = 4;
     for (const predict::StepCandidate& candidate : choice_.candidates) width = std::max(width, candidate.name.size());

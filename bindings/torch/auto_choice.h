@@ -35,8 +35,8 @@ class AutoChoice {
   AutoChoice(const Settings& settings, const c10::intrusive_ptr<ProcessGroupBanyan>& group);
 
   // Before the first bucket of a step. Collective in two of the steps, which take as long as a measurement of the
-  // codes' kernels (some tenths of a second) and a few small calls. What it gives holds from this step on. Throws what
-  // calls of the group throw.
+  // codes' kernels (some tenths of a second, and 200 MiB for so long) and a few small calls. What it gives holds from
+  // this step on. Throws what calls of the group throw.
   std::optional<Codes> begin_step();
   // Of the step that has begun.
   size_t begin_bucket(size_t bytes);

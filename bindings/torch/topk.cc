@@ -133,7 +133,7 @@ TensorFuture TopK::average(const at::Tensor& buffer, const std::vector<at::Tenso
 GradientScheme::State TopK::state() {
   State state;
   if (settings_.warm_up > 0) {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = context_.residuals->lock();
     for (size_t i = 0; i < steps_.size(); ++i) {
       const at::Tensor steps = at::scalar_tensor(static_cast<int64_t>(steps_[i]), at::kLong);
       state[kTakenSteps].emplace(context_.residuals->parameters()[i].name, steps);
@@ -167,7 +167,7 @@ void TopK::set_state(const State& state) {
     const std::unique_lock lock = momenta_->lock();
     momenta_->set(momenta);
   }
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = context_.residuals->lock();
   steps_ = std::move(counts);
 }
 
@@ -181,7 +181,6 @@ void TopK::scale(double factor) {
 size_t TopK::take_step(const std::vector<at::Tensor>& parameters, size_t values) {
   double share = settings_.share;
   if (settings_.warm_up > 0) {
-    const std::lock_guard lock(mutex_);
     uint64_t taken = settings_.warm_up;
     for (const BucketResidual::Slot& slot : context_.residuals->slots_of(parameters, values)) {
       taken = std::min(taken, steps_[slot.parameter]++);

@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,8 +61,8 @@ class TopK : public GradientScheme {
   const Settings settings_;
   const Context context_;
   const std::unique_ptr<ParameterResiduals> momenta_;  // null without momentum
-  std::mutex mutex_;                                   // protects the next
-  std::vector<uint64_t> steps_;  // by parameter, in the order of the model; none without a warm-up
+  // By parameter, in the order of the model; none without a warm-up. Under the lock of the residuals.
+  std::vector<uint64_t> steps_;
   // Used by one average at a time.
   std::map<size_t, std::unique_ptr<run::SparseAllReduce>> tables_;  // by values
   sparse::RowList chosen_;                                          // keeps its memory

@@ -1,10 +1,11 @@
-// The rule by which codes of gradients are chosen, wherever they are: `plan --codec auto`, `predict train --compress
-// auto` and `banyan_torch.compress(ddp, "auto")`.
+// The rule by which a code is chosen: that of `plan --codec auto` and of `banyan_torch.compress(ddp, "auto")`. `predict
+// train --compress auto`, whose candidates differ in their buckets, too, has its limits, and an order of its own
+// (answer/step_compression.h).
 //
 // Codes that lose more than 3 % of a value by one rounding (int4, mxfp4, sign) train well only with care and are taken
 // when they are asked for by name. Of the others the quickest counts; within 3 % of it, the one that loses least. It
-// must be at least 3 % quicker than float32 itself, or there is no code: a gain that small is not worth what is lost,
-// and no prediction is that exact.
+// must be at least 3 % quicker than float32 itself, or there is no code: a smaller gain is not worth what is lost, and
+// no prediction is that exact.
 //
 // Pure.
 #pragma once

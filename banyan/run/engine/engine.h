@@ -74,8 +74,8 @@
 namespace banyan::run {
 
 struct EngineOptions {
-  uint64_t slice_bytes =
-      128 * 1024;           // on the wire, equal on all ranks; at least one element or block is sent at a time
+  // On the wire, equal on all ranks; at least one element, or block of a codec, is sent at a time.
+  uint64_t slice_bytes = 128 * 1024;
   uint32_t window = 4;      // equal on all ranks; at least 1
   bool can_rewind = false;  // see suspend()
   // The transport's number for a lane of a plan; several lanes may be one, but not those of two classes. Empty: the

@@ -193,7 +193,7 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const Pl
   auto shared = completed(make_rank_plan(*answer.schedule, elements, options_.rank), call, answer);
   BANYAN_LOG(debug) << to_string(call.kind) << " of " << Bytes(elements * size_of(call.type)).to_string()
                     << (call.codec ? " as " + to_string(*call.codec) : "") << ": " << answer.planner << ", slices of "
-                    << Bytes(answer.slice_bytes).to_string() << ", estimated at " << answer.seconds * 1e6 << " us";
+                    << Bytes(shared->slice_bytes).to_string() << ", estimated at " << answer.seconds * 1e6 << " us";
   kept_.push_front({.shape = {.kind = call.kind,
                               .root = is_rooted(call.kind) ? call.other : 0,
                               .type = call.wire_type(),

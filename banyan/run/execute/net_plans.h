@@ -2,9 +2,10 @@
 //
 // Allreduce, reduce, broadcast, allgather(v), reduce-scatter(v), and all-to-all(v) where the PlanSource plans it,
 // follow the schedule that it gives for their size; the others go straight from each rank to each. Plans are kept,
-// since calls repeat. Of a call with a code, size and slices are those of the code: what goes over the wire decides. An
-// all-to-all-v that follows a schedule is planned when its ranks have told each other what each
-// has for each: those that forward must know, too.
+// since calls repeat. Of a call with a code, size and slices are those of the code: what goes over the wire decides.
+//
+// An all-to-all-v that follows a schedule is planned when its ranks have told each other what each has for each: those
+// that forward must know, too.
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
 // plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a way

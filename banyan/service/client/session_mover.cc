@@ -164,6 +164,7 @@ void SessionMover::warm_up(run::Executor& executor, const std::vector<run::CallS
   };
   bool have_met = false;
   for (const run::CallShape& shape : shapes) {
+    // Without the code, if any: a daemon carries float32 as it is.
     run::Call call{.kind = shape.kind, .type = shape.type.element(), .other = shape.root, .count = shape.count};
     if (has_counts(call.kind) || is_message(call.kind) || call.count > kMostWarmBytes) continue;
     const uint64_t sent = call.send_elements(options_.rank, options_.size) * size_of(call.type);

@@ -213,6 +213,8 @@ class LocalSteps:
                              f"{self.delay}")
         if not (0 <= self.keep_local < 1 and self.lr > 0 and 0 <= self.momentum < 1):
             raise ValueError("keep_local and momentum are to be from 0 to below 1, lr above 0")
+        if self.codec == "auto":
+            raise ValueError('LocalSteps takes a code by its name, such as "int4": "auto" measures steps of gradients')
 
     def _fragment(self, part: List[Tuple[str, torch.Tensor]]) -> _Fragment:
         names, parameters = [name for name, _ in part], [tensor for _, tensor in part]

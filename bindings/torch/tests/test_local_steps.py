@@ -256,6 +256,7 @@ class Arguments(LocalTest):
                                ({"every": 9, "fragments": 9}, "fragments is to be 1 to 6"),
                                ({"every": 4, "keep_local": 1}, "keep_local and momentum"),
                                ({"every": 4, "lr": 0}, "lr"),
+                               ({"every": 4, "codec": "auto"}, "takes a code by its name"),
                                ({"every": 4, "codec": "int7"}, "int7")):
             with self.case(**options), self.assertRaisesRegex(ValueError, f"^[^\n]*{words}[^\n]*$"):
                 banyan_torch.LocalSteps(made(Net), **options)
