@@ -40,6 +40,15 @@ def peer_of(series):
     return int(series.removeprefix(PEER)) if series.startswith(PEER) else None
 
 
+def exchange_of(series):
+    """(kind, every so many steps, codec) of a series of torch_local_lab.py, such as "banyan:local:16:int4". kind is
+    "accumulate", "local" or "levels" (local steps between boxes alone); "gradients" of any other series."""
+    _, kind, *words = [*series.split(":"), ""]
+    if kind not in ("accumulate", "local", "levels"):
+        return "gradients", 1, "none"
+    return kind, int(words[0]), words[1] or "none"
+
+
 def expect_backends(series):
     """Ends the program unless all backends are here."""
     if any(backend_of(name) == "banyan" for name in series):

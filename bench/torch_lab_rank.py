@@ -23,6 +23,7 @@ import exchange_time
 import train_ddp
 
 STEPS_OF_AUTO = 22  # after which it has chosen
+BOXES = 2  # of torch_local_lab.py, with equally many ranks, in order
 
 
 def bytes_sent(lab):
@@ -62,20 +63,19 @@ def train_locally(_groups, all_series, arguments):
     arguments.block steps has as many exchanges as the next; the median of them, of the slowest rank, is told."""
     import banyan_torch
 
-    _, _, *words = all_series[0].split(":") + ["", ""]
-    every = int(words[0]) if words[0].isdigit() else 1
-    trainer = arguments.models[0].trainer(series=all_series[0])
-    is_local, accumulates = ":local:" in all_series[0], ":accumulate:" in all_series[0]
+    kind, every, codec = torch_common.exchange_of(all_series[0])
+    box, across = banyan_torch.two_level_groups(dist.get_world_size() // BOXES) if kind == "levels" else (None, None)
+    trainer = arguments.models[0].trainer(box, series=all_series[0])
     outer = None
-    if is_local:
-        outer = banyan_torch.LocalSteps(trainer.model, every=every, codec=words[1] or "none")
+    if kind in ("local", "levels"):
+        outer = banyan_torch.LocalSteps(trainer.model, every=every, codec=codec, group=across, box=box)
     dist.barrier()
     begin, stretches = time.perf_counter(), []
     for number in range(arguments.steps):
-        is_exchanged = not is_local and (number + 1) % every == 0
-        with contextlib.nullcontext() if is_exchanged else trainer.model.no_sync():
-            loss_of(trainer, number, dist.get_rank()).div(every if accumulates else 1).backward()
-        if is_exchanged or is_local:
+        is_used = kind != "accumulate" or (number + 1) % every == 0
+        with contextlib.nullcontext() if is_used and kind != "local" else trainer.model.no_sync():
+            loss_of(trainer, number, dist.get_rank()).div(every if kind == "accumulate" else 1).backward()
+        if is_used:
             trainer.optimizer.step()
             trainer.optimizer.zero_grad()
         if outer is not None:

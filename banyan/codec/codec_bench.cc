@@ -1,19 +1,22 @@
 // Float32 coded and decoded per second, of each codec in the build of the kernels that BANYAN_ISA names (default: the
 // best), beside what memory allows: bytes_per_second counts the float32 values, so that all figures compare. The limit
-// "encode_1_of_4" moves the bytes of encode by a codec that makes one byte of four, without arithmetic. Every case
-// checks its answer.
+// "encode_1_of_4" moves the bytes of encode by a codec that makes one byte of four, without arithmetic. Products of low
+// rank are those of a square matrix of as many bytes: one reads it, writes it ("expand"), or both ("subtract"), which
+// has a limit each; "flops" are additions and multiplications per second. Every case checks its answer.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/codec/codec.h"
 #include "banyan/codec/lossless.h"
+#include "banyan/codec/low_rank.h"
 #include "banyan/element/reduce.h"
 
 namespace banyan::codec {
@@ -298,6 +301,111 @@ void lossless(benchmark::State& state, element::DataType type, bool decodes) {
   state.SetBytesProcessed(static_cast<int64_t>(elements.size()) * static_cast<int64_t>(state.iterations()));
 }
 
+// ---- Low rank ----
+
+constexpr size_t kSide = 4096, kStride = 97;  // every so many rows of an answer are checked
+static_assert(kSide * kSide == kCount);
+
+// M, zeros, and P and Q with random numbers.
+struct LowRank {
+  explicit LowRank(size_t rank)
+      : shape{.rows = kSide, .columns = kSide, .rank = rank}, p(kSide * rank), q(kSide * rank) {
+    std::mt19937 random(8);
+    std::normal_distribution<float> normal;
+    for (std::vector<float>* narrow : {&p, &q}) {
+      for (float& value : *narrow) value = normal(random);
+    }
+  }
+
+  std::span<float> m() const { return {memory.data(), kCount}; }
+  // Of P Q^T.
+  double product(size_t row, size_t column) const {
+    double sum = 0;
+    for (size_t k = 0; k < shape.rank; ++k) {
+      sum += static_cast<double>(p[row * shape.rank + k]) * static_cast<double>(q[column * shape.rank + k]);
+    }
+    return sum;
+  }
+  // Of a row or column of M and the last column of P or Q.
+  double last_product(size_t begin, size_t step, const std::vector<float>& narrow) const {
+    double sum = 0;
+    for (size_t i = 0; i < kSide; ++i) {
+      sum += static_cast<double>(memory[begin + i * step]) * static_cast<double>(narrow[(i + 1) * shape.rank - 1]);
+    }
+    return sum;
+  }
+
+  low_rank::Shape shape;
+  Buffer<float> memory{kCount};
+  std::vector<float> p, q;
+};
+
+void count_flops(benchmark::State& state, size_t flops) {
+  state.counters["flops"] =
+      benchmark::Counter(static_cast<double>(flops), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void multiply_m(benchmark::State& state, size_t rank, bool is_transposed) {
+  const LowRank one(rank);
+  fill(one.memory, 1);
+  const std::vector<float> q_rows = low_rank::transposed(one.q, rank);
+  std::vector<float> found(kSide * rank);
+  for (auto _ : state) {
+    if (is_transposed) {
+      low_rank::multiply_transposed(one.shape, one.m(), one.p, found);
+    } else {
+      low_rank::multiply(one.shape, one.m(), q_rows, found);
+    }
+    benchmark::ClobberMemory();
+  }
+  for (size_t i = 0; i < kSide; i += kStride) {
+    const double right = is_transposed ? one.last_product(i, kSide, one.p) : one.last_product(i * kSide, 1, one.q);
+    if (!(std::abs(static_cast<double>(found[(i + 1) * rank - 1]) - right) < 1e-2)) {
+      return state.SkipWithError("a wrong product");
+    }
+  }
+  count_floats(state);
+  count_flops(state, 2 * kCount * rank);
+}
+
+void write_product(benchmark::State& state, size_t rank, bool subtracts) {
+  const LowRank one(rank);
+  for (auto _ : state) {
+    if (subtracts) {
+      low_rank::subtract(one.shape, one.p, one.q, one.m());
+    } else {
+      low_rank::expand(one.shape, one.p, one.q, 0.25F, one.m());
+    }
+    benchmark::ClobberMemory();
+  }
+  const double times = subtracts ? -static_cast<double>(state.iterations()) : 0.25;
+  for (size_t i = 0; i < kSide; i += kStride) {
+    const size_t j = kSide - 1 - i;
+    const double off = static_cast<double>(one.memory[i * kSide + j]) / times - one.product(i, j);
+    if (!(std::abs(off) < 1e-3)) return state.SkipWithError("a wrong product");
+  }
+  count_floats(state);
+  count_flops(state, 2 * kCount * rank);
+}
+
+void orthonormalise_p(benchmark::State& state, size_t rank) {
+  LowRank one(rank);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(low_rank::orthonormalise(one.p, rank));
+    benchmark::ClobberMemory();
+  }
+  for (size_t k = 0; k < rank; ++k) {
+    double sum = 0;
+    for (size_t i = 0; i < kSide; ++i) {
+      sum += static_cast<double>(one.p[i * rank + k]) * static_cast<double>(one.p[(i + 1) * rank - 1]);
+    }
+    if (!(std::abs(sum - (k + 1 == rank ? 1 : 0)) < 1e-5)) return state.SkipWithError("columns not orthonormal");
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(one.p.size() * sizeof(float)) *
+                          static_cast<int64_t>(state.iterations()));
+  count_flops(state, kSide * rank * (4 * rank + 1));  // two passes over all pairs, two lengths and the division
+}
+
 void register_all() {
   const auto add = [](const std::string& name, auto function) {
     benchmark::RegisterBenchmark(name.c_str(), function)->Unit(benchmark::kMillisecond)->MinTime(0.1);
@@ -331,6 +439,14 @@ void register_all() {
     if (codec.is_stochastic) continue;
     add(name + "/decode", [=](benchmark::State& s) { decode_one(s, codec, false); });
     add(name + "/decode_add", [=](benchmark::State& s) { decode_one(s, codec, true); });
+  }
+  for (const size_t rank : {1, 2, 4, 8, 16}) {
+    const std::string name = "low_rank_" + std::to_string(rank);
+    add(name + "/multiply", [=](benchmark::State& s) { multiply_m(s, rank, false); });
+    add(name + "/multiply_transposed", [=](benchmark::State& s) { multiply_m(s, rank, true); });
+    add(name + "/expand", [=](benchmark::State& s) { write_product(s, rank, false); });
+    add(name + "/subtract", [=](benchmark::State& s) { write_product(s, rank, true); });
+    add(name + "/orthonormalise", [=](benchmark::State& s) { orthonormalise_p(s, rank); });
   }
   for (const auto type : {element::DataType::float32, element::DataType::bfloat16, element::DataType::float16}) {
     const std::string name = "lossless_" + std::string(element::to_string(type));
