@@ -77,12 +77,16 @@ std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptio
   Settings settings = parse_name(name);
   const double momentum = options.take("momentum", 0);
   settings.momentum = static_cast<float>(momentum);
+  const uint64_t masking = options.take_count("masking", 1);
+  settings.masks_momentum = masking != 0;
   settings.largest_norm = options.take("clip", 0);
   settings.warm_up = options.take_count("warm_up", 0);
   const auto refuse = [](const std::string& words) { throw Error(ErrorCode::invalid_input, words); };
   if (!(momentum >= 0 && momentum < 1)) refuse("momentum is to be from 0 to below 1");
   if (!(settings.largest_norm >= 0 && std::isfinite(settings.largest_norm))) refuse("clip is to be 0 or more");
   if (momentum > 0 && !context.keeps_residuals) refuse("momentum of topk needs residuals: give it to the optimizer");
+  if (masking > 1) refuse("masking is to be 0 or 1");
+  if (masking == 0 && momentum == 0) refuse("masking is of momentum, and there is none");
   if (settings.largest_norm > 0 && momentum == 0) {
     refuse("clip goes with momentum; else clip gradients after the backward pass");
   }
@@ -202,7 +206,7 @@ bool TopK::add_up(std::span<float> gradients, size_t wanted, std::span<float> re
                              .ranks = ranks});
   }
   sparse::select_largest(gradients, residual, wanted, chosen_);
-  if (momenta_ != nullptr) sparse::clear_sent(chosen_.rows, momentum);
+  if (momenta_ != nullptr && settings_.masks_momentum) sparse::clear_sent(chosen_.rows, momentum);
   rows_.assign(chosen_.rows.begin(), chosen_.rows.end());
   const sparse::RowList sum = context_.group->sum_rows(
       table_of(gradients.size()),

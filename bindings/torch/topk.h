@@ -5,6 +5,7 @@
 //
 //   momentum (0)  from 0 to below 1, with residuals: the gradient becomes the momentum first, which starts anew where
 //                 it was sent (sparse/momentum.h). The optimizer must have none then.
+//   masking (1)   with momentum: 0 lets it go on where it was sent, too, as dense training does
 //   clip (0)      with momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank;
 //                 0: any
 //   warm_up (0)   the share falls from 25 % to its own, by the same factor in each step, over so many first steps of a
@@ -37,6 +38,7 @@ class TopK : public GradientScheme {
     double share = 0.01;                  // of a bucket's values, above 0 and up to 1; one value at least
     std::optional<codec::Codec> codec{};  // of the values
     float momentum = 0;
+    bool masks_momentum = true;
     double largest_norm = 0;  // MomentumTask
     uint64_t warm_up = 0;
   };

@@ -28,15 +28,16 @@ class Compression:
               gains, if any, from the first steps: see compress()
     group:    of the backend "banyan"; by default that of the model if it is in DistributedDataParallel, else the
               default group
-    residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units: nothing is to be done
-              when the learning rate changes
+    residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units. Nothing has to be done
+              when the learning rate changes; scale_(before / after) gives what has waited the rate it waited under
 
     options:  of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
               matrix is to become smaller, else it goes as it is; seed=0 of the first directions.
               Of "topk:1%": momentum=0, as Deep Gradient Compression has it: what is sent late would else have missed
               the optimizer's momentum, which must be 0 then, and it takes 8 bytes more a parameter; clip=0, with
               momentum, the largest Euclidean norm of a bucket's average gradient, clipped on each rank (0: any);
-              warm_up=0, the first steps over which the share falls from 25 % to its own
+              masking=1, with momentum, which then starts anew where it was sent; 0 lets it go on, as dense training
+              does; warm_up=0, the first steps over which the share falls from 25 % to its own
 
     Only gradients of float32 are coded; those of other types, and sparse ones, are averaged as they are.
     """

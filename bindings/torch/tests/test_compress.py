@@ -470,6 +470,9 @@ class Arguments(CompressTest):
         for options in ({"momentum": 1.0}, {"momentum": -0.1}, {"momentum": math.nan}, {"clip": 1.0}):
             with self.assertRaisesRegex(ValueError, "momentum"):
                 banyan_torch.compress(replica, "topk:1%", **options)
+        for options, words in (({"masking": 0}, "there is none"), ({"masking": 2, "momentum": 0.9}, "0 or 1")):
+            with self.assertRaisesRegex(ValueError, words):
+                banyan_torch.compress(replica, "topk:1%", **options)
         with self.assertRaisesRegex(ValueError, "^int8 has no option 'momentum'$"):
             banyan_torch.compress(replica, "int8", momentum=0.9)
         self.assertEqual(banyan_torch.Compression(replica, "topk:0.10%+bf16").codec, "topk:0.1%+bfloat16")
