@@ -17,7 +17,6 @@
 namespace banyan::predict {
 namespace {
 
-enum GroupKind : size_t { kTensor, kData, kExpert, kExpertData, kNorm, kEmbedding, kGroupKinds };
 enum PeerKind : size_t { kNext, kPrevious, kPeerKinds };
 enum StreamKind : uint16_t {
   kCompute,
@@ -31,28 +30,7 @@ enum StreamKind : uint16_t {
 constexpr std::array<const char*, 7> kStreamNames = {
     "compute", "gradients", "send forward", "receive forward", "send backward", "receive backward", "decode"};
 constexpr size_t kPlainStreams = 6;  // without codes
-constexpr std::array<const char*, kGroupKinds> kGroupNames = {"tp", "dp", "ep", "expert dp", "norm", "embedding"};
 constexpr uint32_t kNone = UINT32_MAX;
-
-uint32_t group_size(const TrainConfig& config, GroupKind kind) {
-  switch (kind) {
-    case kTensor:
-      return config.tp;
-    case kData:
-      return config.dp;
-    case kExpert:
-      return config.ep;
-    case kExpertData:
-      return config.dp / config.ep;
-    case kNorm:
-      return config.zero > 0 ? static_cast<uint32_t>(config.ranks()) : config.tp * config.pp;
-    case kEmbedding:
-      return config.pp > 1 ? 2 : 1;
-    case kGroupKinds:
-      break;
-  }
-  CHECK(false);
-}
 
 uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
 
@@ -60,11 +38,12 @@ uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(b
 class StageWriter {
  public:
   StageWriter(Job::Builder& builder, const TrainConfig& config, const Device& device, const StepCosts& costs,
-              uint32_t stage, const GradientPlan& plan)
+              const StepGroups& groups, uint32_t stage, const GradientPlan& plan)
       : builder_(builder),
         config_(config),
         device_(device),
         costs_(costs),
+        groups_(groups),
         stage_(stage),
         codes_(stage < plan.codes.size() ? plan.codes[stage] : std::vector<std::optional<CodecCost>>()),
         bucket_(plan.bucket.value_or(config.bucket)),
@@ -126,10 +105,10 @@ class StageWriter {
   // Nothing, where the group is one rank. Returns the node, or kNone.
   uint32_t collective(const char* name, CollectiveKind kind, GroupKind group, uint64_t bytes,
                       uint16_t stream = kCompute, uint32_t need = kNone) {
-    if (group_size(config_, group) < 2 || bytes == 0) return kNone;
+    if (groups_.size(group) < 2 || bytes == 0) return kNone;
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
     if (stream == kCompute) {
-      const GroupShape shape{.ranks = group_size(config_, group), .stride = 1};
+      const GroupShape shape{.ranks = groups_.size(group), .stride = 1};
       at_work(collective_seconds(kind, static_cast<double>(bytes), shape, device_.cluster, device_.links));
     }
     return add({.kind = job::NodeKind::collective,
@@ -310,7 +289,7 @@ class StageWriter {
                       .is_scattered = config_.zero > 0,
                       .elements = whole_bytes(dense),
                       .bytes = whole_bytes(dense * config_.gradient_bytes()),
-                      .ranks = group_size(config_, kData),
+                      .ranks = groups_.size(kData),
                       .backward = unit_backward_});
     unit_backward_ = 0;
   }
@@ -328,7 +307,7 @@ class StageWriter {
                                      .is_scattered = config_.zero > 0,
                                      .elements = whole_bytes(ready),
                                      .bytes = whole_bytes(ready * config_.gradient_bytes()),
-                                     .ranks = group_size(config_, group),
+                                     .ranks = groups_.size(group),
                                      .backward = backward_};
     ready = 0;
     if (gradients.ranks < 2 || gradients.bytes == 0) return;
@@ -406,6 +385,7 @@ class StageWriter {
   const TrainConfig& config_;
   const Device& device_;
   const StepCosts& costs_;
+  const StepGroups& groups_;
   uint32_t stage_;
 
   std::array<uint32_t, kGroupKinds> group_slots_{};
@@ -427,84 +407,22 @@ class StageWriter {
 };
 
 // The groups that programs use, each made once.
-class Groups {
+class JobGroups {
  public:
-  Groups(Job::Builder& builder, const TrainConfig& config) : builder_(builder), config_(config) {}
+  JobGroups(Job::Builder& builder, const StepGroups& groups) : builder_(builder), groups_(groups) {}
 
   uint32_t number(GroupKind kind, const TrainRank& rank) {
-    const uint64_t which = place(kind, rank);
+    const uint64_t which = groups_.number(kind, rank);
     std::vector<uint32_t>& numbers = numbers_[kind];
     if (which >= numbers.size()) numbers.resize(which + 1, kNone);
     if (numbers[which] == kNone)
-      numbers[which] =
-          builder_.add_group(std::string(kGroupNames[kind]) + " " + std::to_string(which), members(kind, rank));
+      numbers[which] = builder_.add_group(groups_.name(kind, rank), groups_.members(kind, rank));
     return numbers[which];
   }
 
  private:
-  // Groups of a kind are numbered by what their members share.
-  uint64_t place(GroupKind kind, const TrainRank& rank) const {
-    switch (kind) {
-      case kTensor:
-        return uint64_t{rank.stage} * config_.dp + rank.replica;
-      case kData:
-        return uint64_t{rank.stage} * config_.tp + rank.slice;
-      case kExpert:
-        return (uint64_t{rank.stage} * (config_.dp / config_.ep) + rank.replica / config_.ep) * config_.tp + rank.slice;
-      case kExpertData:
-        return (uint64_t{rank.stage} * config_.ep + rank.replica % config_.ep) * config_.tp + rank.slice;
-      case kNorm:
-        return config_.zero > 0 ? 0 : rank.replica;
-      case kEmbedding:
-        return uint64_t{rank.replica} * config_.tp + rank.slice;
-      case kGroupKinds:
-        break;
-    }
-    CHECK(false);
-  }
-
-  std::vector<uint32_t> members(GroupKind kind, const TrainRank& of) const {
-    std::vector<uint32_t> ranks;
-    const auto take = [&](uint32_t stage, uint32_t replica, uint32_t slice) {
-      ranks.push_back(rank_number(config_, {stage, replica, slice}));
-    };
-    switch (kind) {
-      case kTensor:
-        for (uint32_t slice = 0; slice < config_.tp; ++slice) take(of.stage, of.replica, slice);
-        break;
-      case kData:
-        for (uint32_t replica = 0; replica < config_.dp; ++replica) take(of.stage, replica, of.slice);
-        break;
-      case kExpert: {
-        const uint32_t first = of.replica / config_.ep * config_.ep;
-        for (uint32_t i = 0; i < config_.ep; ++i) take(of.stage, first + i, of.slice);
-        break;
-      }
-      case kExpertData:
-        for (uint32_t replica = of.replica % config_.ep; replica < config_.dp; replica += config_.ep)
-          take(of.stage, replica, of.slice);
-        break;
-      case kNorm:
-        for (uint32_t stage = 0; stage < config_.pp; ++stage) {
-          const uint32_t first = config_.zero > 0 ? 0 : of.replica,
-                         last = config_.zero > 0 ? config_.dp - 1 : of.replica;
-          for (uint32_t replica = first; replica <= last; ++replica) {
-            for (uint32_t slice = 0; slice < config_.tp; ++slice) take(stage, replica, slice);
-          }
-        }
-        break;
-      case kEmbedding:
-        take(0, of.replica, of.slice);
-        take(config_.pp - 1, of.replica, of.slice);
-        break;
-      case kGroupKinds:
-        CHECK(false);
-    }
-    return ranks;
-  }
-
   Job::Builder& builder_;
-  const TrainConfig& config_;
+  const StepGroups& groups_;
   std::array<std::vector<uint32_t>, kGroupKinds> numbers_;
 };
 
@@ -514,8 +432,9 @@ struct StageSlots {
   uint32_t group_count = 0, peer_count = 0;
 };
 
-void add_ranks(Job::Builder& builder, const TrainConfig& config, const std::vector<StageSlots>& stages) {
-  Groups groups(builder, config);
+void add_ranks(Job::Builder& builder, const TrainConfig& config, const StepGroups& of_step,
+               const std::vector<StageSlots>& stages) {
+  JobGroups groups(builder, of_step);
   for (uint32_t number = 0; number < config.ranks(); ++number) {
     const TrainRank rank = train_rank(config, number);
     const StageSlots& slots = stages[rank.stage];
@@ -535,14 +454,6 @@ void add_ranks(Job::Builder& builder, const TrainConfig& config, const std::vect
 
 }  // namespace
 
-TrainRank train_rank(const TrainConfig& config, uint32_t rank) {
-  return {.stage = rank / (config.tp * config.dp), .replica = rank / config.tp % config.dp, .slice = rank % config.tp};
-}
-
-uint32_t rank_number(const TrainConfig& config, const TrainRank& rank) {
-  return (rank.stage * config.dp + rank.replica) * config.tp + rank.slice;
-}
-
 Job generate_training_step(const TrainConfig& config, const Device& device) {
   return generate_compressed_step(config, device, {}).job;
 }
@@ -558,17 +469,18 @@ TrainingStep generate_compressed_step(const TrainConfig& config, const Device& d
                                             std::to_string(config.model.layers) +
                                             " layers are more nodes than a job can have; use a larger --micro-batch");
   const StepCosts costs = step_costs(config, device);
+  const StepGroups groups(config, 0);
   Job::Builder builder("train " + config.model.name);
   std::vector<StageSlots> slots;
   std::vector<std::vector<ReducedGradients>> reduced, units;
   for (uint32_t stage = 0; stage < config.pp; ++stage) {
-    StageWriter writer(builder, config, device, costs, stage, plan);
+    StageWriter writer(builder, config, device, costs, groups, stage, plan);
     writer.write();
     reduced.push_back(writer.reduced());
     units.push_back(writer.units());
     slots.push_back({writer.group_slots(), writer.peer_slots(), writer.group_slot_count(), writer.peer_slot_count()});
   }
-  add_ranks(builder, config, slots);
+  add_ranks(builder, config, groups, slots);
   TrainingStep step{.job = std::move(builder).build(), .reduced = std::move(reduced), .units = std::move(units)};
   for (uint32_t stage = 0; stage < config.pp; ++stage) {
     const uint32_t first = rank_number(config, {.stage = stage});

@@ -27,14 +27,9 @@
 #include "banyan/predict/cost/codec_cost.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
+#include "banyan/predict/train/step_groups.h"
 
 namespace banyan::predict {
-
-struct TrainRank {
-  uint32_t stage = 0, replica = 0, slice = 0;
-};
-TrainRank train_rank(const TrainConfig& config, uint32_t rank);
-uint32_t rank_number(const TrainConfig& config, const TrainRank& rank);
 
 // Throws what check_config and step_costs throw; Error{unsupported} for more than Job::kMaxNodes.
 Job generate_training_step(const TrainConfig& config, const Device& device);
