@@ -105,11 +105,15 @@ std::string format_compression(const Terminal& terminal, const answer::StepCompr
                                     std::to_string(bucket.gradients.ranks),
                                     Bytes(bucket.gradients.bytes).to_string(),
                                     bucket.codec ? to_string(*bucket.codec) : "none",
+                                    !bucket.codec             ? ""
+                                    : bucket.is_between_boxes ? "between boxes"
+                                                              : "all",
                                     Bytes(bucket.wire_bytes).to_string(),
                                     format_seconds(bucket.dense_seconds),
                                     format_seconds(bucket.coded_seconds)};
   };
-  Table buckets({"stage", "buckets", "ranks", "gradients", "codec", "on the wire", "reduced alone", "coded alone"});
+  Table buckets(
+      {"stage", "buckets", "ranks", "gradients", "codec", "hops", "on the wire", "reduced alone", "coded alone"});
   for (size_t i = 0; i < compression.buckets.size();) {
     std::vector<std::string> cells = row(compression.buckets[i]);
     size_t alike = 1;

@@ -1,6 +1,7 @@
 #include "banyan/answer/job_answer.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "banyan/answer/planned_collectives.h"
@@ -113,22 +114,32 @@ JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, 
   return answer;
 }
 
-std::function<CollectiveLine(const predict::CollectiveCall&)> collectives_alone(
+std::function<CollectiveLine(std::span<const predict::CollectiveCall>)> collectives_alone(
     const Fabric& fabric, const CommunicationModel& communication) {
   // Shared by copies of what is returned, which a std::function wants to make.
   const std::shared_ptr<predict::CollectivePlans> plans = plans_of(communication)(fabric, 1);
   const std::vector<double> efficiency =
       link_efficiencies(fabric, communication.links, !communication.measured.empty());
-  return [&fabric, plans, efficiency](const predict::CollectiveCall& call) {
-    const predict::Footprint footprint = plans->footprint(call);
+  const fabric::Boxes boxes = find_boxes(fabric);
+  return [&fabric, plans, efficiency, boxes](std::span<const predict::CollectiveCall> calls) {
+    CollectiveLine line;
+    std::map<uint32_t, double> seconds;  // by link
     double busiest = 0;
-    for (const predict::FluidHop& hop : footprint.hops) {
-      const double rate = static_cast<double>(fabric.links()[hop.link].bandwidth.bytes_per_second()) *
-                          (efficiency.empty() ? 1 : efficiency[hop.link]);
-      busiest = std::max(busiest, hop.coefficient / rate);
+    for (const predict::CollectiveCall& call : calls) {
+      const predict::Footprint footprint = plans->footprint(call);
+      line.fixed = std::max(line.fixed, std::chrono::duration<double>(footprint.latency).count());
+      for (const predict::FluidHop& hop : footprint.hops) {
+        const Link& link = fabric.links()[hop.link];
+        const double rate = static_cast<double>(link.bandwidth.bytes_per_second()) *
+                            (efficiency.empty() ? 1 : efficiency[hop.link]) * footprint.efficiency;
+        if ((seconds[hop.link] += hop.coefficient / rate) <= busiest) continue;
+        busiest = seconds[hop.link];
+        const uint32_t box = boxes.box_of[index(link.from)];
+        line.is_in_box = box != fabric::Boxes::kNone && box == boxes.box_of[index(link.to)];
+      }
     }
-    return CollectiveLine{.fixed = std::chrono::duration<double>(footprint.latency).count(),
-                          .per_byte = busiest / footprint.efficiency / static_cast<double>(call.bytes)};
+    line.per_byte = busiest / static_cast<double>(calls.front().bytes);
+    return line;
   };
 }
 

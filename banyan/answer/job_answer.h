@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,9 +73,13 @@ JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, 
 // What a collective takes alone on the question's fabric: fixed, and for a byte.
 struct CollectiveLine {
   double fixed = 0, per_byte = 0;  // seconds
+  bool is_in_box = false;          // whether the link that it holds longest is inside a box
+
+  double seconds(double bytes) const { return fixed + per_byte * bytes; }
 };
-// Of calls on a fabric by a model; the fabric outlives it. One thread.
-std::function<CollectiveLine(const predict::CollectiveCall&)> collectives_alone(
+// Of calls of one kind and size, by groups that begin at the same time, until the last is done; at least one. On a
+// fabric by a model; the fabric outlives what is returned. One thread.
+std::function<CollectiveLine(std::span<const predict::CollectiveCall>)> collectives_alone(
     const Fabric& fabric, const CommunicationModel& communication);
 
 // What is written and drawn of it.

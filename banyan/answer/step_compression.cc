@@ -1,6 +1,7 @@
 #include "banyan/answer/step_compression.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -16,11 +17,18 @@ namespace banyan::answer {
 namespace {
 
 using predict::CodecCost;
+using predict::CodedPart;
+using predict::GradientCode;
 using predict::GradientCodes;
 using predict::GradientPlan;
 using predict::ReducedGradients;
+using Stages = std::vector<std::vector<ReducedGradients>>;
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::string name_of(const GradientCode& code) {
+  return to_string(code.cost.codec) + (code.is_between_boxes ? ", between boxes" : "");
+}
 
 CodecCost cost_for(const TrainSetup& setup, const codec::Codec& codec) {
   CodecCost cost = cost_on(setup.device, codec);
@@ -28,64 +36,105 @@ CodecCost cost_for(const TrainSetup& setup, const codec::Codec& codec) {
   return cost;
 }
 
-// What generate.cc makes of a bucket.
-struct Work {
-  double encode = 0, decode = 0;
-};
-Work work_of(const ReducedGradients& gradients, const CodecCost& code) {
-  const double bytes = static_cast<double>(gradients.elements) * sizeof(float);
-  const double others = bytes * (1 - 1.0 / gradients.ranks), own = bytes - others;
-  const double launch = seconds_of(code.launch);
-  Work work{.encode = others * code.speed.encode + launch, .decode = others * code.speed.decode_add + launch};
-  if (!gradients.is_scattered) work.decode += own * code.speed.encode + bytes * code.speed.decode + 2 * launch;
-  return work;
+// For a bucket, of a code for all: everywhere, where it has no level between boxes.
+GradientCode code_for(const ReducedGradients& gradients, GradientCode code) {
+  code.is_between_boxes &= gradients.in_box > 0;
+  return code;
 }
 
-GradientCodes codes_for_all(const std::vector<std::vector<ReducedGradients>>& reduced, const CodecCost& code) {
+GradientCodes codes_for_all(const Stages& reduced, const GradientCode& code) {
   GradientCodes codes;
-  for (const auto& stage : reduced) codes.emplace_back(stage.size(), code);
+  for (const auto& stage : reduced) {
+    codes.emplace_back();
+    for (const ReducedGradients& each : stage) codes.back().emplace_back(code_for(each, code));
+  }
   return codes;
 }
 
-constexpr uint32_t kLinks = 1, kDecoder = 2;
+bool has_boxes(const Stages& reduced) {
+  return std::any_of(reduced.begin(), reduced.end(), [](const std::vector<ReducedGradients>& stage) {
+    return std::any_of(stage.begin(), stage.end(), [](const ReducedGradients& each) { return each.in_box > 0; });
+  });
+}
+
+// What its collectives take alone: of all replicas at once; and where there are boxes, inside one, and of all shares
+// of a box at once between boxes.
+struct LevelLines {
+  CollectiveLine flat, scatter, between, gather;
+};
+LevelLines lines_of(const TrainSetup& setup, const ReducedGradients& gradients, const CompressionModel& model) {
+  const std::vector<uint32_t> members = members_of(setup.config, gradients);
+  LevelLines lines;
+  const CollectiveKind kind = gradients.is_scattered ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  lines.flat = model.line(kind, {members}, gradients.bytes);
+  if (gradients.in_box == 0) return lines;
+  const RankGroups box = {{members.begin(), members.begin() + gradients.in_box}};
+  RankGroups of_place(gradients.in_box);
+  for (size_t i = 0; i < members.size(); ++i) of_place[i % gradients.in_box].push_back(members[i]);
+  lines.scatter = model.line(CollectiveKind::reduce_scatter, box, gradients.bytes);
+  lines.gather = model.line(CollectiveKind::all_gather, box, gradients.bytes);
+  lines.between =
+      model.line(CollectiveKind::all_reduce, of_place, std::max<uint64_t>(1, gradients.bytes / gradients.in_box));
+  return lines;
+}
+
+constexpr uint32_t kLinks = 1, kCoder = 2, kBoxLinks = 3;
+
+predict::BucketStage on_links(const CollectiveLine& line, double share) {
+  return {line.is_in_box ? kBoxLinks : kLinks, line.fixed, line.per_byte * share};
+}
+
+// What becomes of a bucket of this stage, per byte of the gradients as they are: buckets differ in their size and
+// little else, so the largest stands for all. A collective holds the links of one level here, where its busiest is.
+predict::BucketOption option_of(const ReducedGradients& largest, const GradientCode& code, const LevelLines& lines) {
+  const CodedPart part = coded_part(largest, code);
+  const auto bytes = static_cast<double>(largest.bytes);
+  const auto work = [&](uint32_t resource, const predict::PassCosts& cost) {
+    return predict::BucketStage{resource, cost.fixed, (cost.seconds - cost.fixed) / bytes};
+  };
+  const double share = static_cast<double>(part.bytes) / bytes;
+  predict::BucketOption option{.name = name_of(code)};
+  const auto then = [&](const predict::BucketStage& stage) { option.stages.push_back(stage); };
+  if (code.is_between_boxes) {
+    option.aside = work(predict::kBackwardPass, part.encode);
+    then(on_links(lines.scatter, 1));
+    then(work(kCoder, part.encode));
+    then(on_links(lines.between, share));
+    then(work(kCoder, part.decode));
+    then(on_links(lines.gather, 1));
+  } else {
+    then(work(predict::kBackwardPass, part.encode));
+    then(on_links(lines.flat, share));
+    then(work(kCoder, part.decode));
+  }
+  return option;
+}
 
 // Stages do not share links in this model.
-GradientCodes codes_by_bucket(const std::vector<std::vector<ReducedGradients>>& reduced,
-                              const std::vector<CodecCost>& codecs, const CompressionModel& model) {
+GradientCodes codes_by_bucket(const TrainSetup& setup, const Stages& reduced, const std::vector<GradientCode>& all,
+                              const CompressionModel& model) {
   GradientCodes codes;
   for (const auto& stage : reduced) {
-    std::vector<std::optional<CodecCost>>& of_stage = codes.emplace_back(stage.size());
+    std::vector<std::optional<GradientCode>>& of_stage = codes.emplace_back(stage.size());
     if (stage.empty()) continue;
-    // Options are by byte of the gradients as they are; buckets of one stage differ in their size and little else.
     const ReducedGradients& largest =
         *std::max_element(stage.begin(), stage.end(),
                           [](const ReducedGradients& a, const ReducedGradients& b) { return a.bytes < b.bytes; });
-    const CollectiveLine line = model.line(largest);
-    const auto bytes = static_cast<double>(largest.bytes);
-    std::vector<predict::BucketOption> options = {{.name = "none", .stages = {{kLinks, line.fixed, line.per_byte}}}};
-    for (const CodecCost& code : codecs) {
-      const Work work = work_of(largest, code);
-      const double launch = seconds_of(code.launch), launches = largest.is_scattered ? 1 : 3;
-      const double share = static_cast<double>(coded_bytes(code.codec, largest.elements)) / bytes;
-      options.push_back({.name = to_string(code.codec),
-                         .stages = {{predict::kBackwardPass, launch, (work.encode - launch) / bytes},
-                                    {kLinks, line.fixed, line.per_byte * share},
-                                    {kDecoder, launches * launch, (work.decode - launches * launch) / bytes}}});
-    }
+    const LevelLines lines = lines_of(setup, largest, model);
+    std::vector<predict::BucketOption> options = {{.name = "none", .stages = {on_links(lines.flat, 1)}}};
+    for (const GradientCode& code : all) options.push_back(option_of(largest, code_for(largest, code), lines));
     std::vector<predict::GradientBucket> buckets;
     for (const ReducedGradients& each : stage)
       buckets.push_back({.bytes = static_cast<double>(each.bytes), .backward = each.backward});
     const predict::OptionChoice choice = choose_options(buckets, options);
     for (size_t bucket = 0; bucket < stage.size(); ++bucket) {
-      if (choice.options[bucket] > 0) of_stage[bucket] = codecs[choice.options[bucket] - 1];
+      if (choice.options[bucket] > 0) of_stage[bucket] = code_for(stage[bucket], all[choice.options[bucket] - 1]);
     }
   }
   return codes;
 }
 
 // ---- How buckets are cut ----
-
-using Stages = std::vector<std::vector<ReducedGradients>>;
 
 const ReducedGradients* largest_dense(const std::vector<ReducedGradients>& reduced) {
   const ReducedGradients* largest = nullptr;
@@ -101,9 +150,10 @@ struct StageToCut {
   predict::CutCosts costs;
 };
 
-// `code`: null for none. Stages whose gradients are not reduced have no units.
-std::vector<StageToCut> stages_to_cut(const predict::TrainingStep& dense, const CodecCost* code,
-                                      const CompressionModel& model) {
+// Stages whose gradients are not reduced have no units. Of a code between boxes, its link is that of the level that a
+// bucket holds longer.
+std::vector<StageToCut> stages_to_cut(const TrainSetup& setup, const predict::TrainingStep& dense,
+                                      const std::optional<GradientCode>& code, const CompressionModel& model) {
   std::vector<StageToCut> stages(dense.units.size());
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const ReducedGradients* const largest = largest_dense(dense.reduced[stage]);
@@ -111,14 +161,21 @@ std::vector<StageToCut> stages_to_cut(const predict::TrainingStep& dense, const 
     for (const ReducedGradients& unit : dense.units[stage]) {
       stages[stage].units.push_back({.bytes = static_cast<double>(unit.bytes), .backward = unit.backward});
     }
-    const CollectiveLine line = model.line(*largest);
+    const LevelLines lines = lines_of(setup, *largest, model);
     predict::CutCosts& costs = stages[stage].costs;
-    costs = {.link_fixed = line.fixed, .link_per_byte = line.per_byte};
-    if (code == nullptr) continue;
+    costs = {.link_fixed = lines.flat.fixed, .link_per_byte = lines.flat.per_byte};
+    if (!code) continue;
     const auto bytes = static_cast<double>(largest->bytes);
-    costs.encode_fixed = seconds_of(code->launch);
-    costs.encode_per_byte = (work_of(*largest, *code).encode - costs.encode_fixed) / bytes;
-    costs.link_per_byte *= static_cast<double>(coded_bytes(code->codec, largest->elements)) / bytes;
+    const GradientCode own = code_for(*largest, *code);
+    const CodedPart part = coded_part(*largest, own);
+    costs.encode_fixed = part.encode.fixed;
+    costs.encode_per_byte = (part.encode.seconds - part.encode.fixed) / bytes;
+    if (own.is_between_boxes) costs.link_fixed = lines.between.fixed, costs.link_per_byte = lines.between.per_byte;
+    costs.link_per_byte *= static_cast<double>(part.bytes) / bytes;
+    const CollectiveLine box{.fixed = lines.scatter.fixed + lines.gather.fixed,
+                             .per_byte = lines.scatter.per_byte + lines.gather.per_byte};
+    if (own.is_between_boxes && box.seconds(bytes) > costs.link_fixed + costs.link_per_byte * bytes)
+      costs.link_fixed = box.fixed, costs.link_per_byte = box.per_byte;
   }
   return stages;
 }
@@ -178,12 +235,13 @@ Bytes best_cap(const std::vector<StageToCut>& stages) {
 
 struct Candidate {
   std::string name;
-  GradientPlan plan;
+  std::optional<GradientCode> code = {};  // of all buckets
+  GradientPlan plan = {};
   Picoseconds time{0};
 };
 
-GradientPlan plan_with(const TrainSetup& setup, GradientPlan cut, const CodecCost* code) {
-  if (code == nullptr) return cut;
+GradientPlan plan_with(const TrainSetup& setup, GradientPlan cut, const std::optional<GradientCode>& code) {
+  if (!code) return cut;
   cut.codes = codes_for_all(generate_compressed_step(setup.config, setup.device, cut).reduced, *code);
   return cut;
 }
@@ -193,12 +251,12 @@ struct Recut {
   CutBuckets table;
   Candidate with_cap, anew;
 };
-Recut recut(const TrainSetup& setup, const predict::TrainingStep& dense, const CodecCost* code,
+Recut recut(const TrainSetup& setup, const predict::TrainingStep& dense, const Candidate& of,
             const CompressionModel& model) {
-  const std::vector<StageToCut> stages = stages_to_cut(dense, code, model);
-  const std::string name = code == nullptr ? "none" : to_string(code->codec);
-  Recut recut{.table = {.code = name, .bytes = {}, .cap = best_cap(stages)}, .with_cap = {}, .anew = {}};
-  GradientPlan anew;
+  const std::vector<StageToCut> stages = stages_to_cut(setup, dense, of.code, model);
+  Recut recut{.table = {.code = of.name, .bytes = {}, .cap = best_cap(stages)}, .with_cap = {}, .anew = {}};
+  recut.table.as_they_were = of.time;
+  GradientPlan anew{.box_ranks = model.box_ranks};
   for (const StageToCut& stage : stages) {
     anew.cuts.push_back(stage.units.empty() ? std::vector<uint32_t>() : cut_buckets(stage.units, stage.costs).sizes);
     std::vector<uint64_t>& bytes = recut.table.bytes.emplace_back();
@@ -206,9 +264,12 @@ Recut recut(const TrainSetup& setup, const predict::TrainingStep& dense, const C
       bytes.push_back(static_cast<uint64_t>(bucket.bytes));
     }
   }
-  recut.with_cap = {.name = name + ", buckets of " + recut.table.cap.to_string(),
-                    .plan = plan_with(setup, {.bucket = recut.table.cap}, code)};
-  recut.anew = {.name = name + ", buckets cut anew", .plan = plan_with(setup, std::move(anew), code)};
+  const GradientPlan with_cap{.bucket = recut.table.cap, .box_ranks = model.box_ranks};
+  recut.with_cap = {.name = of.name + ", buckets of " + recut.table.cap.to_string(),
+                    .code = of.code,
+                    .plan = plan_with(setup, with_cap, of.code)};
+  recut.anew = {
+      .name = of.name + ", buckets cut anew", .code = of.code, .plan = plan_with(setup, std::move(anew), of.code)};
   return recut;
 }
 
@@ -234,25 +295,24 @@ class Trial {
 
   bool run() {
     const CodecWish& wish = *setup_.compress;
-    std::vector<CodecCost> codecs;
-    all_.push_back({.name = "none", .plan = {}});
+    const bool is_named = wish.choice == CodecWish::Choice::by_name;
+    std::vector<GradientCode> codes;
     for (const std::optional<codec::Codec>& codec : wish.codecs) {
-      const bool is_named = wish.choice == CodecWish::Choice::by_name;
       if (!codec || (!is_named && predict::relative_loss(*codec) > predict::kMostLossOfAuto)) continue;
-      codecs.push_back(cost_for(setup_, *codec));
-      all_.push_back({.name = to_string(*codec), .plan = {.codes = codes_for_all(dense_.reduced, codecs.back())}});
+      codes.push_back({.cost = cost_for(setup_, *codec)});
+      if (!has_boxes(dense_.reduced)) continue;
+      codes.push_back({.cost = codes.back().cost, .is_between_boxes = true});
     }
-    if (wish.choice == CodecWish::Choice::by_rule) {
-      all_.push_back({.name = "by bucket", .plan = {.codes = codes_by_bucket(dense_.reduced, codecs, model_)}});
-    }
+    add("none", {});
+    for (const GradientCode& code : codes) add(name_of(code), codes_for_all(dense_.reduced, code), code);
     for (Candidate& each : all_) {
       if (!simulate(each)) return false;
     }
-    if (codecs.empty() || !cuts_buckets(setup_.config)) return true;
-    std::vector<size_t> coded(codecs.size());
+    if (!is_named && !add_by_bucket(codes)) return false;
+    if (codes.empty() || !cuts_buckets(setup_.config)) return true;
+    std::vector<size_t> coded(codes.size());
     std::iota(coded.begin(), coded.end(), size_t{1});
-    const size_t best = first_of_the_quickest(all_, coded);
-    return cut_anew(&codecs[best - 1], all_[best].time, best + 1) && cut_anew(nullptr, all_.front().time, 1);
+    return cut_anew(first_of_the_quickest(all_, coded)) && cut_anew(0);
   }
   std::vector<Candidate>& all() { return all_; }
   std::vector<CutBuckets>& cuts() { return cuts_; }
@@ -263,13 +323,31 @@ class Trial {
     if (time) candidate.time = *time;
     return time.has_value();
   }
-  bool cut_anew(const CodecCost* code, Picoseconds as_they_were, size_t place) {
-    Recut recut = answer::recut(setup_, dense_, code, model_);
+  void add(std::string name, GradientCodes codes, std::optional<GradientCode> code = {}) {
+    all_.push_back({.name = std::move(name),
+                    .code = std::move(code),
+                    .plan = {.codes = std::move(codes), .box_ranks = model_.box_ranks}});
+  }
+  // The quicker of what is found among codes on all hops and among those of both levels: with more options the search
+  // may propose what its model, whose levels share no link, thinks too well of.
+  bool add_by_bucket(const std::vector<GradientCode>& codes) {
+    std::vector<GradientCode> everywhere;
+    std::copy_if(codes.begin(), codes.end(), std::back_inserter(everywhere),
+                 [](const GradientCode& code) { return !code.is_between_boxes; });
+    add("by bucket", codes_by_bucket(setup_, dense_.reduced, everywhere, model_));
+    if (!simulate(all_.back())) return false;
+    if (everywhere.size() == codes.size()) return true;
+    add("by bucket", codes_by_bucket(setup_, dense_.reduced, codes, model_));
+    if (!simulate(all_.back())) return false;
+    all_.erase(all_.end() - (all_.back().time < all_[all_.size() - 2].time ? 2 : 1));
+    return true;
+  }
+  bool cut_anew(size_t place) {
+    Recut recut = answer::recut(setup_, dense_, all_[place], model_);
     if (!simulate(recut.with_cap) || !simulate(recut.anew)) return false;
-    recut.table.as_they_were = as_they_were;
     recut.table.with_cap = recut.with_cap.time, recut.table.anew = recut.anew.time;
     cuts_.insert(cuts_.begin(), std::move(recut.table));
-    const auto at = all_.begin() + static_cast<ptrdiff_t>(place);
+    const auto at = all_.begin() + static_cast<ptrdiff_t>(place + 1);
     all_.insert(all_.insert(at, std::move(recut.anew)), std::move(recut.with_cap));
     return true;
   }
@@ -309,24 +387,32 @@ void choose(StepCompression& table, const std::vector<Candidate>& all, const Cod
   table.why = gain_in_words(dense, all[table.best].time);
 }
 
-std::vector<CompressedBucket> buckets_of(const GradientCodes& codes, const Stages& reduced,
+CompressedBucket bucket_of(const ReducedGradients& gradients, const std::optional<GradientCode>& code,
+                           const LevelLines& lines) {
+  const auto bytes = static_cast<double>(gradients.bytes);
+  CompressedBucket bucket{.gradients = gradients, .wire_bytes = gradients.bytes};
+  bucket.dense_seconds = bucket.coded_seconds = lines.flat.seconds(bytes);
+  if (!code) return bucket;
+  const CodedPart part = coded_part(gradients, *code);
+  bucket.codec = code->cost.codec;
+  bucket.is_between_boxes = code->is_between_boxes;
+  bucket.wire_bytes = part.bytes * (code->is_between_boxes ? gradients.in_box : 1);
+  const auto coded = static_cast<double>(part.bytes);
+  bucket.coded_seconds = part.encode.seconds + part.decode.seconds;
+  bucket.coded_seconds +=
+      code->is_between_boxes ? lines.scatter.seconds(bytes) + lines.between.seconds(coded) + lines.gather.seconds(bytes)
+                             : lines.flat.seconds(coded);
+  return bucket;
+}
+
+std::vector<CompressedBucket> buckets_of(const TrainSetup& setup, const GradientCodes& codes, const Stages& reduced,
                                          const CompressionModel& model) {
   std::vector<CompressedBucket> buckets;
   for (size_t stage = 0; stage < reduced.size(); ++stage) {
     for (size_t i = 0; i < reduced[stage].size(); ++i) {
-      const ReducedGradients& gradients = reduced[stage][i];
-      const CollectiveLine line = model.line(gradients);
-      CompressedBucket bucket{.gradients = gradients, .wire_bytes = gradients.bytes};
-      bucket.dense_seconds = bucket.coded_seconds = line.fixed + line.per_byte * static_cast<double>(gradients.bytes);
-      if (stage < codes.size() && i < codes[stage].size() && codes[stage][i]) {
-        const CodecCost& code = *codes[stage][i];
-        const Work work = work_of(gradients, code);
-        bucket.codec = code.codec;
-        bucket.wire_bytes = coded_bytes(code.codec, gradients.elements);
-        bucket.coded_seconds =
-            work.encode + line.fixed + line.per_byte * static_cast<double>(bucket.wire_bytes) + work.decode;
-      }
-      buckets.push_back(bucket);
+      const bool may_be_coded = stage < codes.size() && i < codes[stage].size();
+      buckets.push_back(bucket_of(reduced[stage][i], may_be_coded ? codes[stage][i] : std::optional<GradientCode>(),
+                                  lines_of(setup, reduced[stage][i], model)));
     }
   }
   return buckets;
@@ -343,7 +429,8 @@ std::optional<ChosenCompression> choose_compression(const TrainSetup& setup, con
   table.cuts = std::move(trial.cuts());
   choose(table, trial.all(), *setup.compress);
   GradientPlan plan = std::move(trial.all()[table.best].plan);
-  table.buckets = buckets_of(plan.codes, generate_compressed_step(setup.config, setup.device, plan).reduced, model);
+  table.buckets =
+      buckets_of(setup, plan.codes, generate_compressed_step(setup.config, setup.device, plan).reduced, model);
   return ChosenCompression{.plan = std::move(plan), .table = std::move(table)};
 }
 

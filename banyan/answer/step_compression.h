@@ -1,13 +1,16 @@
 // Which buckets of a training step's gradients should be coded, and how: `banyan predict train --compress`.
 //
 // Candidates are: no code; each code for all buckets; and a code for each bucket, as the search of predict/compress
-// finds it. Where the backward pass goes on while buckets are reduced, there are two more for no code and for the best
-// of these codes: buckets of another size, one that `bucket_cap_mb` of DistributedDataParallel can say; and buckets cut
-// anew, each for itself, as the exact programme of predict/compress/bucket_cuts.h cuts them. Of these the whole step is
-// simulated, and the quickest counts: searches only propose. Of those that are as quick within 3 %, the first in the
-// order of the table counts: buckets stay as they are where nothing is gained, and are all of a size where cutting each
-// for itself gains nothing. A code that loses more than predict/compress/code_rule.h allows is taken when it is asked
-// for by name. Less than 3 % quicker than no code is no gain.
+// finds it. Where replicas stand several to a box, each code may also be one between boxes only
+// (predict/train/generate.h): for all buckets, and in a second search. (Espresso's hierarchical options, EuroSys 2023,
+// less those that code each level for itself.) Where the backward pass goes on while buckets are reduced, there are two
+// more for no code and for the best of these codes: buckets of another size, one that `bucket_cap_mb` of
+// DistributedDataParallel can say; and buckets cut anew, each for itself, as the exact programme of
+// predict/compress/bucket_cuts.h cuts them. Of these the whole step is simulated, and the quickest counts: searches
+// only propose. Of those that are as quick within 3 %, the first in the order of the table counts: buckets stay as they
+// are where nothing is gained, and are all of a size where cutting each for itself gains nothing. A code that loses
+// more than predict/compress/code_rule.h allows is taken when it is asked for by name. Less than 3 % quicker than no
+// code is no gain.
 #pragma once
 
 #include <functional>
@@ -25,18 +28,21 @@ namespace banyan::answer {
 struct CompressedBucket {
   predict::ReducedGradients gradients;
   std::optional<codec::Codec> codec = {};
-  uint64_t wire_bytes = 0;
-  double dense_seconds = 0, coded_seconds = 0;  // of its collective alone; coded: with encoding and decoding
+  bool is_between_boxes = false;
+  uint64_t wire_bytes = 0;                      // of a code between boxes: of all shares of a box together
+  double dense_seconds = 0, coded_seconds = 0;  // of its collectives alone; coded: with encoding and decoding
 };
 
 struct TriedCompression {
-  std::string name;  // "none", "int8", "by bucket", "int8, buckets of 12 MiB", "int8, buckets cut anew"
+  // "none", "int8", "int8, between boxes", "by bucket", and of these but the last with other buckets:
+  // "int8, buckets of 12 MiB", "int8, between boxes, buckets cut anew".
+  std::string name;
   Picoseconds time{0};
 };
 
 // What the exact programme makes of the buckets of a code.
 struct CutBuckets {
-  std::string code;                          // "none", "int8"
+  std::string code;                          // "none", "int8", "int8, between boxes"
   std::vector<std::vector<uint64_t>> bytes;  // of each bucket, by stage
   // One size for all buckets: of all whole MiB the one with which the programme's model ends soonest.
   Bytes cap{0};
@@ -51,18 +57,21 @@ struct StepCompression {
   std::vector<CutBuckets> cuts = {};      // of no code and of the best one; none where buckets cannot be cut otherwise
 };
 
+using RankGroups = std::vector<std::vector<uint32_t>>;  // ranks of the job
+
 struct CompressionModel {
-  // What the collective of these takes alone.
-  std::function<CollectiveLine(const predict::ReducedGradients&)> line;
+  // What collectives of a kind and size take when these groups begin them at the same time, and nobody else.
+  std::function<CollectiveLine(CollectiveKind, const RankGroups&, uint64_t bytes)> line;
   // The time of the step with these codes and buckets; nothing when that was interrupted.
   std::function<std::optional<Picoseconds>(const predict::GradientPlan&)> simulate;
+  uint32_t box_ranks = 0;  // as in predict::GradientPlan
 };
 
 struct ChosenCompression {
   predict::GradientPlan plan;
   StepCompression table;
 };
-// Nothing when a simulation was interrupted. `dense`: the step without codes.
+// Nothing when a simulation was interrupted. `dense`: the step without codes, by the model's boxes.
 std::optional<ChosenCompression> choose_compression(const TrainSetup& setup, const predict::TrainingStep& dense,
                                                     const CompressionModel& model);
 

@@ -82,6 +82,7 @@ Json compression_json(const StepCompression& compression) {
                        {"ranks", bucket.gradients.ranks},
                        {"bytes", bucket.gradients.bytes},
                        {"codec", bucket.codec ? Json(to_string(*bucket.codec)) : Json(nullptr)},
+                       {"is_between_boxes", bucket.is_between_boxes},
                        {"wire_bytes", bucket.wire_bytes},
                        {"dense_seconds", bucket.dense_seconds},
                        {"coded_seconds", bucket.coded_seconds}});

@@ -36,6 +36,7 @@ BucketWalk walk_buckets(std::span<const GradientBucket> buckets, std::span<const
     walk.begin.push_back(now);
     walk.end[bucket] = now;
     if (stage < stages.size()) arrivals.emplace(now, bucket, stage);
+    now += options[choice[bucket]].aside.seconds(buckets[bucket].bytes);
   }
   walk.seconds = now;
   uint32_t last = kBackwardPass;  // what ends last

@@ -38,6 +38,9 @@ struct BucketStage {
 struct BucketOption {
   std::string name;
   std::vector<BucketStage> stages = {};
+  // What it takes the backward pass besides, which holds up what follows and not the bucket itself: work that is done
+  // beside the backward pass with the same cores.
+  BucketStage aside = {.resource = kBackwardPass};
 };
 
 struct BucketWalk {

@@ -26,6 +26,17 @@ TEST(BucketWalk, EncodingByTheBackwardPassMakesAllLater) {
   EXPECT_DOUBLE_EQ(walk_buckets(buckets, options, std::vector<uint32_t>{2, 2, 0}).seconds, 3.1);
 }
 
+TEST(BucketWalk, WorkAsideHoldsUpWhatFollows) {
+  const std::vector<GradientBucket> buckets(3, {.bytes = 2, .backward = 1});
+  const std::vector<BucketOption> options = {
+      {.name = "dense", .stages = {{kLink, 0, 0.1}}},
+      {.name = "aside", .stages = {{kLink, 0, 0.1}}, .aside = {kBackwardPass, 0.25, 0.5}}};
+  const BucketWalk walk = walk_buckets(buckets, options, std::vector<uint32_t>{1, 0, 1});
+  EXPECT_EQ(walk.begin, (std::vector<double>{1, 3.25, 4.25}));
+  EXPECT_DOUBLE_EQ(walk.end[2], 4.45);
+  EXPECT_DOUBLE_EQ(walk.seconds, 5.5) << "the backward pass ends behind the work for the last";
+}
+
 TEST(BucketWalk, KnowsWhatIsHidden) {
   // The first two leave the link long before the last, which is large, is there.
   const std::vector<GradientBucket> buckets = {

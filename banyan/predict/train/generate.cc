@@ -25,11 +25,15 @@ enum StreamKind : uint16_t {
   kReceiveForward,
   kSendBackward,
   kReceiveBackward,
-  kDecode
+  kCoder,
+  kScatter,
+  kCross,
+  kGather
 };
-constexpr std::array<const char*, 7> kStreamNames = {
-    "compute", "gradients", "send forward", "receive forward", "send backward", "receive backward", "decode"};
-constexpr size_t kPlainStreams = 6;  // without codes
+constexpr std::array<const char*, 10> kStreamNames = {
+    "compute",          "gradients", "send forward",     "receive forward",         "send backward",
+    "receive backward", "coder",     "scatter in boxes", "gradients between boxes", "gather in boxes"};
+constexpr size_t kPlainStreams = 6, kCodedStreams = 7;  // without codes; with codes, but none between boxes
 constexpr uint32_t kNone = UINT32_MAX;
 
 uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
@@ -45,18 +49,24 @@ class StageWriter {
         costs_(costs),
         groups_(groups),
         stage_(stage),
-        codes_(stage < plan.codes.size() ? plan.codes[stage] : std::vector<std::optional<CodecCost>>()),
+        codes_(stage < plan.codes.size() ? plan.codes[stage] : std::vector<std::optional<GradientCode>>()),
         bucket_(plan.bucket.value_or(config.bucket)),
         cuts_(stage < plan.cuts.size() ? plan.cuts[stage] : std::vector<uint32_t>()) {
     group_slots_.fill(kNone);
     peer_slots_.fill(kNone);
+    last_of_way_.fill(kNone);
   }
 
   void write() {
     builder_.begin_program();
-    const bool has_codes = std::any_of(codes_.begin(), codes_.end(), [](const auto& code) { return code.has_value(); });
-    for (size_t stream = 0; stream < (has_codes ? kStreamNames.size() : kPlainStreams); ++stream)
-      builder_.add_stream({.name = kStreamNames[stream], .order = job::Stream::Order::program});
+    size_t streams = kPlainStreams;
+    for (const std::optional<GradientCode>& code : codes_) {
+      if (code) streams = std::max(streams, code->is_between_boxes ? kStreamNames.size() : kCodedStreams);
+    }
+    // Buckets of several levels come to the coder in no certain order.
+    for (size_t stream = 0; stream < streams; ++stream)
+      builder_.add_stream({.name = kStreamNames[stream],
+                           .order = stream == kCoder ? job::Stream::Order::ready : job::Stream::Order::program});
     const PipelineShape shape{.stages = config_.pp,
                               .chunks = config_.interleave,
                               .micro_batches = static_cast<uint32_t>(config_.micro_batches())};
@@ -71,12 +81,14 @@ class StageWriter {
   const std::array<uint32_t, kGroupKinds>& group_slots() const { return group_slots_; }
   const std::array<uint32_t, kPeerKinds>& peer_slots() const { return peer_slots_; }
   uint32_t group_slot_count() const { return next_group_slot_; }
-  // Their groups are slots as yet.
   const std::vector<ReducedGradients>& reduced() const { return reduced_; }
   const std::vector<ReducedGradients>& units() const { return units_; }
   uint32_t peer_slot_count() const { return next_peer_slot_; }
 
  private:
+  // Of a bucket.
+  enum Way : size_t { kAsTheyAre, kCoded, kCodedBetween, kWays };
+
   bool is_first_chunk() const { return chunk_ == 0; }
   bool is_last_chunk() const { return chunk_ + 1 == config_.chunks(); }
 
@@ -290,6 +302,7 @@ class StageWriter {
                       .elements = whole_bytes(dense),
                       .bytes = whole_bytes(dense * config_.gradient_bytes()),
                       .ranks = groups_.size(kData),
+                      .in_box = config_.zero == 0 ? groups_.replicas_in_box() : 0,
                       .backward = unit_backward_});
     unit_backward_ = 0;
   }
@@ -308,39 +321,52 @@ class StageWriter {
                                      .elements = whole_bytes(ready),
                                      .bytes = whole_bytes(ready * config_.gradient_bytes()),
                                      .ranks = groups_.size(group),
+                                     .in_box = group == kData && config_.zero == 0 ? groups_.replicas_in_box() : 0,
                                      .backward = backward_};
     ready = 0;
     if (gradients.ranks < 2 || gradients.bytes == 0) return;
-    const std::optional<CodecCost> code =
-        reduced_.size() < codes_.size() ? codes_[reduced_.size()] : std::optional<CodecCost>();
-    last_gradients_ = code ? reduce_coded(gradients, *code, name, kind, group)
-                           : collective(name, kind, group, gradients.bytes, kGradients, last_compute_);
+    const std::optional<GradientCode> code =
+        reduced_.size() < codes_.size() ? codes_[reduced_.size()] : std::optional<GradientCode>();
+    if (!code)
+      reduce_last(kAsTheyAre, collective(name, kind, group, gradients.bytes, kGradients, last_compute_));
+    else if (code->is_between_boxes)
+      reduce_last(kCodedBetween, reduce_between_boxes(gradients, coded_part(gradients, *code), name));
+    else
+      reduce_last(kCoded, reduce_coded(gradients, coded_part(gradients, *code), name, kind, group));
     reduced_.push_back(gradients);
-    reduced_.back().group = group_slots_[group];
     backward_ = 0;
   }
 
+  // Of buckets that go the same way the last is done last.
+  void reduce_last(Way way, uint32_t node) { last_gradients_ = last_of_way_[way] = node; }
+
+  uint32_t coder_work(const char* what, StreamKind stream, uint64_t elements, const PassCosts& cost, uint32_t need) {
+    return add({.kind = job::NodeKind::memory,
+                .stream = stream,
+                .name = builder_.add_name(what),
+                .bytes = elements * sizeof(float),
+                .duration = to_picoseconds(cost.seconds),
+                .fixed = to_picoseconds(cost.fixed)},
+               {need});
+  }
+
   // Two steps: each rank encodes what others own, adds up what it owns itself, encodes that once, and decodes the rest.
-  uint32_t reduce_coded(const ReducedGradients& gradients, const CodecCost& code, const char* name, CollectiveKind kind,
+  uint32_t reduce_coded(const ReducedGradients& gradients, const CodedPart& part, const char* name, CollectiveKind kind,
                         GroupKind group) {
-    const double bytes = static_cast<double>(gradients.elements) * sizeof(float);
-    const double others = bytes * (1 - 1.0 / gradients.ranks), own = bytes - others;
-    const double launch = static_cast<double>(code.launch.count()) * 1e-12;
-    const auto work = [&](const char* what, StreamKind stream, double seconds, uint32_t launches, uint32_t need) {
-      return add({.kind = job::NodeKind::memory,
-                  .stream = stream,
-                  .name = builder_.add_name(what),
-                  .bytes = whole_bytes(bytes),
-                  .duration = to_picoseconds(seconds + launches * launch),
-                  .fixed = to_picoseconds(launches * launch)},
-                 {need});
-    };
-    const uint32_t encoded = work("encode gradients", kCompute, others * code.speed.encode, 1, kNone);
-    const uint64_t coded = coded_bytes(code.codec, gradients.elements);
-    const uint32_t reduced = collective(name, kind, group, coded, kGradients, encoded);
-    double seconds = others * code.speed.decode_add;
-    if (!gradients.is_scattered) seconds += own * code.speed.encode + bytes * code.speed.decode;
-    return last_decoded_ = work("decode gradients", kDecode, seconds, gradients.is_scattered ? 1 : 3, reduced);
+    const uint32_t encoded = coder_work("encode gradients", kCompute, gradients.elements, part.encode, kNone);
+    const uint32_t reduced = collective(name, kind, group, part.bytes, kGradients, encoded);
+    return coder_work("decode gradients", kCoder, gradients.elements, part.decode, reduced);
+  }
+
+  uint32_t reduce_between_boxes(const ReducedGradients& gradients, const CodedPart& part, const char* name) {
+    const uint32_t scattered = collective("scatter gradients in box", CollectiveKind::reduce_scatter, kScatterInBox,
+                                          gradients.bytes, kScatter, last_compute_);
+    coder_work("make way for encoding", kCompute, part.elements, part.encode, kNone);
+    const uint32_t encoded = coder_work("encode gradients", kCoder, part.elements, part.encode, scattered);
+    const uint32_t reduced = collective(name, CollectiveKind::all_reduce, kBetweenBoxes, part.bytes, kCross, encoded);
+    const uint32_t decoded = coder_work("decode gradients", kCoder, part.elements, part.decode, reduced);
+    return collective("gather gradients in box", CollectiveKind::all_gather, kGatherInBox, gradients.bytes, kGather,
+                      decoded);
   }
 
   void finish() {
@@ -348,10 +374,12 @@ class StageWriter {
     flush(experts_ready_, "reduce experts", kExpertData);
     const TrainModel& model = config_.model;
     const uint32_t grad = config_.gradient_bytes();
-    // Those that come as they are last may overtake others that are still decoded.
-    if (last_decoded_ != kNone && last_decoded_ != last_gradients_)
-      add({.kind = job::NodeKind::memory, .stream = kCompute, .name = builder_.add_name("decoded gradients")},
-          {last_decoded_});
+    // The last of them may overtake those that went another way.
+    for (const uint32_t node : last_of_way_) {
+      if (node != kNone && node != last_gradients_)
+        add({.kind = job::NodeKind::memory, .stream = kCompute, .name = builder_.add_name("reduced gradients")},
+            {node});
+    }
     arrival_ = last_gradients_;  // what comes next on the compute stream waits for all gradients
     if (config_.sequence_parallel) {
       // Norms and biases behind row-split matrices see a part of the sequence each.
@@ -395,10 +423,11 @@ class StageWriter {
   uint32_t chunk_ = 0;  // of the model, of the pass that is being written
   bool last_micro_batch_ = false;
   uint32_t last_compute_ = kNone, arrival_ = kNone;
-  uint32_t last_gradients_ = kNone, last_decoded_ = kNone;
+  uint32_t last_gradients_ = kNone;
+  std::array<uint32_t, kWays> last_of_way_{};
   uint32_t gathered_ = kNone, layer_begin_ = kNone;
   double dense_ready_ = 0, experts_ready_ = 0;  // parameters whose gradients wait to be reduced
-  const std::vector<std::optional<CodecCost>> codes_;
+  const std::vector<std::optional<GradientCode>> codes_;
   const Bytes bucket_;
   const std::vector<uint32_t> cuts_;
   size_t next_cut_ = 0, cut_ = 0;  // of cuts_; units before the end of the one before
@@ -458,6 +487,35 @@ Job generate_training_step(const TrainConfig& config, const Device& device) {
   return generate_compressed_step(config, device, {}).job;
 }
 
+std::vector<uint32_t> members_of(const TrainConfig& config, const ReducedGradients& gradients) {
+  return StepGroups(config, 0).members(gradients.is_of_experts ? kExpertData : kData, {.stage = gradients.stage});
+}
+
+uint32_t replicas_in_box(const TrainConfig& config, uint32_t box_ranks) {
+  const uint32_t together = box_ranks / config.tp;
+  const bool are_whole = together > 0 && box_ranks % config.tp == 0 && config.dp % together == 0;
+  return are_whole && together > 1 && together < config.dp ? together : 0;
+}
+
+CodedPart coded_part(const ReducedGradients& gradients, const GradientCode& code) {
+  CHECK(!code.is_between_boxes || gradients.in_box > 0) << "no level between boxes";
+  const uint32_t shares = code.is_between_boxes ? gradients.in_box : 1;
+  CodedPart part{.elements = (gradients.elements + shares - 1) / shares, .ranks = gradients.ranks / shares};
+  part.bytes = coded_bytes(code.cost.codec, part.elements);
+  const double bytes = static_cast<double>(part.elements) * sizeof(float);
+  const double others = bytes * (1 - 1.0 / part.ranks), own = bytes - others;
+  const CodecSpeed& speed = code.cost.speed;
+  const auto calls = [&](uint32_t count, double seconds) {
+    const double launches = count * static_cast<double>(code.cost.launch.count()) * 1e-12;
+    return PassCosts{.seconds = seconds + launches, .fixed = launches};
+  };
+  part.encode = calls(1, others * speed.encode);
+  part.decode = gradients.is_scattered
+                    ? calls(1, others * speed.decode_add)
+                    : calls(3, others * speed.decode_add + own * speed.encode + bytes * speed.decode);
+  return part;
+}
+
 bool cuts_buckets(const TrainConfig& config) { return config.overlap_gradients && config.zero < 2 && config.dp > 1; }
 
 TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientPlan& plan) {
@@ -469,7 +527,7 @@ TrainingStep generate_compressed_step(const TrainConfig& config, const Device& d
                                             std::to_string(config.model.layers) +
                                             " layers are more nodes than a job can have; use a larger --micro-batch");
   const StepCosts costs = step_costs(config, device);
-  const StepGroups groups(config, 0);
+  const StepGroups groups(config, replicas_in_box(config, plan.box_ranks));
   Job::Builder builder("train " + config.model.name);
   std::vector<StageSlots> slots;
   std::vector<std::vector<ReducedGradients>> reduced, units;
@@ -481,12 +539,7 @@ TrainingStep generate_compressed_step(const TrainConfig& config, const Device& d
     slots.push_back({writer.group_slots(), writer.peer_slots(), writer.group_slot_count(), writer.peer_slot_count()});
   }
   add_ranks(builder, config, groups, slots);
-  TrainingStep step{.job = std::move(builder).build(), .reduced = std::move(reduced), .units = std::move(units)};
-  for (uint32_t stage = 0; stage < config.pp; ++stage) {
-    const uint32_t first = rank_number(config, {.stage = stage});
-    for (ReducedGradients& gradients : step.reduced[stage]) gradients.group = step.job.group(first, gradients.group);
-  }
-  return step;
+  return {.job = std::move(builder).build(), .reduced = std::move(reduced), .units = std::move(units)};
 }
 
 double total_flop(const Job& job) {

@@ -191,6 +191,73 @@ TEST(Generate, RanksLieInMegatronsOrder) {
   }
 }
 
+TEST(Generate, ReplicasStandInBoxesWhereAllBoxesHoldSeveralAndAsMany) {
+  EXPECT_EQ(replicas_in_box(small(1, 1, 8), 4), 4u);
+  EXPECT_EQ(replicas_in_box(small(2, 1, 8), 8), 4u);
+  EXPECT_EQ(replicas_in_box(small(2, 2, 4), 4), 2u);
+  EXPECT_EQ(replicas_in_box(small(1, 1, 8), 0), 0u) << "nothing is known of boxes";
+  EXPECT_EQ(replicas_in_box(small(1, 1, 8), 1), 0u) << "a box for each rank";
+  EXPECT_EQ(replicas_in_box(small(1, 1, 8), 8), 0u) << "one box";
+  EXPECT_EQ(replicas_in_box(small(1, 2, 4), 8), 0u) << "all replicas of a stage in one box";
+  EXPECT_EQ(replicas_in_box(small(4, 1, 4), 4), 0u) << "one replica in each box";
+  EXPECT_EQ(replicas_in_box(small(1, 1, 8), 3), 0u) << "boxes that differ";
+  EXPECT_EQ(replicas_in_box(small(4, 1, 4), 6), 0u) << "a replica in two boxes";
+}
+
+TEST(Generate, CodesBetweenBoxesCarryAShareOfEachBucketThere) {
+  TrainConfig config = small(2, 2, 4);
+  config.overlap_gradients = true, config.bucket = Bytes(1 << 20);
+  constexpr uint32_t kBoxRanks = 4;  // two replicas of two slices
+  const TrainingStep dense = generate_compressed_step(config, a100(), {.box_ranks = kBoxRanks});
+  const GradientCode int8{.cost = cost_on(a100(), {.code = codec::ValueCode::int8}), .is_between_boxes = true};
+  GradientPlan plan{.box_ranks = kBoxRanks};
+  for (const auto& stage : dense.reduced) plan.codes.emplace_back(stage.size(), int8);
+  plan.codes[0][0] = std::nullopt;
+  plan.codes[0][1]->is_between_boxes = false;
+  ASSERT_GE(dense.reduced[0].size(), 3u) << "one of each way";
+  const TrainingStep step = generate_compressed_step(config, a100(), plan);
+  for (const job::Finding& finding : check_job(step.job)) ADD_FAILURE() << finding.text;
+  std::map<std::string, std::vector<uint32_t>> groups;
+  for (const job::Group& group : step.job.groups()) groups[group.name] = group.ranks;
+  EXPECT_THAT(groups["dp in box 1"], ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(groups["gathering dp in box 7"], ::testing::ElementsAre(13, 15));
+  EXPECT_THAT(groups["dp between boxes 2"], ::testing::ElementsAre(2, 6));
+  EXPECT_THAT(groups["dp between boxes 4"], ::testing::ElementsAre(8, 12));
+  // Rank 9 is slice 1 of the first replica of stage 1, all of whose buckets go in the code between boxes.
+  std::vector<uint64_t> inside, gathered, across;
+  for (const job::Node& node : step.job.program(9).nodes) {
+    if (node.kind != job::NodeKind::collective) continue;
+    const std::string& group = step.job.groups()[step.job.group(9, node.slot)].name;
+    if (group == "dp in box 5") inside.push_back(node.bytes);
+    if (group == "gathering dp in box 5") gathered.push_back(node.bytes);
+    if (group == "dp between boxes 5") across.push_back(node.bytes);
+    EXPECT_NE(group, "dp 3") << step.job.name_of(node);
+  }
+  ASSERT_EQ(inside.size(), dense.reduced[1].size());
+  EXPECT_EQ(gathered, inside);
+  for (size_t i = 0; i < inside.size(); ++i) {
+    EXPECT_EQ(inside[i], dense.reduced[1][i].bytes);
+    EXPECT_EQ(across[i], coded_bytes(int8.cost.codec, (dense.reduced[1][i].elements + 1) / 2));
+  }
+  EXPECT_THAT(members_of(config, dense.reduced[1][0]), ::testing::ElementsAre(8, 10, 12, 14));
+}
+
+TEST(Generate, ZeroAndExpertsHaveNoLevelBetweenBoxes) {
+  TrainConfig config = small(1, 1, 8);
+  config.zero = 1;
+  const TrainingStep zero = generate_compressed_step(config, a100(), {.box_ranks = 4});
+  for (const ReducedGradients& each : zero.reduced[0]) EXPECT_EQ(each.in_box, 0u);
+  config.zero = 0;
+  config.model.experts = 8, config.model.top_k = 2, config.ep = 4;
+  const TrainingStep mixture = generate_compressed_step(config, a100(), {.box_ranks = 4});
+  size_t of_experts = 0;
+  for (const ReducedGradients& each : mixture.reduced[0]) {
+    EXPECT_EQ(each.in_box, each.is_of_experts ? 0u : 4u);
+    of_experts += each.is_of_experts;
+  }
+  EXPECT_GT(of_experts, 0u);
+}
+
 TEST(Generate, CutsBucketsAsItIsTold) {
   TrainConfig config = small(1, 1, 4);
   config.overlap_gradients = true, config.bucket = Bytes(1);

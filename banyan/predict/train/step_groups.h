@@ -39,6 +39,7 @@ class StepGroups {
   // `replicas_in_box`: a divisor of the data group's ranks, or 0, where kinds of boxes have no groups.
   StepGroups(const TrainConfig& config, uint32_t replicas_in_box) : config_(config), in_box_(replicas_in_box) {}
 
+  uint32_t replicas_in_box() const { return in_box_; }
   uint32_t size(GroupKind kind) const;
   // Groups of a kind are numbered by what their members share.
   uint64_t number(GroupKind kind, const TrainRank& rank) const;
