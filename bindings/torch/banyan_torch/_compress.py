@@ -31,7 +31,9 @@ class Compression:
     residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units: nothing is to be done
               when the learning rate changes
 
-    options:  of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
+    options:  of codes, from "bfloat16" to "sign": box_ranks=4 makes each 4 ranks in their order a box, as the ranks of
+              one host are, and codes only what goes between boxes: sums of a box, of which each rank encodes its share.
+              Of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
               matrix is to become smaller, else it goes as it is; seed=0 of the first directions.
               Of "topk:1%": momentum=0, as Deep Gradient Compression has it: what is sent late would else have missed
               the optimizer's momentum, which must be 0 then, and it takes 8 bytes more a parameter; clip=0, with
