@@ -41,10 +41,8 @@ TensorFuture BoxedScheme::average(const at::Tensor& buffer, const std::vector<at
   bucket->residual->await_gradients(floats_of(buffer));
   run::Residual& residual = bucket->residual->residual();
   // To the residual, the three calls are one: results that are not finite change nothing.
-  bucket->use.emplace(run::Call{.kind = run::OperationKind::all_reduce,
-                                .residual = &residual,
-                                .recv = bytes_of_floats(buffer),
-                                .count = values});
+  bucket->use.emplace(run::Call{
+      .kind = run::OperationKind::all_reduce, .residual = &residual, .recv = bytes_of_floats(buffer), .count = values});
   residual.add_to(bytes_of_floats(buffer), bytes_of_floats(buffer));
   const std::optional<UnusedSlots> unused = UnusedSlots::ask(codec_, *bucket->residual, *context_.group);
   const TensorFuture averaged = boxes_->average(buffer, codec_, bucket->lost);
@@ -67,8 +65,7 @@ TensorFuture BoxedScheme::average(const at::Tensor& buffer, const std::vector<at
     future->markCompleted(bucket->buffer);
   };
   const auto when_averaged = [averaged, end] {
-    averaged->addCallback(
-        [end](c10::ivalue::Future& over) { end(over.hasError() ? over.exception_ptr() : nullptr); });
+    averaged->addCallback([end](c10::ivalue::Future& over) { end(over.hasError() ? over.exception_ptr() : nullptr); });
   };
   if (!unused) {
     when_averaged();

@@ -1,6 +1,9 @@
 #include "bindings/torch/boxes.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -80,9 +83,8 @@ TensorFuture Boxes::average(const at::Tensor& buffer, const std::optional<codec:
     const uint64_t number = average->number = across_calls_.next_number();
     TORCH_INTERNAL_ASSERT(gather_calls_.next_number() == number);
     work->getFuture()->addCallback([self = shared_from_this(), average](c10::ivalue::Future& over) {
-      self->across_calls_.run(average->number, [self, average, failure = failure_of(over)] {
-        self->go_across(average, failure);
-      });
+      self->across_calls_.run(average->number,
+                              [self, average, failure = failure_of(over)] { self->go_across(average, failure); });
     });
   } catch (...) {
     fail(std::current_exception());
@@ -124,12 +126,39 @@ void Boxes::gather(const std::shared_ptr<Average>& average, const std::exception
   try {
     const at::NoGradGuard no_grad;
     average->share.mul_(1.0 / static_cast<double>(box_ranks_));
-    const auto work =
-        gathers_->gather_parts(average->share, counts_of(static_cast<size_t>(average->buffer.numel())), average->buffer);
+    const auto work = gathers_->gather_parts(average->share, counts_of(static_cast<size_t>(average->buffer.numel())),
+                                             average->buffer);
     work->getFuture()->addCallback([end](c10::ivalue::Future& over) { end(failure_of(over)); });
   } catch (...) {
     end(std::current_exception());
   }
+}
+
+Boxes::Times Boxes::measure(size_t values) {
+  const at::Tensor buffer = at::zeros({static_cast<int64_t>(values)}, at::kFloat);
+  const at::Tensor share = at::zeros({static_cast<int64_t>(share_of(values).count)}, at::kFloat);
+  const std::vector<size_t> counts = counts_of(values);
+  const auto median = [&](const std::function<void()>& calls) {
+    std::array<double, 3> seconds{};
+    for (double& one : seconds) {
+      group_->barrier(c10d::BarrierOptions())->wait();
+      const auto begin = std::chrono::steady_clock::now();
+      calls();
+      one = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[1];
+  };
+  Times times;
+  times.inside = median([&] {
+    sums_->sum_parts(buffer, counts, share)->wait();
+    gathers_->gather_parts(share, counts, buffer)->wait();
+  });
+  times.across = median([&] {
+    std::vector<at::Tensor> tensors = {share};
+    across_->allreduce(tensors, c10d::AllreduceOptions())->wait();
+  });
+  return times;
 }
 
 void Boxes::fail(const std::exception_ptr& error) { group_->abort(words_of(error)); }

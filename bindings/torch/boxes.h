@@ -10,11 +10,11 @@
 // once for a whole box, and a rank encodes its share only.
 //
 // The second and the third call begin when the one before has ended, in the thread that finds that out. That moment
-// differs between ranks, so each step has a group of its own, in which calls come in the order of the first ones. Where
-// a call fails, other ranks would wait for calls that never come: so all these groups fail with it, and the group that
-// they were made of.
+// differs between ranks, so each step has a group of its own, in which calls come in the order of the first ones.
+// Where a call fails, other ranks would wait for calls that never come: so all these groups fail with it, and the
+// group that they were made of.
 //
-// The first is the hierarchical form of Espresso (Wang et al., EuroSys 2023, section 4.1) with its code between machines
+// This is the hierarchical form of Espresso (Wang et al., EuroSys 2023, section 4.1) with its code between machines
 // only.
 #pragma once
 
@@ -55,6 +55,15 @@ class Boxes : public std::enable_shared_from_this<Boxes> {
                        const std::shared_ptr<run::Residual>& residual);
 
   uint64_t box_ranks() const { return box_ranks_; }
+
+  // Medians of three, in seconds, of a sum in the box with its gathering, and of an average of shares between boxes
+  // without a code.
+  struct Times {
+    double inside = 0, across = 0;
+  };
+  // Collective over the group, and blocks; on a buffer of so many values, which all ranks begin together. Between
+  // averages. Throws what calls throw.
+  Times measure(size_t values);
 
  private:
   struct Average;  // under way

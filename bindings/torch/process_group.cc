@@ -190,6 +190,14 @@ void finish_all_groups() {
   for (const auto& group : all) group->finish();
 }
 
+std::vector<int> ProcessGroupBanyan::ranks_here() const {
+  std::vector<int> here;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (job_->processes->is_here(job_ranks_[static_cast<size_t>(rank)])) here.push_back(rank);
+  }
+  return here;
+}
+
 std::string ProcessGroupBanyan::error() const {
   const std::optional<Error> error = communicator_.error();
   return error ? error->what() : "";
@@ -320,11 +328,11 @@ compose::Settings ProcessGroupBanyan::settings_of(const Options& options) const 
 c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                             const std::vector<int>& members,
                                                             const c10::intrusive_ptr<Options>& options) {
-  auto [split, job_ranks] = members_among(members, options->group_name);
-  if (split.rank < 0) return nullptr;
-  return guarded([&, split = std::move(split), job_ranks = std::move(job_ranks)] {
+  const std::pair<Members, std::vector<uint32_t>> own = members_among(members, options->group_name);
+  if (own.first.rank < 0) return nullptr;
+  return guarded([&] {
     const compose::Settings settings = settings_of(*options);
-    return of_job(job_, job_ranks, split, settings, options_from(settings));
+    return of_job(job_, own.second, own.first, settings, options_from(settings));
   });
 }
 

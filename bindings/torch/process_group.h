@@ -146,6 +146,8 @@ class ProcessGroupBanyan : public BackendBase {
   std::string error() const;
   // Whether the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const { return communicator_.is_on_one_host(); }
+  // Those of this host, in their order.
+  std::vector<int> ranks_here() const;
   // How often calls went on without a link that was lost.
   uint32_t reroutes() const { return communicator_.reroutes(); }
   // Waits for collectives under way, ten seconds at most, and ends what is left. Later calls fail.

@@ -107,9 +107,11 @@ def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True,
     without Python in the backward pass.
 
     "auto" measures some steps without a code, predicts from them what a step would take with each code that loses
-    little, and tries the one that gains most, if any gains enough. Where the measured gain is less than 3 %, gradients
-    go without a code again, and what was lost until then goes with them. Rank 0 prints the table. The choice is part of
-    state_dict(), so that a training that goes on from it sends what it sent before.
+    little, and tries the one that gains most, if any gains enough. Where ranks are boxes of so many, as box_ranks says
+    or else the hosts show, each code for what goes between boxes only is among them; box_ranks=0 forbids that. Where
+    the measured gain is less than 3 %, gradients go without a code again, and what was lost until then goes with them.
+    Rank 0 prints the table. The choice is part of state_dict(), so that a training that goes on from it sends what it
+    sent before.
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise TypeError(f"compress() takes a model in DistributedDataParallel, not a {type(ddp).__name__}")
