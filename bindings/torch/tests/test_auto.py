@@ -204,6 +204,24 @@ class Boxes(AutoTest):
             self.steps(replica, compression, sgd(replica.parameters()), range(kChosen + 1))
             self.assertNotIn("boxes", compression.report())
 
+    @on_ranks(4, init=False)
+    def test_hosts_of_as_many_ranks_are_boxes(self):
+        with self.on_hosts([0, 0, 1, 1]):
+            replica = parallel(made(Net))
+            compression = banyan_torch.compress(replica, "auto", **kAnyGain)
+            self.steps(replica, compression, sgd(replica.parameters()), range(kJudged + 2))
+            self.assertIn("4 ranks in boxes of 2\n", compression.report())
+            self.assertIn("int8 between boxes", compression.report())
+
+    @on_ranks(4, init=False)
+    def test_other_hosts_are_none(self):
+        for hosts in ([0, 0, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]):
+            with self.case(hosts), self.on_hosts(hosts):
+                replica = parallel(made(Net))
+                compression = banyan_torch.compress(replica, "auto", **kAnyGain)
+                self.steps(replica, compression, sgd(replica.parameters()), range(kChosen + 1))
+                self.assertNotIn("boxes", compression.report())
+
     @on_ranks(4)
     def test_who_goes_on_sends_between_boxes_what_was_sent_before(self):
         model, optimizer = made(Net, width=65), lambda replica: sgd(replica.parameters())

@@ -1,6 +1,6 @@
 """Gradients in codes between boxes of ranks: banyan_torch.compress(ddp, "int8", box_ranks=2).
 
-Boxes are of 2 or 3 ranks. Over TCP, also in the boxes: ranks of one host code nothing.
+Boxes are of 2 or 3 ranks. Over TCP, mostly also in the boxes: ranks of one host code nothing.
 """
 
 import contextlib
@@ -137,6 +137,21 @@ class Law(BoxesTest):
             train(model, sgd(model.parameters()), self.batches())
         self.same_parameters(replica.module, expected.module)
         self.assertEqual(sum(compression.residual_norms().values()), 0)
+
+    @on_ranks(4, 6, init=False)
+    def test_boxes_that_are_hosts_share_memory(self):
+        box_ranks = self.world // 2
+        with self.on_hosts([rank // box_ranks for rank in range(self.world)]):
+            self.assertFalse(banyan_torch.is_on_one_host(dist.group.WORLD))
+            for codec in ("int4", "sign"):
+                with self.case(codec):
+                    replica = parallel(made(Net, width=65), small_buckets=True)
+                    compression = banyan_torch.compress(replica, codec, box_ranks=box_ranks)
+                    optimizer = sgd(replica.parameters())
+                    for step in range(4):
+                        self.step(replica, compression, optimizer, batch_of(self.rank, step))
+                    self.assertGreater(sum(compression.residual_norms().values()), 0, "nothing was coded")
+                    self.expect_agreement(replica.module)
 
 
 class Training(BoxesTest):
