@@ -4,6 +4,7 @@ code, in each code that auto may take, and as auto has it.
 
   python3 bench/choice_lab.py build                                        # 20 pairs of fabric and model, 20 minutes
   python3 bench/choice_lab.py build --fabrics star:4@100Mb/s --models 1x64x1 --json choice.json
+  python3 bench/choice_lab.py build --fabrics star:2@25Mb/s --ranks-per-host 4 --codes int8 int8+boxes:4
 
 All series run in the same processes, a replica of the model each; rounds alternate between them, and figures are
 medians of the rounds, of the slowest rank. Auto has chosen before the first round: its table says what it predicted
@@ -46,8 +47,11 @@ def judge(seconds, report):
     {code: how far the prediction is off}."""
     best = min(seconds, key=seconds.get)
     predicted = predictions_of(report)
-    measured = {name: seconds[DENSE if name == "none" else torch_common.CODED + name] * 1e3 for name in predicted
-                if name == "none" or torch_common.CODED + name in seconds}
+    series = {"none": DENSE}
+    for each in seconds:
+        name, options = torch_common.boxes_of(torch_common.codec_of(each) or "none")
+        series[name + " between boxes" if options else name] = each
+    measured = {name: seconds[series[name]] * 1e3 for name in predicted if name in series}
     off = {name: predicted[name] / measured[name] - 1 for name in measured}
     verdict = report.strip().splitlines()[-1]
     return {"chosen": verdict, "best": best, "behind_best": seconds[AUTO] / seconds[best] - 1,
@@ -76,7 +80,8 @@ def measure(arguments, fabric, model):
     banyan = arguments.build.resolve() / "banyan"
     pair = argparse.Namespace(build=arguments.build, model=torch_ddp_bench.Size.parse(model), rounds=arguments.rounds,
                               steps=arguments.steps, train_steps=arguments.steps, timeout=arguments.timeout)
-    with lab_compare.Lab(banyan, fabric, None, f"choice{os.getpid()}") as lab:
+    with lab_compare.Lab(banyan, fabric, None, f"choice{os.getpid()}",
+                         arguments.ranks_per_host) as lab:
         found, _ = torch_lab.run_in_lab(lab, "choose", series, pair)
     seconds = {each: statistics.median(rounds) for each, rounds in found["seconds"].items()}
     return {"fabric": lab.title, "model": model, "seconds": seconds, "report": found["report"],
@@ -91,6 +96,7 @@ def parse_arguments():
     parser.add_argument("--models", nargs="+", default=MODELS,
                         help=f"LAYERSxWIDTHxSEQUENCES; default {' '.join(MODELS)}")
     parser.add_argument("--codes", nargs="+", default=CODES, help=f"default {' '.join(CODES)}")
+    parser.add_argument("--ranks-per-host", type=int, help="by default each host of a fabric is a rank")
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
     parser.add_argument("--steps", type=int, default=5, help="timed at once; default 5")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one pair; default 600")

@@ -38,6 +38,15 @@ class Judgement(unittest.TestCase):
         self.assertFalse(choice_lab.is_right(choice_lab.judge(self.seconds(0.1, 0.120, 0.104), REPORT)))
         self.assertAlmostEqual(choice_lab.judge(self.seconds(0.325, 0.100, 0.1), REPORT)["off"]["int8"], 0.2)
 
+    def test_codes_between_boxes_are_those_of_the_series(self):
+        report = REPORT.replace("int8: 2.64", "    int8 between boxes            0.7 %         100.00        101.00\n"
+                                              "int8 between boxes: 3.25")
+        seconds = {**self.seconds(0.325, 0.120, 0.105), "banyan:coded:int8+boxes:4": 0.102}
+        row = choice_lab.judge(seconds, report)
+        self.assertTrue(choice_lab.is_right(row))
+        self.assertEqual(row["best"], "banyan:coded:int8+boxes:4")
+        self.assertAlmostEqual(row["off"]["int8 between boxes"], 100 / 102 - 1)
+
 
 if __name__ == "__main__":
     unittest.main()

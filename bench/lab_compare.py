@@ -43,10 +43,12 @@ SEGMENT = str(128 << 10)  # bytes of a broadcast's pipeline, where the algorithm
 
 
 class Lab:
-    """An emulated cluster, up between __enter__ and __exit__. `ranks` are the entries of its description."""
+    """An emulated cluster, up between __enter__ and __exit__. `ranks` are the entries of its description.
+    ranks_per_host: of each host of the fabric; None: its hosts are the ranks."""
 
-    def __init__(self, banyan, fabric, scale, name):
+    def __init__(self, banyan, fabric, scale, name, ranks_per_host=None):
         self.banyan, self.fabric, self.scale, self.name = str(banyan), fabric, scale, name
+        self.ranks_per_host = ranks_per_host
 
     @property
     def title(self):
@@ -59,7 +61,8 @@ class Lab:
 
     def __enter__(self):
         try:
-            self.must("up", str(self.fabric), *(["--scale", self.scale] if self.scale else []))
+            self.must("up", str(self.fabric), *(["--scale", self.scale] if self.scale else []),
+                      *(["--ranks-per-host", str(self.ranks_per_host)] if self.ranks_per_host else []))
             self.scaled_fabric = self.variable("BANYAN_FABRIC")
             self.ranks = json.loads(pathlib.Path(self.variable("BANYAN_LAB")).read_text(encoding="utf-8"))["ranks"]
         except BaseException:

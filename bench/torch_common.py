@@ -23,7 +23,8 @@ SERIES = ["gloo", "banyan", "banyan:shared"]
 SHARED_FROM = 64 << 10  # bytes: smaller tensors are never in shared memory
 
 
-CODED = "banyan:coded:"  # and the scheme by which gradients go, such as int8 or powersgd:4
+CODED = "banyan:coded:"  # and the scheme by which gradients go, such as int8, int8+boxes:4 or powersgd:4
+BOXES = "+boxes:"  # and the ranks of a box, where a code is for what goes between boxes only
 PEER = "gloo:powersgd:"  # and the rank of PyTorch's own powerSGD_hook
 
 
@@ -33,6 +34,12 @@ def backend_of(series):
 
 def codec_of(series):
     return series.removeprefix(CODED) if series.startswith(CODED) else None
+
+
+def boxes_of(codec):
+    """(the codec, its options) of "int8+boxes:4" or "int8"."""
+    name, _, box_ranks = codec.partition(BOXES)
+    return name, {"box_ranks": int(box_ranks)} if box_ranks else {}
 
 
 def peer_of(series):

@@ -70,7 +70,9 @@ class Size:
     def trainer(self, group=None, meets_only=False, series=""):
         """series: of torch_common, whose gradients are compressed."""
         codec, peer = torch_common.codec_of(series), torch_common.peer_of(series)
-        options = {"dense_steps": DENSE_STEPS} if codec and codec.startswith("powersgd") else {}
+        codec, options = torch_common.boxes_of(codec) if codec else (None, {})
+        if codec and codec.startswith("powersgd"):
+            options["dense_steps"] = DENSE_STEPS
         compress = (lambda model: compress_by_banyan(model, codec, options)) if codec else None
         if peer:
             compress = lambda model: compress_by_pytorch(model, group, peer)  # noqa: E731

@@ -4,6 +4,7 @@
   python3 bench/torch_lab.py build                               # two boxes of four ranks, a slow cable between them
   python3 bench/torch_lab.py build --fabric cluster.txt --model 2x128x2 --json lab.json
   python3 bench/torch_lab.py build --compress int8 int4          # the same with gradients in these codes, too
+  python3 bench/torch_lab.py build --compress int8 int8+boxes:4  # the second between boxes of four ranks only
   python3 bench/torch_lab.py build --compress powersgd:4 --train-steps 300      # beside PyTorch's own hook over Gloo
 
 Timing: as torch_ddp_bench.py does, both backends in the same processes, one in each host of the lab; rounds alternate

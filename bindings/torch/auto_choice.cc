@@ -89,9 +89,11 @@ void AutoChoice::end_bucket(uint64_t step, size_t bucket) {
 }
 
 std::optional<AutoChoice::Codes> AutoChoice::choose() {
-  measure_codes();
   without_ = agreed_medians();
+  const uint64_t box_ranks = agreed_box_ranks();
+  measure_codes(box_ranks);
   without_.latency = agreed_latency();
+  if (box_ranks > 0 && !laws_.empty()) measure_boxes(box_ranks);
   choice_ = choose_codes(without_, laws_, settings_.rule);
   if (choice_.best > 0) return codes_of(choice_.chosen());
   const auto best = std::min_element(choice_.candidates.begin() + 1, choice_.candidates.end(),
@@ -114,15 +116,48 @@ std::optional<AutoChoice::Codes> AutoChoice::judge() {
 }
 
 AutoChoice::Codes AutoChoice::codes_of(const predict::StepCandidate& candidate) const {
-  Codes codes;
+  Codes codes{.of_buckets = {}, .box_ranks = candidate.is_between_boxes ? without_.boxes->ranks : 0};
   for (const uint32_t code : candidate.codes) {
-    codes.push_back(code == 0 ? std::nullopt : std::optional(codecs_[code - 1]));
+    codes.of_buckets.push_back(code == 0 ? std::nullopt : std::optional(codecs_[code - 1]));
   }
   return codes;
 }
 
-void AutoChoice::measure_codes() {
+const std::shared_ptr<Boxes>& AutoChoice::boxes_of(uint64_t box_ranks) {
+  if (boxes_ == nullptr || boxes_->box_ranks() != box_ranks) boxes_ = std::make_shared<Boxes>(group_, box_ranks);
+  return boxes_;
+}
+
+// 0 where there are none.
+uint64_t AutoChoice::agreed_box_ranks() {
+  if (settings_.box_ranks) return *settings_.box_ranks;
+  const std::vector<int> here = group_->ranks_here();
+  const auto count = static_cast<int>(here.size());
+  const bool are_a_box =
+      count > 1 && count < group_->getSize() && here.back() - here.front() + 1 == count && here.front() % count == 0;
+  const double own = are_a_box ? count : 0;
+  const std::vector<double> found = largest_of_all({own, -own});
+  return found[0] == -found[1] ? static_cast<uint64_t>(own) : 0;
+}
+
+void AutoChoice::measure_boxes(uint64_t box_ranks) {
+  double largest = 0;
+  for (const predict::MeasuredStep::Bucket& bucket : without_.buckets) largest = std::max(largest, bucket.bytes);
+  Boxes& boxes = *boxes_of(box_ranks);
+  const Boxes::Times small = boxes.measure(box_ranks),
+                     large = boxes.measure(static_cast<size_t>(largest / sizeof(float)));
+  const std::vector<double> agreed = largest_of_all({small.inside, small.across, large.inside, large.across});
+  const auto level = [](double of_nothing, double of_all, double bytes) {
+    return predict::MeasuredStep::Level{.latency = of_nothing, .per_byte = std::max(0.0, of_all - of_nothing) / bytes};
+  };
+  without_.boxes = {.ranks = static_cast<uint32_t>(box_ranks),
+                    .inside = level(agreed[0] / 2, agreed[2] / 2, largest),  // of two calls each
+                    .across = level(agreed[1], agreed[3], largest / static_cast<double>(box_ranks))};
+}
+
+void AutoChoice::measure_codes(uint64_t box_ranks) {
   const auto ranks = static_cast<uint32_t>(group_->getSize());
+  const uint32_t boxes = box_ranks > 0 ? ranks / static_cast<uint32_t>(box_ranks) : ranks;
   std::vector<double> work;
   for (const codec::Codec& codec : predict::codecs_by_loss()) {
     const double loss = predict::relative_loss(codec);
@@ -131,9 +166,14 @@ void AutoChoice::measure_codes() {
     codecs_.push_back(codec);
     laws_.push_back({.name = to_string(codec), .share = cost.share(), .loss = loss});
     work.push_back(allreduce_work(cost.speed, ranks));
+    work.push_back(allreduce_work(cost.speed, boxes));
   }
+  if (laws_.empty()) return;
   work = largest_of_all(work);
-  for (size_t i = 0; i < laws_.size(); ++i) laws_[i].work = work[i];
+  for (size_t i = 0; i < laws_.size(); ++i) {
+    laws_[i].work = work[2 * i];
+    laws_[i].work_between_boxes = work[2 * i + 1];
+  }
 }
 
 // The slowest step of all ranks; of each bucket the latest beginning, and the time of the rank that came last, which
@@ -185,7 +225,8 @@ std::string AutoChoice::report() const {
     for (const predict::MeasuredStep::Bucket& bucket : without_.buckets) bytes += bucket.bytes;
     text += "a step, medians of " + std::to_string(settings_.steps) + "; " + format_decimals(bytes / 1e6, 2) +
             " MB of gradients in " + plural(without_.buckets.size(), "bucket") + ", " +
-            std::to_string(group_->getSize()) + " ranks\n";
+            std::to_string(group_->getSize()) + " ranks" +
+            (without_.boxes ? " in boxes of " + std::to_string(without_.boxes->ranks) : "") + "\n";
     size_t width = 4;
     for (const predict::StepCandidate& candidate : choice_.candidates) width = std::max(width, candidate.name.size());
     text += padded("code", width) + "  loss of a value  predicted, ms  measured, ms\n";

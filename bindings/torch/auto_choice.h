@@ -7,12 +7,16 @@
 //   3. What was chosen is measured for as many steps. Unless these are quicker by the least gain, gradients go without
 //      a code from then on.
 //
+// Where ranks are boxes of so many, which the user says or the hosts show, each code may be for what goes between boxes
+// alone (boxes.h). What that takes is measured with the codes' kernels.
+//
 // Then nothing changes any more. Between ranks of one host nothing is ever coded, and nothing measured.
 //
 // Ends of buckets may come from any thread; all else from that of the backward pass.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,22 +25,29 @@
 #include "banyan/codec/codec.h"
 #include "banyan/predict/compress/measured_step.h"
 #include "banyan/predict/compress/step_meter.h"
+#include "bindings/torch/boxes.h"
 #include "bindings/torch/process_group.h"
 
 namespace banyan::pytorch {
 
 class AutoChoice {
  public:
-  using Codes = std::vector<std::optional<codec::Codec>>;  // by bucket, in the order of a step
+  struct Codes {
+    std::vector<std::optional<codec::Codec>> of_buckets;  // in the order of a step
+    uint32_t box_ranks = 0;                               // where they are for what goes between boxes only
+  };
   struct Settings {
     uint64_t steps = 8;  // that are measured, of each kind; at least 1
     predict::CodeRule rule = {};
+    // Ranks of a box; 0: there are none. If it is not given they are those of the hosts, where each has so many ranks,
+    // one after the other.
+    std::optional<uint64_t> box_ranks = {};
   };
   AutoChoice(const Settings& settings, const c10::intrusive_ptr<ProcessGroupBanyan>& group);
 
   // Before the first bucket of a step. Collective in two of the steps, which take as long as a measurement of the
-  // codes' kernels (some tenths of a second, and 200 MiB for so long) and a few small calls. What it gives holds from
-  // this step on. Throws what calls of the group throw.
+  // codes' kernels (some tenths of a second, and 200 MiB for so long), a few small calls, and where there are boxes
+  // three exchanges of the largest bucket. What it gives holds from this step on. Throws what calls of the group throw.
   std::optional<Codes> begin_step();
   // Of the step that has begun.
   size_t begin_bucket(size_t bytes);
@@ -46,6 +57,9 @@ class AutoChoice {
   bool is_over() const { return phase_ == Phase::over; }
   // It was decided before; `why` in words.
   void settle(const std::string& why);
+  // Of so many ranks; collective when they are others than before. Throws Error{invalid_input} for boxes that cannot
+  // be.
+  const std::shared_ptr<Boxes>& boxes_of(uint64_t box_ranks);
   // A table of what was predicted and measured so far, in lines.
   std::string report() const;
 
@@ -54,7 +68,9 @@ class AutoChoice {
 
   std::optional<Codes> choose();
   std::optional<Codes> judge();
-  void measure_codes();
+  uint64_t agreed_box_ranks();
+  void measure_codes(uint64_t box_ranks);
+  void measure_boxes(uint64_t box_ranks);
   predict::MeasuredStep agreed_medians();
   double agreed_latency();
   std::vector<double> largest_of_all(const std::vector<double>& own);
@@ -67,6 +83,7 @@ class AutoChoice {
   Phase phase_ = Phase::settling;
   uint64_t step_ = 0;
   predict::StepMeter meter_;
+  std::shared_ptr<Boxes> boxes_;      // null until there are any
   std::vector<codec::Codec> codecs_;  // those of laws_
   std::vector<predict::CodeLaw> laws_;
   predict::MeasuredStep without_;

@@ -8,15 +8,13 @@
 
 #include "banyan/base/error.h"
 #include "bindings/torch/averages.h"
+#include "bindings/torch/boxed_scheme.h"
+#include "bindings/torch/coded_scheme.h"
 
 namespace banyan::pytorch {
 namespace {
 
 constexpr const char* kCodes = "codes";
-
-uint8_t number_of(const std::optional<codec::Codec>& codec) {
-  return codec ? static_cast<uint8_t>(1 + static_cast<uint8_t>(codec->code)) : 0;
-}
 
 }  // namespace
 
@@ -28,6 +26,10 @@ std::shared_ptr<GradientScheme> AutoScheme::parse(const std::string& name, Schem
   settings.choice.steps = options.take_count("steps", settings.choice.steps);
   settings.choice.rule.most_loss = options.take("most_loss", settings.choice.rule.most_loss);
   settings.choice.rule.least_gain = options.take("least_gain", settings.choice.rule.least_gain);
+  settings.choice.box_ranks = options.take_count(kBoxRanks);
+  if (settings.choice.box_ranks.value_or(0) > 0) {
+    Boxes::expect_possible(*settings.choice.box_ranks, context.group->getSize());
+  }
   settings.is_quiet = options.take_count("quiet", 0) != 0;
   if (settings.choice.steps == 0) refuse("steps is to be 1 or more");
   if (!(settings.choice.rule.most_loss >= 0)) refuse("most_loss is to be 0 or more");
@@ -39,7 +41,7 @@ AutoScheme::AutoScheme(const Settings& settings, const Context& context)
     : settings_(settings),
       context_(context),
       choice_(settings.choice, context.group),
-      codes_(context.residuals->parameters().size(), 0) {}
+      ways_(context.residuals->parameters().size()) {}
 
 TensorFuture AutoScheme::average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
   print_once_decided();
@@ -51,14 +53,14 @@ TensorFuture AutoScheme::average(const at::Tensor& buffer, const std::vector<at:
   if (numbers.empty()) return plain_average(*context_.group, buffer);
   if (seen_.contains(numbers.front()) || buckets_.empty()) begin_step();
   seen_.insert(numbers.begin(), numbers.end());
-  const Code code = codes_[numbers.front()];
+  const Way way = ways_[numbers.front()];
   buckets_.push_back(std::move(numbers));
 
   const uint64_t step = choice_.step();
   const size_t bucket = choice_.begin_bucket(static_cast<size_t>(buffer.numel()) * sizeof(float));
-  const TensorFuture averaged = code > 0    ? scheme_of(code).average(buffer, parameters)
-                                : may_keep_ ? average_with_residual(buffer, parameters)
-                                            : plain_average(*context_.group, buffer);
+  const TensorFuture averaged = way.code > 0 ? scheme_of(way).average(buffer, parameters)
+                                : may_keep_  ? average_with_residual(buffer, parameters)
+                                             : plain_average(*context_.group, buffer);
   if (choice_.is_over()) return averaged;
   TensorFuture future = new_tensor_future();
   follow(averaged, future, [self = shared_from_this(), future, buffer, step, bucket] {
@@ -71,11 +73,13 @@ TensorFuture AutoScheme::average(const at::Tensor& buffer, const std::vector<at:
 void AutoScheme::begin_step() {
   if (const std::optional<AutoChoice::Codes> codes = choice_.begin_step()) {
     may_keep_ = context_.keeps_residuals;
-    std::fill(codes_.begin(), codes_.end(), Code{0});
-    for (size_t bucket = 0; bucket < codes->size(); ++bucket) {
-      if (!(*codes)[bucket]) continue;
+    std::fill(ways_.begin(), ways_.end(), Way{});
+    for (size_t bucket = 0; bucket < codes->of_buckets.size(); ++bucket) {
+      const std::optional<codec::Codec>& codec = codes->of_buckets[bucket];
+      if (!codec) continue;
       TORCH_INTERNAL_ASSERT(bucket < buckets_.size());
-      for (const size_t parameter : buckets_[bucket]) codes_[parameter] = number_of((*codes)[bucket]);
+      const Way way{.code = static_cast<uint8_t>(1 + static_cast<uint8_t>(codec->code)), .box_ranks = codes->box_ranks};
+      for (const size_t parameter : buckets_[bucket]) ways_[parameter] = way;
     }
   }
   print_once_decided();
@@ -90,11 +94,15 @@ void AutoScheme::print_once_decided() {
   std::fprintf(stderr, "banyan_torch.compress(ddp, \"auto\"):\n%s", choice_.report().c_str());
 }
 
-CodedScheme& AutoScheme::scheme_of(Code code) {
-  std::shared_ptr<CodedScheme>& scheme = schemes_[code];
+GradientScheme& AutoScheme::scheme_of(const Way& way) {
+  std::shared_ptr<GradientScheme>& scheme = schemes_[way];
   if (scheme == nullptr) {
-    const codec::Codec codec{.code = static_cast<codec::ValueCode>(code - 1)};
-    scheme = std::make_shared<CodedScheme>(codec, context_);
+    const codec::Codec codec{.code = static_cast<codec::ValueCode>(way.code - 1)};
+    if (way.box_ranks == 0) {
+      scheme = std::make_shared<CodedScheme>(codec, context_);
+    } else {
+      scheme = std::make_shared<BoxedScheme>(codec, choice_.boxes_of(way.box_ranks), context_);
+    }
   }
   return *scheme;
 }
@@ -132,9 +140,8 @@ TensorFuture AutoScheme::average_with_residual(const at::Tensor& buffer, const s
 GradientScheme::State AutoScheme::state() {
   if (!choice_.is_over()) return {};
   State state = {{kCodes, {}}};
-  for (size_t i = 0; i < codes_.size(); ++i) {
-    state[kCodes].emplace(context_.residuals->parameters()[i].name,
-                          at::scalar_tensor(static_cast<int64_t>(codes_[i]), at::kLong));
+  for (size_t i = 0; i < ways_.size(); ++i) {
+    state[kCodes].emplace(context_.residuals->parameters()[i].name, at::scalar_tensor(number_of(ways_[i]), at::kLong));
   }
   return state;
 }
@@ -145,19 +152,26 @@ void AutoScheme::set_state(const State& state) {
   others.erase(kCodes);
   GradientScheme::set_state(others);
   if (given.empty()) return;  // nothing was decided yet
-  std::vector<Code> codes(codes_.size(), 0);
-  for (size_t i = 0; i < codes.size(); ++i) {
+  std::vector<Way> ways(ways_.size());
+  for (size_t i = 0; i < ways.size(); ++i) {
     const auto found = given.find(context_.residuals->parameters()[i].name);
-    if (found == given.end()) continue;
-    const int64_t code = found->second.numel() == 1 ? found->second.item<int64_t>() : -1;
-    if (code < 0 || code > static_cast<int64_t>(codec::kValueCodes)) {
-      throw Error(ErrorCode::invalid_input, "the state has no known code for '" + found->first + "'");
-    }
-    codes[i] = static_cast<Code>(code);
+    if (found != given.end()) ways[i] = way_of(found->second, found->first);
   }
-  codes_ = std::move(codes);
+  ways_ = std::move(ways);
   may_keep_ = context_.keeps_residuals;
   choice_.settle("as it was decided before the state was saved");
+}
+
+AutoScheme::Way AutoScheme::way_of(const at::Tensor& number, const std::string& name) const {
+  const int64_t value = number.numel() == 1 ? number.item<int64_t>() : -1;
+  const int64_t code = value % kOfBoxes, box_ranks = value / kOfBoxes;
+  if (value < 0 || code > static_cast<int64_t>(codec::kValueCodes)) {
+    throw Error(ErrorCode::invalid_input, "the state has no known code for '" + name + "'");
+  }
+  if (box_ranks > 0 && !context_.group->is_on_one_host()) {
+    Boxes::expect_possible(static_cast<uint64_t>(box_ranks), context_.group->getSize());
+  }
+  return {.code = static_cast<uint8_t>(code), .box_ranks = static_cast<uint32_t>(box_ranks)};
 }
 
 }  // namespace banyan::pytorch

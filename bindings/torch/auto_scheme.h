@@ -5,10 +5,11 @@
 // saved state measures nothing and sends what was sent before, since other codes would give other losses. Rank 0
 // prints what was predicted and measured to standard error when it is decided.
 //
-// Options: steps (8), measured of each kind; most_loss (0.03) of a value, and least_gain (0.03), of the rule
-// (predict/compress/code_rule.h); quiet (0), 1 prints nothing.
+// Options: steps (8), measured of each kind; box_ranks, by default as the hosts show, 0 for none; most_loss (0.03) of a
+// value, and least_gain (0.03), of the rule (predict/compress/code_rule.h); quiet (0), 1 prints nothing.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,7 +19,6 @@
 #include <vector>
 
 #include "bindings/torch/auto_choice.h"
-#include "bindings/torch/coded_scheme.h"
 #include "bindings/torch/gradient_scheme.h"
 
 namespace banyan::pytorch {
@@ -37,26 +37,37 @@ class AutoScheme : public GradientScheme, public std::enable_shared_from_this<Au
   std::string name() const override { return "auto"; }
   bool keeps_residuals() const override { return context_.keeps_residuals; }
   TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
-  // Once it is decided, "codes" of the parameters.
+  // Once it is decided, "codes" of the parameters, with their boxes.
   State state() override;
   void set_state(const State& state) override;
   std::string report() override { return choice_.report(); }
 
  private:
-  using Code = uint8_t;  // 0 for none, else 1 + the ValueCode
+  // How a bucket goes: the code, of 0 for none or else 1 + the ValueCode, and the ranks of a box where it is for what
+  // goes between boxes only.
+  struct Way {
+    uint8_t code = 0;
+    uint32_t box_ranks = 0;
+    auto operator<=>(const Way&) const = default;
+  };
+  // As a state has it: code + 256 box_ranks. `name`, of a parameter, is for the words of Error{invalid_input}.
+  static int64_t number_of(const Way& way) { return way.code + kOfBoxes * int64_t{way.box_ranks}; }
+  Way way_of(const at::Tensor& number, const std::string& name) const;
+  static constexpr int64_t kOfBoxes = 256;
 
   // Before the first bucket of a step, in the thread of the backward pass.
   void begin_step();
   void print_once_decided();
-  CodedScheme& scheme_of(Code code);
+  // Collective the first time where it is between boxes.
+  GradientScheme& scheme_of(const Way& way);
   // Without a code, and with what is kept: nothing is kept afterwards, but where the result is not finite.
   TensorFuture average_with_residual(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
 
   const Settings settings_;
   const Context context_;
   AutoChoice choice_;
-  std::map<Code, std::shared_ptr<CodedScheme>> schemes_;
-  std::vector<Code> codes_;                   // by parameter
+  std::map<Way, std::shared_ptr<GradientScheme>> schemes_;
+  std::vector<Way> ways_;                     // by parameter
   std::vector<std::vector<size_t>> buckets_;  // of the step under way: their parameters
   std::set<size_t> seen_;                     // all of these
   bool may_keep_ = false;                     // something of buckets that go without a code

@@ -113,6 +113,22 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::all_gather_into(const at::Ten
                options.timeout);
 }
 
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::gather_parts(const at::Tensor& own,
+                                                                const std::vector<size_t>& counts,
+                                                                const at::Tensor& buffer) {
+  const Checks checks("gather_parts");
+  checks.dense({buffer, own});
+  checks.expect(buffer.is_contiguous() && own.is_contiguous(), "takes contiguous tensors");
+  const BanyanWork::Task task(c10d::OpType::ALLGATHER, "banyan:all_gather", {own}, {{buffer}});
+  return start(task,
+               {.kind = run::OperationKind::all_gather_v,
+                .type = element::DataType::float32,
+                .send = bytes_of(own),
+                .recv = mutable_bytes_of(buffer),
+                .recv_counts = counts},
+               {});
+}
+
 #ifdef BANYAN_BACKEND_COALESCES
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                                                 const c10d::AllgatherOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "banyan/base/error.h"
 #include "bindings/torch/auto_scheme.h"
+#include "bindings/torch/boxed_scheme.h"
 #include "bindings/torch/coded_scheme.h"
 #include "bindings/torch/powersgd.h"
 #include "bindings/torch/topk.h"
@@ -25,7 +26,7 @@ constexpr std::array kParsers = {
     Parser{.begins_with = "topk", .form = "topk:PERCENT%", .parse = &TopK::parse},
 };
 
-std::shared_ptr<GradientScheme> coded(const std::string& name, const GradientScheme::Context& context) {
+std::shared_ptr<CodedScheme> coded(const std::string& name, const GradientScheme::Context& context) {
   try {
     return CodedScheme::parse(name, context);
   } catch (const Error& error) {
@@ -33,6 +34,19 @@ std::shared_ptr<GradientScheme> coded(const std::string& name, const GradientSch
     for (const Parser& parser : kParsers) words += ", " + std::string(parser.form);
     throw Error(error.code(), words + ", or none");
   }
+}
+
+std::shared_ptr<GradientScheme> coded_or_boxed(const std::string& name, SchemeOptions& options,
+                                               const GradientScheme::Context& context) {
+  std::shared_ptr<CodedScheme> everywhere = coded(name, context);
+  if (!everywhere->codec()) return everywhere;
+  const std::optional<uint64_t> box_ranks = options.take_count(kBoxRanks);
+  if (!box_ranks) return everywhere;
+  options.expect_empty(name);
+  Boxes::expect_possible(*box_ranks, context.group->getSize());
+  if (context.group->is_on_one_host()) return everywhere;  // where nothing is coded
+  return std::make_shared<BoxedScheme>(*everywhere->codec(), std::make_shared<Boxes>(context.group, *box_ranks),
+                                       context);
 }
 
 }  // namespace
@@ -46,7 +60,12 @@ double SchemeOptions::take(const std::string& name, double otherwise) {
 }
 
 uint64_t SchemeOptions::take_count(const std::string& name, uint64_t otherwise) {
-  const double value = take(name, static_cast<double>(otherwise));
+  return take_count(name).value_or(otherwise);
+}
+
+std::optional<uint64_t> SchemeOptions::take_count(const std::string& name) {
+  if (!given_.contains(name)) return {};
+  const double value = take(name, 0);
   if (!(value >= 0 && value <= 0x1p53 && std::floor(value) == value)) {
     throw Error(ErrorCode::invalid_input, name + " is to be a whole number of 0 or more");
   }
@@ -68,7 +87,7 @@ std::shared_ptr<GradientScheme> make_scheme(const std::string& name, SchemeOptio
   const auto found = std::find_if(kParsers.begin(), kParsers.end(),
                                   [&](const Parser& parser) { return name.starts_with(parser.begins_with); });
   const std::shared_ptr<GradientScheme> scheme =
-      found == kParsers.end() ? coded(name, context) : found->parse(name, options, context);
+      found == kParsers.end() ? coded_or_boxed(name, options, context) : found->parse(name, options, context);
   options.expect_empty(scheme->name());
   return scheme;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@
 
 namespace banyan::pytorch {
 
+// The option of codes that are for what goes between boxes of so many ranks (boxes.h).
+inline constexpr const char* kBoxRanks = "box_ranks";
+
 // Numbers that the user gives by name. Each is taken once; what is left is unknown.
 class SchemeOptions {
  public:
@@ -30,6 +34,7 @@ class SchemeOptions {
   double take(const std::string& name, double otherwise);
   // The same of a whole number that is not negative. Throws Error{invalid_input}.
   uint64_t take_count(const std::string& name, uint64_t otherwise);
+  std::optional<uint64_t> take_count(const std::string& name);  // none where it is not given
   // Throws Error{invalid_input} that names an option which nobody has taken.
   void expect_empty(const std::string& scheme) const;
 

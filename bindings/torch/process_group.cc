@@ -190,6 +190,14 @@ void finish_all_groups() {
   for (const auto& group : all) group->finish();
 }
 
+std::vector<int> ProcessGroupBanyan::ranks_here() const {
+  std::vector<int> here;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (job_->processes->is_here(job_ranks_[static_cast<size_t>(rank)])) here.push_back(rank);
+  }
+  return here;
+}
+
 std::string ProcessGroupBanyan::error() const {
   const std::optional<Error> error = communicator_.error();
   return error ? error->what() : "";
@@ -242,17 +250,62 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::endCoalescing() {
 
 // ---- Groups of groups ----
 
+compose::Settings ProcessGroupBanyan::own_settings(const std::string& name) const {
+  compose::Settings settings = settings_;
+  settings.name = name;
+  if (const std::chrono::milliseconds changed = timeout_.load(); changed.count() > 0) {
+    settings.timeout = std::chrono::duration<double>(changed).count();
+  }
+  return settings;
+}
+
+ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::offspring(const Members& members, std::vector<uint32_t> job_ranks) {
+  const compose::Settings settings = own_settings(members.name);
+  GroupPtr group = of_job(job_, std::move(job_ranks), members, settings, options_from(settings));
+  const std::lock_guard lock(offspring_mutex_);
+  offspring_.emplace_back(group);
+  return group;
+}
+
 c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::twin() {
   const std::string name = settings_.name.value_or("") + ", second calls";
   return guarded([&] {
-    compose::Settings settings = settings_;
-    settings.name = name;
-    if (const std::chrono::milliseconds changed = timeout_.load(); changed.count() > 0) {
-      settings.timeout = std::chrono::duration<double>(changed).count();
-    }
-    return of_job(job_, job_ranks_, {.rank = rank_, .size = size_, .name = name, .global_ranks = global_ranks_},
-                  settings, options_from(settings));
+    return offspring({.rank = rank_, .size = size_, .name = name, .global_ranks = global_ranks_}, job_ranks_);
   });
+}
+
+c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::among(const std::vector<int>& members,
+                                                                 const std::string& purpose) {
+  return guarded([&] {
+    auto [own, job_ranks] = members_among(members, settings_.name.value_or("") + ", " + purpose);
+    TORCH_INTERNAL_ASSERT(own.rank >= 0);
+    return offspring(own, std::move(job_ranks));
+  });
+}
+
+void ProcessGroupBanyan::abort(const std::string& why) {
+  communicator_.abort(why);
+  std::vector<GroupPtr> all;
+  {
+    const std::lock_guard lock(offspring_mutex_);
+    for (const WeakGroup& weak : offspring_) {
+      if (GroupPtr group = weak.lock()) all.push_back(std::move(group));
+    }
+  }
+  for (const GroupPtr& group : all) group->abort(why);
+}
+
+std::pair<ProcessGroupBanyan::Members, std::vector<uint32_t>> ProcessGroupBanyan::members_among(
+    const std::vector<int>& ranks, const std::string& name) const {
+  Members members{.rank = -1, .size = static_cast<int>(ranks.size()), .name = name, .global_ranks = {}};
+  std::vector<uint32_t> job_ranks;
+  for (const int rank : ranks) {
+    TORCH_CHECK_INDEX(rank >= 0 && rank < size_, "rank ", rank, " is not in this group of ", size_);
+    if (rank == rank_) members.rank = static_cast<int>(job_ranks.size());
+    job_ranks.push_back(job_ranks_[static_cast<size_t>(rank)]);
+    members.global_ranks.push_back(global_ranks_.empty() ? rank : global_ranks_[static_cast<size_t>(rank)]);
+  }
+  return {std::move(members), std::move(job_ranks)};
 }
 
 #ifdef BANYAN_BACKEND_SPLITS
@@ -275,18 +328,11 @@ compose::Settings ProcessGroupBanyan::settings_of(const Options& options) const 
 c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                             const std::vector<int>& members,
                                                             const c10::intrusive_ptr<Options>& options) {
-  Members split{.rank = -1, .size = static_cast<int>(members.size()), .name = options->group_name, .global_ranks = {}};
-  std::vector<uint32_t> job_ranks;
-  for (const int rank : members) {
-    TORCH_CHECK_INDEX(rank >= 0 && rank < size_, "rank ", rank, " is not in this group of ", size_);
-    if (rank == rank_) split.rank = static_cast<int>(job_ranks.size());
-    job_ranks.push_back(job_ranks_[static_cast<size_t>(rank)]);
-    split.global_ranks.push_back(global_ranks_.empty() ? rank : global_ranks_[static_cast<size_t>(rank)]);
-  }
-  if (split.rank < 0) return nullptr;
+  const std::pair<Members, std::vector<uint32_t>> own = members_among(members, options->group_name);
+  if (own.first.rank < 0) return nullptr;
   return guarded([&] {
     const compose::Settings settings = settings_of(*options);
-    return of_job(job_, std::move(job_ranks), split, settings, options_from(settings));
+    return of_job(job_, own.second, own.first, settings, options_from(settings));
   });
 }
 

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/compose/settings.h"
@@ -62,6 +63,11 @@ class ProcessGroupBanyan : public BackendBase {
   // The average of float32 values, in place and coded on the wire. The work holds the residual, which may be null.
   OwnWorkPtr coded_average(const at::Tensor& buffer, const codec::Codec& codec,
                            const std::shared_ptr<run::Residual>& residual);
+  // Of a contiguous float32 buffer, in parts of `counts` values, one after the other, of which each rank has one: `own`
+  // becomes the sum of this rank's part. Neither overlaps the other.
+  OwnWorkPtr sum_parts(const at::Tensor& buffer, const std::vector<size_t>& counts, const at::Tensor& own);
+  // The other way round: the parts of all ranks, to all.
+  OwnWorkPtr gather_parts(const at::Tensor& own, const std::vector<size_t>& counts, const at::Tensor& buffer);
   // A table for the next, which blocks: the calls of a sum depend on each other. The group outlives it.
   std::unique_ptr<run::SparseAllReduce> new_sparse_table(const run::SparseTable& table);
   sparse::RowList sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient);
@@ -128,14 +134,20 @@ class ProcessGroupBanyan : public BackendBase {
   // Called by c10's pointers when the last strong one goes.
   void release_resources() override;
 
-  // Ends everything under way with an error, here and at the other ranks. Any thread.
-  void abort(const std::string& why) { communicator_.abort(why); }
+  // Ends everything under way with an error, here and at the other ranks; of its twins and the groups among its ranks,
+  // too. Any thread.
+  void abort(const std::string& why);
   // Collective: a group of the same ranks, whose calls are in an order of their own.
   c10::intrusive_ptr<ProcessGroupBanyan> twin();
+  // Collective over `members`, ranks of this group in the order of the new one, this rank among them. `purpose` is
+  // equal on all of them and tells their group from others.
+  c10::intrusive_ptr<ProcessGroupBanyan> among(const std::vector<int>& members, const std::string& purpose);
   // Why it has failed; empty while it works.
   std::string error() const;
   // Whether the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const { return communicator_.is_on_one_host(); }
+  // Those of this host, in their order.
+  std::vector<int> ranks_here() const;
   // How often calls went on without a link that was lost.
   uint32_t reroutes() const { return communicator_.reroutes(); }
   // Waits for collectives under way, ten seconds at most, and ends what is left. Later calls fail.
@@ -156,6 +168,12 @@ class ProcessGroupBanyan : public BackendBase {
 #ifdef BANYAN_BACKEND_SPLITS
   compose::Settings settings_of(const Options& options) const;
 #endif
+  // Of this name, with the timeout as it is now.
+  compose::Settings own_settings(const std::string& name) const;
+  // One that this has made for itself, of these members.
+  GroupPtr offspring(const Members& members, std::vector<uint32_t> job_ranks);
+  // Who they are, and their ranks in the job; rank -1 where this one is not among them.
+  std::pair<Members, std::vector<uint32_t>> members_among(const std::vector<int>& ranks, const std::string& name) const;
   OwnWorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
   void run(const run::Call& call);
   // A call that has begun, and belongs to the work that endCoalescing() hands out.
@@ -180,7 +198,9 @@ class ProcessGroupBanyan : public BackendBase {
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
-  std::mutex sparse_mutex_;                                                       // protects the next
+  std::mutex offspring_mutex_;                                                    // protects the next
+  std::vector<c10::weak_intrusive_ptr<ProcessGroupBanyan>> offspring_;
+  std::mutex sparse_mutex_;  // protects the next
   std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>>
       sparse_tables_;  // by sizes, and how many sparse
   std::mutex coalesced_mutex_;

@@ -86,6 +86,21 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::coded_average(const at::Tenso
   return start(std::move(task), call, {});
 }
 
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::sum_parts(const at::Tensor& buffer,
+                                                             const std::vector<size_t>& counts, const at::Tensor& own) {
+  const Checks checks("sum_parts");
+  checks.dense({buffer, own});
+  checks.expect(buffer.is_contiguous() && own.is_contiguous(), "takes contiguous tensors");
+  const BanyanWork::Task task(c10d::OpType::REDUCE_SCATTER, "banyan:reduce_scatter", {buffer}, {{own}});
+  return start(task,
+               {.kind = run::OperationKind::reduce_scatter_v,
+                .type = element::DataType::float32,
+                .send = bytes_of(buffer),
+                .recv = mutable_bytes_of(own),
+                .send_counts = counts},
+               {});
+}
+
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& tensors,
                                                                     const c10d::AllreduceCoalescedOptions& options) {
   const Checks checks("allreduce_coalesced");

@@ -1,6 +1,7 @@
 #include "banyan/predict/compress/measured_step.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/predict/compress/bucket_walk.h"
@@ -9,7 +10,7 @@
 namespace banyan::predict {
 namespace {
 
-constexpr uint32_t kLinks = 1;
+constexpr uint32_t kLinks = 1, kLinksInBoxes = 2;
 
 std::vector<GradientBucket> buckets_of(const MeasuredStep& step) {
   std::vector<GradientBucket> buckets;
@@ -21,14 +22,34 @@ std::vector<GradientBucket> buckets_of(const MeasuredStep& step) {
   return buckets;
 }
 
-std::vector<BucketOption> options_of(const MeasuredStep& step, std::span<const CodeLaw> codes) {
+// What may become of a bucket, and what that is in a candidate.
+struct Way {
+  BucketOption option;
+  uint32_t code = 0;  // 0 for none, else 1 + its number
+  bool is_between_boxes = false;
+};
+
+BucketOption between_boxes(const CodeLaw& code, const MeasuredStep::Boxes& boxes) {
+  const BucketStage inside{kLinksInBoxes, boxes.inside.latency, boxes.inside.per_byte};
+  return {.name = code.name + " between boxes",
+          .stages = {{kBackwardPass, 0, code.work_between_boxes / boxes.ranks},
+                     inside,
+                     {kLinks, boxes.across.latency, boxes.across.per_byte * code.share / boxes.ranks},
+                     inside}};
+}
+
+std::vector<Way> ways_of(const MeasuredStep& step, std::span<const CodeLaw> codes) {
   const double on_wire = seconds_per_byte(step);
-  std::vector<BucketOption> options = {{.name = "none", .stages = {{kLinks, step.latency, on_wire}}}};
-  for (const CodeLaw& code : codes) {
-    options.push_back(
-        {.name = code.name, .stages = {{kBackwardPass, 0, code.work}, {kLinks, step.latency, on_wire * code.share}}});
+  std::vector<Way> ways = {{.option = {.name = "none", .stages = {{kLinks, step.latency, on_wire}}}}};
+  for (uint32_t i = 0; i < codes.size(); ++i) {
+    const std::vector<BucketStage> stages = {{kBackwardPass, 0, codes[i].work},
+                                             {kLinks, step.latency, on_wire * codes[i].share}};
+    ways.push_back({.option = {.name = codes[i].name, .stages = stages}, .code = i + 1});
   }
-  return options;
+  for (uint32_t i = 0; step.boxes && i < codes.size(); ++i) {
+    ways.push_back({.option = between_boxes(codes[i], *step.boxes), .code = i + 1, .is_between_boxes = true});
+  }
+  return ways;
 }
 
 }  // namespace
@@ -45,24 +66,27 @@ double seconds_per_byte(const MeasuredStep& step) {
 StepChoice choose_codes(const MeasuredStep& step, std::span<const CodeLaw> codes, const CodeRule& rule) {
   CHECK(!step.buckets.empty());
   const std::vector<GradientBucket> buckets = buckets_of(step);
-  const std::vector<BucketOption> options = options_of(step, codes);
-  const std::vector<uint32_t> no_code(buckets.size(), 0);
-  const double of_the_rest = step.period - walk_buckets(buckets, options, no_code).seconds;
+  const std::vector<Way> ways = ways_of(step, codes);
+  const auto seconds_of = [&](const Way& way) {
+    return walk_buckets(buckets, std::span(&way.option, 1), std::vector<uint32_t>(buckets.size(), 0)).seconds;
+  };
+  const double of_the_rest = step.period - seconds_of(ways.front());
 
   StepChoice choice;
   std::vector<TimedCode> timed;
-  for (uint32_t option = 0; option < options.size(); ++option) {
-    StepCandidate candidate{.name = options[option].name,
-                            .codes = std::vector<uint32_t>(buckets.size(), option),
-                            .loss = option == 0 ? 0 : codes[option - 1].loss};
-    candidate.seconds = of_the_rest + walk_buckets(buckets, options, candidate.codes).seconds;
-    timed.push_back({.seconds = candidate.seconds, .loss = candidate.loss, .is_coded = option > 0});
+  for (const Way& way : ways) {
+    StepCandidate candidate{.name = way.option.name,
+                            .codes = std::vector<uint32_t>(buckets.size(), way.code),
+                            .is_between_boxes = way.is_between_boxes,
+                            .seconds = of_the_rest + seconds_of(way),
+                            .loss = way.code == 0 ? 0 : codes[way.code - 1].loss};
+    timed.push_back({.seconds = candidate.seconds, .loss = candidate.loss, .is_coded = way.code > 0});
     choice.candidates.push_back(std::move(candidate));
   }
   choice.best = best_by_rule(timed, rule).best;
   if (choice.best == 0) return choice;
 
-  const std::vector<BucketOption> two = {options[0], options[choice.best]};
+  const std::vector<BucketOption> two = {ways.front().option, ways[choice.best].option};
   OptionChoice where = choose_options(buckets, two);
   const double seconds = of_the_rest + where.seconds;
   if (seconds > choice.chosen().seconds * (1 - kLeastGainOfCode)) return choice;

@@ -7,14 +7,20 @@
 // else a step takes, such as the forward pass and the optimizer, stays as it was measured: so the model's time without
 // a code is the measured one, and only differences are predicted.
 //
-// Candidates are no code, each code for all buckets, and the best of them only for those buckets where it gains
-// (option_choice.h), since what is hidden behind the backward pass need not lose anything. The rule of code_rule.h
-// chooses among them; codes for some buckets only where that is clearly quicker than for all.
+// Where ranks are boxes of so many, a code may be for what goes between boxes alone: a bucket is summed in the box, a
+// share of it averaged between boxes by each rank, and gathered in the box. What these calls take is measured apart,
+// since no step without a code has them. In the box they take links of their own, so that a bucket may be in the box
+// while another is between boxes.
+//
+// Candidates are no code, each code for all buckets, the same between boxes, and the best of them only for those
+// buckets where it gains (option_choice.h), since what is hidden behind the backward pass need not lose anything. The
+// rule of code_rule.h chooses among them; codes for some buckets only where that is clearly quicker than for all.
 //
 // Pure. Seconds and bytes of float32. O(codes * buckets log buckets), and what choose_options() takes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,19 +40,32 @@ struct MeasuredStep {
   std::vector<Bucket> buckets;  // at least one
   double period = 0;            // from one step to the next
   double latency = 0;           // of an allreduce of nearly no bytes
+
+  // A call of a level: so many seconds, and so many for a byte.
+  struct Level {
+    double latency = 0, per_byte = 0;
+  };
+  struct Boxes {
+    uint32_t ranks = 0;  // of each box
+    Level inside;        // of a sum in a box of a bucket's bytes, and of its gathering
+    Level across;        // of an average between boxes of a share's bytes, by all shares at once
+  };
+  std::optional<Boxes> boxes = {};
 };
 
 struct CodeLaw {
   std::string name;
-  double share = 1;  // bytes on the wire for one of float32
-  double work = 0;   // seconds of the rank for a byte of float32
-  double loss = 0;   // of a value
+  double share = 1;               // bytes on the wire for one of float32
+  double work = 0;                // seconds of the rank for a byte of float32
+  double work_between_boxes = 0;  // the same for a byte of its share
+  double loss = 0;                // of a value
 };
 
 struct StepCandidate {
-  std::string name;              // "none", "int8", "int8 where it gains"
-  std::vector<uint32_t> codes;   // by bucket: 0 for none, else 1 + the code's number
-  double seconds = 0, loss = 0;  // of a step; of a value
+  std::string name;               // "none", "int8", "int8 between boxes", "int8 where it gains"
+  std::vector<uint32_t> codes;    // by bucket: 0 for none, else 1 + the code's number
+  bool is_between_boxes = false;  // the codes are
+  double seconds = 0, loss = 0;   // of a step; of a value
 };
 
 struct StepChoice {

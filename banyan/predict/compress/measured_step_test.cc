@@ -11,7 +11,7 @@
 namespace banyan::predict {
 namespace {
 
-const CodeLaw kInt8{.name = "int8", .share = 0.25, .work = 1e-10, .loss = 0.0075};
+const CodeLaw kInt8{.name = "int8", .share = 0.25, .work = 1e-10, .work_between_boxes = 0.8e-10, .loss = 0.0075};
 const CodeLaw kHalf{.name = "bfloat16", .share = 0.5, .work = 1e-10, .loss = 0.001};
 const CodeLaw kInt4{.name = "int4", .share = 0.13, .work = 1e-10, .loss = 0.1};
 
@@ -100,6 +100,86 @@ TEST(MeasuredStep, PredictsEveryCodeAsTheOracleDoes) {
     }
     EXPECT_NEAR(chosen, world.step(shares, work), 1e-6 * world.step());
   }
+}
+
+// Codes between boxes, by closed forms: of one bucket; of buckets that are far apart; and of buckets that wait for the
+// links between boxes only.
+struct BoxedWorld {
+  World world;
+  MeasuredStep::Boxes boxes;
+
+  double work(double bytes) const { return bytes * kInt8.work_between_boxes / boxes.ranks; }
+  double inside(double bytes) const { return boxes.inside.latency + boxes.inside.per_byte * bytes; }
+  double across(double bytes) const {
+    return boxes.across.latency + boxes.across.per_byte * bytes * kInt8.share / boxes.ranks;
+  }
+  StepCandidate predicted() const {
+    MeasuredStep step = world.measured();
+    step.boxes = boxes;
+    const StepChoice choice = choose_codes(step, std::vector<CodeLaw>{kInt8});
+    EXPECT_GE(choice.candidates.size(), 3U);
+    EXPECT_EQ(choice.candidates[1].name, "int8");
+    EXPECT_FALSE(choice.candidates[1].is_between_boxes);
+    EXPECT_NEAR(choice.candidates[1].seconds, world.step(kInt8), 1e-6 * world.step());  // as without boxes
+    EXPECT_TRUE(choice.candidates[2].is_between_boxes);
+    return choice.candidates[2];
+  }
+};
+
+TEST(MeasuredStep, PredictsCodesBetweenBoxes) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> power(-1, 1);
+    const auto about = [&](double middle) { return middle * std::pow(10, power(random)); };
+    BoxedWorld boxed{.world = {.bytes = std::vector<double>(1 + random() % 6),
+                               .backward = 0,
+                               .rest = about(1e-2),
+                               .latency = about(1e-5),
+                               .per_byte = about(1e-9)},
+                     .boxes = {.ranks = 2 + static_cast<uint32_t>(random() % 7),
+                               .inside = {.latency = about(1e-5), .per_byte = about(1e-10)},
+                               .across = {.latency = about(1e-4), .per_byte = about(1e-9)}}};
+    std::vector<double>& bytes = boxed.world.bytes;
+    double longest = 0, of_across = 0;
+    for (double& one : bytes) {
+      one = about(1e7);
+      longest = std::max(longest, boxed.work(one) + 2 * boxed.inside(one) + boxed.across(one) + one * 1e-8);
+    }
+    boxed.world.backward = 2 * longest;
+    const StepCandidate apart = boxed.predicted();
+    EXPECT_EQ(apart.name, "int8 between boxes");
+    EXPECT_EQ(apart.codes, std::vector<uint32_t>(bytes.size(), 1));
+    EXPECT_EQ(apart.loss, kInt8.loss);
+    // Codes delay the backward pass by all buckets before, too.
+    double end = 2 * longest * static_cast<double>(bytes.size() - 1);
+    for (const double one : bytes) end += boxed.work(one);
+    end += 2 * boxed.inside(bytes.back()) + boxed.across(bytes.back());
+    EXPECT_NEAR(apart.seconds, end + boxed.world.rest, 1e-6 * apart.seconds);
+
+    // All are there at once, equal, and quick in the box.
+    std::fill(bytes.begin(), bytes.end(), 1e7);
+    boxed.world.backward = 0;
+    boxed.boxes.inside = {.latency = 0, .per_byte = boxed.across(1e7) / 1e7 / 100};
+    for (const double one : bytes) of_across += boxed.across(one);
+    end = boxed.work(1e7) + 2 * boxed.inside(1e7) + of_across;
+    if (boxed.work(1e7) < boxed.across(1e7) / 2) {
+      EXPECT_NEAR(boxed.predicted().seconds, end + boxed.world.rest, 1e-6 * end);
+    }
+  }
+}
+
+TEST(MeasuredStep, TakesBoxesWhereTheyAreQuickInside) {
+  const std::vector<CodeLaw> codes = {kHalf, kInt8};
+  MeasuredStep step = kSlow.measured();
+  step.boxes = {.ranks = 4,
+                .inside = {.latency = 1e-5, .per_byte = 1e-10},
+                .across = {.latency = 1e-4, .per_byte = 4 * kSlow.per_byte / 2}};  // half as much goes over the cable
+  EXPECT_EQ(choose_codes(step, codes).chosen().name, "int8 between boxes");
+  EXPECT_LT(choose_codes(step, codes).chosen().seconds, kSlow.step(kInt8) * 0.8);
+  step.boxes->inside.per_byte = kSlow.per_byte;  // as slow as the cable
+  EXPECT_EQ(choose_codes(step, codes).chosen().name, "int8");
+  EXPECT_EQ(choose_codes(step, codes).candidates.size(), 5U);
 }
 
 TEST(MeasuredStep, SaysNoWhereTheLinkIsFast) {

@@ -31,7 +31,9 @@ class Compression:
     residual: False forgets what is lost. Else it takes 8 bytes a parameter, in gradient units. Nothing has to be done
               when the learning rate changes; scale_(before / after) gives what has waited the rate it waited under
 
-    options:  of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
+    options:  of codes, from "bfloat16" to "sign": box_ranks=4 makes each 4 ranks in their order a box, as the ranks of
+              one host are, and codes only what goes between boxes: sums of a box, of which each rank encodes its share.
+              Of "powersgd:4": dense_steps=10, the first steps that send all as it is; least_ratio=2, by how much a
               matrix is to become smaller, else it goes as it is; seed=0 of the first directions.
               Of "topk:1%": momentum=0, as Deep Gradient Compression has it: what is sent late would else have missed
               the optimizer's momentum, which must be 0 then, and it takes 8 bytes more a parameter; clip=0, with
@@ -106,9 +108,11 @@ def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True,
     without Python in the backward pass.
 
     "auto" measures some steps without a code, predicts from them what a step would take with each code that loses
-    little, and tries the one that gains most, if any gains enough. Where the measured gain is less than 3 %, gradients
-    go without a code again, and what was lost until then goes with them. Rank 0 prints the table. The choice is part of
-    state_dict(), so that a training that goes on from it sends what it sent before.
+    little, and tries the one that gains most, if any gains enough. Where ranks are boxes of so many, as box_ranks says
+    or else the hosts show, each code for what goes between boxes only is among them; box_ranks=0 forbids that. Where
+    the measured gain is less than 3 %, gradients go without a code again, and what was lost until then goes with them.
+    Rank 0 prints the table. The choice is part of state_dict(), so that a training that goes on from it sends what it
+    sent before.
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise TypeError(f"compress() takes a model in DistributedDataParallel, not a {type(ddp).__name__}")

@@ -178,3 +178,83 @@ class State(AutoTest):
                 banyan_torch.Compression(made(Net), "auto", group=dist.group.WORLD, **options)
         with self.assertRaisesRegex(Exception, "'automatic' is not 'auto'"):
             banyan_torch.Compression(made(Net), "automatic", group=dist.group.WORLD)
+
+
+class Boxes(AutoTest):
+    kAnyGain = {**kAnyGain, "box_ranks": 2}
+
+    @on_ranks(4, 6)
+    def test_codes_between_boxes_are_tried_as_well(self):
+        """Which is quicker here nobody knows: over TCP a box is as slow as what is between boxes."""
+        replica, compression = self.auto(made(Net, width=65), scheme=self.kAnyGain)
+        self.steps(replica, compression, sgd(replica.parameters()), range(kJudged + 2))
+        report = compression.report()
+        self.assertIn(f"{self.world} ranks in boxes of 2\n", report)
+        self.assertRegex(report, r"(?m)^ *int8 +0\.7 % +\d+\.\d\d ")
+        self.assertRegex(report, r"(?m)^ *int8 between boxes +0\.7 % +\d+\.\d\d ")
+        self.assertNotIn("int4", report)
+        is_chosen = report.splitlines()[-1].split(":")[0].endswith("between boxes")
+        for code in compression.state_dict()["codes"].values():
+            self.assertEqual(int(code) // 256, 2 if is_chosen else 0)
+
+    @on_ranks(4)
+    def test_without_the_option_ranks_of_one_host_are_no_boxes_and_0_forbids_them(self):
+        for scheme in (kAnyGain, {**kAnyGain, "box_ranks": 0}):
+            replica, compression = self.auto(made(Net), scheme=scheme)
+            self.steps(replica, compression, sgd(replica.parameters()), range(kChosen + 1))
+            self.assertNotIn("boxes", compression.report())
+
+    @on_ranks(4, init=False)
+    def test_hosts_of_as_many_ranks_are_boxes(self):
+        with self.on_hosts([0, 0, 1, 1]):
+            replica = parallel(made(Net))
+            compression = banyan_torch.compress(replica, "auto", **kAnyGain)
+            self.steps(replica, compression, sgd(replica.parameters()), range(kJudged + 2))
+            self.assertIn("4 ranks in boxes of 2\n", compression.report())
+            self.assertIn("int8 between boxes", compression.report())
+
+    @on_ranks(4, init=False)
+    def test_other_hosts_are_none(self):
+        for hosts in ([0, 0, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]):
+            with self.case(hosts), self.on_hosts(hosts):
+                replica = parallel(made(Net))
+                compression = banyan_torch.compress(replica, "auto", **kAnyGain)
+                self.steps(replica, compression, sgd(replica.parameters()), range(kChosen + 1))
+                self.assertNotIn("boxes", compression.report())
+
+    @on_ranks(4)
+    def test_who_goes_on_sends_between_boxes_what_was_sent_before(self):
+        model, optimizer = made(Net, width=65), lambda replica: sgd(replica.parameters())
+        fixed, state = self.compressed(model, "int8", scheme={"box_ranks": 2})
+        self.steps(fixed, state, optimizer(fixed), range(2))
+        names = [name for name, _ in model.named_parameters()]
+        int8_between_boxes = torch.tensor(5 + 256 * 2)
+        saved = {"codec": "auto", "residuals": state.state_dict()["residuals"],
+                 "codes": {name: int8_between_boxes for name in names}}
+        replica, compression = self.auto(fixed.module)
+        compression.load_state_dict(saved)
+        self.assertEqual(compression.state_dict()["codes"], saved["codes"])
+        # Both go on alike, with the same losses.
+        other, expected = self.compressed(fixed.module, "int8", scheme={"box_ranks": 2})
+        expected.load_state_dict({"codec": "int8", "residuals": saved["residuals"]})
+        for either, its in ((replica, compression), (other, expected)):
+            self.steps(either, its, optimizer(either), range(2, 5))
+        self.same_parameters(replica.module, other.module, 0.0)
+        for name, values in self.residuals(expected, other.module).items():
+            self.same(self.residuals(compression, replica.module)[name], values)
+
+        with self.case("back to none"):
+            last = compression.state_dict()
+            self.assertGreater(float(self.summed({"all": torch.tensor(self.kept(compression))})["all"]), 0)
+            compression.load_state_dict({**last, "codes": {name: torch.tensor(0) for name in names}})
+            self.steps(replica, compression, optimizer(replica), range(5, 7))
+            self.assertEqual(self.kept(compression), 0)
+
+    @on_ranks(4)
+    def test_boxes_that_cannot_be_are_refused(self):
+        replica, compression = self.auto(made(Net))
+        name = next(iter(dict(replica.module.named_parameters())))
+        with self.assertRaisesRegex(Exception, "box_ranks is 3 in a group of 4"):
+            compression.load_state_dict({"codec": "auto", "residuals": {}, "codes": {name: torch.tensor(5 + 256 * 3)}})
+        with self.assertRaisesRegex(ValueError, "^box_ranks is 3 in a group of 4: [^\n]*$"):
+            self.auto(made(Net), scheme={"box_ranks": 3})

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import io
 import math
+import os
 
 import torch
 import torch.distributed as dist
@@ -16,7 +17,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 import banyan_torch
 from data import tensor_of
 from models import batch_of, Branches, loss_of, made, Mixed, Net, parallel, sgd, train, trained_serially, Words
-from ranks import not_by_gloo, on_ranks
+from ranks import backend, not_by_gloo, on_ranks
 from test_ddp import ModelTest
 
 kCodecs = ("bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4", "sign", "int8:stochastic",
@@ -29,6 +30,18 @@ class CompressTest(ModelTest):
         group = dist.new_group(pg_options=banyan_torch.Options(transport="tcp"))
         self.assertFalse(banyan_torch.is_on_one_host(group))
         return group
+
+    @contextlib.contextmanager
+    def on_hosts(self, host_of):
+        """The default group, of ranks that take themselves for those of several hosts: host_of[rank]. For init=False."""
+        os.environ["BANYAN_HOST_ID"] = f"host{host_of[self.rank]}"
+        try:
+            dist.init_process_group(backend(), store=dist.PrefixStore(f"hosts {host_of}", self.store), rank=self.rank,
+                                    world_size=self.world)
+            yield
+            dist.destroy_process_group()
+        finally:
+            del os.environ["BANYAN_HOST_ID"]
 
     def compressed(self, model, codec="int8", residual=True, scheme={}, **options):
         """The model in DDP over TCP, and its Compression."""

@@ -1,0 +1,36 @@
+// BoxedScheme: gradients in a fixed-rate code between boxes (boxes.h), and as they are in each box: "int8" with the
+// option box_ranks.
+//
+// What a rank keeps for its next gradients goes into the sum of its box; what the code loses of a share is kept by the
+// rank whose share it is. So after a step a rank keeps something of its shares only; of others what it still has, from
+// other buckets or boxes, goes with the gradients as they are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/codec/codec.h"
+#include "bindings/torch/boxes.h"
+#include "bindings/torch/gradient_scheme.h"
+
+namespace banyan::pytorch {
+
+class BoxedScheme : public GradientScheme {
+ public:
+  // The boxes are of the context's group.
+  BoxedScheme(const codec::Codec& codec, std::shared_ptr<Boxes> boxes, const Context& context);
+
+  // The code's alone: what is kept is by parameter, whatever the boxes are.
+  std::string name() const override { return codec::to_string(codec_); }
+  bool keeps_residuals() const override { return context_.keeps_residuals; }
+  TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
+
+ private:
+  const codec::Codec codec_;
+  const std::shared_ptr<Boxes> boxes_;  // of all schemes of one choice (auto_scheme.h)
+  const Context context_;
+};
+
+}  // namespace banyan::pytorch

@@ -1,0 +1,29 @@
+#include "bindings/torch/unused_slots.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace banyan::pytorch {
+
+std::optional<UnusedSlots> UnusedSlots::ask(const codec::Codec& codec, const BucketResidual& bucket,
+                                            ProcessGroupBanyan& group) {
+  if (codec.code != codec::ValueCode::sign) return {};
+  const at::Tensor used = at::tensor(bucket.used_slots(), at::kByte);
+  std::vector<at::Tensor> tensors = {used};
+  c10d::AllreduceOptions any;
+  any.reduceOp = c10d::ReduceOp::MAX;
+  return UnusedSlots(used, group.allreduce(tensors, any)->getFuture());
+}
+
+void UnusedSlots::restore(BucketResidual& bucket, std::span<float> averages) const {
+  for (size_t i = 0; i < bucket.slots().size(); ++i) {
+    if (used_.data_ptr<uint8_t>()[i] != 0) continue;
+    const BucketResidual::Slot& slot = bucket.slots()[i];
+    const std::span<float> values = averages.subspan(slot.begin, slot.count);
+    std::fill(values.begin(), values.end(), 0.0F);
+    bucket.forget_losses(i);
+  }
+}
+
+}  // namespace banyan::pytorch
