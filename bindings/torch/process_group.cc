@@ -12,6 +12,7 @@
 
 #include "banyan/base/hash.h"
 #include "banyan/run/communicator/joined_processes.h"
+#include "banyan/run/join/deadline.h"
 #include "banyan/run/record/log.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
@@ -174,8 +175,12 @@ void ProcessGroupBanyan::release_resources() {
 }
 
 void ProcessGroupBanyan::finish() {
-  constexpr std::chrono::seconds kPatience{10};
-  if (!fork_guard_.is_in_child()) communicator_.drain(kPatience);
+  const run::Deadline patience = run::Deadline::after(std::chrono::seconds(10));
+  if (!fork_guard_.is_in_child()) communicator_.drain(patience.left());
+  if (run::SparseQueue* const queue = sparse_queue_.load()) {
+    queue->drain(patience.left());
+    queue->close();
+  }
   communicator_.close();
 }
 
@@ -199,7 +204,9 @@ std::vector<int> ProcessGroupBanyan::ranks_here() const {
 }
 
 std::string ProcessGroupBanyan::error() const {
-  const std::optional<Error> error = communicator_.error();
+  std::optional<Error> error = communicator_.error();
+  run::SparseQueue* const queue = sparse_queue_.load();
+  if (!error && queue != nullptr) error = queue->communicator().error();
   return error ? error->what() : "";
 }
 
@@ -211,11 +218,6 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, 
   work->follow(guarded([&] { return communicator_.start(call); }));
   calls_.fetch_add(1, std::memory_order_relaxed);
   return begun(std::move(work));
-}
-
-void ProcessGroupBanyan::run(const run::Call& call) {
-  guarded([&] { communicator_.run(call); });
-  calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // ---- Several calls as one ----
@@ -285,6 +287,7 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::among(const std::vect
 
 void ProcessGroupBanyan::abort(const std::string& why) {
   communicator_.abort(why);
+  if (run::SparseQueue* const queue = sparse_queue_.load()) queue->abort(why);
   std::vector<GroupPtr> all;
   {
     const std::lock_guard lock(offspring_mutex_);

@@ -4,6 +4,10 @@
 // lists, AVG, bfloat16 and the small integers. Collectives are carried out in the order of their calls, by whoever
 // waits for them or by the communicator's progress thread. Tensors that are not contiguous go through a copy.
 //
+// Sums of sparse tensors are several calls each, which depend on each other. They go on beside all others: one after
+// the other in a thread and a communicator of their own, which all ranks make at their first one. What ends the one
+// communicator does not end the other, but for abort().
+//
 // Errors: c10::Error (RuntimeError) for arguments, before anything has happened; CommunicationError
 // (banyan_torch.Error) by the works, and at once by a group that has failed before. Calls of several threads exclude
 // each other.
@@ -24,6 +28,7 @@
 #include "banyan/compose/settings.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/sparse/sparse_all_reduce.h"
+#include "banyan/run/sparse/sparse_queue.h"
 #include "banyan/run/system/fork_guard.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
@@ -68,7 +73,7 @@ class ProcessGroupBanyan : public BackendBase {
   OwnWorkPtr sum_parts(const at::Tensor& buffer, const std::vector<size_t>& counts, const at::Tensor& own);
   // The other way round: the parts of all ranks, to all.
   OwnWorkPtr gather_parts(const at::Tensor& own, const std::vector<size_t>& counts, const at::Tensor& buffer);
-  // A table for the next, which blocks: the calls of a sum depend on each other. The group outlives it.
+  // A table for the next, which blocks, and makes its calls among all others. The group outlives it.
   std::unique_ptr<run::SparseAllReduce> new_sparse_table(const run::SparseTable& table);
   sparse::RowList sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient);
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
@@ -175,7 +180,6 @@ class ProcessGroupBanyan : public BackendBase {
   // Who they are, and their ranks in the job; rank -1 where this one is not among them.
   std::pair<Members, std::vector<uint32_t>> members_among(const std::vector<int>& ranks, const std::string& name) const;
   OwnWorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
-  void run(const run::Call& call);
   // A call that has begun, and belongs to the work that endCoalescing() hands out.
   OwnWorkPtr begun(OwnWorkPtr work);
   OwnWorkPtr all_gather_into(const at::Tensor& output, const at::Tensor& input, const c10d::AllgatherOptions& options);
@@ -184,10 +188,13 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr as_one(c10d::OpType type, std::vector<OwnWorkPtr> works) const;
   WorkPtr start_message(BanyanWork::Task task, run::OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
   WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
-  // Of float32, as a table of rows; of other types, all from all.
-  at::Tensor sum_of_rows(const at::Tensor& input, std::chrono::milliseconds timeout);
-  at::Tensor sum_of_all_entries(const at::Tensor& input, std::chrono::milliseconds timeout);
-  run::SparseAllReduce& sparse_table(const at::Tensor& like);
+  // Collective at the first call.
+  run::SparseQueue& sparse_queue();
+  // In the queue's thread. Of float32, as a table of rows; of other types, all from all.
+  at::Tensor sum_of_rows(run::Communicator& communicator, const at::Tensor& input, std::chrono::milliseconds timeout);
+  at::Tensor sum_of_all_entries(run::Communicator& communicator, const at::Tensor& input,
+                                std::chrono::milliseconds timeout) const;
+  run::SparseAllReduce& sparse_table(run::Communicator& communicator, const at::Tensor& like);
   uint32_t ranks() const { return communicator_.size(); }
 
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
@@ -200,9 +207,11 @@ class ProcessGroupBanyan : public BackendBase {
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
   std::mutex offspring_mutex_;                                                    // protects the next
   std::vector<c10::weak_intrusive_ptr<ProcessGroupBanyan>> offspring_;
-  std::mutex sparse_mutex_;  // protects the next
-  std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>>
-      sparse_tables_;  // by sizes, and how many sparse
+  // By sizes, and how many of them are sparse. Of the queue's thread.
+  std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>> sparse_tables_;
+  std::mutex sparse_mutex_;                                // protects the next, and is held while it is made
+  std::unique_ptr<run::SparseQueue> own_sparse_queue_;     // from the first sum on
+  std::atomic<run::SparseQueue*> sparse_queue_ = nullptr;  // the same, for who must not wait
   std::mutex coalesced_mutex_;
   std::optional<std::vector<OwnWorkPtr>> coalesced_;  // since startCoalescing(); under coalesced_mutex_
 };

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "banyan/base/hash.h"
+#include "bindings/torch/background_work.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
@@ -38,7 +39,6 @@ bool is_table(const at::Tensor& tensor) {
 
 }  // namespace
 
-// The calls depend on each other, so this rank carries them out before it returns: in the order of all other calls.
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Checks checks("allreduce");
   checks.expect(options.reduceOp == c10d::ReduceOp::SUM,
@@ -46,17 +46,40 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
   checks.alike(tensors, tensors.front());
   checks.expect(tensors.front().device().is_cpu(), "only supports CPU tensors");
   checks.expect(tensors.front().dim() <= static_cast<int64_t>(kMostDimensions), "too many dimensions");
-  at::Tensor input = tensors.front();
-  for (size_t i = 1; i < tensors.size(); ++i) input = input + tensors[i];
+  const std::chrono::milliseconds timeout = options.timeout.count() > 0 ? options.timeout : timeout_.load();
+  const auto add_up = [this, tensors, timeout](run::Communicator& communicator) {
+    at::Tensor input = tensors.front();
+    for (size_t i = 1; i < tensors.size(); ++i) input = input + tensors[i];
+    const at::Tensor sum =
+        is_table(input) ? sum_of_rows(communicator, input, timeout) : sum_of_all_entries(communicator, input, timeout);
+    for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
+  };
 
-  BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors});
-  auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
-  const at::NoGradGuard no_grad;
-  const auto timeout = std::max(options.timeout, std::chrono::milliseconds(0));
-  const at::Tensor sum = is_table(input) ? sum_of_rows(input, timeout) : sum_of_all_entries(input, timeout);
-  for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
-  work->follow({});
-  return work;
+  auto work = c10::make_intrusive<BackgroundWork>(
+      rank_, BanyanWork::Task(c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors}));
+  guarded([&] {
+    run::SparseQueue& queue = sparse_queue();
+    queue.start([work, add_up, &communicator = queue.communicator()] {
+      work->carry_out([&] { guarded([&] { add_up(communicator); }); });
+    });
+  });
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  return begun(std::move(work));
+}
+
+run::SparseQueue& ProcessGroupBanyan::sparse_queue() {
+  const std::lock_guard lock(sparse_mutex_);
+  const auto expect_usable = [](const run::Communicator& communicator) {
+    if (const std::optional<Error> error = communicator.error()) throw Error(*error);
+  };
+  expect_usable(communicator_);
+  if (own_sparse_queue_ == nullptr) {
+    own_sparse_queue_ = std::make_unique<run::SparseQueue>(communicator_);
+    sparse_queue_.store(own_sparse_queue_.get());
+    expect_usable(communicator_);  // abort() and finish() may not have seen it
+  }
+  expect_usable(own_sparse_queue_->communicator());
+  return *own_sparse_queue_;
 }
 
 std::unique_ptr<run::SparseAllReduce> ProcessGroupBanyan::new_sparse_table(const run::SparseTable& table) {
@@ -69,31 +92,31 @@ sparse::RowList ProcessGroupBanyan::sum_rows(run::SparseAllReduce& table, const 
   return sum;
 }
 
-run::SparseAllReduce& ProcessGroupBanyan::sparse_table(const at::Tensor& like) {
+run::SparseAllReduce& ProcessGroupBanyan::sparse_table(run::Communicator& communicator, const at::Tensor& like) {
   std::vector<int64_t> key = like.sizes().vec();
   key.push_back(like.sparse_dim());
   std::unique_ptr<run::SparseAllReduce>& table = sparse_tables_[key];
   if (table == nullptr) {
     uint64_t seed = 0;
     for (const int64_t number : key) seed = mix(seed, static_cast<uint64_t>(number));
-    table = new_sparse_table(
-        {.rows = static_cast<uint32_t>(rows_of(like)), .width = static_cast<uint32_t>(width_of(like)), .seed = seed});
+    table = std::make_unique<run::SparseAllReduce>(communicator,
+                                                   run::SparseTable{.rows = static_cast<uint32_t>(rows_of(like)),
+                                                                    .width = static_cast<uint32_t>(width_of(like)),
+                                                                    .seed = seed});
   }
   return *table;
 }
 
-at::Tensor ProcessGroupBanyan::sum_of_rows(const at::Tensor& input, std::chrono::milliseconds timeout) {
+at::Tensor ProcessGroupBanyan::sum_of_rows(run::Communicator& communicator, const at::Tensor& input,
+                                           std::chrono::milliseconds timeout) {
   const at::Tensor indices = input._indices(), values = input._values().contiguous();
   at::Tensor rows = indices[0].contiguous();
   for (int64_t i = 1; i < input.sparse_dim(); ++i) rows = rows * input.size(i) + indices[i];
 
-  sparse::RowList sum;
-  {
-    const std::lock_guard lock(sparse_mutex_);
-    sum = sum_rows(sparse_table(input), {.rows = {rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel())},
-                                         .values = {values.data_ptr<float>(), static_cast<size_t>(values.numel())},
-                                         .timeout = timeout});
-  }
+  const sparse::RowList sum = sparse_table(communicator, input)
+                                  .run({.rows = {rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel())},
+                                        .values = {values.data_ptr<float>(), static_cast<size_t>(values.numel())},
+                                        .timeout = timeout});
 
   const auto count = static_cast<int64_t>(sum.rows.size());
   at::Tensor left = at::empty({count}, indices.options());
@@ -111,18 +134,19 @@ at::Tensor ProcessGroupBanyan::sum_of_rows(const at::Tensor& input, std::chrono:
   return at::sparse_coo_tensor(sum_indices, sum_values, input.sizes(), input.options())._coalesced_(true);
 }
 
-at::Tensor ProcessGroupBanyan::sum_of_all_entries(const at::Tensor& tensor, std::chrono::milliseconds timeout) {
+at::Tensor ProcessGroupBanyan::sum_of_all_entries(run::Communicator& communicator, const at::Tensor& tensor,
+                                                  std::chrono::milliseconds timeout) const {
   const Checks checks("allreduce");
   const at::Tensor input = tensor.coalesce();
   const at::Tensor indices = input.indices().t().contiguous(), values = input.values().contiguous();
   const Outline own = outline_of(input);
   std::vector<Outline> all(ranks());
-  run({.kind = run::OperationKind::all_gather,
-       .type = element::DataType::int64,
-       .send = reinterpret_cast<const std::byte*>(&own),
-       .recv = reinterpret_cast<std::byte*>(all.data()),
-       .count = sizeof(Outline) / sizeof(int64_t),
-       .timeout = timeout});
+  communicator.run({.kind = run::OperationKind::all_gather,
+                    .type = element::DataType::int64,
+                    .send = reinterpret_cast<const std::byte*>(&own),
+                    .recv = reinterpret_cast<std::byte*>(all.data()),
+                    .count = sizeof(Outline) / sizeof(int64_t),
+                    .timeout = timeout});
   int64_t entries = 0;
   std::vector<size_t> index_counts, value_counts;
   const ElementMove move = move_of(values);
@@ -139,18 +163,18 @@ at::Tensor ProcessGroupBanyan::sum_of_all_entries(const at::Tensor& tensor, std:
   std::vector<int64_t> value_sizes = values.sizes().vec();
   value_sizes.front() = entries;
   const at::Tensor all_values = at::empty(value_sizes, values.options());
-  run({.kind = run::OperationKind::all_gather_v,
-       .type = element::DataType::int64,
-       .send = bytes_of(indices),
-       .recv = mutable_bytes_of(all_indices),
-       .recv_counts = index_counts,
-       .timeout = timeout});
-  run({.kind = run::OperationKind::all_gather_v,
-       .type = move.type,
-       .send = bytes_of(values),
-       .recv = mutable_bytes_of(all_values),
-       .recv_counts = value_counts,
-       .timeout = timeout});
+  communicator.run({.kind = run::OperationKind::all_gather_v,
+                    .type = element::DataType::int64,
+                    .send = bytes_of(indices),
+                    .recv = mutable_bytes_of(all_indices),
+                    .recv_counts = index_counts,
+                    .timeout = timeout});
+  communicator.run({.kind = run::OperationKind::all_gather_v,
+                    .type = move.type,
+                    .send = bytes_of(values),
+                    .recv = mutable_bytes_of(all_values),
+                    .recv_counts = value_counts,
+                    .timeout = timeout});
 
   return at::sparse_coo_tensor(all_indices.t().contiguous(), all_values, input.sizes(), input.options()).coalesce();
 }

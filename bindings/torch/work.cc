@@ -75,6 +75,23 @@ void BanyanWork::complete() {
   if (future) settle(*future);
 }
 
+void BanyanWork::complete_by(std::function<void()> operation) {
+  task_.at_end = std::move(operation);
+  complete();
+}
+
+std::pair<BanyanWork::FuturePtr, bool> BanyanWork::own_future() {
+  const std::lock_guard lock(future_mutex_);
+  const bool is_new = future_ == nullptr;
+  if (is_new) future_ = c10::make_intrusive<c10::ivalue::Future>(type_of_value(task_.outputs));
+  return {future_, is_new};
+}
+
+CommunicationError BanyanWork::not_done_within(std::chrono::milliseconds timeout) {
+  return CommunicationError(Error(
+      ErrorCode::timed_out, "Operation timed out! It was not done within " + std::to_string(timeout.count()) + " ms"));
+}
+
 void BanyanWork::settle(c10::ivalue::Future& future) const {
   if (exception_) {
     future.setError(exception_);
@@ -114,8 +131,7 @@ bool BanyanWork::wait(std::chrono::milliseconds timeout) {
     if (timeout.count() <= 0) {
       request.wait();
     } else if (!request.wait_for(timeout)) {
-      throw CommunicationError(Error(ErrorCode::timed_out, "Operation timed out! It was not done within " +
-                                                               std::to_string(timeout.count()) + " ms"));
+      throw not_done_within(timeout);
     }
   } catch (const Error&) {  // told below, as to everybody who asks
   }
@@ -125,12 +141,8 @@ bool BanyanWork::wait(std::chrono::milliseconds timeout) {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> BanyanWork::getFuture() {
-  {
-    const std::lock_guard lock(future_mutex_);
-    if (future_) return future_;
-    future_ = c10::make_intrusive<c10::ivalue::Future>(type_of_value(task_.outputs));
-  }
-  const auto future = future_;
+  const auto [future, is_new] = own_future();
+  if (!is_new) return future;
   request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });
   request_.progress_at_once();
   return future;

@@ -5,17 +5,20 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/InferenceMode.h>
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "banyan/run/communicator/communicator.h"
+#include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
 
 namespace banyan::pytorch {
 
-// Any thread. The tensors it was given stay alive until the operation is over, even when nobody keeps the work.
+// What a communicator carries out; BackgroundWork is for what it does not. Any thread. The tensors it was given stay
+// alive until the operation is over, even when nobody keeps the work.
 class BanyanWork : public c10d::Work {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -51,15 +54,24 @@ class BanyanWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   const std::vector<Tensors>& outputs() const { return task_.outputs; }
 
- private:
+ protected:
+  using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
+  // Ends the task and tells everybody, unless that was done; and the future, if there is one by now.
   void complete();
+  // The same for what this itself carries out, which is then the end of the task.
+  void complete_by(std::function<void()> operation);
+  // To be settled by complete(), and whether there was none.
+  std::pair<FuturePtr, bool> own_future();
+  static CommunicationError not_done_within(std::chrono::milliseconds timeout);
+
+ private:
   void settle(c10::ivalue::Future& future) const;
 
   Task task_;
   run::Request request_;
   std::once_flag completed_once_;
   std::mutex future_mutex_;  // protects the two
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  FuturePtr future_;
   bool is_future_settled_ = false;
 };
 

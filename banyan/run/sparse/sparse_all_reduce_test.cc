@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <map>
 #include <random>
@@ -255,18 +258,24 @@ TEST_P(SparseAllReduces, ChooseTheWayByWhatItSends) {
   EXPECT_THAT(run_ranks(8, body), Each(""));
 }
 
+std::future<RowList> start(SparseQueue& queue, SparseAllReduce& table, const SparseGradient& gradient) {
+  const auto task = std::make_shared<std::packaged_task<RowList()>>([&table, gradient] { return table.run(gradient); });
+  queue.start([task] { (*task)(); });
+  return task->get_future();
+}
+
 // Two tables, with other calls of all ranks in between, which come at other times on each rank.
 TEST_P(SparseAllReduces, GoOnInTheBackground) {
   const auto body = [&](Communicator& comm) -> std::string {
     SparseQueue queue(comm);
     const SparseTable tables[] = {{.rows = 300, .width = 3, .way = SparseWay::shards}, {.rows = 77, .width = 1}};
-    const std::unique_ptr<SparseAllReduce> reduces[] = {queue.make_table(tables[0]), queue.make_table(tables[1])};
+    SparseAllReduce reduces[] = {{queue.communicator(), tables[0]}, {queue.communicator(), tables[1]}};
     std::vector<Sample> samples;
     std::vector<std::future<RowList>> sums;
     constexpr uint64_t kSums = 20;
     for (uint64_t i = 0; i < kSums; ++i) samples.push_back(sample_of(comm.rank(), tables[i % 2], i));
     for (uint64_t i = 0; i < kSums; ++i) {
-      sums.push_back(queue.start(*reduces[i % 2], {.rows = samples[i].rows, .values = samples[i].values}));
+      sums.push_back(start(queue, reduces[i % 2], {.rows = samples[i].rows, .values = samples[i].values}));
       if (i % 3 == comm.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::vector<float> one{1};
       comm.all_reduce<float>(std::span<const float>(one), one);
@@ -278,7 +287,7 @@ TEST_P(SparseAllReduces, GoOnInTheBackground) {
     const int64_t missing = 300;
     const std::vector<float> values(3);
     try {
-      queue.start(*reduces[0], {.rows = std::span(&missing, 1), .values = values}).get();
+      start(queue, reduces[0], {.rows = std::span(&missing, 1), .values = values}).get();
       return "took row 300";
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_input) return error.what();
@@ -289,7 +298,7 @@ TEST_P(SparseAllReduces, GoOnInTheBackground) {
     if (comm.rank() == 1) {
       queue.abort("enough");
     } else {
-      last = queue.start(*reduces[0], {.rows = samples[0].rows, .values = samples[0].values});
+      last = start(queue, reduces[0], {.rows = samples[0].rows, .values = samples[0].values});
     }
     try {
       if (last.valid()) last.get();
@@ -297,6 +306,75 @@ TEST_P(SparseAllReduces, GoOnInTheBackground) {
     } catch (const Error& error) {
       return std::string(error.what()).find("enough") != std::string::npos ? "" : error.what();
     }
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
+}
+
+// Rank 0 never comes to the sums, until the others have ended their queues.
+TEST_P(SparseAllReduces, EndWithTheirQueue) {
+  const auto body = [&](Communicator& comm) -> std::string {
+    std::future<RowList> sums[2];
+    {
+      SparseQueue queue(comm);
+      SparseAllReduce reduce(queue.communicator(), {.rows = 10, .width = 2});
+      if (comm.rank() > 0) {
+        for (std::future<RowList>& sum : sums) sum = start(queue, reduce, {});
+        queue.drain(std::chrono::milliseconds(20));
+        if (sums[0].wait_for(seconds(0)) == std::future_status::ready) return "was over without rank 0";
+      }
+      comm.barrier();
+    }
+    for (std::future<RowList>& sum : sums) {
+      if (!sum.valid()) continue;
+      try {
+        sum.get();
+        return "was not ended";
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::aborted) return error.what();
+      }
+    }
+    return "";
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
+}
+
+// A sum may be what ends its queue; those behind it end then and there. Nor does a fork of the process harm it.
+TEST_P(SparseAllReduces, MayEndTheirQueueAndOutliveAFork) {
+  const auto body = [&](Communicator& comm) -> std::string {
+    auto queue = std::make_unique<SparseQueue>(comm);
+    queue->drain(seconds(10));
+    const pid_t child = fork();
+    if (child == 0) {
+      bool is_refused = false;
+      try {
+        queue->start([] {});
+      } catch (const Error& error) {
+        is_refused = error.code() == ErrorCode::invalid_usage;
+      }
+      queue.reset();
+      _exit(is_refused ? 0 : 1);
+    }
+    int status = -1;
+    if (waitpid(child, &status, 0) != child || status != 0) return "the child ended with " + std::to_string(status);
+    std::vector<std::string> said;
+    std::promise<void> is_filled, is_over;
+    queue->start([&] {
+      is_filled.get_future().wait();
+      queue.reset();
+      said.emplace_back("ended");
+      is_over.set_value();
+    });
+    queue->start([&, &communicator = queue->communicator()] {
+      try {
+        communicator.barrier();
+        said.emplace_back("went on");
+      } catch (const Error& error) {
+        said.emplace_back(error.code() == ErrorCode::aborted ? "aborted" : error.what());
+      }
+    });
+    is_filled.set_value();
+    is_over.get_future().wait();
+    return said == std::vector<std::string>{"aborted", "ended"} ? "" : said.front();
   };
   EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }

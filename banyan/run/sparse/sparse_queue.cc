@@ -1,5 +1,9 @@
 #include "banyan/run/sparse/sparse_queue.h"
 
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -12,6 +16,7 @@ namespace {
 Communicator twin_of(Communicator& communicator) {
   Communicator::Options options = communicator.options();
   options.name = communicator.name() + ".sparse";
+  options.joins_by.reset();  // that of the first one is over
   std::optional<Communicator> twin = communicator.split(0, static_cast<int>(communicator.rank()), std::move(options));
   CHECK(twin.has_value());
   return std::move(*twin);
@@ -19,43 +24,81 @@ Communicator twin_of(Communicator& communicator) {
 
 }  // namespace
 
+struct SparseQueue::State {
+  explicit State(Communicator of_its_own) : communicator(std::move(of_its_own)) {}
+  bool is_idle() const { return waiting.empty() && !is_busy; }
+
+  Communicator communicator;
+  std::mutex mutex;  // protects the next three
+  std::deque<std::function<void()>> waiting;
+  bool is_busy = false;  // one is being carried out
+  bool is_ending = false;
+  std::condition_variable changed;
+};
+
 SparseQueue::SparseQueue(Communicator& of)
-    : communicator_(twin_of(of)), thread_(start_thread("banyan sparse", [this] { carry_out_all(); })) {}
+    : state_(std::make_shared<State>(twin_of(of))),
+      thread_(start_thread("banyan sparse", [state = state_] { carry_out_all(*state); })) {}
 
-SparseQueue::~SparseQueue() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
+void SparseQueue::close() {
+  if (fork_guard_.is_in_child()) {  // the thread, and what it may have locked, are the parent's
+    state_->communicator.close();
+    if (thread_.joinable()) thread_.detach();
+    return;
   }
-  changed_.notify_all();
-  thread_.join();
-}
-
-std::unique_ptr<SparseAllReduce> SparseQueue::make_table(const SparseTable& table) {
-  return std::make_unique<SparseAllReduce>(communicator_, table);
-}
-
-std::future<sparse::RowList> SparseQueue::start(SparseAllReduce& table, const SparseGradient& gradient) {
-  std::packaged_task<sparse::RowList()> task([&table, gradient] { return table.run(gradient); });
-  std::future<sparse::RowList> sum = task.get_future();
+  const bool is_in_a_sum = thread_.get_id() == std::this_thread::get_id();
+  bool has_sums = false;  // besides that one
   {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(task));
+    const std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->is_ending, true)) return;
+    has_sums = is_in_a_sum ? !state_->waiting.empty() : !state_->is_idle();
   }
-  changed_.notify_all();
-  return sum;
+  if (has_sums) abort("it ended with sparse sums under way");
+  state_->changed.notify_all();
+  if (is_in_a_sum) {
+    carry_out_all(*state_);
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+  state_->communicator.close();
 }
 
-void SparseQueue::carry_out_all() {
-  std::unique_lock lock(mutex_);
+Communicator& SparseQueue::communicator() { return state_->communicator; }
+
+void SparseQueue::start(std::function<void()> sum) {
+  if (fork_guard_.is_in_child()) {
+    throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
+  }
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->is_ending) throw Error(ErrorCode::aborted, "the queue of sparse sums has been closed");
+    state_->waiting.push_back(std::move(sum));
+  }
+  state_->changed.notify_all();
+}
+
+void SparseQueue::drain(std::chrono::milliseconds at_most) {
+  if (fork_guard_.is_in_child() || thread_.get_id() == std::this_thread::get_id()) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, at_most, [&] { return state_->is_idle(); });
+}
+
+// Until it ends; the sum of a moment ago may have ended it.
+void SparseQueue::carry_out_all(State& state) {
+  std::unique_lock lock(state.mutex);
   for (;;) {
-    changed_.wait(lock, [&] { return is_ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
-    std::packaged_task<sparse::RowList()> task = std::move(waiting_.front());
-    waiting_.pop_front();
+    state.changed.wait(lock, [&] { return state.is_ending || !state.waiting.empty(); });
+    if (state.waiting.empty()) return;
+    std::function<void()> sum = std::move(state.waiting.front());
+    state.waiting.pop_front();
+    state.is_busy = true;
     lock.unlock();
-    task();  // what it throws is the future's
+    sum();
+    sum = nullptr;  // what it holds goes before anybody is told
     lock.lock();
+    state.is_busy = false;
+    state.changed.notify_all();
   }
 }
 

@@ -2,22 +2,19 @@
 //
 // A sum is several calls, of which the later ones depend on the earlier ones. So that they come in equal order on all
 // ranks, whatever else the ranks call, the queue has a communicator of its own, and a thread that carries out one sum
-// after the other in the order of start(). All ranks make the same queues, tables and calls of start() in equal order.
+// after the other in the order of start(). All ranks make the same queues and calls of start() in equal order.
 //
-// Any thread may call start(); calls exclude each other. What a gradient points to stays until the sum is over.
+// Any thread may call it, one of its own sums too. What the sums use stays until they are over.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
+#include <chrono>
 #include <functional>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "banyan/run/communicator/communicator.h"
-#include "banyan/run/sparse/sparse_all_reduce.h"
+#include "banyan/run/system/fork_guard.h"
 
 namespace banyan::run {
 
@@ -27,25 +24,26 @@ class SparseQueue {
   explicit SparseQueue(Communicator& of);
   SparseQueue(const SparseQueue&) = delete;
   SparseQueue& operator=(const SparseQueue&) = delete;
-  // Carries out what was started, first; after abort() that ends at once.
-  ~SparseQueue();
+  ~SparseQueue() { close(); }
 
-  // To be given to start(). The queue outlives it; its other functions may be called while none of its sums is under
-  // way.
-  std::unique_ptr<SparseAllReduce> make_table(const SparseTable& table);
-  // The future gives the sum, or throws what SparseAllReduce::run throws.
-  std::future<sparse::RowList> start(SparseAllReduce& table, const SparseGradient& gradient);
-  // Ends all sums with Error{aborted}, here and, soon, at the other ranks. Any thread.
-  void abort(const std::string& why) { communicator_.abort(why); }
+  // For the sums alone: SparseAllReduce(queue.communicator(), table).
+  Communicator& communicator();
+  // Has `sum` carried out after those that were started before. It throws nothing. Throws Error{invalid_usage} in a
+  // forked process, and Error{aborted} after close().
+  void start(std::function<void()> sum);
+  // Waits until all sums are over, or for so long at most; not in a sum, nor in a forked process.
+  void drain(std::chrono::milliseconds at_most);
+  // Ends all sums with Error{aborted}, here and, soon, at the other ranks.
+  void abort(const std::string& why) { communicator().abort(why); }
+  // Its thread is gone then. What drain() has not waited for is carried out, but its calls fail with Error{aborted}.
+  void close();
 
  private:
-  void carry_out_all();
+  struct State;
+  static void carry_out_all(State& state);
 
-  Communicator communicator_;
-  std::mutex mutex_;  // protects the next two
-  std::deque<std::packaged_task<sparse::RowList()>> waiting_;
-  bool is_ending_ = false;
-  std::condition_variable changed_;
+  const std::shared_ptr<State> state_;  // shared with the thread, which goes on for a moment where a sum ends the queue
+  const ForkGuard fork_guard_;
   std::thread thread_;
 };
 

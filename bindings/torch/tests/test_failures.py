@@ -409,6 +409,17 @@ class Forks(FailureTest):
         self.same(mine, reduced(all_of(self.world, 100)))
 
     @on_ranks(2)
+    def test_a_forked_child_makes_no_sums_of_sparse_tensors(self):
+        def call():
+            dist.all_reduce(torch.sparse_coo_tensor([[self.rank]], [1.0], (4,)))
+
+        self.assertRegex(self.said_by_child(call), "(?i)fork")  # before there is a queue, and with one
+        call()
+        self.assertRegex(self.said_by_child(call), "(?i)fork")
+        self.assertEqual(self.said_by_child(dist.destroy_process_group), "nothing was raised")
+        call()
+
+    @on_ranks(2)
     def test_a_child_that_only_ends_does_no_harm(self):
         child = os.fork()
         if child == 0:
@@ -446,12 +457,16 @@ class Forks(FailureTest):
 
 def end_in_the_middle(job, how):
     """Ends this process as the interpreter ends at the end of a program, with its clean-up."""
+    if how == "sparse":  # all make the queue
+        dist.all_reduce(torch.sparse_coo_tensor([[0]], [1.0], (4,)))
     dist.barrier()
     works = []
     if how == "open":
         works = [dist.all_reduce(torch.ones(10_000), async_op=True) for _ in range(50)]
     elif how == "alone" and job.rank == 0:
         works = [dist.all_reduce(torch.ones(10_000), async_op=True)]
+    elif how == "sparse" and job.rank == 0:
+        works = [dist.all_reduce(torch.sparse_coo_tensor([[0]], [1.0], (4,)), async_op=True) for _ in range(3)]
     elif how == "receive" and job.rank == 0:
         works = [dist.irecv(torch.ones(10_000), 1)]
     elif how == "callback":
@@ -478,6 +493,9 @@ class Ends(FailureTest):
 
     def test_with_a_call_open_that_nobody_else_makes(self):
         self.check("alone")
+
+    def test_with_sums_of_sparse_tensors_open_that_nobody_else_makes(self):
+        self.check("sparse")
 
     def test_with_a_receive_open_that_nobody_answers(self):
         self.check("receive")
