@@ -361,11 +361,15 @@ class Failures(BoxesTest):
         self.averaged(compression, model.parts[0], tensor_of(self.rank, (100_000,)))
         before = self.residuals(compression, model)
         if self.rank == 3:
-            self.await_mark("failed 0"), self.await_mark("failed 1"), self.await_mark("failed 2")
+            for rank in range(3):
+                self.await_mark(f"failed {rank}")
             return
         future = compression._inside.average_of(tensor_of(self.rank, (100_000,)), [model.parts[0]])
         with self.assertRaisesRegex(banyan_torch.InvalidUsageError, "a call under way uses the residual"):
             compression.state_dict()
+        self.mark(f"begun {self.rank}")
+        for rank in range(3):
+            self.await_mark(f"begun {rank}")
         banyan_torch.abort(group, "the test says so")
         with self.assertRaisesRegex(RuntimeError, "the test says so"):
             future.wait()
