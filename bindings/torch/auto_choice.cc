@@ -69,8 +69,12 @@ std::optional<AutoChoice::Codes> AutoChoice::begin_step() {
     case Phase::beginning:  // the first step with codes began with the choice, which took time
       enter(Phase::with);
       return {};
-    case Phase::with:
-      return meter_.steps() < settings_.steps ? std::nullopt : judge();
+    case Phase::with: {
+      if (meter_.steps() < settings_.steps) return {};
+      Codes codes = judge();
+      if (!is_over()) enter(Phase::beginning);
+      return codes;
+    }
     case Phase::over:
       break;
   }
@@ -95,7 +99,8 @@ std::optional<AutoChoice::Codes> AutoChoice::choose() {
   without_.latency = agreed_latency();
   if (box_ranks > 0 && !laws_.empty()) measure_boxes(box_ranks);
   choice_ = choose_codes(without_, laws_, settings_.rule);
-  if (choice_.best > 0) return codes_of(choice_.chosen());
+  trials_.emplace(choice_, settings_.rule, settings_.trials);
+  if (const std::optional<size_t> first = trials_->next()) return codes_of(choice_.candidates[*first]);
   const auto best = std::min_element(choice_.candidates.begin() + 1, choice_.candidates.end(),
                                      [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   settle(best == choice_.candidates.end()
@@ -104,15 +109,22 @@ std::optional<AutoChoice::Codes> AutoChoice::choose() {
   return {};
 }
 
-std::optional<AutoChoice::Codes> AutoChoice::judge() {
-  seconds_with_ = agreed_medians().period;
-  const predict::StepCandidate& chosen = choice_.chosen();
-  if (seconds_with_ <= without_.period * (1 - settings_.rule.least_gain)) {
-    settle(chosen.name + ": " + format_decimals(without_.period / seconds_with_, 2) + " times as quick as without");
-    return {};
+// The next to be tried, or the best, when it is over.
+AutoChoice::Codes AutoChoice::judge() {
+  trials_->note(agreed_medians().period);
+  if (const std::optional<size_t> next = trials_->next()) return codes_of(choice_.candidates[*next]);
+  const predict::StepCandidate& best = choice_.candidates[trials_->best()];
+  std::string tried;
+  for (size_t i = 1; i < choice_.candidates.size(); ++i) {
+    if (trials_->measured(i)) tried += (tried.empty() ? "" : ", ") + choice_.candidates[i].name;
   }
-  settle("no code: " + chosen.name + " was tried and did not gain " + format_percent(settings_.rule.least_gain));
-  return codes_of(choice_.candidates.front());
+  settle(trials_->best() > 0
+             ? best.name + ": " + format_decimals(without_.period / *trials_->measured(trials_->best()), 2) +
+                   " times as quick as without"
+         : trials_->tried() == 1
+             ? "no code: " + tried + " was tried and did not gain " + format_percent(settings_.rule.least_gain)
+             : "no code: " + tried + " were tried, and none gained " + format_percent(settings_.rule.least_gain));
+  return codes_of(best);
 }
 
 AutoChoice::Codes AutoChoice::codes_of(const predict::StepCandidate& candidate) const {
@@ -232,14 +244,14 @@ std::string AutoChoice::report() const {
     text += padded("code", width) + "  loss of a value  predicted, ms  measured, ms\n";
     for (size_t i = 0; i < choice_.candidates.size(); ++i) {
       const predict::StepCandidate& candidate = choice_.candidates[i];
-      const double measured = i == 0 ? without_.period : i == choice_.best ? seconds_with_ : 0;
+      const double measured = trials_->measured(i).value_or(0);
       text += padded(candidate.name, width) + padded(i == 0 ? "-" : format_percent(candidate.loss), 17) +
               padded(in_milliseconds(candidate.seconds), 15) + padded(in_milliseconds(measured), 14) + "\n";
     }
   }
   if (is_over()) return text + why_ + "\n";
   return text + (choice_.candidates.empty() ? "steps without a code are being measured\n"
-                                            : choice_.chosen().name + " is being tried\n");
+                                            : choice_.candidates[*trials_->next()].name + " is being tried\n");
 }
 
 }  // namespace banyan::pytorch

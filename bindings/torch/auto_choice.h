@@ -4,8 +4,9 @@
 //   2. What a step would take with each code is predicted from that (predict/compress/measured_step.h), from what the
 //      code's kernels take on these cores, and from what a call of nearly no bytes takes. All ranks agree on these
 //      numbers first, so that all find the same. The rule of predict/compress/code_rule.h chooses.
-//   3. What was chosen is measured for as many steps. Unless these are quicker by the least gain, gradients go without
-//      a code from then on.
+//   3. What was chosen is measured for as many steps; and other codes, where a step takes longer than was predicted of
+//      them (predict/compress/code_trials.h). From then on gradients go in the best of all that were measured, or
+//      without a code.
 //
 // Where ranks are boxes of so many, which the user says or the hosts show, each code may be for what goes between boxes
 // alone (boxes.h). What that takes is measured with the codes' kernels.
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "banyan/codec/codec.h"
+#include "banyan/predict/compress/code_trials.h"
 #include "banyan/predict/compress/measured_step.h"
 #include "banyan/predict/compress/step_meter.h"
 #include "bindings/torch/boxes.h"
@@ -37,7 +39,8 @@ class AutoChoice {
     uint32_t box_ranks = 0;                               // where they are for what goes between boxes only
   };
   struct Settings {
-    uint64_t steps = 8;  // that are measured, of each kind; at least 1
+    uint64_t steps = 8;   // that are measured, of each kind; at least 1
+    uint64_t trials = 3;  // at most; at least 1
     predict::CodeRule rule = {};
     // Ranks of a box; 0: there are none. If it is not given they are those of the hosts, where each has so many ranks,
     // one after the other.
@@ -67,7 +70,7 @@ class AutoChoice {
   enum class Phase { settling, without, beginning, with, over };
 
   std::optional<Codes> choose();
-  std::optional<Codes> judge();
+  Codes judge();
   uint64_t agreed_box_ranks();
   void measure_codes(uint64_t box_ranks);
   void measure_boxes(uint64_t box_ranks);
@@ -88,7 +91,7 @@ class AutoChoice {
   std::vector<predict::CodeLaw> laws_;
   predict::MeasuredStep without_;
   predict::StepChoice choice_;
-  double seconds_with_ = 0;  // 0: not measured
+  std::optional<predict::CodeTrials> trials_;  // once it is predicted
   std::string why_;
 };
 

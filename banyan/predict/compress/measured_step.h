@@ -62,10 +62,10 @@ struct CodeLaw {
 };
 
 struct StepCandidate {
-  std::string name;               // "none", "int8", "int8 between boxes", "int8 where it gains"
-  std::vector<uint32_t> codes;    // by bucket: 0 for none, else 1 + the code's number
-  bool is_between_boxes = false;  // the codes are
-  double seconds = 0, loss = 0;   // of a step; of a value
+  std::string name;                  // "none", "int8", "int8 between boxes", "int8 where it gains"
+  std::vector<uint32_t> codes = {};  // by bucket: 0 for none, else 1 + the code's number
+  bool is_between_boxes = false;     // the codes are
+  double seconds = 0, loss = 0;      // of a step; of a value
 };
 
 struct StepChoice {

@@ -4,6 +4,7 @@ With steps=2 the code is chosen before the fifth step, tried from then on, and j
 """
 
 import math
+import re
 import time
 
 import torch
@@ -15,7 +16,7 @@ from ranks import not_by_gloo, on_ranks
 from test_compress import CompressTest
 
 kChosen, kJudged = 4, 7  # steps that are over by then
-kAnyGain = {"steps": 2, "quiet": 1, "least_gain": -1e6}
+kAnyGain = {"steps": 2, "trials": 1, "quiet": 1, "least_gain": -1e6}
 
 
 @not_by_gloo("has no codes")
@@ -54,7 +55,7 @@ class Choice(AutoTest):
 
     @on_ranks(2, 3)
     def test_a_code_that_does_not_gain_is_given_up_and_what_it_lost_is_sent(self):
-        replica, compression = self.auto(made(Net, width=65), scheme={"steps": 2, "quiet": 1, "least_gain": -0.9})
+        replica, compression = self.auto(made(Net, width=65), scheme={**kAnyGain, "least_gain": -0.9})
         optimizer = sgd(replica.parameters())
         self.steps(replica, compression, optimizer, range(kChosen + 1))
         self.steps(replica, compression, optimizer, range(kChosen + 1, kJudged), wait=1.0)
@@ -74,6 +75,23 @@ class Choice(AutoTest):
                 self.same(kept[lost], before[name][lost])
         self.steps(replica, compression, optimizer, range(kJudged + 1, kJudged + 3))
         self.assertEqual(self.kept(compression), 0)
+
+    @on_ranks(2, 3)
+    def test_another_code_is_tried_where_the_first_takes_longer_than_predicted(self):
+        replica, compression = self.auto(made(Net, width=65), scheme={**kAnyGain, "trials": 2, "least_gain": -0.9})
+        optimizer = sgd(replica.parameters())
+        self.steps(replica, compression, optimizer, range(kChosen + 1))
+        first = re.search(r"(?m)^(.*) is being tried$", compression.report()).group(1)
+        self.steps(replica, compression, optimizer, range(kChosen + 1, kJudged), wait=1.0)
+        self.steps(replica, compression, optimizer, [kJudged])
+        second = re.search(r"(?m)^(.*) is being tried$", compression.report()).group(1)
+        self.assertNotEqual(first, second)
+        self.steps(replica, compression, optimizer, range(kJudged + 1, kJudged + 4))
+        report = compression.report()
+        self.assertRegex(report, rf"(?m)^{second}: \d+\.\d\d times as quick as without$")
+        for name in ("none", first, second):
+            self.assertRegex(report, rf"(?m)^ *{name} +\S+( %)? +\d+\.\d\d +\d+\.\d\d$")
+        self.assertGreater(self.kept(compression), 0)
 
     @on_ranks(2)
     def test_most_loss_and_least_gain_are_obeyed(self):

@@ -1,0 +1,49 @@
+// CodeTrials: which codes a training tries, one after the other, when what was predicted of a step with them may be
+// wrong; and which is best in the end.
+//
+// The rule's choice is tried first. Then, as long as the quickest of those that were not tried is predicted to gain the
+// rule's least gain over anything that was measured, that one. Of all that were measured, no code among them, the rule
+// of code_rule.h takes the best. So a prediction that was too good costs a trial, and not the gain of another code.
+//
+// Pure. One thread at a time. O(candidates).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "banyan/predict/compress/code_rule.h"
+#include "banyan/predict/compress/measured_step.h"
+
+namespace banyan::predict {
+
+class CodeTrials {
+ public:
+  // What was predicted, of which the first, without a code, is measured. At most so many trials.
+  CodeTrials(const StepChoice& choice, const CodeRule& rule, size_t most);
+
+  // The candidate that is to be tried now; nothing: all that is worth it was.
+  std::optional<size_t> next() const;
+  // What a step takes with the candidate of next().
+  void note(double seconds);
+  // Of those that were measured.
+  size_t best() const;
+  // Nothing where it was not measured.
+  std::optional<double> measured(size_t candidate) const;
+  size_t tried() const { return trials_.size(); }
+
+ private:
+  struct Trial {
+    size_t candidate = 0;
+    double seconds = 0;
+  };
+  double least_measured() const;
+
+  std::vector<StepCandidate> candidates_;
+  size_t first_ = 0;  // 0: no code is worth a trial
+  CodeRule rule_;
+  size_t most_ = 0;
+  std::vector<Trial> trials_;
+};
+
+}  // namespace banyan::predict
