@@ -5,6 +5,11 @@
 #include "banyan/base/check.h"
 
 namespace banyan::predict {
+namespace {
+
+constexpr double kErrorOfPredictions = 0.1;
+
+}  // namespace
 
 CodeTrials::CodeTrials(const StepChoice& choice, const CodeRule& rule, size_t most)
     : candidates_(choice.candidates), first_(choice.best), rule_(rule), most_(most) {
@@ -14,13 +19,31 @@ CodeTrials::CodeTrials(const StepChoice& choice, const CodeRule& rule, size_t mo
 std::optional<size_t> CodeTrials::next() const {
   if (first_ == 0 || trials_.size() >= most_) return {};
   if (trials_.empty()) return first_;
+  const double least = least_measured();
+  for (const bool is_between_boxes : {false, true}) {
+    if (has_tried(is_between_boxes)) continue;
+    const std::optional<size_t> of_level = quickest_untried(is_between_boxes);
+    if (of_level && candidates_[*of_level].seconds <= least * (1 + kErrorOfPredictions)) return of_level;
+  }
+  const std::optional<size_t> quickest = quickest_untried({});
+  if (!quickest || candidates_[*quickest].seconds > least * (1 - rule_.least_gain)) return {};
+  return quickest;
+}
+
+std::optional<size_t> CodeTrials::quickest_untried(std::optional<bool> is_between_boxes) const {
   std::optional<size_t> quickest;
   for (size_t i = 1; i < candidates_.size(); ++i) {
     if (measured(i) || candidates_[i].loss > rule_.most_loss) continue;
+    if (is_between_boxes && candidates_[i].is_between_boxes != *is_between_boxes) continue;
     if (!quickest || candidates_[i].seconds < candidates_[*quickest].seconds) quickest = i;
   }
-  if (!quickest || candidates_[*quickest].seconds > least_measured() * (1 - rule_.least_gain)) return {};
   return quickest;
+}
+
+bool CodeTrials::has_tried(bool is_between_boxes) const {
+  return std::any_of(trials_.begin(), trials_.end(), [&](const Trial& trial) {
+    return candidates_[trial.candidate].is_between_boxes == is_between_boxes;
+  });
 }
 
 void CodeTrials::note(double seconds) {

@@ -1,7 +1,9 @@
 // CodeTrials: which codes a training tries, one after the other, when what was predicted of a step with them may be
 // wrong; and which is best in the end.
 //
-// The rule's choice is tried first. Then, as long as the quickest of those that were not tried is predicted to gain the
+// The rule's choice is tried first. Then the quickest of the other level, between boxes or everywhere, unless it is
+// predicted to take over 10 % longer than anything that was measured: predictions are less sure of what no step without
+// a code has shown. Then, as long as the quickest of those that were not tried is predicted to gain the
 // rule's least gain over anything that was measured, that one. Of all that were measured, no code among them, the rule
 // of code_rule.h takes the best. So a prediction that was too good costs a trial, and not the gain of another code.
 //
@@ -38,6 +40,9 @@ class CodeTrials {
     double seconds = 0;
   };
   double least_measured() const;
+  // Of those that were not tried and lose little enough; with a level, of these.
+  std::optional<size_t> quickest_untried(std::optional<bool> is_between_boxes) const;
+  bool has_tried(bool is_between_boxes) const;
 
   std::vector<StepCandidate> candidates_;
   size_t first_ = 0;  // 0: no code is worth a trial

@@ -53,6 +53,23 @@ TEST(CodeTrials, TakeWhatIsMeasuredAndNotWhatWasPredicted) {
   EXPECT_EQ(trials.best(), 1u);
 }
 
+TEST(CodeTrials, TryTheOtherLevelUnlessItIsPredictedToTakeMuchLonger) {
+  StepChoice choice = three_codes();
+  choice.candidates.push_back({.name = "int8 between boxes", .is_between_boxes = true, .seconds = 90, .loss = 0.007});
+  CodeTrials trials(choice, {}, 3);
+  trials.note(82);
+  EXPECT_EQ(trials.next(), 4u);
+  trials.note(70);
+  EXPECT_EQ(trials.next(), std::nullopt);
+  EXPECT_EQ(trials.best(), 4u);
+
+  choice.candidates.back().seconds = 91;
+  CodeTrials others(choice, {}, 3);
+  others.note(82);
+  EXPECT_EQ(others.next(), std::nullopt);
+  EXPECT_EQ(others.best(), 1u);
+}
+
 TEST(CodeTrials, AreNoMoreThanTheMost) {
   CodeTrials trials(three_codes(), {}, 2);
   trials.note(101);
@@ -63,7 +80,8 @@ TEST(CodeTrials, AreNoMoreThanTheMost) {
 }
 
 TEST(CodeTrials, AreNoneWhereNothingIsPredictedToGain) {
-  CodeTrials trials(choice_of({{.name = "none", .seconds = 100}, {.name = "int8", .seconds = 98, .loss = 0.007}}), {}, 3);
+  CodeTrials trials(choice_of({{.name = "none", .seconds = 100}, {.name = "int8", .seconds = 98, .loss = 0.007}}), {},
+                    3);
   EXPECT_EQ(trials.next(), std::nullopt);
   EXPECT_EQ(trials.best(), 0u);
 }
@@ -80,7 +98,8 @@ TEST(CodeTrials, LeaveOutNothingThatWasPredictedToBeClearlyQuicker) {
     std::vector<double> truth = {100};
     for (int code = 0; code < 5; ++code) {
       truth.push_back(seconds(random));
-      candidates.push_back({.name = std::to_string(code), .seconds = truth.back() * error(random), .loss = loss(random)});
+      candidates.push_back(
+          {.name = std::to_string(code), .seconds = truth.back() * error(random), .loss = loss(random)});
     }
     const StepChoice choice = choice_of(candidates);
     CodeTrials trials(choice, {}, candidates.size());

@@ -78,15 +78,15 @@ class Choice(AutoTest):
 
     @on_ranks(2, 3)
     def test_another_code_is_tried_where_the_first_takes_longer_than_predicted(self):
-        replica, compression = self.auto(made(Net, width=65), scheme={**kAnyGain, "trials": 2, "least_gain": -0.9})
+        replica, compression = self.auto(made(Net, width=65), scheme={**kAnyGain, "trials": 2, "least_gain": -1.9})
         optimizer = sgd(replica.parameters())
-        self.steps(replica, compression, optimizer, range(kChosen + 1))
+        self.steps(replica, compression, optimizer, range(kChosen + 1), wait=0.1)
         first = re.search(r"(?m)^(.*) is being tried$", compression.report()).group(1)
         self.steps(replica, compression, optimizer, range(kChosen + 1, kJudged), wait=1.0)
-        self.steps(replica, compression, optimizer, [kJudged])
+        self.steps(replica, compression, optimizer, [kJudged], wait=0.1)
         second = re.search(r"(?m)^(.*) is being tried$", compression.report()).group(1)
         self.assertNotEqual(first, second)
-        self.steps(replica, compression, optimizer, range(kJudged + 1, kJudged + 4))
+        self.steps(replica, compression, optimizer, range(kJudged + 1, kJudged + 4), wait=0.1)
         report = compression.report()
         self.assertRegex(report, rf"(?m)^{second}: \d+\.\d\d times as quick as without$")
         for name in ("none", first, second):
