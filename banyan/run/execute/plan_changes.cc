@@ -49,6 +49,8 @@ bool PlanChanges::advance(const Calls& calls) {
     switch_.hold(limit(calls));
   } else if (change->phase == Phase::draining && calls.over >= change->limit) {
     switch_.drained();
+  } else if (calls.is_idle) {
+    switch_.rest(calls.begun);
   }
   moved |= switch_.has_texts();
   say();
@@ -56,7 +58,9 @@ bool PlanChanges::advance(const Calls& calls) {
 }
 
 // As many calls more as were begun while the last answer was on its way; so this rank need not wait for the next one.
+// None, where it is asked again because all rest.
 uint64_t PlanChanges::limit(const Calls& calls) const {
+  if (calls.is_idle && switch_.change()->is_agreed()) return calls.begun;
   const uint64_t lately = calls.begun - std::min(calls.begun, begun_when_ready_);
   return calls.begun + lately + (calls.is_idle ? 0 : 1);
 }
@@ -141,7 +145,7 @@ void PlanChanges::interrupt(uint32_t generation) {
 
 const FabricUpdate* PlanChanges::decided() const {
   const auto& change = switch_.change();
-  return change && change->phase == Phase::going ? &change->update : nullptr;
+  return change && change->is_agreed() && change->phase <= Phase::going ? &change->update : nullptr;
 }
 
 }  // namespace banyan::run

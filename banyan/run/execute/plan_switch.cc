@@ -34,6 +34,9 @@ std::string rest_of(std::istream& stream) {
   return words;
 }
 
+// The first round goes without saying, as among ranks that know of one only.
+std::string words_of_round(uint32_t round) { return round > 1 ? " " + std::to_string(round) : ""; }
+
 }  // namespace
 
 // Words with spaces between: kind, generation, rank; then what the kind needs.
@@ -60,12 +63,16 @@ void PlanSwitch::hear(const std::string& text) {
     for (CallShape& shape : change.shapes) stream >> shape;
     if (stream && rank == kLeader && change.update.generation == generation) hear_prepare(std::move(change));
   } else if (is_under_way(generation)) {
-    uint64_t number = 0;
-    if (kind == "held" || kind == "go") stream >> number;
+    Said said{.kind = kind, .rank = rank};
+    if (kind == "held" || kind == "go") stream >> said.number;
     if (!stream) return;
-    const std::string words = kind == "ready" || kind == "drop" ? rest_of(stream) : "";
-    if (rank == kLeader) hear_of_change(kind, rank, number, words);
-    hear_answer(kind, rank, number, words);
+    if (kind == "ready" || kind == "drop") {
+      said.words = rest_of(stream);
+    } else if (!(stream >> said.round)) {
+      said.round = 1;
+    }
+    if (rank == kLeader) hear_of_change(said);
+    hear_answer(said);
   }
 }
 
@@ -106,24 +113,42 @@ void PlanSwitch::ready(const std::string& refusal) {
 
 // What rank 0 says about the change that is under way. It says nothing before all ranks have answered what it has said
 // before, so this rank is in the phase that fits, or has heard this already.
-void PlanSwitch::hear_of_change(const std::string& kind, uint32_t, uint64_t number, const std::string& words) {
-  if (kind == "drop" && is(Phase::waiting)) {
-    drop(words.empty() ? "it was given up" : words);
-  } else if (kind == "hold" && is(Phase::waiting)) {
-    change_->phase = Phase::asked;
-  } else if (kind == "go" && is(Phase::holding)) {
+void PlanSwitch::hear_of_change(const Said& said) {
+  if (said.kind == "drop" && is(Phase::waiting)) {
+    drop(said.words.empty() ? "it was given up" : said.words);
+  } else if (said.kind == "hold" && said.round == change_->round + 1) {
+    hear_to_hold(said.round);
+  } else if (said.kind == "go" && is(Phase::holding) && said.round == change_->round) {
     change_->phase = Phase::going;
-    change_->limit = number;
-  } else if (kind == "done" && is(Phase::is_drained)) {
+    change_->limit = said.number;
+  } else if (said.kind == "done" && is(Phase::is_drained)) {
     settle();
   }
+}
+
+void PlanSwitch::hear_to_hold(uint32_t round) {
+  if (is(Phase::preparing)) return;
+  change_->round = round;
+  if (change_->phase > Phase::going) return say_held();  // it has called on since it rested
+  change_->phase = Phase::asked;
 }
 
 void PlanSwitch::hold(uint64_t last) {
   CHECK(is(Phase::asked));
   change_->phase = Phase::holding;
-  change_->limit = last;
-  say("held", change_->update.generation, std::to_string(last));
+  if (change_->round == 1 || change_->rested == last) change_->limit = last;
+  change_->rested.reset();
+  say_held();
+}
+
+void PlanSwitch::say_held() {
+  say("held", change_->update.generation, std::to_string(change_->limit) + words_of_round(change_->round));
+}
+
+void PlanSwitch::rest(uint64_t begun) {
+  if (!is(Phase::going) || begun >= change_->limit || change_->rested) return;
+  change_->rested = begun;
+  say("rest", change_->update.generation, std::to_string(change_->round));
 }
 
 void PlanSwitch::gone_over() {
@@ -194,27 +219,43 @@ void PlanSwitch::begin(const Plans& plans) {
   change_ = std::move(change);
 }
 
-void PlanSwitch::hear_answer(const std::string& kind, uint32_t rank, uint64_t number, const std::string& words) {
+void PlanSwitch::hear_answer(const Said& said) {
   if (rank_ != kLeader || !change_) return;
-  const uint32_t generation = change_->update.generation;
-  if (kind == "ready" && answers_.ready.insert(rank).second) {
-    if (answers_.refusal.empty() && !words.empty()) answers_.refusal = "rank " + std::to_string(rank) + ": " + words;
+  const bool is_of_round = said.round == answers_.round;
+  if (said.kind == "ready" && answers_.ready.insert(said.rank).second) {
+    if (answers_.refusal.empty() && !said.words.empty()) {
+      answers_.refusal = "rank " + std::to_string(said.rank) + ": " + said.words;
+    }
     if (answers_.ready.size() < ranks_) return;
     if (answers_.refusal.empty()) {
-      say("hold", generation);
+      ask_to_hold();
     } else {
-      say("drop", generation, answers_.refusal);
+      say("drop", change_->update.generation, answers_.refusal);
     }
-  } else if (kind == "held" && answers_.held.insert(rank).second) {
-    answers_.most = std::max(answers_.most, number);
-    if (answers_.held.size() < ranks_) return;
-    say("go", generation, std::to_string(answers_.most));
-    // It counts from now on, whatever becomes of the text.
-    change_->phase = Phase::going;
-    change_->limit = answers_.most;
-  } else if (kind == "drained" && answers_.drained.insert(rank).second) {
-    if (answers_.drained.size() == ranks_) say("done", generation);
+  } else if (said.kind == "held" && is_of_round && answers_.held.insert(said.rank).second) {
+    answers_.most = std::max(answers_.most, said.number);
+    if (answers_.held.size() == ranks_) go();
+  } else if (said.kind == "rest" && is_of_round && answers_.rested.insert(said.rank).second) {
+    if (answers_.rested.size() == ranks_) ask_to_hold();
+  } else if (said.kind == "drained" && answers_.drained.insert(said.rank).second) {
+    if (answers_.drained.size() == ranks_) say("done", change_->update.generation);
   }
+}
+
+void PlanSwitch::ask_to_hold() {
+  ++answers_.round;
+  answers_.held.clear();
+  answers_.rested.clear();
+  answers_.most = 0;
+  say("hold", change_->update.generation, answers_.round > 1 ? std::to_string(answers_.round) : "");
+}
+
+void PlanSwitch::go() {
+  say("go", change_->update.generation, std::to_string(answers_.most) + words_of_round(answers_.round));
+  // It counts from now on, whatever becomes of the text.
+  if (!is(Phase::holding)) return;  // it has gone over, by the same number
+  change_->phase = Phase::going;
+  change_->limit = answers_.most;
 }
 
 }  // namespace banyan::run

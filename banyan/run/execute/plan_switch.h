@@ -12,13 +12,17 @@
 //   held     each -> rank 0: the number of the last call that it will begin before it hears more: some calls ahead, so
 //            that it need not stop for the answer
 //   go       rank 0 -> all: the last call that follows the old plans, which is the greatest of these numbers
+//   rest     each -> rank 0: all calls that it has begun are over here, and they are fewer than that. When all have
+//            said so, rank 0 asks them to hold again: who has begun no call since names the last one that it has begun,
+//            others the one of the last go. So calls that nobody makes any more are not waited for
 //   drained  each -> rank 0: those calls are over here
 //   done     rank 0 -> all, when all have drained: the old lanes can be closed
 //
 // Whatever the order in which texts arrive, how late, or how often:
 // (1) No two ranks carry out a call by plans of different generations. A rank begins no call after the one that it has
 //     named in `held` until it hears `go`, whose number is at least that; so nobody has begun a call after the last one
-//     of the old plans by then.
+//     of the old plans by then. Who has gone over already when it is asked again names the last call before that, and
+//     nobody names a later one: then the number stays as it was.
 // (2) Generations grow. What is said about one that is settled is ignored.
 // (3) A rank that is lost before all have answered leaves the old plans in force; the others wait with calls that the
 //     lost rank would have had to join, too, and end with the communicator.
@@ -81,8 +85,11 @@ class PlanSwitch {
   bool is_refusal(const std::string& text) const;
   // It could go over to the change(), or why not.
   void ready(const std::string& refusal);
-  // When asks_to_hold(): this rank will begin calls up to this number, and then wait.
+  // When asked: this rank will begin calls up to this number, and then wait. When asked again, the number of the call
+  // that it rests after counts, any other one stands for the limit() that was agreed.
   void hold(uint64_t last);
+  // This rank has begun calls up to this number; they are over here, and none waits. It matters while going.
+  void rest(uint64_t begun);
   // When must_go_over() has been obeyed: its calls follow the new plans from now on.
   void gone_over();
   // All calls by the old plans are over here.
@@ -112,7 +119,13 @@ class PlanSwitch {
     std::vector<uint64_t> wishes;  // by rank: the number of the last one that is in it; 0: none
     Phase phase = Phase::preparing;
     uint64_t limit = 0;  // holding: of the calls that may begin; from going on: the last by the old plans
+    uint32_t round = 0;  // how often it was asked to hold
+    std::optional<uint64_t> rested = {};  // in this round, after this call
 
+    // Rank 0 has said `go`, as far as this rank has heard.
+    bool is_agreed() const { return phase >= Phase::going || round > 1; }
+    // Not every call may begin.
+    bool is_limited() const { return phase == Phase::holding || (phase == Phase::asked && round > 1); }
     auto operator<=>(const Change&) const = default;
   };
   // None: plans stay as they are.
@@ -126,9 +139,7 @@ class PlanSwitch {
   // The last generation that anybody has used for anything, as far as this rank has heard.
   uint32_t latest() const { return change_ ? change_->update.generation : settled_; }
   // Whether call `number` may begin now. Where must_go_over(), only by the new plans.
-  bool may_begin(uint64_t number) const {
-    return !change_ || change_->phase != Phase::holding || number <= change_->limit;
-  }
+  bool may_begin(uint64_t number) const { return !change_ || !change_->is_limited() || number <= change_->limit; }
   bool must_go_over(uint64_t number) const {
     return change_ && change_->phase == Phase::going && number > change_->limit;
   }
@@ -145,10 +156,19 @@ class PlanSwitch {
   };
   // What rank 0 knows of the ranks in a change.
   struct Answers {
-    std::set<uint32_t> ready, held, drained;
+    std::set<uint32_t> ready, held, rested, drained;
+    uint32_t round = 0;   // of held and rested
     uint64_t most = 0;    // of held
     std::string refusal;  // of the first that is not ready
     auto operator<=>(const Answers&) const = default;
+  };
+
+  // What a text says about the change under way.
+  struct Said {
+    std::string kind;
+    uint32_t rank = 0, round = 1;
+    uint64_t number = 0;
+    std::string words = {};
   };
 
   void say(const char* kind, uint32_t generation, const std::string& rest = {});
@@ -156,8 +176,12 @@ class PlanSwitch {
   bool is_under_way(uint32_t generation) const { return change_ && change_->update.generation == generation; }
   void hear_want(uint32_t rank, Want want);
   void hear_prepare(Change change);
-  void hear_of_change(const std::string& kind, uint32_t rank, uint64_t number, const std::string& words);
-  void hear_answer(const std::string& kind, uint32_t rank, uint64_t number, const std::string& words);
+  void hear_of_change(const Said& said);
+  void hear_to_hold(uint32_t round);
+  void say_held();
+  void hear_answer(const Said& said);
+  void ask_to_hold();
+  void go();
   void drop(const std::string& why);
   void settle();
 

@@ -56,6 +56,7 @@ struct Limits {
   std::optional<uint32_t> refuses = {}, lost = {};
   uint32_t revisions = 0;
   uint64_t ahead = 1;  // calls that a rank allows itself when it is asked to hold
+  bool rests = true;   // and says so; else calls are made up to the last one of the old plans
 };
 
 // What is wrong; empty: nothing.
@@ -71,7 +72,8 @@ void post(World& world, Rank& from) {
   for (const std::string& text : from.changes.take_texts()) {
     // What only rank 0 listens to is left out for the others.
     const bool is_for_all = !text.starts_with("switch want") && !text.starts_with("switch ready") &&
-                            !text.starts_with("switch held") && !text.starts_with("switch drained");
+                            !text.starts_with("switch held") && !text.starts_with("switch rest") &&
+                            !text.starts_with("switch drained");
     for (uint32_t to = 0; to < (is_for_all ? kRanks : 1); ++to) world.texts.insert({.to = to, .text = text});
   }
 }
@@ -119,7 +121,8 @@ Wrong restart(World& world) {
 
 Wrong stop(World& world, Rank& rank, uint32_t generation) {
   const auto& change = rank.changes.change();
-  rank.reported = change && change->phase == Phase::going ? change->update : rank.adopted;
+  const bool is_decided = change && change->is_agreed() && change->phase <= Phase::going;
+  rank.reported = is_decided ? change->update : rank.adopted;
   rank.stopped_for = generation;
   rank.changes.interrupt(generation);
   for (uint32_t to = 0; to < kRanks; ++to) {
@@ -207,8 +210,11 @@ std::vector<Move> moves_of(const World& world, const Limits& limits) {
         return "";
       });
     }
+    const bool is_idle = world.over >= rank.begun;
     if (change && change->phase == Phase::asked) {
-      for (uint64_t ahead = 0; ahead <= limits.ahead; ++ahead) {
+      const bool is_again = change->is_agreed();
+      const uint64_t most = is_again ? (is_idle ? 0 : 1) : limits.ahead;
+      for (uint64_t ahead = is_again ? most : 0; ahead <= most; ++ahead) {
         add("holds", [ahead](World&, Rank& it) {
           it.changes.hold(it.begun + ahead);
           return "";
@@ -221,9 +227,14 @@ std::vector<Move> moves_of(const World& world, const Limits& limits) {
         return "";
       });
     }
-    // A change ends only when calls are made up to the last one of the old plans.
-    const bool goes_on =
-        rank.begun < limits.calls || (change && change->phase == Phase::going && rank.begun < change->limit);
+    const bool waits_for_calls = change && change->phase == Phase::going && rank.begun < change->limit;
+    if (limits.rests && waits_for_calls && is_idle && !change->rested) {
+      add("rests", [](World&, Rank& it) {
+        it.changes.rest(it.begun);
+        return "";
+      });
+    }
+    const bool goes_on = rank.begun < limits.calls || (!limits.rests && waits_for_calls);
     if (goes_on && rank.changes.may_begin(rank.begun + 1)) add("begins a call", begin_call);
     if (rank.changes.must_go_over(rank.begun + 1)) {  // though no call is made
       add("goes over", [](World& next, Rank& it) {
@@ -308,7 +319,21 @@ class Seen {
   std::set<std::vector<uint32_t>> worlds_;
 };
 
-void explore(const Limits& limits) {
+// All have heard `go`, and nobody has begun a call yet.
+World begin_with_go(const Limits& limits) {
+  World world = begin(limits);
+  for (;;) {
+    std::vector<Move> moves = moves_of(world, limits);
+    const auto next = std::find_if(moves.rbegin(), moves.rend(), [](const Move& move) {
+      return move.name.ends_with("'") || move.name.ends_with("wishes") || move.name.ends_with("change") ||
+             move.name.ends_with("is ready") || move.name.ends_with("holds");
+    });
+    if (next == moves.rend()) return world;
+    EXPECT_EQ(next->make(world), "");
+  }
+}
+
+void explore(const Limits& limits, World start) {
   Seen seen;
   struct Step {
     World world;
@@ -326,7 +351,7 @@ void explore(const Limits& limits) {
     std::vector<Move> moves = moves_of(world, limits);
     path.push_back({.world = std::move(world), .moves = std::move(moves)});
   };
-  enter(begin(limits));
+  enter(std::move(start));
   size_t ends = 0;
   while (!path.empty()) {
     Step& step = path.back();
@@ -341,7 +366,11 @@ void explore(const Limits& limits) {
     names.push_back(move.name);
     if (const Wrong wrong = move.make(next); !wrong.empty()) return fail(wrong);
     forget_stale(next);
-    if (moves_of(next, {.calls = limits.calls, .wishes = limits.wishes, .refuses = limits.refuses, .revisions = 0})
+    if (moves_of(next, {.calls = limits.calls,
+                        .wishes = limits.wishes,
+                        .refuses = limits.refuses,
+                        .revisions = 0,
+                        .rests = limits.rests})
             .empty()) {
       ++ends;
       if (const Wrong wrong = wrong_at_end(next, limits); !wrong.empty()) return fail(wrong);
@@ -351,7 +380,21 @@ void explore(const Limits& limits) {
     if (path.size() == depth) names.pop_back();
   }
   EXPECT_GT(ends, 0u);
-  std::cout << seen.size() << " states\n";
+  std::cout << seen.size() << " states" << std::endl;
+}
+
+void explore(const Limits& limits) { explore(limits, begin(limits)); }
+
+// The wish is not told again.
+void explore_from_go(Limits limits) {
+  World start = begin_with_go(limits);
+  limits.wishes = 0;
+  for (Rank& rank : start.ranks) {
+    rank.has_wished = false;
+    ASSERT_TRUE(rank.changes.change() && rank.changes.change()->phase == Phase::going);
+    ASSERT_EQ(rank.changes.change()->limit, limits.ahead);
+  }
+  explore(limits, std::move(start));
 }
 
 TEST(PlanSwitch, KnowsWhichTextsRefuseTheChangeUnderWay) {
@@ -400,15 +443,26 @@ TEST(PlanSwitch, TellsWhichCallsToPrepareForWithTheirCodes) {
 
 TEST(PlanSwitch, GoesOverInAnyOrderOfTwoWishes) { explore({.calls = 1, .wishes = 2, .ahead = 0}); }
 
-TEST(PlanSwitch, GoesOverAmidCalls) { explore({.calls = 3, .wishes = 1}); }
+TEST(PlanSwitch, GoesOverAmidCalls) { explore({.calls = 3, .wishes = 1, .rests = false}); }
+
+TEST(PlanSwitch, GoesOverWhereCallsEndBeforeTheAgreedOne) {
+  explore({.calls = 1, .wishes = 1});
+  explore_from_go({.calls = 1, .wishes = 1, .ahead = 2});
+}
 
 TEST(PlanSwitch, AdoptsNothingWhereOneRefuses) { explore({.calls = 2, .wishes = 1, .refuses = 1}); }
 
 TEST(PlanSwitch, IsSafeWhenARankIsLost) {
-  for (uint32_t rank = 0; rank < kRanks; ++rank) explore({.calls = 2, .wishes = 1, .lost = rank});
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    explore({.calls = 2, .wishes = 1, .lost = rank, .rests = false});
+    explore_from_go({.calls = 1, .wishes = 1, .lost = rank});
+  }
 }
 
-TEST(PlanSwitch, IsSafeWhenAllAreStoppedForLostLanes) { explore({.calls = 1, .wishes = 1, .revisions = 1}); }
+TEST(PlanSwitch, IsSafeWhenAllAreStoppedForLostLanes) {
+  explore({.calls = 1, .wishes = 1, .revisions = 1, .rests = false});
+  explore_from_go({.calls = 1, .wishes = 1, .revisions = 1});
+}
 
 // Up to the last move; says what was wrong.
 Wrong run_randomly(uint64_t seed) {

@@ -110,10 +110,13 @@ void MovingExecutor::begin(const run::Call& call, const run::CallNumbers& number
 
 bool MovingExecutor::advance() {
   if (!is_quiet()) pump();
+  const size_t calls = carriers_.calls();
   const bool has_old_calls = carriers_.calls_before() > 0;
   if (carriers_.calls() == 0 && !waiting_.empty()) return false;
   if (!carriers_.advance()) return false;
-  if (has_old_calls && carriers_.calls_before() == 0) pump();
+  const bool are_old_over = has_old_calls && carriers_.calls_before() == 0;
+  const bool is_idle = calls > 0 && carriers_.calls() == 0;
+  if (are_old_over || (is_idle && is_changing_)) pump();
   return true;
 }
 
@@ -228,11 +231,13 @@ void MovingExecutor::follow_change() {
     next_.end_late();
   }
   if (!change) return;
+  const bool is_idle = carriers_.present_calls() == 0 && waiting_.empty();
   if (change->phase == Phase::asked) {
-    plan.hold(calls_.limit(carriers_.present_calls() == 0 && waiting_.empty()));
+    plan.hold(is_idle && change->is_agreed() ? calls_.begun() : calls_.limit(is_idle));
   }
   // Also when no other call is made: it could begin at once then.
   if (waiting_.empty() && plan.must_go_over(calls_.next())) go_over();
+  if (is_idle) plan.rest(calls_.begun());
   if (change->phase == Phase::draining && carriers_.calls_before() == 0) plan.drained();
 }
 

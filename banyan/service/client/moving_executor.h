@@ -12,8 +12,9 @@
 //     sessions of both can be open at one daemon. The thread of a SessionMover opens it, and has it carry out calls of
 //     the last shapes, and a barrier where none of them is one in effect: so plans, lanes and staging are there, and
 //     all ranks have seen that the next sessions work, before any call needs them. Calls go on meanwhile;
-//   - calls up to the agreed one end in the old sessions, later ones begin in the new. The old session is closed when
-//     all ranks have said that theirs are over.
+//   - calls up to the agreed one end in the old sessions, later ones begin in the new. Where the program makes none for
+//     the time being, an earlier one is agreed on. The old session is closed when all ranks have said that theirs are
+//     over.
 // A session that cannot be opened refuses the change: the calls stay where they are, and the next "move" tries again,
 // each time after a longer pause. So does a rank whose daemon is succeeded while it prepares for a change that nobody
 // of its host has asked for: others may have called the older daemon for its next session. Where the next session fails

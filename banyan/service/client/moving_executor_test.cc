@@ -273,40 +273,68 @@ class Moves : public ::testing::Test {
   bool delivers_at_once_ = false;
 };
 
-class MovesInAnyOrder : public Moves, public ::testing::WithParamInterface<uint32_t> {};
+class MovesInAnyOrder : public Moves, public ::testing::WithParamInterface<uint32_t> {
+ protected:
+  // All ranks make calls up to this one, while daemons are succeeded now and then, up to `most_successions` times.
+  void call_up_to(uint64_t last, uint32_t most_successions) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto is_over = [&] {
+      return std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.over == last; });
+    };
+    while (!is_over()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "a call does not end";
+      const auto rank = static_cast<uint32_t>(random_() % kRanks);
+      const auto action = static_cast<uint32_t>(random_() % 10);
+      if (action < 3) {
+        deliver_any(random_);
+      } else if (action < 6) {
+        if (ranks_[rank].flights.size() < 8 && ranks_[rank].begun < last) begin(rank);
+      } else if (action < 9) {
+        advance(rank);
+      } else {
+        ranks_[rank].executor->reviser()->attend();
+        if (random_() % 20 == 0 && successions_ < most_successions && all_at(successions_)) {
+          ++successions_;
+          succeed(rank);
+        }
+      }
+      if (HasFatalFailure()) return;
+      if (random_() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  void expect_arrival() {
+    turn_until([&] { return all_at(successions_) && open() == kRanks; }, random_);
+  }
+
+  std::mt19937 random_{GetParam()};
+  uint32_t successions_ = 0;
+};
 
 TEST_P(MovesInAnyOrder, GiveEachCallToOneGenerationOnAllRanks) {
-  constexpr uint64_t kCalls = 400;
-  const uint32_t seed = GetParam();
-  std::cout << "seed " << seed << std::endl;
-  std::mt19937 random(seed);
+  std::cout << "seed " << GetParam() << std::endl;
   make_ranks();
-  uint32_t successions = 0;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  const auto is_over = [&] {
-    return std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.over == kCalls; });
-  };
-  while (!is_over()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end) << "a call does not end";
-    const auto rank = static_cast<uint32_t>(random() % kRanks);
-    const auto action = static_cast<uint32_t>(random() % 10);
-    if (action < 3) {
-      deliver_any(random);
-    } else if (action < 6) {
-      if (ranks_[rank].flights.size() < 8 && ranks_[rank].begun < kCalls) begin(rank);
-    } else if (action < 9) {
-      advance(rank);
-    } else {
-      ranks_[rank].executor->reviser()->attend();
-      if (random() % 20 == 0 && successions < 3 && all_at(successions)) {
-        ++successions;
-        succeed(rank);
-      }
+  call_up_to(400, 3);
+  if (HasFatalFailure()) return;
+  expect_arrival();
+}
+
+// Calls end at any point of a change. Some changes are still under way when the next calls begin.
+TEST_P(MovesInAnyOrder, ComeWhereCallsAreMadeInBursts) {
+  std::cout << "seed " << GetParam() << std::endl;
+  make_ranks();
+  for (uint32_t burst = 1; burst <= 20 && !HasFatalFailure(); ++burst) {
+    if (all_at(successions_)) {
+      ++successions_;
+      succeed(static_cast<uint32_t>(random_() % kRanks));
     }
-    if (HasFatalFailure()) return;
-    if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const auto turns = static_cast<uint32_t>(random_() % 60);
+    for (uint32_t turn = 0; turn < turns; ++turn) {
+      if (!deliver_any(random_)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      ranks_[random_() % kRanks].executor->reviser()->attend();
+    }
+    call_up_to(ranks_[0].over + 1 + random_() % 12, successions_);
+    if (burst % 2 == 0) expect_arrival();
   }
-  turn_until([&] { return all_at(successions) && open() == kRanks; }, random);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MovesInAnyOrder, ::testing::Range(1u, 41u));
@@ -439,6 +467,25 @@ TEST_F(Moves, ComeWithoutCalls) {
   succeed(2);
   turn_until([&] { return all_at(1) && open() == kRanks; }, random);
   EXPECT_EQ(ranks_[0].executor->sent_bytes().tcp, 20) << "what the sessions before have sent counts";
+}
+
+// Each rank says, amid a call, that it may begin others before it waits. None does.
+TEST_F(Moves, ComeWhereCallsEndBeforeTheOneThatWasAgreedOn) {
+  std::mt19937 random(16);
+  make_ranks();
+  succeed(1);
+  const auto is_on_its_way = [&](const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(texts_.begin(), texts_.end(), [&](const auto& text) { return text.second.starts_with(words); });
+  };
+  turn_until([&] { return is_on_its_way("switch hold 1 "); }, random);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) begin(rank);
+  turn_until([&] { return is_on_its_way("switch go 1 "); }, random);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(advance(rank));
+  EXPECT_FALSE(all_at(1));
+  turn_until([&] { return all_at(1) && open() == kRanks; }, random);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) begin(rank);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(advance(rank));
 }
 
 TEST_F(Moves, AreTriedAgainWhereASessionCouldNotBeOpened) {
