@@ -283,6 +283,7 @@ class DashboardTest(unittest.TestCase):
             return cluster(hosts=[host("a")],
                            communicators=[communicator("d0", "local", "1000/eval", late, is_direct=True, weight=7)])
         self.open(view)
+        self.until(lambda: self.count("#tenants tbody tr") == 1, "the tenant is shown")
         self.assertIn("–", self.row("tenants", "1000/eval"))
         self.assertNotIn("7", self.row("tenants", "1000/eval"))
         self.assertIn("allreduce of 4 int8 sum", " ".join(self.row("communicators", "local")))
