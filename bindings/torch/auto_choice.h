@@ -4,9 +4,9 @@
 //   2. What a step would take with each code is predicted from that (predict/compress/measured_step.h), from what the
 //      code's kernels take on these cores, and from what a call of nearly no bytes takes. All ranks agree on these
 //      numbers first, so that all find the same. The rule of predict/compress/code_rule.h chooses.
-//   3. What was chosen is measured for as many steps; and other codes, where a step takes longer than was predicted of
-//      them (predict/compress/code_trials.h). From then on gradients go in the best of all that were measured, or
-//      without a code.
+//   3. What was chosen is measured for as many steps. So may others be: the best of the other level, and codes of which
+//      less was predicted than these steps took (predict/compress/code_trials.h). From then on gradients go in the best
+//      of all that were measured, or without a code.
 //
 // Where ranks are boxes of so many, which the user says or the hosts show, each code may be for what goes between boxes
 // alone (boxes.h). What that takes is measured with the codes' kernels.

@@ -49,8 +49,8 @@ class Boxes : public std::enable_shared_from_this<Boxes> {
 
   // Collective: starts the average over all ranks of a contiguous float32 buffer, in place, and returns. In the thread
   // of the backward pass, in the same order on all ranks. Without a code if none is given. `residual`, which may be
-  // null, is of the share; what it holds is added to the sum of the box. The future's value is `buffer`; it owns the
-  // residual until then.
+  // null, is of the share; what it holds is added to the sum of the box. The future's value is `buffer`; until it is
+  // there the average keeps the residual alive.
   TensorFuture average(const at::Tensor& buffer, const std::optional<codec::Codec>& codec,
                        const std::shared_ptr<run::Residual>& residual);
 

@@ -2,10 +2,11 @@
 // wrong; and which is best in the end.
 //
 // The rule's choice is tried first. Then the quickest of the other level, between boxes or everywhere, unless it is
-// predicted to take over 10 % longer than anything that was measured: predictions are less sure of what no step without
-// a code has shown. Then, as long as the quickest of those that were not tried is predicted to gain the
-// rule's least gain over anything that was measured, that one. Of all that were measured, no code among them, the rule
-// of code_rule.h takes the best. So a prediction that was too good costs a trial, and not the gain of another code.
+// predicted to take over 10 % longer than the quickest that was measured: predictions are less sure of what no step
+// without a code has shown. Then the quickest of all that were not tried, again and again, while it is predicted to
+// gain the rule's least gain over everything that was measured. In the end the rule of code_rule.h takes the best of
+// what was measured; no code is among that. So a prediction that was too good costs a trial, and not the gain of
+// another code.
 //
 // Pure. One thread at a time. O(candidates).
 #pragma once

@@ -149,6 +149,50 @@ Wrong deliver(World& world, const Text& text) {
   return "";
 }
 
+using AddMove = std::function<void(const std::string& name, std::function<Wrong(World&, Rank&)> make)>;
+
+// What the rank may do about the change that is under way, or due.
+void add_moves_of_change(const World& world, const Limits& limits, uint32_t number, const AddMove& add) {
+  const Rank& rank = world.ranks[number];
+  const auto& change = rank.changes.change();
+  if (rank.changes.can_begin()) {
+    add("begins a change", [](World&, Rank& it) {
+      it.changes.begin({.adopted = it.adopted, .shapes = {}});
+      return "";
+    });
+  }
+  if (change && change->phase == Phase::preparing) {
+    add("is ready", [refuses = limits.refuses == number](World&, Rank& it) {
+      it.changes.ready(refuses ? "no" : "");
+      return "";
+    });
+  }
+  const bool is_idle = world.over >= rank.begun;
+  if (change && change->phase == Phase::asked) {
+    const bool is_again = change->is_agreed();
+    const uint64_t most = is_again ? (is_idle ? 0 : 1) : limits.ahead;
+    for (uint64_t ahead = is_again ? most : 0; ahead <= most; ++ahead) {
+      add("holds", [ahead](World&, Rank& it) {
+        it.changes.hold(it.begun + ahead);
+        return "";
+      });
+    }
+  }
+  if (change && change->phase == Phase::draining && world.over >= change->limit) {
+    add("has drained", [](World&, Rank& it) {
+      it.changes.drained();
+      return "";
+    });
+  }
+  const bool waits_for_calls = change && change->phase == Phase::going && rank.begun < change->limit;
+  if (limits.rests && waits_for_calls && is_idle && !change->rested) {
+    add("rests", [](World&, Rank& it) {
+      it.changes.rest(it.begun);
+      return "";
+    });
+  }
+}
+
 // All that can happen next.
 std::vector<Move> moves_of(const World& world, const Limits& limits) {
   std::vector<Move> moves;
@@ -198,42 +242,8 @@ std::vector<Move> moves_of(const World& world, const Limits& limits) {
       });
     }
     const auto& change = rank.changes.change();
-    if (rank.changes.can_begin()) {
-      add("begins a change", [](World&, Rank& it) {
-        it.changes.begin({.adopted = it.adopted, .shapes = {}});
-        return "";
-      });
-    }
-    if (change && change->phase == Phase::preparing) {
-      add("is ready", [refuses = limits.refuses == number](World&, Rank& it) {
-        it.changes.ready(refuses ? "no" : "");
-        return "";
-      });
-    }
-    const bool is_idle = world.over >= rank.begun;
-    if (change && change->phase == Phase::asked) {
-      const bool is_again = change->is_agreed();
-      const uint64_t most = is_again ? (is_idle ? 0 : 1) : limits.ahead;
-      for (uint64_t ahead = is_again ? most : 0; ahead <= most; ++ahead) {
-        add("holds", [ahead](World&, Rank& it) {
-          it.changes.hold(it.begun + ahead);
-          return "";
-        });
-      }
-    }
-    if (change && change->phase == Phase::draining && world.over >= change->limit) {
-      add("has drained", [](World&, Rank& it) {
-        it.changes.drained();
-        return "";
-      });
-    }
+    add_moves_of_change(world, limits, number, add);
     const bool waits_for_calls = change && change->phase == Phase::going && rank.begun < change->limit;
-    if (limits.rests && waits_for_calls && is_idle && !change->rested) {
-      add("rests", [](World&, Rank& it) {
-        it.changes.rest(it.begun);
-        return "";
-      });
-    }
     const bool goes_on = rank.begun < limits.calls || (!limits.rests && waits_for_calls);
     if (goes_on && rank.changes.may_begin(rank.begun + 1)) add("begins a call", begin_call);
     if (rank.changes.must_go_over(rank.begun + 1)) {  // though no call is made
