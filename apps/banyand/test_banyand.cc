@@ -76,6 +76,14 @@ void BanyandProcess::kill_now() {
   id_ = -1;
 }
 
+void BanyandProcess::stop() {
+  if (!has_ended()) kill(id_, SIGSTOP);
+}
+
+void BanyandProcess::go_on() {
+  if (!has_ended()) kill(id_, SIGCONT);
+}
+
 bool BanyandProcess::has_ended() {
   if (id_ >= 0 && waitpid(id_, nullptr, WNOHANG) == id_) id_ = -1;
   return id_ < 0;

@@ -22,9 +22,13 @@ class BanyandProcess {
   BanyandProcess(const BanyandProcess&) = delete;
   BanyandProcess& operator=(const BanyandProcess&) = delete;
 
+  // -1 when it has ended: no signal is for that, which means all processes there are.
   pid_t id() const { return id_; }
   // By SIGKILL; returns when it is no more.
   void kill_now();
+  // By SIGSTOP, and SIGCONT. Nothing happens to one that has ended.
+  void stop();
+  void go_on();
   // Begins anew after kill_now(), and returns when it listens.
   void start();
   // Whether it has ended by itself.

@@ -81,17 +81,18 @@ class CallingRank {
   double longest_gap() const { return longest_ / 1e6; }  // milliseconds that a call took at most
   void forget_longest() { longest_ = 0; }
   void set_count(size_t count) { count_ = count; }
-  // A message from rank 0 to rank 1: the communicator stays with its daemon from then on.
-  void exchange_message(Communicator& comm) const {
+  // A message from a rank to the next one: the communicator stays with its daemon from then on.
+  void exchange_message(Communicator& comm, uint32_t from = 0) const {
+    if (rank_ != from && rank_ != from + 1) return;
     const int64_t sent = 4711;
     int64_t got = 0;
     run::Call message{.kind = run::OperationKind::send, .type = element::DataType::int64, .count = 1};
-    message.other = 1 - rank_;
+    message.other = rank_ == from ? from + 1 : from;
     message.send = reinterpret_cast<const std::byte*>(&sent);
     message.recv = reinterpret_cast<std::byte*>(&got);
-    if (rank_ == 1) message.kind = run::OperationKind::recv;
-    if (rank_ < 2) comm.run(message);
-    CHECK(rank_ != 1 || got == sent) << got;
+    if (rank_ != from) message.kind = run::OperationKind::recv;
+    comm.run(message);
+    CHECK(rank_ == from || got == sent) << got;
   }
   uint64_t calls() const { return step_; }
 
