@@ -65,7 +65,11 @@ std::string read_file(const std::string& path, uint64_t limit) {
   }
 }
 
-void write_file(const std::string& path, std::string_view contents) {
+namespace {
+
+enum class Wait { for_disk, none };
+
+void put_in_place(const std::string& path, std::string_view contents, Wait wait) {
   const FileSizeSignalHeld held;
   // A device or a pipe has no place to rename over: write straight to it.
   struct stat info {};
@@ -85,9 +89,15 @@ void write_file(const std::string& path, std::string_view contents) {
       if (put < 0) fail("write it");
       contents.remove_prefix(static_cast<size_t>(put));
     }
-    if (!in_place && ::fsync(file.get()) != 0) fail("sync it");
+    if (!in_place && wait == Wait::for_disk && ::fsync(file.get()) != 0) fail("sync it");
   }
   if (!in_place && ::rename(target.c_str(), path.c_str()) != 0) fail("put it in place");
 }
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view contents) { put_in_place(path, contents, Wait::for_disk); }
+
+void replace_file(const std::string& path, std::string_view contents) { put_in_place(path, contents, Wait::none); }
 
 }  // namespace banyan

@@ -42,7 +42,7 @@ class FolderDirectory : public HostDirectory {
 
   void publish(const HostCard& card) override {
     try {
-      write_file(path_of(card.host), card.encode());
+      replace_file(path_of(card.host), card.encode());
     } catch (const Error& error) {
       throw Error(ErrorCode::io, error.message(), error.where());  // the folder may be gone
     }

@@ -3,12 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
 #include "banyan/base/check.h"
+#include "banyan/base/file.h"
 #include "banyan/testing/thrown.h"
+
+// In place of libc's: counts.
+namespace {
+std::atomic<int> fsyncs;
+}
+extern "C" int fsync(int file) {
+  ++fsyncs;
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
 
 namespace banyan::service {
 namespace {
@@ -84,6 +97,17 @@ TEST_F(FolderOfHosts, ListsAllHosts) {
   std::ofstream(folder_ + "/host-61.tmp") << "half a card";
   std::ofstream(folder_ + "/host-6") << "no card";
   EXPECT_THAT(hosts_of(*directory), ElementsAre("../x", "a", "b"));
+}
+
+// A daemon publishes between calls that it carries out, and a disk may take seconds.
+TEST_F(FolderOfHosts, IsPublishedInWithoutAWaitForTheDisk) {
+  const auto directory = open();
+  const int before = fsyncs;
+  for (const uint16_t port : {uint16_t{1}, uint16_t{2}}) directory->publish(card_of("a", port));
+  EXPECT_EQ(fsyncs, before);
+  EXPECT_EQ(open()->find("a")->port, 2);
+  write_file(folder_ + "/other", "text");
+  EXPECT_EQ(fsyncs, before + 1) << "syncs are not counted";
 }
 
 TEST_F(FolderOfHosts, KnowsNobodyWhoHasNotCome) {
