@@ -51,7 +51,10 @@ SharedConnection::SharedConnection(uint32_t peer, FileDescriptor socket, bool of
   }
   letter_.resize(sizeof offer);
   std::memcpy(letter_.data(), &offer, sizeof offer);
-  is_ready();
+  try {
+    send_offer();
+  } catch (const Error&) {  // the connection may have been reset since it was made: the next call finds out
+  }
 }
 
 bool SharedConnection::is_ready() {

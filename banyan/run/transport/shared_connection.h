@@ -19,7 +19,8 @@ class SharedConnection final : public Connection {
  public:
   static constexpr size_t kRingBytes = size_t{256} << 10;
 
-  // `offers`: true at one end, false at the other. Throws Error{io} when there is no memory for the rings.
+  // `offers`: true at one end, false at the other. Throws Error{io} when there is no memory for the rings; a
+  // connection that is lost already shows with the next call.
   SharedConnection(uint32_t peer, FileDescriptor socket, bool offers, size_t ring_bytes = kRingBytes);
   ~SharedConnection() override;
 

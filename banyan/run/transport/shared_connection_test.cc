@@ -16,6 +16,7 @@
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run {
 namespace {
@@ -143,6 +144,17 @@ TEST(SharedConnection, ShowsWhatCameBeforeThePeerWasLost) {
     EXPECT_THAT(error.what(), HasSubstr("rank 0"));
   }
   EXPECT_THROW(pair.expects->write(bytes_of("x"), {}), Error);
+}
+
+// Between the moment when it was made and this one. Who takes up connections expects no error of this kind.
+TEST(SharedConnection, IsMadeOfASocketThatIsLostAlready) {
+  for (const bool offers : {true, false}) {
+    auto [first, second] = socket_pair();
+    second = {};
+    SharedConnection connection(1, std::move(first), offers);
+    std::vector<std::byte> into(10);
+    EXPECT_EQ(testing::thrown_by([&] { connection.read(into); }).code(), ErrorCode::peer_lost) << offers;
+  }
 }
 
 TEST(SharedConnection, GoesByTheSocketWhereItsMemoryIsNotSeen) {
