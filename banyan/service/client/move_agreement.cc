@@ -1,5 +1,6 @@
 #include "banyan/service/client/move_agreement.h"
 
+#include <algorithm>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -29,7 +30,7 @@ std::string MoveAgreement::wish(uint32_t rank, uint32_t generation, uint32_t tri
 
 void MoveAgreement::hear(const std::string& text) {
   if (text.starts_with(run::PlanSwitch::kPrefix)) {
-    if (const uint32_t refused = refused_by(text)) refused_ = refused;
+    refused_ = std::max(refused_, refused_by(text));
     return switch_.hear(text);
   }
   if (!text.starts_with(kMove) || rank_ != 0) return;

@@ -42,7 +42,7 @@ class MoveAgreement {
 
   const uint32_t rank_, ranks_;
   run::PlanSwitch switch_;
-  uint32_t refused_ = 0;  // the last generation that was; 0: none
+  uint32_t refused_ = 0;  // the newest generation that was; 0: none
   // Of rank 0.
   std::string prepare_text_;             // of the change under way
   std::vector<std::string> again_;       // texts that are to be said once more

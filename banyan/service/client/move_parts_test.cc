@@ -224,6 +224,8 @@ TEST_F(Agreeing, HearsOfARefusalBeforeTheChange) {
   EXPECT_TRUE(agreement_.is_refused(4));
   EXPECT_FALSE(agreement_.is_refused(3));
   EXPECT_FALSE(agreement_.is_refused(5));
+  after("switch ready 3 2 it is slow to say so");
+  EXPECT_TRUE(agreement_.is_refused(4)) << "an older one's refusal has come late";
 }
 
 TEST_F(Agreeing, ForgetsWishesThatAreFulfilled) {
