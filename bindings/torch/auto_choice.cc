@@ -113,18 +113,19 @@ std::optional<AutoChoice::Codes> AutoChoice::choose() {
 AutoChoice::Codes AutoChoice::judge() {
   trials_->note(agreed_medians().period);
   if (const std::optional<size_t> next = trials_->next()) return codes_of(choice_.candidates[*next]);
-  const predict::StepCandidate& best = choice_.candidates[trials_->best()];
+  const size_t best = trials_->best();
   std::string tried;
+  size_t codes = 0;
   for (size_t i = 1; i < choice_.candidates.size(); ++i) {
-    if (trials_->measured(i)) tried += (tried.empty() ? "" : ", ") + choice_.candidates[i].name;
+    if (trials_->measured(i)) tried += (codes++ == 0 ? "" : ", ") + choice_.candidates[i].name;
   }
-  settle(trials_->best() > 0
-             ? best.name + ": " + format_decimals(without_.period / *trials_->measured(trials_->best()), 2) +
-                   " times as quick as without"
-         : trials_->tried() == 1
-             ? "no code: " + tried + " was tried and did not gain " + format_percent(settings_.rule.least_gain)
-             : "no code: " + tried + " were tried, and none gained " + format_percent(settings_.rule.least_gain));
-  return codes_of(best);
+  const std::string least = format_percent(settings_.rule.least_gain);
+  settle(best > 0
+             ? choice_.candidates[best].name + ": " +
+                   format_decimals(*trials_->measured(0) / *trials_->measured(best), 2) + " times as quick as without"
+         : codes == 1 ? "no code: " + tried + " was tried and did not gain " + least
+                      : "no code: " + tried + " were tried, and none gained " + least);
+  return codes_of(choice_.candidates[best]);
 }
 
 AutoChoice::Codes AutoChoice::codes_of(const predict::StepCandidate& candidate) const {

@@ -5,8 +5,9 @@
 //      code's kernels take on these cores, and from what a call of nearly no bytes takes. All ranks agree on these
 //      numbers first, so that all find the same. The rule of predict/compress/code_rule.h chooses.
 //   3. What was chosen is measured for as many steps. So may others be: the best of the other level, and codes of which
-//      less was predicted than these steps took (predict/compress/code_trials.h). From then on gradients go in the best
-//      of all that were measured, or without a code.
+//      less was predicted than these steps took; and what is close, no code too, once more
+//      (predict/compress/code_trials.h). From then on gradients go in the best of all that were measured, or without a
+//      code.
 //
 // Where ranks are boxes of so many, which the user says or the hosts show, each code may be for what goes between boxes
 // alone (boxes.h). What that takes is measured with the codes' kernels.
@@ -39,8 +40,8 @@ class AutoChoice {
     uint32_t box_ranks = 0;                               // where they are for what goes between boxes only
   };
   struct Settings {
-    uint64_t steps = 8;   // that are measured, of each kind; at least 1
-    uint64_t trials = 3;  // at most; at least 1
+    uint64_t steps = 8;                       // that are measured, of each kind; at least 1
+    predict::CodeTrials::Limits trials = {};  // all at least 1
     predict::CodeRule rule = {};
     // Ranks of a box; 0: there are none. If it is not given they are those of the hosts, where each has so many ranks,
     // one after the other.

@@ -24,7 +24,8 @@ std::shared_ptr<GradientScheme> AutoScheme::parse(const std::string& name, Schem
   if (name != "auto") refuse("'" + name + "' is not 'auto'");
   Settings settings;
   settings.choice.steps = options.take_count("steps", settings.choice.steps);
-  settings.choice.trials = options.take_count("trials", settings.choice.trials);
+  settings.choice.trials.codes = options.take_count("trials", settings.choice.trials.codes);
+  settings.choice.trials.measurements = options.take_count("measurements", settings.choice.trials.measurements);
   settings.choice.rule.most_loss = options.take("most_loss", settings.choice.rule.most_loss);
   settings.choice.rule.least_gain = options.take("least_gain", settings.choice.rule.least_gain);
   settings.choice.box_ranks = options.take_count(kBoxRanks);
@@ -33,7 +34,8 @@ std::shared_ptr<GradientScheme> AutoScheme::parse(const std::string& name, Schem
   }
   settings.is_quiet = options.take_count("quiet", 0) != 0;
   if (settings.choice.steps == 0) refuse("steps is to be 1 or more");
-  if (settings.choice.trials == 0) refuse("trials is to be 1 or more");
+  if (settings.choice.trials.codes == 0) refuse("trials is to be 1 or more");
+  if (settings.choice.trials.measurements == 0) refuse("measurements is to be 1 or more");
   if (!(settings.choice.rule.most_loss >= 0)) refuse("most_loss is to be 0 or more");
   if (!(settings.choice.rule.least_gain < 1)) refuse("least_gain is to be less than 1, such as 0.03 for 3 %");
   return std::make_shared<AutoScheme>(settings, context);

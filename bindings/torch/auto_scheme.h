@@ -5,9 +5,9 @@
 // saved state measures nothing and sends what was sent before, since other codes would give other losses. Rank 0
 // prints what was predicted and measured to standard error when it is decided.
 //
-// Options: steps (8), measured of each kind; trials (3) of codes, at most; box_ranks, by default as the hosts show, 0
-// for none; most_loss (0.03) of a value, and least_gain (0.03), of the rule (predict/compress/code_rule.h); quiet (0),
-// 1 prints nothing.
+// Options: steps (8), measured at once; trials (3) of codes, at most; measurements (3) of each that is close, at most;
+// box_ranks, by default as the hosts show, 0 for none; most_loss (0.03) of a value, and least_gain (0.03), of the rule
+// (predict/compress/code_rule.h); quiet (0), 1 prints nothing.
 #pragma once
 
 #include <compare>

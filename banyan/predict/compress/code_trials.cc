@@ -7,18 +7,26 @@
 namespace banyan::predict {
 namespace {
 
-constexpr double kErrorOfPredictions = 0.1;
+constexpr double kErrorOfPredictions = 0.1, kErrorOfMeasurements = 0.1;
 
 }  // namespace
 
-CodeTrials::CodeTrials(const StepChoice& choice, const CodeRule& rule, size_t most)
-    : candidates_(choice.candidates), first_(choice.best), rule_(rule), most_(most) {
+CodeTrials::CodeTrials(const StepChoice& choice, const CodeRule& rule, const Limits& limits)
+    : candidates_(choice.candidates), first_(choice.best), rule_(rule), limits_(limits) {
   CHECK(!candidates_.empty() && first_ < candidates_.size());
+  measured_.push_back({.candidate = 0, .times = 1, .sum = candidates_.front().seconds});
 }
 
 std::optional<size_t> CodeTrials::next() const {
-  if (first_ == 0 || trials_.size() >= most_) return {};
-  if (trials_.empty()) return first_;
+  if (first_ == 0) return {};
+  const std::optional<size_t> code = next_code();
+  return code ? code : next_again();
+}
+
+std::optional<size_t> CodeTrials::next_code() const {
+  const size_t tried = measured_.size() - 1;
+  if (tried >= limits_.codes) return {};
+  if (tried == 0) return first_;
   const double least = least_measured();
   for (const bool is_between_boxes : {false, true}) {
     if (has_tried(is_between_boxes)) continue;
@@ -28,6 +36,20 @@ std::optional<size_t> CodeTrials::next() const {
   const std::optional<size_t> quickest = quickest_untried({});
   if (!quickest || candidates_[*quickest].seconds > least * (1 - rule_.least_gain)) return {};
   return quickest;
+}
+
+// Of what is close to the quickest, what was measured least often.
+std::optional<size_t> CodeTrials::next_again() const {
+  const double close = least_measured() * (1 + kErrorOfMeasurements);
+  const Measured* rarest = nullptr;
+  size_t rivals = 0;
+  for (const Measured& each : measured_) {
+    if (each.mean() > close) continue;
+    ++rivals;
+    if (rarest == nullptr || each.times < rarest->times) rarest = &each;
+  }
+  if (rivals < 2 || rarest->times >= limits_.measurements) return {};
+  return rarest->candidate;
 }
 
 std::optional<size_t> CodeTrials::quickest_untried(std::optional<bool> is_between_boxes) const {
@@ -41,37 +63,39 @@ std::optional<size_t> CodeTrials::quickest_untried(std::optional<bool> is_betwee
 }
 
 bool CodeTrials::has_tried(bool is_between_boxes) const {
-  return std::any_of(trials_.begin(), trials_.end(), [&](const Trial& trial) {
-    return candidates_[trial.candidate].is_between_boxes == is_between_boxes;
+  return std::any_of(measured_.begin() + 1, measured_.end(), [&](const Measured& each) {
+    return candidates_[each.candidate].is_between_boxes == is_between_boxes;
   });
 }
 
 void CodeTrials::note(double seconds) {
   const std::optional<size_t> candidate = next();
-  CHECK(candidate) << "nothing is being tried";
-  trials_.push_back({.candidate = *candidate, .seconds = seconds});
+  CHECK(candidate) << "nothing is being measured";
+  const auto found = std::find_if(measured_.begin(), measured_.end(),
+                                  [&](const Measured& each) { return each.candidate == *candidate; });
+  Measured& noted = found == measured_.end() ? measured_.emplace_back(Measured{.candidate = *candidate}) : *found;
+  ++noted.times;
+  noted.sum += seconds;
 }
 
 size_t CodeTrials::best() const {
-  std::vector<TimedCode> ways = {{.seconds = candidates_.front().seconds}};
-  for (const Trial& trial : trials_) {
-    ways.push_back({.seconds = trial.seconds, .loss = candidates_[trial.candidate].loss, .is_coded = true});
+  std::vector<TimedCode> ways;
+  for (const Measured& each : measured_) {
+    ways.push_back({.seconds = each.mean(), .loss = candidates_[each.candidate].loss, .is_coded = each.candidate != 0});
   }
-  const size_t best = best_by_rule(ways, rule_).best;
-  return best == 0 ? 0 : trials_[best - 1].candidate;
+  return measured_[best_by_rule(ways, rule_).best].candidate;
 }
 
 std::optional<double> CodeTrials::measured(size_t candidate) const {
-  if (candidate == 0) return candidates_.front().seconds;
-  for (const Trial& trial : trials_) {
-    if (trial.candidate == candidate) return trial.seconds;
+  for (const Measured& each : measured_) {
+    if (each.candidate == candidate) return each.mean();
   }
   return {};
 }
 
 double CodeTrials::least_measured() const {
-  double least = candidates_.front().seconds;
-  for (const Trial& trial : trials_) least = std::min(least, trial.seconds);
+  double least = measured_.front().mean();
+  for (const Measured& each : measured_) least = std::min(least, each.mean());
   return least;
 }
 

@@ -4,9 +4,11 @@
 // The rule's choice is tried first. Then the quickest of the other level, between boxes or everywhere, unless it is
 // predicted to take over 10 % longer than the quickest that was measured: predictions are less sure of what no step
 // without a code has shown. Then the quickest of all that were not tried, again and again, while it is predicted to
-// gain the rule's least gain over everything that was measured. In the end the rule of code_rule.h takes the best of
-// what was measured; no code is among that. So a prediction that was too good costs a trial, and not the gain of
-// another code.
+// gain the rule's least gain over everything that was measured. So a prediction that was too good costs a trial, and
+// not the gain of another code.
+//
+// One measurement may be off by as much as codes differ. So all that is within 10 % of the quickest, no code among it,
+// is measured again, by turns. In the end the rule of code_rule.h takes the best by the means of what was measured.
 //
 // Pure. One thread at a time. O(candidates).
 #pragma once
@@ -22,25 +24,32 @@ namespace banyan::predict {
 
 class CodeTrials {
  public:
-  // What was predicted, of which the first, without a code, is measured. At most so many trials.
-  CodeTrials(const StepChoice& choice, const CodeRule& rule, size_t most);
+  struct Limits {
+    size_t codes = 3;         // that are tried at most
+    size_t measurements = 3;  // of each at most, and of no code
+  };
+  // What was predicted, of which the first, without a code, is measured.
+  CodeTrials(const StepChoice& choice, const CodeRule& rule, const Limits& limits);
 
-  // The candidate that is to be tried now; nothing: all that is worth it was.
+  // The candidate that is to be measured now; nothing: all that is worth it was.
   std::optional<size_t> next() const;
   // What a step takes with the candidate of next().
   void note(double seconds);
   // Of those that were measured.
   size_t best() const;
-  // Nothing where it was not measured.
+  // The mean of what was measured of it; nothing where it was not.
   std::optional<double> measured(size_t candidate) const;
-  size_t tried() const { return trials_.size(); }
 
  private:
-  struct Trial {
+  struct Measured {
     size_t candidate = 0;
-    double seconds = 0;
+    size_t times = 0;
+    double sum = 0;  // seconds
+    double mean() const { return sum / static_cast<double>(times); }
   };
   double least_measured() const;
+  std::optional<size_t> next_code() const;
+  std::optional<size_t> next_again() const;
   // Of those that were not tried and lose little enough; with a level, of these.
   std::optional<size_t> quickest_untried(std::optional<bool> is_between_boxes) const;
   bool has_tried(bool is_between_boxes) const;
@@ -48,8 +57,8 @@ class CodeTrials {
   std::vector<StepCandidate> candidates_;
   size_t first_ = 0;  // 0: no code is worth a trial
   CodeRule rule_;
-  size_t most_ = 0;
-  std::vector<Trial> trials_;
+  Limits limits_;
+  std::vector<Measured> measured_;  // in their order; no code first
 };
 
 }  // namespace banyan::predict

@@ -16,7 +16,7 @@ from ranks import not_by_gloo, on_ranks
 from test_compress import CompressTest
 
 kChosen, kJudged = 4, 7  # steps that are over by then
-kAnyGain = {"steps": 2, "trials": 1, "quiet": 1, "least_gain": -1e6}
+kAnyGain = {"steps": 2, "trials": 1, "measurements": 1, "quiet": 1, "least_gain": -1e6}
 
 
 @not_by_gloo("has no codes")
@@ -91,6 +91,23 @@ class Choice(AutoTest):
         self.assertRegex(report, rf"(?m)^{second}: \d+\.\d\d times as quick as without$")
         for name in ("none", first, second):
             self.assertRegex(report, rf"(?m)^ *{name} +\S+( %)? +\d+\.\d\d +\d+\.\d\d$")
+        self.assertGreater(self.kept(compression), 0)
+
+    @on_ranks(2, 3)
+    def test_what_is_close_is_measured_again_and_no_code_too(self):
+        replica, compression = self.auto(made(Net, width=65), scheme={**kAnyGain, "measurements": 2})
+        optimizer = sgd(replica.parameters())
+        self.steps(replica, compression, optimizer, range(kJudged), wait=0.2)  # which hides what differs
+        self.assertGreater(self.kept(compression), 0)
+        code = re.search(r"(?m)^(.*) is being tried$", compression.report()).group(1)
+        again = kJudged - kChosen
+        self.steps(replica, compression, optimizer, range(kJudged, kJudged + again), wait=0.2)
+        self.assertRegex(compression.report(), r"(?m)^none is being tried$")
+        self.assertEqual(self.kept(compression), 0)
+        self.steps(replica, compression, optimizer, range(kJudged + again, kJudged + 2 * again), wait=0.2)
+        self.assertRegex(compression.report(), rf"(?m)^{code} is being tried$")
+        self.steps(replica, compression, optimizer, range(kJudged + 2 * again, kJudged + 2 * again + 2))
+        self.assertRegex(compression.report(), rf"(?m)^{code}: \d+\.\d\d times as quick as without$")
         self.assertGreater(self.kept(compression), 0)
 
     @on_ranks(2)
@@ -190,7 +207,8 @@ class State(AutoTest):
         with self.assertRaisesRegex(Exception, "no known code for"):
             name = next(iter(dict(replica.module.named_parameters())))
             compression.load_state_dict({"codec": "auto", "residuals": {}, "codes": {name: torch.tensor(99)}})
-        for options, words in (({"steps": 0}, "steps is to be 1"), ({"stepz": 3}, "no option 'stepz'"),
+        for options, words in (({"steps": 0}, "steps is to be 1"), ({"trials": 0}, "trials is to be 1"),
+                               ({"measurements": 0}, "measurements is to be 1"), ({"stepz": 3}, "no option 'stepz'"),
                                ({"most_loss": -1}, "most_loss"), ({"least_gain": 1}, "least_gain")):
             with self.case(options), self.assertRaisesRegex(Exception, words):
                 banyan_torch.Compression(made(Net), "auto", group=dist.group.WORLD, **options)
