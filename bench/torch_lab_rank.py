@@ -22,7 +22,7 @@ import torch_ddp_bench  # it shows the way to the next two
 import exchange_time
 import train_ddp
 
-STEPS_OF_AUTO = 22  # after which it has chosen
+STEPS_TO_SETTLE = 22
 BOXES = 2  # of torch_local_lab.py, with equally many ranks, in order
 
 
@@ -96,7 +96,10 @@ def time_choice(groups, all_series, arguments):
     trainers = {}
     for series in all_series:
         trainers[series] = arguments.models[0].trainer(groups[series], series=series)
-        exchange_time.seconds_per_step(trainers[series], STEPS_OF_AUTO, synced=True)
+        exchange_time.seconds_per_step(trainers[series], STEPS_TO_SETTLE, synced=True)
+    auto = trainers[all_series[-1]]
+    while " being " in auto.compression.report().splitlines()[-1]:  # on all ranks, or on none
+        exchange_time.seconds_per_step(auto, arguments.block, synced=True)
     seconds = {series: [] for series in all_series}
 
     def run(series, _round):
@@ -104,7 +107,7 @@ def time_choice(groups, all_series, arguments):
 
     contest.alternate(all_series, arguments.rounds, run)
     return {"seconds": {series: torch_common.agree(rounds) for series, rounds in seconds.items()},
-            "report": trainers[all_series[-1]].compression.report()}
+            "report": auto.compression.report()}
 
 
 def loss_of(trainer, number, rank):
