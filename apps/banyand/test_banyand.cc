@@ -8,15 +8,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
@@ -26,12 +29,17 @@ namespace {
 
 constexpr std::chrono::seconds kStartTime{30};
 
-bool listens(const std::string& path) {
+// The process that has begun to listen there; nothing: nobody does.
+std::optional<pid_t> listener_at(const std::string& path) {
   const run::FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  CHECK(getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) << errno;
+  return peer.pid;
 }
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& log) {
@@ -61,7 +69,8 @@ void BanyandProcess::start() {
   if (id_ < 0) throw run::system_error("cannot start banyand");
   if (id_ == 0) become(arguments, options_.socket + ".log");
   const auto deadline = std::chrono::steady_clock::now() + kStartTime;
-  while (!listens(options_.socket)) {
+  // A daemon whose upgrade was broken off may hold the socket for a moment, and this one then ends.
+  while (listener_at(options_.socket) != id_) {
     if (has_ended() || std::chrono::steady_clock::now() > deadline) {
       throw Error(ErrorCode::io, "banyand does not listen at " + options_.socket);
     }
@@ -99,6 +108,19 @@ bool has_ended(pid_t process) {
   std::error_code gone;
   const auto threads = std::filesystem::directory_iterator(folder + "/task", gone);
   return gone || std::distance(begin(threads), end(threads)) <= 1;
+}
+
+std::optional<pid_t> process_with(const std::string& argument, pid_t but) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (!std::all_of(name.begin(), name.end(), [](char digit) { return digit >= '0' && digit <= '9'; })) continue;
+    std::ifstream file(entry.path() / "cmdline");
+    bool has_it = false;
+    for (std::string each; std::getline(file, each, '\0');) has_it = has_it || each == argument;
+    const auto process = static_cast<pid_t>(std::stol(name));
+    if (has_it && process != but && !has_ended(process)) return process;
+  }
+  return std::nullopt;
 }
 
 }  // namespace banyan::service

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,5 +55,7 @@ class EndOf {
 
 // A process that is nobody's child: that it has ended may be all that is known of it.
 bool has_ended(pid_t process);
+// One that lives and was started with this argument, other than `but`.
+std::optional<pid_t> process_with(const std::string& argument, pid_t but);
 
 }  // namespace banyan::service
