@@ -44,7 +44,8 @@ def predictions_of(report):
 
 def judge(seconds, report):
     """Of one pair. seconds: {series: medians}, and auto's report: what was chosen, how far that is behind, and
-    {code: how far the prediction is off}."""
+    {code: how far the prediction is off}. own_behind_best: the same of the series of what auto took, which sends the
+    same; None if there is none."""
     best = min(seconds, key=seconds.get)
     predicted = predictions_of(report)
     series = {"none": DENSE}
@@ -54,7 +55,11 @@ def judge(seconds, report):
     measured = {name: seconds[series[name]] * 1e3 for name in predicted if name in series}
     off = {name: predicted[name] / measured[name] - 1 for name in measured}
     verdict = report.strip().splitlines()[-1]
+    name = verdict.split(":")[0]
+    own = seconds.get(series.get("none" if name == "no code" else name))
+    best_without_auto = min(value for each, value in seconds.items() if each != AUTO)
     return {"chosen": verdict, "best": best, "behind_best": seconds[AUTO] / seconds[best] - 1,
+            "own_behind_best": own and own / best_without_auto - 1,
             "behind_dense": seconds[AUTO] / seconds[DENSE] - 1, "off": off}
 
 
@@ -68,10 +73,11 @@ def table_of(rows):
         steps = [f"{row['seconds'][series] * 1e3:.1f}" for series in row["seconds"]]
         off = {name: f"{share:+.0%}" for name, share in row["off"].items()}
         lines.append([row["fabric"], row["model"], *steps, row["chosen"], f"{row['behind_best']:+.1%}",
+                      "-" if row["own_behind_best"] is None else f"{row['own_behind_best']:+.1%}",
                       f"{row['behind_dense']:+.1%}", "yes" if is_right(row) else "NO", off.get("int8", "-")])
     names = [torch_common.codec_of(series) or "none" for series in rows[0]["seconds"]]
-    return contest.markdown_table(["fabric", "model", *names, "auto says", "behind the best", "behind none", "right",
-                                   "int8 predicted"], lines)
+    return contest.markdown_table(["fabric", "model", *names, "auto says", "behind the best", "its own",
+                                   "behind none", "right", "int8 predicted"], lines)
 
 
 def measure(arguments, fabric, model):

@@ -46,6 +46,13 @@ class Judgement(unittest.TestCase):
         self.assertTrue(choice_lab.is_right(row))
         self.assertEqual(row["best"], "banyan:coded:int8+boxes:4")
         self.assertAlmostEqual(row["off"]["int8 between boxes"], 100 / 102 - 1)
+        self.assertEqual(row["own_behind_best"], 0)
+
+    def test_what_auto_took_is_judged_by_its_own_series_too(self):
+        own = lambda report: choice_lab.judge(self.seconds(0.1, 0.120, 0.104), report)["own_behind_best"]
+        self.assertAlmostEqual(own(REPORT), 0.2)
+        self.assertEqual(own(REPORT.replace("int8: 2.64 times as quick as without", "no code: int8 was tried")), 0)
+        self.assertIsNone(own(REPORT.replace("int8: 2.64", "int8 where it gains: 2.64")))
 
 
 if __name__ == "__main__":

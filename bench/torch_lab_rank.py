@@ -22,7 +22,7 @@ import torch_ddp_bench  # it shows the way to the next two
 import exchange_time
 import train_ddp
 
-STEPS_TO_SETTLE = 22
+STEPS_TO_SETTLE = 22  # of each series, before those that count
 BOXES = 2  # of torch_local_lab.py, with equally many ranks, in order
 
 

@@ -23,7 +23,7 @@ class BanyandProcess {
   BanyandProcess(const BanyandProcess&) = delete;
   BanyandProcess& operator=(const BanyandProcess&) = delete;
 
-  // -1 when it has ended: no signal is for that, which means all processes there are.
+  // -1 once it has ended. Never signal that: kill(-1) reaches all processes of the machine.
   pid_t id() const { return id_; }
   // By SIGKILL; returns when it is no more.
   void kill_now();

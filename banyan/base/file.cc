@@ -98,6 +98,8 @@ void put_in_place(const std::string& path, std::string_view contents, Wait wait)
 
 void write_file(const std::string& path, std::string_view contents) { put_in_place(path, contents, Wait::for_disk); }
 
-void replace_file(const std::string& path, std::string_view contents) { put_in_place(path, contents, Wait::none); }
+void write_file_unsynced(const std::string& path, std::string_view contents) {
+  put_in_place(path, contents, Wait::none);
+}
 
 }  // namespace banyan

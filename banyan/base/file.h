@@ -13,8 +13,8 @@ std::string read_file(const std::string& path, uint64_t limit = uint64_t{1} << 3
 
 // Throws Error{io} naming the path; then nothing of the new contents is left behind, and an old file is untouched.
 void write_file(const std::string& path, std::string_view contents);
-// The same for what is of use only while its writer lives, such as a card or figures, without a wait for the disk: that
-// can be seconds where others write much. After a loss of power the file may be the old one, empty, or not there.
-void replace_file(const std::string& path, std::string_view contents);
+// The same without a wait for the disk, which can take seconds. After a loss of power the file may be the old one, or
+// empty, or not there. For what is of use only while its writer lives, such as the card of a daemon.
+void write_file_unsynced(const std::string& path, std::string_view contents);
 
 }  // namespace banyan

@@ -5,7 +5,7 @@
 //      code's kernels take on these cores, and from what a call of nearly no bytes takes. All ranks agree on these
 //      numbers first, so that all find the same. The rule of predict/compress/code_rule.h chooses.
 //   3. What was chosen is measured for as many steps. So may others be: the best of the other level, and codes of which
-//      less was predicted than these steps took; and what is close, no code too, once more
+//      less was predicted than these steps took. What is close to the best is measured again, steps without a code too
 //      (predict/compress/code_trials.h). From then on gradients go in the best of all that were measured, or without a
 //      code.
 //

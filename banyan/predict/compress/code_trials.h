@@ -7,8 +7,9 @@
 // gain the rule's least gain over everything that was measured. So a prediction that was too good costs a trial, and
 // not the gain of another code.
 //
-// One measurement may be off by as much as codes differ. So all that is within 10 % of the quickest, no code among it,
-// is measured again, by turns. In the end the rule of code_rule.h takes the best by the means of what was measured.
+// One measurement may be off by as much as codes differ. So what is within 10 % of the quickest is measured again, by
+// turns; sending without a code is, too, where it is that close. In the end the rule of code_rule.h takes the best by
+// the means of what was measured.
 //
 // Pure. One thread at a time. O(candidates).
 #pragma once
@@ -25,8 +26,8 @@ namespace banyan::predict {
 class CodeTrials {
  public:
   struct Limits {
-    size_t codes = 3;         // that are tried at most
-    size_t measurements = 3;  // of each at most, and of no code
+    size_t codes = 3;         // that are tried, at most
+    size_t measurements = 3;  // of each of them, and of steps without a code, at most
   };
   // What was predicted, of which the first, without a code, is measured.
   CodeTrials(const StepChoice& choice, const CodeRule& rule, const Limits& limits);

@@ -106,7 +106,7 @@ class Shown {
     if (path_.empty()) return;
     const std::lock_guard lock(mutex_);
     try {
-      replace_file(path_, page_->text());
+      write_file_unsynced(path_, page_->text());
       has_warned_ = false;
     } catch (const std::exception& error) {
       if (!has_warned_) BANYAN_LOG(warning) << "BANYAN_METRICS: the metrics cannot be written: " << error.what();

@@ -42,7 +42,7 @@ class FolderDirectory : public HostDirectory {
 
   void publish(const HostCard& card) override {
     try {
-      replace_file(path_of(card.host), card.encode());
+      write_file_unsynced(path_of(card.host), card.encode());
     } catch (const Error& error) {
       throw Error(ErrorCode::io, error.message(), error.where());  // the folder may be gone
     }
