@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,9 +74,11 @@ class ProcessGroupBanyan : public BackendBase {
   OwnWorkPtr sum_parts(const at::Tensor& buffer, const std::vector<size_t>& counts, const at::Tensor& own);
   // The other way round: the parts of all ranks, to all.
   OwnWorkPtr gather_parts(const at::Tensor& own, const std::vector<size_t>& counts, const at::Tensor& buffer);
-  // A table for the next, which blocks, and makes its calls among all others. The group outlives it.
-  std::unique_ptr<run::SparseAllReduce> new_sparse_table(const run::SparseTable& table);
-  sparse::RowList sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient);
+  // Its calls are to be over this communicator and to take so long at most (0: as long as calls of it may).
+  using SparseSum = std::function<void(run::Communicator& communicator, std::chrono::milliseconds timeout)>;
+  // Collective: has `sum` carried out in the background, after those that were started before. What it throws is the
+  // work's error. A timeout of 0 is that of the group.
+  OwnWorkPtr start_sparse(BanyanWork::Task task, SparseSum sum, std::chrono::milliseconds timeout = kNoTimeout);
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;

@@ -46,21 +46,25 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
   checks.alike(tensors, tensors.front());
   checks.expect(tensors.front().device().is_cpu(), "only supports CPU tensors");
   checks.expect(tensors.front().dim() <= static_cast<int64_t>(kMostDimensions), "too many dimensions");
-  const std::chrono::milliseconds timeout = options.timeout.count() > 0 ? options.timeout : timeout_.load();
-  const auto add_up = [this, tensors, timeout](run::Communicator& communicator) {
+  const auto add_up = [this, tensors](run::Communicator& communicator, std::chrono::milliseconds timeout) {
     at::Tensor input = tensors.front();
     for (size_t i = 1; i < tensors.size(); ++i) input = input + tensors[i];
     const at::Tensor sum =
         is_table(input) ? sum_of_rows(communicator, input, timeout) : sum_of_all_entries(communicator, input, timeout);
     for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
   };
+  return start_sparse({c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors}}, add_up,
+                      options.timeout);
+}
 
-  auto work = c10::make_intrusive<BackgroundWork>(
-      rank_, BanyanWork::Task(c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors}));
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start_sparse(BanyanWork::Task task, SparseSum sum,
+                                                                std::chrono::milliseconds timeout) {
+  if (timeout.count() <= 0) timeout = timeout_.load();
+  auto work = c10::make_intrusive<BackgroundWork>(rank_, std::move(task));
   guarded([&] {
     run::SparseQueue& queue = sparse_queue();
-    queue.start([work, add_up, &communicator = queue.communicator()] {
-      work->carry_out([&] { guarded([&] { add_up(communicator); }); });
+    queue.start([work, timeout, sum = std::move(sum), &communicator = queue.communicator()] {
+      work->carry_out([&] { guarded([&] { sum(communicator, timeout); }); });
     });
   });
   calls_.fetch_add(1, std::memory_order_relaxed);
@@ -80,16 +84,6 @@ run::SparseQueue& ProcessGroupBanyan::sparse_queue() {
   }
   expect_usable(own_sparse_queue_->communicator());
   return *own_sparse_queue_;
-}
-
-std::unique_ptr<run::SparseAllReduce> ProcessGroupBanyan::new_sparse_table(const run::SparseTable& table) {
-  return guarded([&] { return std::make_unique<run::SparseAllReduce>(communicator_, table); });
-}
-
-sparse::RowList ProcessGroupBanyan::sum_rows(run::SparseAllReduce& table, const run::SparseGradient& gradient) {
-  sparse::RowList sum = guarded([&] { return table.run(gradient); });
-  calls_.fetch_add(1, std::memory_order_relaxed);
-  return sum;
 }
 
 run::SparseAllReduce& ProcessGroupBanyan::sparse_table(run::Communicator& communicator, const at::Tensor& like) {

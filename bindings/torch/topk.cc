@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -20,24 +21,26 @@ constexpr std::string_view kTopK = "topk";
 constexpr const char *kMomenta = "momenta", *kTakenSteps = "steps";
 constexpr double kFirstShare = 0.25;  // of a warm-up
 
-// What a call changes of a bucket: a copy, which takes the place of what is kept once the call has succeeded.
+// What a call changes of a bucket: a copy, which takes the place of what is kept once the call has succeeded. Null:
+// nothing.
 class Draft {
  public:
-  explicit Draft(BucketResidual* bucket) : residual_(bucket == nullptr ? nullptr : &bucket->residual()) {
-    if (residual_ == nullptr) return;
-    use_.emplace(*residual_);
-    std::copy(residual_->kept().begin(), residual_->kept().end(), residual_->lost().begin());
+  explicit Draft(std::shared_ptr<BucketResidual> bucket) : bucket_(std::move(bucket)) {
+    if (bucket_ != nullptr) use_ = std::make_unique<run::ResidualUse>(bucket_->residual());
   }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-  std::span<float> values() { return residual_ == nullptr ? std::span<float>() : residual_->lost(); }
+  std::span<float> copied() {
+    if (bucket_ == nullptr) return {};
+    run::Residual& residual = bucket_->residual();
+    std::copy(residual.kept().begin(), residual.kept().end(), residual.lost().begin());
+    return residual.lost();
+  }
   void keep() {
-    if (use_) use_->succeed();
+    if (use_ != nullptr) use_->succeed();
   }
 
  private:
-  run::Residual* const residual_;
-  std::optional<run::ResidualUse> use_;  // gives up what is not kept
+  std::shared_ptr<BucketResidual> bucket_;
+  std::unique_ptr<run::ResidualUse> use_;  // gives up what is not kept
 };
 
 TopK::Settings parse_name(const std::string& text) {
@@ -93,6 +96,12 @@ std::shared_ptr<GradientScheme> TopK::parse(const std::string& name, SchemeOptio
   return std::make_shared<TopK>(settings, context);
 }
 
+struct TopK::Bucket {
+  at::Tensor buffer;
+  size_t wanted = 0;  // values
+  Draft residual, momentum;
+};
+
 TopK::TopK(const Settings& settings, const Context& context)
     : settings_(settings),
       context_(context),
@@ -108,30 +117,38 @@ std::string TopK::name() const {
 }
 
 TensorFuture TopK::average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
-  const std::span<float> gradients = floats_of(buffer);
-  if (!gradients.empty()) {
-    const std::unique_lock residuals = context_.residuals->lock();
-    std::unique_lock<std::mutex> momenta;
-    std::shared_ptr<BucketResidual> residual, momentum;
-    if (context_.keeps_residuals) {
-      residual = context_.residuals->of_bucket(parameters, gradients.size());
-      residual->await_gradients(gradients);
-    }
-    if (momenta_ != nullptr) {
-      momenta = momenta_->lock();
-      momentum = momenta_->of_bucket(parameters, gradients.size());
-      momentum->await_gradients(gradients);
-    }
-    const size_t wanted = take_step(parameters, gradients.size());
-    Draft kept(residual.get()), moved(momentum.get());
-    if (add_up(gradients, wanted, kept.values(), moved.values())) {
-      kept.keep();
-      moved.keep();
-    }
+  if (buffer.numel() == 0) {
+    TensorFuture future = new_tensor_future();
+    future->markCompleted(buffer);
+    return future;
   }
-  TensorFuture future = new_tensor_future();
-  future->markCompleted(buffer);
-  return future;
+  const auto bucket = std::make_shared<std::optional<Bucket>>(begin(buffer, parameters));
+  const auto work = context_.group->start_sparse(
+      {c10d::OpType::ALLREDUCE, "banyan:largest_values", {buffer}, {{buffer}}},
+      [self = shared_from_this(), bucket](run::Communicator& communicator, std::chrono::milliseconds timeout) {
+        // Residuals are to be had again before anybody learns of the end.
+        std::optional<Bucket> of_this_call = std::exchange(*bucket, std::nullopt);
+        self->add_up(*of_this_call, communicator, timeout);
+      });
+  return when_over(*work, buffer);
+}
+
+TopK::Bucket TopK::begin(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
+  const std::span<float> gradients = floats_of(buffer);
+  const auto draft_in = [&](ParameterResiduals& all) {
+    const std::shared_ptr<BucketResidual> kept = all.of_bucket(parameters, gradients.size());
+    kept->await_gradients(gradients);
+    return Draft(kept);
+  };
+  const std::unique_lock lock = context_.residuals->lock();
+  std::unique_lock<std::mutex> momenta_lock;
+  if (momenta_ != nullptr) momenta_lock = momenta_->lock();
+  Draft residual = context_.keeps_residuals ? draft_in(*context_.residuals) : Draft(nullptr);
+  Draft momentum = momenta_ != nullptr ? draft_in(*momenta_) : Draft(nullptr);
+  return {.buffer = buffer,
+          .wanted = take_step(parameters, gradients.size()),
+          .residual = std::move(residual),
+          .momentum = std::move(momentum)};
 }
 
 GradientScheme::State TopK::state() {
@@ -195,8 +212,9 @@ size_t TopK::take_step(const std::vector<at::Tensor>& parameters, size_t values)
   return static_cast<size_t>(std::max(1.0, std::round(share * static_cast<double>(values))));
 }
 
-// Whether all results are finite.
-bool TopK::add_up(std::span<float> gradients, size_t wanted, std::span<float> residual, std::span<float> momentum) {
+void TopK::add_up(Bucket& bucket, run::Communicator& communicator, std::chrono::milliseconds timeout) {
+  const std::span<float> gradients = floats_of(bucket.buffer);
+  const std::span<float> residual = bucket.residual.copied(), momentum = bucket.momentum.copied();
   const auto ranks = static_cast<uint32_t>(context_.group->getSize());
   if (momenta_ != nullptr) {
     sparse::add_to_momentum({.gradient = gradients,
@@ -205,30 +223,35 @@ bool TopK::add_up(std::span<float> gradients, size_t wanted, std::span<float> re
                              .largest_norm = settings_.largest_norm,
                              .ranks = ranks});
   }
-  sparse::select_largest(gradients, residual, wanted, chosen_);
+  sparse::select_largest(gradients, residual, bucket.wanted, chosen_);
   if (momenta_ != nullptr && settings_.masks_momentum) sparse::clear_sent(chosen_.rows, momentum);
   rows_.assign(chosen_.rows.begin(), chosen_.rows.end());
-  const sparse::RowList sum = context_.group->sum_rows(
-      table_of(gradients.size()),
-      {.rows = rows_, .values = chosen_.values, .residual = settings_.codec ? residual : std::span<float>()});
+  const sparse::RowList sum = table_of(gradients.size(), communicator)
+                                  .run({.rows = rows_,
+                                        .values = chosen_.values,
+                                        .residual = settings_.codec ? residual : std::span<float>(),
+                                        .timeout = timeout});
   std::fill(gradients.begin(), gradients.end(), 0.0F);
   bool are_finite = true;
   for (size_t i = 0; i < sum.rows.size(); ++i) {
     gradients[sum.rows[i]] = sum.values[i] / static_cast<float>(ranks);
     are_finite = are_finite && std::isfinite(sum.values[i]);
   }
-  return are_finite;
+  if (!are_finite) return;
+  bucket.residual.keep();
+  bucket.momentum.keep();
 }
 
-run::SparseAllReduce& TopK::table_of(size_t values) {
+run::SparseAllReduce& TopK::table_of(size_t values, run::Communicator& communicator) {
   std::unique_ptr<run::SparseAllReduce>& table = tables_[values];
   if (table == nullptr) {
     if (values > UINT32_MAX) {
       throw Error(ErrorCode::unsupported, "a bucket has " + std::to_string(values) +
                                               " values; topk takes less than 2^32: give a smaller bucket_cap_mb");
     }
-    table = context_.group->new_sparse_table(
-        {.rows = static_cast<uint32_t>(values), .codec = settings_.codec, .seed = values});
+    table = std::make_unique<run::SparseAllReduce>(
+        communicator,
+        run::SparseTable{.rows = static_cast<uint32_t>(values), .codec = settings_.codec, .seed = values});
   }
   return *table;
 }

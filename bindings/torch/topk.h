@@ -15,14 +15,14 @@
 // Where a result is not finite, in any place of the bucket, residual and momentum stay as they were before the call,
 // since the step will be skipped; so do they when the call fails.
 //
-// Blocks: this rank carries out the exchange before average() returns.
+// A call is carried out in the background, with the choosing: calls of all models on a group one after the other.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +32,7 @@
 
 namespace banyan::pytorch {
 
-class TopK : public GradientScheme {
+class TopK : public GradientScheme, public std::enable_shared_from_this<TopK> {
  public:
   struct Settings {
     double share = 0.01;                  // of a bucket's values, above 0 and up to 1; one value at least
@@ -56,16 +56,19 @@ class TopK : public GradientScheme {
   void scale(double factor) override;
 
  private:
-  run::SparseAllReduce& table_of(size_t values);
+  struct Bucket;  // whose average is under way
+
+  Bucket begin(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
   size_t take_step(const std::vector<at::Tensor>& parameters, size_t values);
-  bool add_up(std::span<float> gradients, size_t wanted, std::span<float> residual, std::span<float> momentum);
+  void add_up(Bucket& bucket, run::Communicator& communicator, std::chrono::milliseconds timeout);
+  run::SparseAllReduce& table_of(size_t values, run::Communicator& communicator);
 
   const Settings settings_;
   const Context context_;
   const std::unique_ptr<ParameterResiduals> momenta_;  // null without momentum
   // By parameter, in the order of the model; none without a warm-up. Under the lock of the residuals.
   std::vector<uint64_t> steps_;
-  // Used by one average at a time.
+  // Of the thread that adds up.
   std::map<size_t, std::unique_ptr<run::SparseAllReduce>> tables_;  // by values
   sparse::RowList chosen_;                                          // keeps its memory
   std::vector<int64_t> rows_;                                       // the same

@@ -137,6 +137,52 @@ class CompressTest(ModelTest):
                                          {name: p.grad for name, p in replica.module.named_parameters()},
                                          self.residuals(states[i], replica.module))
 
+    def expect_no_bucket_to_wait(self, codec, **scheme):
+        """Rank 0 begins all of its buckets before another rank begins any."""
+        steps = []
+
+        def hook(state, bucket):
+            if self.rank != 0 and len(steps) == 3:
+                self.await_mark("begun")
+            future = banyan_torch.compress_hook(state, bucket)
+            if self.rank == 0 and len(steps) == 3 and bucket.is_last():
+                self.mark("begun")
+            return future
+
+        replica = parallel(made(Net, width=33), process_group=self.tcp(), small_buckets=True)
+        replica.register_comm_hook(banyan_torch.Compression(replica, codec, **scheme), hook)
+        for step in range(5):
+            steps.append(step)
+            loss_of(replica, batch_of(self.rank, step)).backward()
+
+    def expect_residuals_after_a_failed_call(self, codec, **scheme):
+        """They are those from before it. Of two ranks; breaks their group."""
+        def hook(state, bucket):
+            future = banyan_torch.compress_hook(state, bucket)
+            with self.assertRaisesRegex(banyan_torch.InvalidUsageError, "a call under way uses the residual"):
+                state.state_dict()
+            banyan_torch.abort(replica.process_group, "the test says so")
+            return future
+
+        replica = parallel(made(Net, width=33), process_group=self.tcp())
+        compression = banyan_torch.Compression(replica, codec, **scheme)
+        replica.register_comm_hook(compression, lambda state, bucket: (
+            hook if step == 2 else banyan_torch.compress_hook)(state, bucket))
+        for step in range(3):
+            if step == 2:
+                before = copy.deepcopy(compression.state_dict())
+                self.assertGreater(sum(compression.residual_norms().values()), 0)
+                if self.rank == 1:
+                    self.await_mark("failed")
+                    return
+            with self.assertRaisesRegex(RuntimeError, "the test says so") if step == 2 else contextlib.nullcontext():
+                loss_of(replica, batch_of(self.rank, step)).backward()
+        after = compression.state_dict()
+        for kind in {"residuals", "momenta"} & set(before):
+            for name, values in before[kind].items():
+                self.same(after[kind][name], values)
+        self.mark("failed")
+
 
 class Law(CompressTest):
     @on_ranks(2, 3)

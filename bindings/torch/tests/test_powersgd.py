@@ -1,6 +1,5 @@
 """Gradients as products of narrow matrices: banyan_torch.compress(ddp, "powersgd:2")."""
 
-import contextlib
 import copy
 import math
 
@@ -166,22 +165,7 @@ class Calls(PowerSgdTest):
 
     @on_ranks(2, 3)
     def test_no_bucket_waits_for_another(self):
-        """Rank 0 begins all of its buckets before another rank begins any."""
-        steps = []
-
-        def hook(state, bucket):
-            if self.rank != 0 and len(steps) == 3:
-                self.await_mark("begun")
-            future = banyan_torch.compress_hook(state, bucket)
-            if self.rank == 0 and len(steps) == 3 and bucket.is_last():
-                self.mark("begun")
-            return future
-
-        replica = parallel(made(Net, width=33), process_group=self.tcp(), small_buckets=True)
-        replica.register_comm_hook(banyan_torch.Compression(replica, "powersgd:2", dense_steps=0), hook)
-        for step in range(5):
-            steps.append(step)
-            loss_of(replica, batch_of(self.rank, step)).backward()
+        self.expect_no_bucket_to_wait("powersgd:2", dense_steps=0)
 
     @on_ranks(2)
     def test_both_hooks_give_the_same_bits(self):
@@ -212,29 +196,7 @@ class Calls(PowerSgdTest):
 
     @on_ranks(2, leaves=False)
     def test_residuals_are_to_be_had_after_a_failed_call(self):
-        def hook(state, bucket):
-            future = banyan_torch.compress_hook(state, bucket)
-            with self.assertRaisesRegex(banyan_torch.InvalidUsageError, "a call under way uses the residual"):
-                state.state_dict()
-            banyan_torch.abort(replica.process_group, "the test says so")
-            return future
-
-        replica = parallel(made(Net, width=33), process_group=self.tcp())
-        compression = banyan_torch.Compression(replica, "powersgd:2", dense_steps=1)
-        replica.register_comm_hook(compression, lambda state, bucket: (
-            hook if step == 2 else banyan_torch.compress_hook)(state, bucket))
-        for step in range(3):
-            if step == 2:
-                before = self.residuals(compression, replica.module)
-                self.expect_lost(compression)
-                if self.rank == 1:
-                    self.await_mark("failed")
-                    return
-            with self.assertRaisesRegex(RuntimeError, "the test says so") if step == 2 else contextlib.nullcontext():
-                loss_of(replica, batch_of(self.rank, step)).backward()
-        for name, values in self.residuals(compression, replica.module).items():
-            self.same(values, before[name])
-        self.mark("failed")
+        self.expect_residuals_after_a_failed_call("powersgd:2", dense_steps=1)
 
 
 class Modes(PowerSgdTest):

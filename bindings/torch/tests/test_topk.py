@@ -119,6 +119,14 @@ class TopK(CompressTest):
             self.step(replica, compression, sgd(replica.parameters()), batch_of(self.rank, step))
         self.assertGreater(sum(compression.residual_norms().values()), 0)
 
+    @on_ranks(2, 3)
+    def test_no_bucket_waits_for_another(self):
+        self.expect_no_bucket_to_wait("topk:10%")
+
+    @on_ranks(2, leaves=False)
+    def test_residuals_are_to_be_had_after_a_failed_call(self):
+        self.expect_residuals_after_a_failed_call("topk:10%", momentum=0.5)
+
     @on_ranks(2)
     def test_training_goes_on_from_a_state(self):
         batches = [batch_of(self.rank, step) for step in range(6)]
