@@ -64,6 +64,8 @@ class AutoChoice {
   // Of so many ranks; collective when they are others than before. Throws Error{invalid_input} for boxes that cannot
   // be.
   const std::shared_ptr<Boxes>& boxes_of(uint64_t box_ranks);
+  // Their groups end once nobody else has them.
+  void drop_boxes() { boxes_.reset(); }
   // A table of what was predicted and measured so far, in lines.
   std::string report() const;
 

@@ -48,7 +48,7 @@ AutoScheme::AutoScheme(const Settings& settings, const Context& context)
       ways_(context.residuals->parameters().size()) {}
 
 TensorFuture AutoScheme::average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) {
-  print_once_decided();
+  end_once_decided();
   if (context_.group->is_on_one_host()) return plain_average(*context_.group, buffer);
   std::vector<size_t> numbers;
   for (const auto& slot : context_.residuals->slots_of(parameters, static_cast<size_t>(buffer.numel()))) {
@@ -86,14 +86,17 @@ void AutoScheme::begin_step() {
       for (const size_t parameter : buckets_[bucket]) ways_[parameter] = way;
     }
   }
-  print_once_decided();
+  end_once_decided();
   buckets_.clear();
   seen_.clear();
 }
 
-void AutoScheme::print_once_decided() {
-  if (is_told_ || !choice_.is_over()) return;
-  is_told_ = true;
+void AutoScheme::end_once_decided() {
+  if (has_ended_ || !choice_.is_over()) return;
+  has_ended_ = true;
+  const std::set<Way> used(ways_.begin(), ways_.end());
+  std::erase_if(schemes_, [&](const auto& scheme) { return !used.contains(scheme.first); });
+  if (std::none_of(used.begin(), used.end(), [](const Way& way) { return way.box_ranks > 0; })) choice_.drop_boxes();
   if (settings_.is_quiet || context_.group->getRank() != 0) return;
   std::fprintf(stderr, "banyan_torch.compress(ddp, \"auto\"):\n%s", choice_.report().c_str());
 }

@@ -58,7 +58,8 @@ class AutoScheme : public GradientScheme, public std::enable_shared_from_this<Au
 
   // Before the first bucket of a step, in the thread of the backward pass.
   void begin_step();
-  void print_once_decided();
+  // Tells it, and drops what was tried and is not used. Nothing before, and nothing the second time.
+  void end_once_decided();
   // Collective the first time where it is between boxes.
   GradientScheme& scheme_of(const Way& way);
   // Without a code, and with what is kept: nothing is kept afterwards, but where the result is not finite.
@@ -72,7 +73,7 @@ class AutoScheme : public GradientScheme, public std::enable_shared_from_this<Au
   std::vector<std::vector<size_t>> buckets_;  // of the step under way: their parameters
   std::set<size_t> seen_;                     // all of these
   bool may_keep_ = false;                     // something of buckets that go without a code
-  bool is_told_ = false;
+  bool has_ended_ = false;
 };
 
 }  // namespace banyan::pytorch

@@ -39,6 +39,11 @@ std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under
   return *groups;
 }
 
+uint64_t next_number() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
                                            const ProcessGroupBanyan::Members& members,
                                            std::chrono::milliseconds at_most,
@@ -154,6 +159,7 @@ ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, std::shared_ptr<J
                                        std::vector<uint32_t> job_ranks, compose::Settings settings,
                                        run::Communicator communicator)
     : BackendBase(members.rank, members.size),
+      number_(next_number()),
       global_ranks_(members.global_ranks),
       job_(std::move(job)),
       job_ranks_(std::move(job_ranks)),
@@ -168,7 +174,7 @@ ProcessGroupBanyan::~ProcessGroupBanyan() {
   finish();
 }
 
-// Nobody holds it any more, but for the weak pointer in groups().
+// Nobody holds it any more, but for the weak pointer in groups(). There is no other, which would put off its end.
 void ProcessGroupBanyan::release_resources() {
   const std::lock_guard lock(worlds_mutex());
   groups().erase(this);
@@ -264,8 +270,8 @@ compose::Settings ProcessGroupBanyan::own_settings(const std::string& name) cons
 ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::offspring(const Members& members, std::vector<uint32_t> job_ranks) {
   const compose::Settings settings = own_settings(members.name);
   GroupPtr group = of_job(job_, std::move(job_ranks), members, settings, options_from(settings));
-  const std::lock_guard lock(offspring_mutex_);
-  offspring_.emplace_back(group);
+  const std::lock_guard lock(worlds_mutex());
+  group->maker_ = number_;
   return group;
 }
 
@@ -290,8 +296,9 @@ void ProcessGroupBanyan::abort(const std::string& why) {
   if (run::SparseQueue* const queue = sparse_queue_.load()) queue->abort(why);
   std::vector<GroupPtr> all;
   {
-    const std::lock_guard lock(offspring_mutex_);
-    for (const WeakGroup& weak : offspring_) {
+    const std::lock_guard lock(worlds_mutex());
+    for (const auto& [place, weak] : groups()) {
+      if (place->maker_ != number_) continue;
       if (GroupPtr group = weak.lock()) all.push_back(std::move(group));
     }
   }

@@ -200,6 +200,8 @@ class ProcessGroupBanyan : public BackendBase {
   run::SparseAllReduce& sparse_table(run::Communicator& communicator, const at::Tensor& like);
   uint32_t ranks() const { return communicator_.size(); }
 
+  const uint64_t number_;                    // from 1 on; no other group of this process has it
+  uint64_t maker_ = 0;                       // the number of the group that made it, or 0; under worlds_mutex()
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
   const std::shared_ptr<Job> job_;
   const std::vector<uint32_t> job_ranks_;  // of the members
@@ -208,8 +210,6 @@ class ProcessGroupBanyan : public BackendBase {
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
-  std::mutex offspring_mutex_;                                                    // protects the next
-  std::vector<c10::weak_intrusive_ptr<ProcessGroupBanyan>> offspring_;
   // By sizes, and how many of them are sparse. Of the queue's thread.
   std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>> sparse_tables_;
   std::mutex sparse_mutex_;                                // protects the next, and is held while it is made

@@ -223,7 +223,10 @@ class Boxes(AutoTest):
     def test_codes_between_boxes_are_tried_as_well(self):
         """Which is quicker here nobody knows: over TCP a box is as slow as what is between boxes."""
         replica, compression = self.auto(made(Net, width=65), scheme=self.kAnyGain)
-        self.steps(replica, compression, sgd(replica.parameters()), range(kJudged + 2))
+        optimizer = sgd(replica.parameters())
+        self.steps(replica, compression, optimizer, range(kChosen))
+        descriptors = self.event_descriptors()
+        self.steps(replica, compression, optimizer, range(kChosen, kJudged + 2))
         report = compression.report()
         self.assertIn(f"{self.world} ranks in boxes of 2\n", report)
         self.assertRegex(report, r"(?m)^ *int8 +0\.7 % +\d+\.\d\d ")
@@ -232,6 +235,11 @@ class Boxes(AutoTest):
         is_chosen = report.splitlines()[-1].split(":")[0].endswith("between boxes")
         for code in compression.state_dict()["codes"].values():
             self.assertEqual(int(code) // 256, 2 if is_chosen else 0)
+        # The groups of boxes go where none uses them.
+        if is_chosen:
+            self.assertGreater(self.event_descriptors(), descriptors)
+        else:
+            self.assertEqual(self.event_descriptors(expected=descriptors), descriptors)
 
     @on_ranks(4)
     def test_without_the_option_ranks_of_one_host_are_no_boxes_and_0_forbids_them(self):

@@ -249,6 +249,24 @@ class Modes(BoxesTest):
                     self.expect_nothing_lost(there(gradients), there(before), there({"parts.0": average}), there(after))
 
 
+class Groups(BoxesTest):
+    @on_ranks(4)
+    def test_those_of_a_compression_go_with_it(self):
+        """Of boxes, and of the second calls of PowerSGD; not with the group that they were made of."""
+        replica = parallel(nn.Linear(30, 20), process_group=self.tcp())
+        weight = next(replica.module.parameters())
+
+        for codec, options in (("int8", {"box_ranks": 2}), ("powersgd:1", {"dense_steps": 0})):
+            with self.case(codec):
+                before = self.event_descriptors()
+                for life in range(4):
+                    compression = banyan_torch.Compression(replica, codec, **options)
+                    self.averaged(compression, weight, torch.ones(600))
+                    self.assertGreater(self.event_descriptors(), before)
+                    del compression
+                    self.assertEqual(self.event_descriptors(expected=before), before)
+
+
 class State(BoxesTest):
     @on_ranks(4, 6)
     def test_training_goes_on_from_other_boxes_and_from_none(self):

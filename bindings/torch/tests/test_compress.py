@@ -5,9 +5,11 @@ Over TCP, since ranks of one host send float32 as it is through shared memory.
 
 import contextlib
 import copy
+import gc
 import io
 import math
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -136,6 +138,19 @@ class CompressTest(ModelTest):
                 self.expect_nothing_lost(gradients[i], before[i],
                                          {name: p.grad for name, p in replica.module.named_parameters()},
                                          self.residuals(states[i], replica.module))
+
+    def event_descriptors(self, expected=None):
+        """Descriptors of eventfd(), of which each group over TCP has some; now, or once they are as many as expected,
+        since a thread that ended a call may hold a group for a moment longer."""
+        end = time.monotonic() + 10
+        while True:
+            gc.collect()
+            links = (os.readlink(place) for place in map("/proc/self/fd/{}".format, os.listdir("/proc/self/fd"))
+                     if os.path.islink(place))
+            count = sum(link == "anon_inode:[eventfd]" for link in links)
+            if expected in (None, count) or time.monotonic() > end:
+                return count
+            time.sleep(0.01)
 
     def expect_no_bucket_to_wait(self, codec, **scheme):
         """Rank 0 begins all of its buckets before another rank begins any."""
