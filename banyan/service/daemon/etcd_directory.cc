@@ -265,7 +265,13 @@ class EtcdDirectory::Impl {
   std::vector<HostCard> cards();
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kPauses = 4;  // as long as a question that nobody answered, before the next one
+
   run::Deadline deadline() const { return run::Deadline::after(options_.patience); }
+  // What the question gives; in a pause it fails as the last one did.
+  template <typename Question>
+  auto ask(const Question& question) -> decltype(question(std::declval<EtcdClient&>(), deadline()));
   // Returns the lease. Always a new one: the key then goes over to it, wherever it was before.
   std::string put_under_lease(const HostCard& card, const run::Deadline& deadline);
   void keep();
@@ -276,6 +282,8 @@ class EtcdDirectory::Impl {
   const EtcdPlace place_;
   const Options options_;
   EtcdClient reader_;
+  std::optional<Error> failure_;  // of the last question, if it failed
+  Clock::time_point next_;        // until then no other is asked
 
   std::mutex turn_;  // protects what follows: publish() and the thread take turns
   EtcdClient writer_;
@@ -318,8 +326,23 @@ void EtcdDirectory::Impl::publish(const HostCard& card) {
   if (!thread_.joinable()) thread_ = run::start_thread("banyan-etcd", [this] { keep(); });
 }
 
+template <typename Question>
+auto EtcdDirectory::Impl::ask(const Question& question) -> decltype(question(std::declval<EtcdClient&>(), deadline())) {
+  const Clock::time_point begin = Clock::now();
+  if (failure_ && begin < next_) throw Error(*failure_);
+  failure_.reset();
+  try {
+    return question(reader_, deadline());
+  } catch (const Error& error) {
+    failure_ = error;
+    next_ = Clock::now() + kPauses * (Clock::now() - begin);
+    throw;
+  }
+}
+
 std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
-  const std::optional<std::string> value = reader_.get(place_.key_of(host), deadline());
+  const std::optional<std::string> value =
+      ask([&](EtcdClient& etcd, const run::Deadline& deadline) { return etcd.get(place_.key_of(host), deadline); });
   if (!value) return std::nullopt;
   try {
     return HostCard::decode(*value);
@@ -338,7 +361,10 @@ void EtcdDirectory::Impl::leave() {
 std::vector<HostCard> EtcdDirectory::Impl::cards() {
   const auto [first, end] = place_.range();
   std::vector<HostCard> cards;
-  for (const std::string& value : reader_.get_all(first, end, deadline())) cards.push_back(HostCard::decode(value));
+  const auto question = [&first = first, &end = end](EtcdClient& etcd, const run::Deadline& deadline) {
+    return etcd.get_all(first, end, deadline);
+  };
+  for (const std::string& value : ask(question)) cards.push_back(HostCard::decode(value));
   std::sort(cards.begin(), cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
   return cards;
 }

@@ -7,6 +7,9 @@
 // (at once) or dies (when the lease runs out). When etcd has lost the lease, since it was started anew or could not be
 // reached for too long, the thread publishes the card again.
 //
+// Whoever calls find() or cards() waits for the answer. Where no endpoint has answered, the error comes at once for
+// four times as long as that took: a daemon that asks for many hosts stands still for a fifth of its time at most.
+//
 // What etcd says is read as that of a stranger. An endpoint that answers nonsense is passed over like a dead one; that
 // which answered last is asked first.
 #pragma once

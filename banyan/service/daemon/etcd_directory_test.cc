@@ -370,6 +370,24 @@ TEST(EtcdDirectory, GivesUpWhenNobodyAnswers) {
   EXPECT_LT(steady_clock::now() - begin, seconds(10));
 }
 
+TEST(EtcdDirectory, AsksNothingForAWhileWhereNobodyHasAnswered) {
+  std::atomic<bool> is_silent = true;
+  const FakeServer server([&](const std::string& path) { return is_silent ? std::string() : agree(path); });
+  EtcdDirectory directory(EtcdPlace::parse(server.url()), {.patience = milliseconds(500)});
+  const std::string words = error_of([&] { directory.find("a"); }, ErrorCode::io);
+  const auto begin = steady_clock::now();  // the pause of 2 s or more has begun
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(error_of([&] { directory.find("b"); }, ErrorCode::io), words);
+    EXPECT_EQ(error_of([&] { directory.cards(); }, ErrorCode::io), words);
+  }
+  EXPECT_LT(steady_clock::now() - begin, milliseconds(1500));
+  EXPECT_EQ(server.count("/v3/kv/range"), 1);
+  is_silent = false;
+  EXPECT_TRUE(comes_true([&] { return error_of([&] { directory.find("a"); }) == "no error"; }));
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(1500));
+  EXPECT_EQ(server.count("/v3/kv/range"), 2);
+}
+
 TEST(EtcdDirectory, AsksFirstWhoAnsweredLast) {
   const FakeServer silent([](const std::string&) { return ""; });
   const FakeServer good(agree);
