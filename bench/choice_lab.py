@@ -2,7 +2,7 @@
 """Whether banyan_torch.compress(ddp, "auto") chooses rightly: training steps in emulated clusters (banyan lab), without a
 code, in each code that auto may take, and as auto has it.
 
-  python3 bench/choice_lab.py build                                        # 20 pairs of fabric and model, 20 minutes
+  python3 bench/choice_lab.py build                                        # 20 pairs of fabric and model, 30 minutes
   python3 bench/choice_lab.py build --fabrics star:4@100Mb/s --models 1x64x1 --json choice.json
   python3 bench/choice_lab.py build --fabrics star:2@25Mb/s --ranks-per-host 4 --codes int8 int8+boxes:4
 
@@ -85,7 +85,8 @@ def measure(arguments, fabric, model):
     series = [DENSE, *(torch_common.CODED + code for code in arguments.codes), AUTO]
     banyan = arguments.build.resolve() / "banyan"
     pair = argparse.Namespace(build=arguments.build, model=torch_ddp_bench.Size.parse(model), rounds=arguments.rounds,
-                              steps=arguments.steps, train_steps=arguments.steps, timeout=arguments.timeout)
+                              steps=arguments.steps, train_steps=arguments.steps, timeout=arguments.timeout,
+                              round_seconds=arguments.round_seconds)
     with lab_compare.Lab(banyan, fabric, None, f"choice{os.getpid()}",
                          arguments.ranks_per_host) as lab:
         found, _ = torch_lab.run_in_lab(lab, "choose", series, pair)
@@ -104,7 +105,9 @@ def parse_arguments():
     parser.add_argument("--codes", nargs="+", default=CODES, help=f"default {' '.join(CODES)}")
     parser.add_argument("--ranks-per-host", type=int, help="by default each host of a fabric is a rank")
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
-    parser.add_argument("--steps", type=int, default=5, help="timed at once; default 5")
+    parser.add_argument("--steps", type=int, default=5, help="timed at once, at least; default 5")
+    parser.add_argument("--round-seconds", type=float, default=0.5,
+                        help="as many steps are timed at once as auto takes in that time; default 0.5")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one pair; default 600")
     parser.add_argument("--strict", action="store_true", help="a missed target is a failure")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="every figure, and auto's tables")
@@ -129,9 +132,9 @@ def main():
     off = [abs(share) for row in rows for share in row["off"].values()]
     within = sum(share <= MOST_OFF for share in off)
     print(f"{torch_common.headline(machine)}; ms of a step, medians of {arguments.rounds} rounds of {arguments.steps} "
-          f"steps\n\n{table_of(rows)}\n\nright: {right} of {len(rows)} (within {MOST_BEHIND_BEST:.0%} of the best, at "
-          f"most {MOST_BEHIND_DENSE:.0%} behind none); predictions within {MOST_OFF:.0%}: {within} of {len(off)}, "
-          f"median {statistics.median(off):.1%}")
+          f"steps and {arguments.round_seconds} s at least\n\n{table_of(rows)}\n\nright: {right} of {len(rows)} "
+          f"(within {MOST_BEHIND_BEST:.0%} of the best, at most {MOST_BEHIND_DENSE:.0%} behind none); predictions "
+          f"within {MOST_OFF:.0%}: {within} of {len(off)}, median {statistics.median(off):.1%}")
     if arguments.json:
         torch_common.write_json(arguments.json, {"format": "banyan-choice-lab/1", "machine": machine, "rows": rows})
     return 1 if arguments.strict and (right < len(rows) or within < len(off)) else 0

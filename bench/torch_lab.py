@@ -61,7 +61,7 @@ def run_in_lab(lab, worker, series, arguments, **environment):
                    "PYTHONDONTWRITEBYTECODE": "1", "GLOO_SOCKET_IFNAME": GLOO_INTERFACE, **environment}
     job = {"worker": worker, "series": series, "model": str(arguments.model),
            "arguments": {"rounds": arguments.rounds, "block": arguments.steps, "steps": arguments.train_steps,
-                         "timeout": arguments.timeout}}
+                         "timeout": arguments.timeout, "round_seconds": getattr(arguments, "round_seconds", 0)}}
     with tempfile.TemporaryDirectory(prefix="banyan-torch-lab-") as meet:
         pathlib.Path(meet, "job.json").write_text(json.dumps(job), encoding="utf-8")
         command = lab.command("run", "--no-prefix", "--", sys.executable, str(HERE / "torch_lab_rank.py"), meet)

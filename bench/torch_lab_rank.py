@@ -6,6 +6,7 @@ FOLDER/job.json says what is to be done; rank 0 leaves what came out in FOLDER/r
 import argparse
 import contextlib
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -101,9 +102,11 @@ def time_choice(groups, all_series, arguments):
     while " being " in auto.compression.report().splitlines()[-1]:  # on all ranks, or on none
         exchange_time.seconds_per_step(auto, arguments.block, synced=True)
     seconds = {series: [] for series in all_series}
+    step = torch_common.agree(exchange_time.seconds_per_step(auto, arguments.block, synced=True))
+    steps = max(arguments.block, math.ceil(arguments.round_seconds / step))
 
     def run(series, _round):
-        seconds[series].append(exchange_time.seconds_per_step(trainers[series], arguments.block, synced=True))
+        seconds[series].append(exchange_time.seconds_per_step(trainers[series], steps, synced=True))
 
     contest.alternate(all_series, arguments.rounds, run)
     return {"seconds": {series: torch_common.agree(rounds) for series, rounds in seconds.items()},
