@@ -2,13 +2,39 @@
 
 import copy
 import math
+import os
+import signal
+import time
 
 import torch
+import torch.distributed as dist
 
 import banyan_torch
 from models import batch_of, loss_of, made, Net, parallel, sgd, train
-from ranks import not_by_gloo, on_ranks
+from ranks import not_by_gloo, on_ranks, run_on_ranks
 from test_compress import CompressTest
+
+kNoticed = 10.0  # seconds in which all ranks have to learn of a death; the timeout of calls is longer
+
+
+def lose_a_rank(job):
+    """What the others' backward pass says when rank 1 is killed, after how long, and whether what was kept stayed."""
+    group = dist.new_group(pg_options=banyan_torch.Options(transport="tcp"))
+    replica = parallel(made(Net), process_group=group)
+    compression = banyan_torch.compress(replica, "topk:10%", momentum=0.5)
+    loss_of(replica, batch_of(job.rank, 0)).backward()
+    before = copy.deepcopy(compression.state_dict())
+    dist.barrier()
+    if job.rank == 1:
+        job.mark("death", time.monotonic())
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        loss_of(replica, batch_of(job.rank, 1)).backward()
+    except RuntimeError as error:
+        seconds, after = time.monotonic() - float(job.await_mark("death")), compression.state_dict()
+        stayed = all(torch.equal(values, after[kind][name]) for kind in ("residuals", "momenta")
+                     for name, values in before[kind].items())
+        return str(error), seconds, stayed
 
 
 @not_by_gloo("has no codes")
@@ -126,6 +152,17 @@ class TopK(CompressTest):
     @on_ranks(2, leaves=False)
     def test_residuals_are_to_be_had_after_a_failed_call(self):
         self.expect_residuals_after_a_failed_call("topk:10%", momentum=0.5)
+
+    def test_a_dead_rank_is_named(self):
+        for outcome in run_on_ranks(3, lose_a_rank):
+            if outcome.rank == 1:
+                self.assertEqual(outcome.how, "died", outcome.text)
+                continue
+            self.assertEqual(outcome.how, "returned", outcome.text)
+            words, seconds, have_stayed = outcome.value
+            self.assertRegex(words, "rank 1 is dead")
+            self.assertLess(seconds, kNoticed)
+            self.assertTrue(have_stayed, f"what rank {outcome.rank} kept")
 
     @on_ranks(2)
     def test_training_goes_on_from_a_state(self):
