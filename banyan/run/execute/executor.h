@@ -148,7 +148,7 @@ class Executor : public CallExecutor,
                  public FailureSpreader {
  public:
   virtual ~Executor() = default;
-  // Null where plans are never revised. Lives as long as the executor.
+  // Null where plans are never revised. Lives as long as the executor. Any thread.
   virtual PlanReviser* reviser() = 0;
   // For a thread that serves several executors with one sleep: advance() all of them, then wait for these events. Null
   // where peers are heard of through shared memory alone, which only sleep() waits for. Lives as long as the executor.

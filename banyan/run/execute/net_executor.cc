@@ -22,6 +22,7 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
       ranks_(plans.ranks),
       options_(std::move(options)),
       plans_(std::make_shared<NetPlans>(std::move(plans))),
+      may_revise_(plans_->may_revise()),
       message_plans_(plans_),
       transport_(options_.transport([this](uint32_t peer, uint32_t lane) {
         const NetPlans* const with = plans_with(lane);
@@ -38,7 +39,7 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       gates_(options_.gate.get(), can_choose_ways() ? &pacer_ : nullptr),  // others have no rates
       engine_(*transport_, {.slice_bytes = kSliceBytes,
-                            .can_rewind = plans_->may_revise(),
+                            .can_rewind = may_revise_,
                             .channel =
                                 [this](const LaneUse& use) {
                                   return transport_->channel(use.peer, plans_->transport_lane(use.lane));
@@ -117,7 +118,7 @@ void NetExecutor::keep_inputs(Flight& flight) {
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
     flight.call.send = flight.scaled.data();
   }
-  if (plans_->may_revise() || call.kind == OperationKind::all_to_all_v) {
+  if (may_revise_ || call.kind == OperationKind::all_to_all_v) {
     std::span<const size_t>* const spans[] = {&flight.call.send_counts, &flight.call.send_displacements,
                                               &flight.call.recv_counts, &flight.call.recv_displacements};
     for (size_t i = 0; i < std::size(spans); ++i) {

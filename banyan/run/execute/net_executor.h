@@ -98,7 +98,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   bool is_unsettled() const override { return streams_.is_renewing() || changes_.is_preparing(); }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
-  PlanReviser* reviser() override { return plans_->may_revise() ? this : nullptr; }
+  PlanReviser* reviser() override { return may_revise_ ? this : nullptr; }
   EventSource* events() override { return this; }
 
  private:
@@ -148,7 +148,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   const NetPlans* plans_with(uint32_t transport_lane) const;
   std::vector<uint32_t> cables_of(uint32_t peer, uint32_t lane) const;
   bool can_choose_ways() const { return lanes_ != nullptr && plans_->may_reroute(); }
-  bool can_make_lanes_again() const { return lanes_ != nullptr && plans_->may_revise(); }
+  bool can_make_lanes_again() const { return lanes_ != nullptr && may_revise_; }
   bool move_messages();
   std::vector<LaneHealth> health() { return lanes_ == nullptr ? std::vector<LaneHealth>() : lanes_->health(); }
   bool is_revising() const { return is_stopped_; }
@@ -178,7 +178,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
   const uint32_t rank_, ranks_;
   const Options options_;
-  std::shared_ptr<NetPlans> plans_;          // that the next call follows
+  std::shared_ptr<NetPlans> plans_;          // that the next call follows; of the thread that drives
+  const bool may_revise_;                    // of these and all later ones, for any thread
   std::shared_ptr<NetPlans> old_;            // that calls in flight may follow, and whose lanes are not closed yet
   std::shared_ptr<NetPlans> message_plans_;  // whose lanes messages take; one of these, or earlier ones
   const std::unique_ptr<ChannelTransport> transport_;

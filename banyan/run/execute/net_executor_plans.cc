@@ -56,7 +56,7 @@ PlanChanges::Calls NetExecutor::calls() const {
 }
 
 bool NetExecutor::change_plans() {
-  if (!plans_->may_revise()) return false;
+  if (!may_revise_) return false;
   if (const std::optional<FabricUpdate> wish = talk_.untold_wish()) changes_.want(*wish);
   const uint32_t settled = changes_.settled();
   bool moved = changes_.advance(calls());
@@ -128,7 +128,7 @@ void NetExecutor::try_lost_ways(Clock::time_point now) {
 
 // Nothing moves any more until all have agreed on this generation.
 void NetExecutor::stop_for(uint32_t generation) {
-  if (!plans_->may_revise()) return;
+  if (!may_revise_) return;
   agreement_.reset();
   is_stopped_ = true;
   if (suspended_.empty()) suspended_ = engine_.suspend();

@@ -246,11 +246,11 @@ constexpr int64_t kCalls = 60;
 
 // Makes calls, asks for other plans amid them, and goes on until all ranks have agreed on so many generations.
 std::string call_and_revise(Ranks& ranks, uint32_t rank, uint32_t generations, const FabricUpdate& wish,
-                            const std::function<bool(int64_t call)>& is_time) {
+                            const std::function<bool(int64_t call)>& is_time, int64_t calls = kCalls) {
   Executor& executor = *ranks.executors[rank];
   Impatient watch;
   const auto size = static_cast<uint32_t>(ranks.executors.size());
-  for (int64_t call = 0; call < kCalls; ++call) {
+  for (int64_t call = 0; call < calls; ++call) {
     if (is_time(call)) executor.reviser()->propose(wish);
     Sum sum(rank, size, call, 5000);
     executor.start(sum.call(), numbers_of(sum.call()));
@@ -280,6 +280,29 @@ TEST(NetExecutors, AdoptWhatAnOperatorWantsOnAllRanksAndRepeatTheirCalls) {
   adopted.generation = 1;
   for (const auto& executor : ranks.executors) EXPECT_EQ(executor->adopted(), adopted);
   for (const auto& executor : ranks.executors) EXPECT_EQ(executor->reroutes(), 0u) << "nothing was lost";
+}
+
+TEST(NetExecutors, AreAskedForTheirReviserByAnyThreadWhilePlansAreRevised) {
+  constexpr uint32_t kRevisions = 200;
+  Ranks ranks({.ranks = 2});
+  std::atomic<bool> is_over{false};
+  std::atomic<uint64_t> missing{0};
+  std::thread agent([&] {
+    while (!is_over) {
+      for (const auto& executor : ranks.executors) missing += executor->reviser() == nullptr ? 1 : 0;
+    }
+  });
+  for (uint32_t revision = 1; revision <= kRevisions; ++revision) {
+    const FabricUpdate wish{.bytes_per_second = {{4, 1000 + revision}}};
+    const auto reports = ranks.run([&](uint32_t rank) {
+      return call_and_revise(
+          ranks, rank, revision, wish, [&](int64_t call) { return rank == 1 && call == 0; }, 2);
+    });
+    ASSERT_THAT(reports, Each("right")) << revision;
+  }
+  is_over = true;
+  agent.join();
+  EXPECT_EQ(missing, 0u);
 }
 
 // Tasks in their order, each a while after it was given.
