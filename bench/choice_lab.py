@@ -2,7 +2,7 @@
 """Whether banyan_torch.compress(ddp, "auto") chooses rightly: training steps in emulated clusters (banyan lab), without a
 code, in each code that auto may take, and as auto has it.
 
-  python3 bench/choice_lab.py build                                        # 20 pairs of fabric and model, 30 minutes
+  python3 bench/choice_lab.py build                                        # 20 pairs of fabric and model, 20 minutes
   python3 bench/choice_lab.py build --fabrics star:4@100Mb/s --models 1x64x1 --json choice.json
   python3 bench/choice_lab.py build --fabrics star:2@25Mb/s --ranks-per-host 4 --codes int8 int8+boxes:4
 

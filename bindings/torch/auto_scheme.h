@@ -58,7 +58,7 @@ class AutoScheme : public GradientScheme, public std::enable_shared_from_this<Au
 
   // Before the first bucket of a step, in the thread of the backward pass.
   void begin_step();
-  // Tells it, and drops what was tried and is not used. Nothing before, and nothing the second time.
+  // Once, when it is decided: prints the report, and drops schemes and boxes that were tried and are not used.
   void end_once_decided();
   // Collective the first time where it is between boxes.
   GradientScheme& scheme_of(const Way& way);

@@ -74,7 +74,7 @@ class ProcessGroupBanyan : public BackendBase {
   OwnWorkPtr sum_parts(const at::Tensor& buffer, const std::vector<size_t>& counts, const at::Tensor& own);
   // The other way round: the parts of all ranks, to all.
   OwnWorkPtr gather_parts(const at::Tensor& own, const std::vector<size_t>& counts, const at::Tensor& buffer);
-  // Its calls are to be over this communicator and to take so long at most (0: as long as calls of it may).
+  // Several calls, over this communicator and each with this timeout; 0 is the communicator's own.
   using SparseSum = std::function<void(run::Communicator& communicator, std::chrono::milliseconds timeout)>;
   // Collective: has `sum` carried out in the background, after those that were started before. What it throws is the
   // work's error. A timeout of 0 is that of the group.

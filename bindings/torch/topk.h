@@ -15,7 +15,8 @@
 // Where a result is not finite, in any place of the bucket, residual and momentum stay as they were before the call,
 // since the step will be skipped; so do they when the call fails.
 //
-// A call is carried out in the background, with the choosing: calls of all models on a group one after the other.
+// Values are chosen and added up in a thread of the group, while the backward pass goes on: one bucket after the other,
+// whichever model it is of.
 #pragma once
 
 #include <chrono>

@@ -298,7 +298,8 @@ TEST(NetExecutors, AreAskedForTheirReviserByAnyThreadWhilePlansAreRevised) {
       return call_and_revise(
           ranks, rank, revision, wish, [&](int64_t call) { return rank == 1 && call == 0; }, 2);
     });
-    ASSERT_THAT(reports, Each("right")) << revision;
+    EXPECT_THAT(reports, Each("right")) << revision;
+    if (HasFailure()) break;
   }
   is_over = true;
   agent.join();

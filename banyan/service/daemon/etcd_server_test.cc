@@ -1,0 +1,245 @@
+// Cards in etcd, against a server of its own for each test.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "banyan/run/join/free_port.h"
+#include "banyan/service/daemon/etcd_directory.h"
+#include "banyan/service/daemon/test_etcd.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+std::vector<std::string> hosts_of(HostDirectory& directory) {
+  std::vector<std::string> hosts;
+  for (const HostCard& card : directory.cards()) hosts.push_back(card.host);
+  return hosts;
+}
+
+bool is_there(const std::string& program) {
+  return std::system(("command -v " + program + " > /dev/null 2>&1").c_str()) == 0;
+}
+
+// Ends with the process that made it.
+pid_t start_program(const std::vector<std::string>& words, const std::string& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  dup2(file, STDOUT_FILENO);
+  dup2(file, STDERR_FILENO);
+  execvp(arguments[0], arguments.data());
+  _exit(127);
+}
+
+class Etcd : public ::testing::Test {
+ protected:
+  Etcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX"), port_(run::free_port(1)) {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  }
+  ~Etcd() override {
+    stop();
+    std::filesystem::remove_all(folder_);
+  }
+  void SetUp() override {
+    if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
+    start();
+  }
+
+  // Returns before it answers. A cluster of one may elect itself in no time, and a lease may be a second long.
+  void start(const std::vector<std::string>& more = {}) {
+    const std::string client = scheme_ + "://" + place();
+    const std::string peer = "http://127.0.0.1:" + std::to_string(port_ + 1);
+    std::vector<std::string> words = {"etcd", "--data-dir=" + folder_ + "/data", "--heartbeat-interval=10",
+                                      "--election-timeout=100"};
+    for (const char* option : {"--listen-client-urls=", "--advertise-client-urls="}) words.push_back(option + client);
+    for (const char* option : {"--listen-peer-urls=", "--initial-advertise-peer-urls=", "--initial-cluster=default="}) {
+      words.push_back(option + peer);
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    process_ = start_program(words, folder_ + "/log");
+  }
+  void stop() {
+    if (process_ <= 0) return;
+    kill(process_, SIGTERM);
+    waitpid(std::exchange(process_, 0), nullptr, 0);
+  }
+  void forget_all() const { std::filesystem::remove_all(folder_ + "/data"); }
+
+  std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return (scheme_ == "https" ? "etcds://" : "etcd://") + place() + "/banyan"; }
+  std::unique_ptr<EtcdDirectory> open(EtcdDirectory::Options options = {.ttl = seconds(10), .patience = seconds(20)}) {
+    return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url()), std::move(options));
+  }
+  // Starting etcd takes a while.
+  static bool answers(HostDirectory& directory) {
+    return comes_true([&] { return error_of([&] { directory.find("a"); }) == "no error"; });
+  }
+  static bool shows(HostDirectory& directory, const std::string& host) {
+    try {
+      return directory.find(host).has_value();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  std::string folder_, scheme_ = "http";
+  const uint16_t port_;
+  pid_t process_ = 0;
+};
+
+TEST_F(Etcd, ShowsDaemonsEachOther) {
+  const auto a = open();
+  const auto b = HostDirectory::at(url());
+  ASSERT_TRUE(answers(*a) && answers(*b));
+  EXPECT_FALSE(a->find("b"));
+  a->publish(card_of("a", 1));
+  b->publish(card_of("../b\n", 2));
+  const std::optional<HostCard> found = a->find("../b\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->host, "../b\n");
+  EXPECT_EQ(found->name, "node of ../b\n");
+  EXPECT_THAT(found->addresses, ElementsAre("10.1.2.3", "fe80::1"));
+  EXPECT_EQ(found->port, 2);
+  EXPECT_EQ(b->find("a")->port, 1);
+  EXPECT_THAT(hosts_of(*a), ElementsAre("../b\n", "a"));
+}
+
+TEST_F(Etcd, ReplacesACardByANewerOne) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  auto before = open(), after = open();
+  before->publish(card_of("a", 1));
+  before->publish(card_of("a", 2));
+  EXPECT_EQ(watcher->find("a")->port, 2);
+  after->publish(card_of("a", 3));
+  before.reset();  // takes its own card with it, and no other
+  ASSERT_TRUE(watcher->find("a"));
+  EXPECT_EQ(watcher->find("a")->port, 3);
+}
+
+TEST_F(Etcd, DropsTheCardUnderAFormerName) {
+  const auto directory = open();
+  ASSERT_TRUE(answers(*directory));
+  directory->publish(card_of("a"));
+  directory->publish(card_of("b"));
+  EXPECT_FALSE(directory->find("a"));
+  EXPECT_TRUE(directory->find("b"));
+}
+
+TEST_F(Etcd, ForgetsWhoEndsAtOnce) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  open()->publish(card_of("a"));
+  EXPECT_FALSE(watcher->find("a"));
+}
+
+TEST_F(Etcd, ForgetsWhoIsKilledWhenItsLeaseRunsOut) {
+  const pid_t owner = fork();
+  ASSERT_GE(owner, 0);
+  if (owner == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto directory = open({.ttl = seconds(3), .patience = seconds(20)});
+    if (!answers(*directory)) _exit(1);
+    directory->publish(card_of("a"));
+    for (;;) pause();
+  }
+  const auto watcher = open();
+  ASSERT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  // As long as it lives, for longer than the lease.
+  EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  // etcd looks every half second; the rest is for a busy machine. The lease of others is 10 s long.
+  EXPECT_TRUE(comes_true([&] { return !watcher->find("a"); }, seconds(8)));
+}
+
+TEST_F(Etcd, HasTheCardAgainAfterARestart) {
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  directory->publish(card_of("a"));
+  stop();
+  start();
+  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  // And keeps it, for longer than the lease.
+  EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
+}
+
+TEST_F(Etcd, HasTheCardAgainAfterItHasForgottenAll) {
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  directory->publish(card_of("a"));
+  stop();
+  forget_all();
+  start();
+  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+}
+
+TEST_F(Etcd, IsFoundBehindEndpointsThatAreDead) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  const FakeServer nonsense([](const std::string&) { return answer_of("{}"); });
+  const std::string dead = "127.0.0.1:" + std::to_string(run::free_port());
+  EtcdDirectory directory(EtcdPlace::parse("etcd://" + dead + "," + nonsense.place() + "," + place() + "/banyan"),
+                          {.patience = seconds(20)});
+  directory.publish(card_of("a"));
+  EXPECT_TRUE(directory.find("a"));
+  EXPECT_TRUE(watcher->find("a"));
+}
+
+TEST_F(Etcd, SaysThatItIsNotThere) {
+  stop();
+  const auto directory = open();
+  const auto names_it = AllOf(HasSubstr("http://" + place()), HasSubstr("start etcd there"), HasSubstr("--world"));
+  EXPECT_THAT(error_of([&] { directory->publish(card_of("a")); }, ErrorCode::io), names_it);
+  EXPECT_THAT(error_of([&] { directory->find("a"); }, ErrorCode::io), names_it);
+}
+
+TEST_F(Etcd, IsBelievedWithItsCertificateOnly) {
+  if (!is_there("openssl")) GTEST_SKIP() << "openssl is not installed";
+  stop();
+  forget_all();
+  const std::string certificate = folder_ + "/certificate.pem", key = folder_ + "/key.pem";
+  const std::string make =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+      "-subj /CN=banyan-test -addext subjectAltName=IP:127.0.0.1 -keyout " +
+      key + " -out " + certificate + " > /dev/null 2>&1";
+  ASSERT_EQ(std::system(make.c_str()), 0) << make;
+  scheme_ = "https";
+  start({"--cert-file", certificate, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", certificate});
+  const auto known =
+      open({.patience = seconds(20), .tls = {.ca = certificate, .certificate = certificate, .key = key}});
+  ASSERT_TRUE(answers(*known));
+  known->publish(card_of("a"));
+  EXPECT_TRUE(known->find("a"));
+  const auto believes_others = open({.patience = seconds(20), .tls = {.certificate = certificate, .key = key}});
+  EXPECT_THAT(error_of([&] { believes_others->find("a"); }, ErrorCode::io), HasSubstr("certificate"));
+  const auto stranger = open({.patience = seconds(20), .tls = {.ca = certificate}});
+  EXPECT_THAT(error_of([&] { stranger->find("a"); }, ErrorCode::io), HasSubstr("https://" + place()));
+}
+
+}  // namespace
+}  // namespace banyan::service
