@@ -76,7 +76,10 @@ void Draft::degrade(std::string_view text) {
   }
   const Bandwidth bandwidth = Bandwidth::parse(text.substr(equals + 1));
   const NodePair pair = pairs_.at(text.substr(0, equals));
-  for (const LinkId id : pairs_.links_between(pair)) links_[index(id)].bandwidth = bandwidth;
+  for (const LinkId id : pairs_.links_between(pair)) {
+    links_[index(id)].bandwidth = bandwidth;
+    links_[index(id)].assumed = false;
+  }
 }
 
 void Draft::remove(std::string_view text) {

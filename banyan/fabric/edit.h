@@ -14,7 +14,8 @@ namespace banyan::fabric {
 struct FabricEdit {
   enum class Kind : uint8_t {
     fail,        // "gpu3-gpu7": remove all links between two nodes, both directions; "gpu3": all links of a node
-    degrade,     // "gpu0-nvsw0=100GB/s": set the bandwidth of each link between two nodes, both directions
+    degrade,     // "gpu0-nvsw0=100GB/s": set the bandwidth of each link between two nodes, both directions; it is then
+                 // given, no longer assumed
     remove,      // "gpu5": remove a node and its links
     in_network,  // "nvsw0": the switch multicasts and reduces; "nvsw0=multicast", "=reduce", "=none"; "nvsw*": all that
                  // begin so

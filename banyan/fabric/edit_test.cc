@@ -12,6 +12,7 @@
 namespace banyan::fabric {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Kind = FabricEdit::Kind;
@@ -39,6 +40,20 @@ TEST(FabricEdit, FailsAllLinksOfANode) {
 TEST(FabricEdit, DegradesEachLinkBetweenTwoNodes) {
   const Fabric fabric = edited("a <-> b 10GB/s 5us; b <-> c 10GB/s; c <-> a 10GB/s", {{Kind::degrade, "a-b=1 GB/s"}});
   EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a <-> b 1GB/s 5us; b <-> c 10GB/s; c <-> a 10GB/s").fingerprint());
+}
+
+TEST(FabricEdit, KeepsWhatIsAssumedAndTakesADegradedLinkAsGiven) {
+  const std::string ring = "a <-> b 6GB/s assumed; b <-> c 6GB/s assumed; c <-> a 6GB/s";
+  const auto assumed = [](const Fabric& fabric) {
+    std::vector<std::string> names;
+    for (const Link& link : fabric.links()) {
+      if (link.assumed) names.push_back(fabric.name(link.from) + ">" + fabric.name(link.to));
+    }
+    return names;
+  };
+  EXPECT_THAT(assumed(edited(ring, {{Kind::degrade, "a-b=6GB/s"}})), ElementsAre("b>c", "c>b"));
+  EXPECT_THAT(assumed(edited(ring, {{Kind::fail, "b-c"}})), ElementsAre("a>b", "b>a"));
+  EXPECT_THAT(assumed(edited(ring, {{Kind::remove, "c"}}).reversed()), ElementsAre("b>a", "a>b"));
 }
 
 TEST(FabricEdit, RemovesANodeAndItsLinks) {

@@ -43,7 +43,8 @@ struct Link {
   NodeId from{}, to{};
   Bandwidth bandwidth;
   Picoseconds latency{0};
-  double loss = 0;  // fraction of packets lost, in [0, 1)
+  double loss = 0;       // fraction of packets lost, in [0, 1)
+  bool assumed = false;  // its bandwidth is a guess: no description said it, and no user gave it
 };
 
 // A permutation of the nodes: image[index(v)] is where v goes. An automorphism keeps kinds, powers and links.
@@ -83,7 +84,8 @@ class Fabric {
   // that reduce-scatter here is allgather there.
   Fabric reversed() const;
 
-  // 16 hexadecimal digits that depend on nodes, links and their order, not on symmetries.
+  // 16 hexadecimal digits that depend on nodes, links and their order; not on symmetries, nor on which bandwidths are
+  // assumed: whoever confirms a guess has the same network, and the same plans.
   const std::string& fingerprint() const;
 
  private:

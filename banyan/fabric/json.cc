@@ -48,7 +48,7 @@ void add_node(Fabric::Builder& builder, JsonNode object) {
 }
 
 void add_link(Fabric::Builder& builder, JsonNode object) {
-  object.with_keys({"from", "to", "bandwidth", "latency", "loss", "both"});
+  object.with_keys({"from", "to", "bandwidth", "latency", "loss", "assumed", "both"});
   const auto end = [&](std::string_view key) {
     return object.at(key).parsed([&](const std::string& name) { return builder.at(name); });
   };
@@ -58,6 +58,7 @@ void add_link(Fabric::Builder& builder, JsonNode object) {
     link.loss = std::abs(loss->number(0, 1));  // -0 would have another fingerprint
     if (link.loss == 1) throw loss->error("is 1, so that nothing would arrive; give a number below 1");
   }
+  link.assumed = is_set(object, "assumed");
   object.placed([&] { is_set(object, "both") ? builder.add_cable(link) : void(builder.add_link(link)); });
 }
 
@@ -137,6 +138,7 @@ std::string format_fabric_json(const Fabric& fabric) {
     out += ", \"bandwidth\": \"" + link.bandwidth.to_string() + "\"";
     if (link.latency.count() != 0) out += ", \"latency\": \"" + to_string(link.latency) + "\"";
     if (link.loss != 0) out += ", \"loss\": " + shortest(link.loss);
+    if (link.assumed) out += ", \"assumed\": true";
     out += "}";
   }
   out += "\n  ]";

@@ -72,6 +72,18 @@ TEST(FabricJson, ReadsNodesLinksAndCables) {
   EXPECT_EQ(fabric.link(LinkId{2}).bandwidth, Bandwidth::gigabytes_per_second(300));
 }
 
+TEST(FabricJson, KeepsWhichBandwidthsAreAssumedButNotInTheFingerprint) {
+  const Fabric guess = parse_fabric_text("a <-> b 6GB/s assumed; b <-> c 6GB/s; c <-> a 6GB/s");
+  const std::string written = format_fabric_json(guess);
+  EXPECT_THAT(written, HasSubstr(R"("bandwidth": "6 GB/s", "assumed": true})"));
+  const Fabric again = parse_fabric_json(written, "f.json");
+  std::vector<bool> assumed;
+  for (const Link& link : again.links()) assumed.push_back(link.assumed);
+  EXPECT_THAT(assumed, ::testing::ElementsAre(true, true, false, false, false, false));
+  EXPECT_EQ(guess.fingerprint(), parse_fabric_text("a <-> b 6GB/s; b <-> c 6GB/s; c <-> a 6GB/s").fingerprint());
+  EXPECT_THAT(error_of(with_link_value(R"("bandwidth": "1GB/s", "assumed": 1)")), HasSubstr("assumed"));
+}
+
 TEST(FabricJson, TakesKeysInAnyOrder) {
   const std::string nodes = kTwoRanks, links = kCable;
   const Fabric forth = parse_fabric_json(document(nodes + "," + links), "f.json");
@@ -256,7 +268,7 @@ TEST(FabricJson, KnowsTheMembersOfThePublishedSchema) {
   check(schema.at("properties"), 4, "{", "}");
   const std::string before = R"({"banyan": "fabric/1", "nodes": [)";
   check(schema.at("$defs").at("node").at("properties"), 4, before + "{", "}]}");
-  check(schema.at("$defs").at("link").at("properties"), 6, before + R"(], "links": [{)", "}]}");
+  check(schema.at("$defs").at("link").at("properties"), 7, before + R"(], "links": [{)", "}]}");
 }
 
 TEST(FabricJson, LoadsAMillionNodesAndNotOneMore) {

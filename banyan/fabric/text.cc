@@ -76,6 +76,16 @@ class TextReader {
     return end;
   }
 
+  // Cuts the last word off where it is "assumed".
+  static bool take_assumed(std::string_view& text) {
+    constexpr std::string_view kWord = "assumed";
+    if (!text.ends_with(kWord)) return false;
+    const std::string_view rest = text.substr(0, text.size() - kWord.size());
+    if (!rest.empty() && rest.back() != ' ' && rest.back() != '\t') return false;
+    text = trim(rest);
+    return true;
+  }
+
   void read_link(std::string_view item) {
     const size_t arrow = item.find("->");
     const bool both = arrow != std::string_view::npos && arrow > 0 && item[arrow - 1] == '<';
@@ -93,6 +103,7 @@ class TextReader {
     }
     Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(rest.substr(0, end)))};
     rest = trim(rest.substr(end));
+    link.assumed = take_assumed(rest);
     if (const size_t loss = rest.find("loss"); loss != std::string_view::npos) {
       link.loss = parse_loss(trim(rest.substr(loss + std::string_view("loss").size())));
       rest = trim(rest.substr(0, loss));

@@ -2,8 +2,8 @@
 //
 //   a -> b 400Gb/s; b <-> c 100Gb/s 2us; sw: switch; a <-> sw 50 GB/s loss 1e-5
 //
-// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY] [loss FRACTION]` is one link, `<->` a cable (two
-// links); spaces around the arrow may be left out.
+// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY] [loss FRACTION] [assumed]` is one link, `<->` a
+// cable (two links); spaces around the arrow may be left out. `assumed` says that the bandwidth is a guess.
 // A node is declared by its first use and is a rank, unless `name: switch` or `name: rank` says otherwise, or its name
 // starts with "sw" or "nvsw". A switch that does more is declared as `name: switch multicast reduce`, with one word or
 // both. '#' starts a comment that runs to the end of its line.

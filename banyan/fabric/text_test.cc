@@ -9,6 +9,7 @@ namespace banyan::fabric {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -46,6 +47,18 @@ TEST(FabricTextForm, ReadsEveryWayToWriteALink) {
   EXPECT_EQ(fabric.name(fabric.link(LinkId{1}).to), "x");
   EXPECT_EQ(fabric.link(LinkId{0}).bandwidth, Bandwidth::gigabytes_per_second(50));
   EXPECT_EQ(fabric.link(LinkId{2}).latency, Picoseconds(250'000));
+}
+
+TEST(FabricTextForm, ReadsWhichBandwidthsAreAssumed) {
+  const Fabric fabric = parse_fabric_text(
+      "a -> b 6GB/s assumed; b -> a 6GB/s; a <-> c 6GB/s 1us loss 0.5 assumed; a -> assumed 1GB/s; assumed -> a 1GB/s");
+  std::vector<bool> assumed;
+  for (const Link& link : fabric.links()) assumed.push_back(link.assumed);
+  EXPECT_THAT(assumed, ElementsAre(true, false, true, true, false, false));
+  EXPECT_EQ(fabric.link(LinkId{2}).loss, 0.5);
+  EXPECT_EQ(fabric.link(LinkId{2}).latency, Picoseconds(1'000'000));
+  EXPECT_THAT(error_of("a <-> b 1GB/s unassumed"), HasSubstr("unassumed"));
+  EXPECT_THAT(error_of("a <-> b 1GB/s assumed loss 0.5"), HasSubstr("assumed"));
 }
 
 TEST(FabricTextForm, NamesLineColumnAndCulprit) {

@@ -78,7 +78,9 @@ std::string shortened(std::string_view text, size_t most) {
 
 void Canvas::start(const char* element, Attributes attributes) {
   body_ += std::string("<") + element;
-  for (const auto& [name, value] : attributes) body_ += std::string(" ") + name + "=\"" + escaped(value) + "\"";
+  for (const auto& [name, value] : attributes) {
+    if (!value.empty()) body_ += std::string(" ") + name + "=\"" + escaped(value) + "\"";
+  }
 }
 
 void Canvas::draw(const char* element, Attributes attributes, std::string_view tip) {

@@ -71,7 +71,8 @@ std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
     const auto attributes = [&](uint64_t bandwidth, const char* direction) {
       return "dir=" + dot_text(direction) +
              ", penwidth=" + dot_text(tenths(shades.line_width(cable.widest(), 0.8, 4.5))) +
-             ", color=" + dot_text(shades.of(cable).colour) + ", tooltip=" + dot_text(bandwidth_text(bandwidth));
+             ", color=" + dot_text(shades.of(cable).colour) + (cable.assumed ? ", style=\"dashed\"" : "") +
+             ", tooltip=" + dot_text(bandwidth_text(bandwidth) + (cable.assumed ? " (assumed)" : ""));
     };
     if (cable.is_even()) {
       dot += edge_line(a, b, attributes(cable.forth_bandwidth, "none"));

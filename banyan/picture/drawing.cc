@@ -36,6 +36,7 @@ std::vector<Cable> cables_between(const Fabric& fabric, const std::vector<uint32
     const bool forth = from == cable.a;
     (forth ? cable.forth : cable.back).push_back(LinkId{number});
     (forth ? cable.forth_bandwidth : cable.back_bandwidth) += link.bandwidth.bytes_per_second();
+    cable.assumed |= link.assumed;
   }
   return cables;
 }

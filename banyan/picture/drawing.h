@@ -59,6 +59,7 @@ struct Cable {
   uint64_t forth_bandwidth = 0, back_bandwidth = 0;  // bytes per second, summed
   std::vector<Point> path = {};                      // from a to b
   bool curved = false;                               // the middle one of three points only draws the line to its side
+  bool assumed = false;                              // the bandwidth of one of its links is
 
   bool is_even() const { return forth_bandwidth == back_bandwidth; }
   bool is_one_way() const { return back.empty(); }

@@ -134,6 +134,7 @@ void FabricPicture::draw_line(const Cable& cable, bool forth, double offset) {
                 {"stroke-opacity", !is_strong(cable) ? "0.07"
                                    : labelled_       ? "0.8"
                                                      : "0.55"},
+                {"stroke-dasharray", cable.assumed ? "6 3" : ""},
                 {"stroke-width", number(is_strong(cable) ? width_of(bandwidth) : 0.3)}},
                describe(cable, a, b));
   if (!cable.is_even()) draw_arrow(cable, forth, offset);
@@ -215,16 +216,18 @@ void FabricPicture::draw_cells(const Unit& tile) {
 }
 
 std::string FabricPicture::legend_note() const {
-  bool both_ways = false, arrows = false, bundles = false;
+  bool both_ways = false, arrows = false, bundles = false, assumed = false;
   for (const Cable& cable : drawing_.cables) {
     if (cable.a == cable.b) continue;
     (cable.is_even() ? both_ways : arrows) = true;
     bundles |= cable.forth.size() > 1;
+    assumed |= cable.assumed;
   }
   std::string note = !arrows     ? "each way"
                      : both_ways ? "each way; with an arrow: that way only"
                                  : "arrows: that way only";
   if (bundles) note += "; a line may stand for several links, summed";
+  if (assumed) note += "; dashed: the bandwidth is assumed";
   if (is_mesh_) {
     note += "; every rank is joined to every other, the cables of " + fabric_.name(fabric_.ranks()[0]) +
             " are drawn in full strength";

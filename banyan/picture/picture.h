@@ -4,7 +4,8 @@
 // packages with it (cairo, pango, X11), and lay out otherwise on each system. Widths and colours of lines follow
 // bandwidth; the colours are told apart by colour-blind people too. Up to 64 ranks carry their names; more are cells in
 // tiles. Every rank, switch, cable and tree edge of an SVG has its full name as a tooltip. Several links between two
-// nodes are one line. DOT has every node of any fabric: its layout is Graphviz's.
+// nodes are one line; it is dashed where the bandwidth of one is assumed. DOT has every node of any fabric: its layout
+// is Graphviz's.
 #pragma once
 
 #include <optional>

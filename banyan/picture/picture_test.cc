@@ -88,6 +88,15 @@ TEST(FabricPicture, DrawsUnequalAndOneWayLinksWithArrows) {
       0u);
 }
 
+TEST(FabricPicture, DashesCablesWhoseBandwidthIsAssumed) {
+  const Fabric fabric = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 6GB/s assumed; c <-> a 1GB/s");
+  const std::string svg = draw_fabric(fabric, Format::svg), dot = draw_fabric(fabric, Format::dot);
+  EXPECT_EQ(count(parse(svg), "cable", "stroke-dasharray"), (std::map<std::string, int>{{"6 3", 1}, {"", 2}}));
+  EXPECT_THAT(svg, AllOf(HasSubstr("dashed: the bandwidth is assumed"), HasSubstr("b – c: 6 GB/s each way (assumed)")));
+  EXPECT_THAT(dot, HasSubstr("style=\"dashed\", tooltip=\"6 GB/s (assumed)\""));
+  EXPECT_THAT(draw_fabric(fabric::parse_fabric_text("a <-> b 1GB/s"), Format::svg), Not(HasSubstr("dash")));
+}
+
 TEST(FabricPicture, LeavesEveryArrowHeadVisibleAndSaysWhatArrowsMean) {
   const std::string svg = draw_fabric(fabric::generate_fabric("kautz:n=12,d=2"), Format::svg);
   const pugi::xml_document document = parse(svg);

@@ -43,10 +43,10 @@ std::string describe(const Cable& cable, const std::string& a, const std::string
   const std::string links = std::max(cable.forth.size(), cable.back.size()) > 1
                                 ? plural(std::max(cable.forth.size(), cable.back.size()), "link") + ", "
                                 : "";
-  if (cable.is_one_way()) return a + " -> " + b + ": " + links + bandwidth_text(cable.forth_bandwidth);
-  if (cable.is_even()) return a + " – " + b + ": " + links + bandwidth_text(cable.forth_bandwidth) + " each way";
-  return a + " -> " + b + ": " + links + bandwidth_text(cable.forth_bandwidth) +
-         ", back: " + bandwidth_text(cable.back_bandwidth);
+  const std::string forth = links + bandwidth_text(cable.forth_bandwidth), end = cable.assumed ? " (assumed)" : "";
+  if (cable.is_one_way()) return a + " -> " + b + ": " + forth + end;
+  if (cable.is_even()) return a + " – " + b + ": " + forth + " each way" + end;
+  return a + " -> " + b + ": " + forth + ", back: " + bandwidth_text(cable.back_bandwidth) + end;
 }
 
 }  // namespace banyan::picture

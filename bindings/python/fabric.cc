@@ -35,11 +35,11 @@ std::vector<std::tuple<std::string, bool, bool, bool>> nodes_of(const Fabric& fa
   return nodes;
 }
 
-std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double>> links_of(const Fabric& fabric) {
-  std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double>> links;
+std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double, bool>> links_of(const Fabric& fabric) {
+  std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double, bool>> links;
   for (const Link& link : fabric.links()) {
     links.emplace_back(index(link.from), index(link.to), link.bandwidth.bytes_per_second(), to_seconds(link.latency),
-                       link.loss);
+                       link.loss, link.assumed);
   }
   return links;
 }

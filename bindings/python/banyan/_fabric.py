@@ -31,6 +31,8 @@ class Link(NamedTuple):
     """Seconds."""
     loss: float
     """The fraction of packets that are lost."""
+    assumed: bool = False
+    """Whether the bandwidth is a guess: no description said it, and nobody gave it."""
 
     def __repr__(self) -> str:
         return f"Link({self.source} -> {self.target}, {_words.rate(self.bandwidth)})"
@@ -122,8 +124,8 @@ class Fabric:
     def links(self) -> List[Link]:
         """All links in the order of their numbers. A cable is two of them."""
         names = [node[0] for node in self._core.nodes()]
-        return [Link(names[source], names[target], bandwidth, latency, loss)
-                for source, target, bandwidth, latency, loss in self._core.links()]
+        return [Link(names[source], names[target], bandwidth, latency, loss, assumed)
+                for source, target, bandwidth, latency, loss, assumed in self._core.links()]
 
     @property
     def warnings(self) -> List[str]:

@@ -37,6 +37,11 @@ class Sources(unittest.TestCase):
         self.assertEqual(len(links), 6)
         self.assertEqual(links[0], banyan.Link("a", "b", 10**9, 2e-6, 0.0))
         self.assertEqual(links[1].source, "b")
+        guess = banyan.Fabric("a <-> b 6GB/s assumed; b <-> a 1GB/s")
+        self.assertEqual([link.assumed for link in guess.links], [True, True, False, False])
+        self.assertEqual([link.assumed for link in banyan.Fabric.from_json(guess.to_json()).links], [True, True, False, False])
+        self.assertEqual([link.assumed for link in guess.degrade("a-b", "6GB/s").links], [False] * 4)
+        self.assertIn("stroke-dasharray", guess.svg())
 
     def test_switches_are_no_ranks(self):
         fabric = banyan.Fabric("dgx-a100:2")
