@@ -53,7 +53,7 @@ class Planner : public run::PlanSource {
       : ground_(std::make_shared<const Ground>(std::move(network), std::move(options))),
         network_{.book = std::make_unique<plan::PlanBook>(ground_->whole),
                  .original = {},
-                 .lost = {},
+                 .unused = {},
                  .fixed = ground_->options.plan,
                  .wanted = nullptr,
                  .unplanned = {},
@@ -90,7 +90,7 @@ class Planner : public run::PlanSource {
         if (const auto given = given_link(LinkId{link})) bytes[index(*given)] += on_planned[link];
       }
     } else {
-      const auto works = [this](LinkId link) { return !network_.lost.contains(ground_->cables.of(link)); };
+      const auto works = [this](LinkId link) { return !network_.unused.contains(ground_->cables.of(link)); };
       bytes = bytes_by_shortest_ways(
           ground_->given, {.call = call, .own = ground_->options.own, .places = ground_->places, .works = works});
     }
@@ -121,7 +121,7 @@ class Planner : public run::PlanSource {
     if (ground_->places[own] == ground_->places[peer]) return ways;  // there is no cable between them
     for (fabric::RouteBook::Path& path : ground_->options.routes.paths(ground_->places[own], ground_->places[peer])) {
       const bool is_whole = std::none_of(path.cables.begin(), path.cables.end(),
-                                         [&](uint32_t cable) { return network_.lost.contains(cable); });
+                                         [&](uint32_t cable) { return network_.unused.contains(cable); });
       if (!is_whole) continue;
       const fabric::RouteBook::Addresses addresses = *ground_->options.routes.find(path);
       ways.push_back(
@@ -163,7 +163,7 @@ class Planner : public run::PlanSource {
   struct Network {
     std::unique_ptr<plan::PlanBook> book;        // of its fabric
     std::vector<LinkId> original;                // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;                     // cables
+    std::set<uint32_t> unused;                   // cables
     std::optional<Schedule> fixed;               // for its collective
     const plan::Planner* wanted = nullptr;       // makes the other plans; none: whichever is quickest
     std::set<plan::PlanQuestion> unplanned;      // for which it has none
@@ -270,8 +270,9 @@ class Planner : public run::PlanSource {
     // Where links are lost, ranks that take no part are left alone: nothing goes through them, so that what is built
     // proves that the links which are left join the ranks of the communicator.
     const std::set<NodeId> own(ground_->ranks.begin(), ground_->ranks.end());
+    const std::set<uint32_t> unused = update.unused_cables();
     const auto is_left_alone = [&](NodeId node) {
-      return !update.lost_cables.empty() && ground_->whole.is_rank(node) && !own.contains(node);
+      return !unused.empty() && ground_->whole.is_rank(node) && !own.contains(node);
     };
     Fabric::Builder builder;
     for (uint32_t number = 0; number < ground_->whole.nodes().size(); ++number) {
@@ -285,7 +286,7 @@ class Planner : public run::PlanSource {
       if (is_left_alone(link.from) || is_left_alone(link.to)) continue;
       if (number < ground_->given.links().size()) {
         const uint32_t cable = ground_->cables.of(LinkId{number});
-        if (update.lost_cables.contains(cable)) continue;
+        if (unused.contains(cable)) continue;
         if (const auto changed = update.bytes_per_second.find(cable); changed != update.bytes_per_second.end()) {
           link.bandwidth = Bandwidth::bytes_per_second(changed->second);
         }
@@ -296,7 +297,7 @@ class Planner : public run::PlanSource {
     expect_cables(update);
     return {.book = std::make_unique<plan::PlanBook>(built(std::move(builder), update)),
             .original = std::move(original),
-            .lost = update.lost_cables,
+            .unused = unused,
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
             .wanted = planner_wanted(update.planner),
             .unplanned = {},
@@ -314,8 +315,9 @@ class Planner : public run::PlanSource {
                                                   std::to_string(count) + " cables, and a lost one is named as lost");
       }
     }
-    if (!update.lost_cables.empty() && *update.lost_cables.rbegin() >= count) {
-      throw Error(ErrorCode::invalid_input, "cable " + std::to_string(*update.lost_cables.rbegin()) +
+    for (const std::set<uint32_t>* const cables : {&update.lost_cables, &update.avoided_cables}) {
+      if (cables->empty() || *cables->rbegin() < count) continue;
+      throw Error(ErrorCode::invalid_input, "cable " + std::to_string(*cables->rbegin()) +
                                                 " does not exist: the fabric has " + std::to_string(count));
     }
   }
@@ -325,14 +327,17 @@ class Planner : public run::PlanSource {
       return std::move(builder).build();
     } catch (const Error& error) {
       std::string names;
-      for (const uint32_t cable : update.lost_cables) names += (names.empty() ? "" : ", ") + cable_name(cable);
-      throw Error(ErrorCode::peer_lost, "without the lost links (" + names + ") there is no way: " + error.message());
+      for (const uint32_t cable : update.unused_cables()) {
+        names +=
+            (names.empty() ? "" : ", ") + cable_name(cable) + (update.lost_cables.contains(cable) ? " (lost)" : "");
+      }
+      throw Error(ErrorCode::peer_lost, "without " + names + " there is no way: " + error.message());
     }
   }
 
   // The plan that was given at first, unless it goes by links that are lost, or whose numbers have changed.
   std::optional<Schedule> given_where_possible(const run::FabricUpdate& update) const {
-    return update.lost_cables.empty() ? ground_->options.plan : std::nullopt;
+    return update.unused_cables().empty() ? ground_->options.plan : std::nullopt;
   }
 
   Schedule wanted_plan(const run::FabricUpdate& update) const {
@@ -343,9 +348,9 @@ class Planner : public run::PlanSource {
     if (!is_for(plan, ground_->ranks, ground_->whole)) {
       throw Error(ErrorCode::mismatch, "this plan is for other ranks or links than those of the communicator", where);
     }
-    if (!update.lost_cables.empty()) {
-      throw Error(ErrorCode::invalid_input, "this plan cannot be followed while links are lost; plan without them",
-                  where);
+    if (!update.unused_cables().empty()) {
+      throw Error(ErrorCode::invalid_input,
+                  "this plan cannot be followed while links are lost or avoided; plan without them", where);
     }
     return plan;
   }

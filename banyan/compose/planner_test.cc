@@ -419,6 +419,30 @@ TEST(Planner, FollowsThePlannerThatIsWantedWhereItHasAPlan) {
   EXPECT_THROW(planner->revised({.generation = 4, .planner = "nobody"}), Error);
 }
 
+TEST(Planner, DoesWithoutWhatIsLostAndWhatIsAvoided) {
+  auto planner =
+      make_planner({.fabric = "a <-> s 1GB/s; a <-> t 1GB/s; b <-> s 1GB/s; b <-> t 1GB/s"}, on_hosts({0, 1}));
+  const auto seconds = [](run::PlanSource& source) {
+    return seconds_per_byte(*source.plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule);
+  };
+  const Fraction whole = seconds(*planner);
+  for (const run::FabricUpdate& update :
+       {run::FabricUpdate{.lost_cables = {0}}, run::FabricUpdate{.avoided_cables = {0}},
+        run::FabricUpdate{.lost_cables = {0}, .avoided_cables = {2}}, run::FabricUpdate{.avoided_cables = {0, 2}}}) {
+    EXPECT_EQ(seconds(*planner->revised(update)), whole * Fraction(2));
+  }
+  const run::FabricUpdate needed{.lost_cables = {0}, .avoided_cables = {1, 2}, .needed_cables = {1}};
+  EXPECT_EQ(seconds(*planner->revised(needed)), whole * Fraction(2));
+  try {
+    planner->revised({.lost_cables = {0}, .avoided_cables = {1}});
+    ADD_FAILURE() << "a has no link";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_THAT(error.what(), HasSubstr("without a-s (lost), a-t there is no way"));
+  }
+  EXPECT_THROW(planner->revised({.avoided_cables = {4}}), Error) << "there is no such cable";
+}
+
 TEST(FabricUpdateText, BringsThePlannerAndThePlan) {
   const run::FabricUpdate update{
       .generation = 3, .lost_cables = {1, 7}, .bytes_per_second = {{2, 5}}, .plan = "a plan\n- ", .planner = "ring"};
@@ -432,14 +456,10 @@ TEST(FabricUpdateText, BringsThePlannerAndThePlan) {
     text >> rest;
     EXPECT_EQ(rest, "and");
   }
-  std::stringstream bad("0 0 0 0 " + std::string(1000, 'x') + " 0 ");
+  std::stringstream bad("0 0 0 0 0 " + std::string(1000, 'x') + " 0 ");
   run::FabricUpdate read;
   EXPECT_FALSE(bad >> read);
-  run::FabricUpdate both{.planner = "ring"};
-  both.add({.planner = "best"});
-  both.add({.lost_cables = {1}});
-  EXPECT_EQ(both.planner, "best");
-  EXPECT_FALSE(run::FabricUpdate{.planner = "best"}.is_empty());
+  EXPECT_FALSE(run::PlanWish{.planner = "best"}.is_empty());
 }
 
 }  // namespace

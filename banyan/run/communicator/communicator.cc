@@ -147,7 +147,7 @@ Statistics Communicator::statistics() const { return impl_->statistics(); }
 
 uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
 
-void Communicator::revise(const FabricUpdate& update) { impl_->revise(update); }
+void Communicator::revise(const PlanWish& wish) { impl_->revise(wish); }
 
 uint32_t Communicator::generation() const { return impl_->generation(); }
 

@@ -193,7 +193,7 @@ class Communicator {
   // call stops or is repeated. Returns at once; all ranks adopt it or none, and generation() tells when calls follow
   // it. One rank is enough to ask. Throws Error{unsupported} where calls follow no plans or Options::revises_plans is
   // not set. Any thread.
-  void revise(const FabricUpdate& update);
+  void revise(const PlanWish& wish);
   // How often the ranks have agreed on other plans. Any thread.
   uint32_t generation() const;
   // Why it is in error, if it is. Any thread; does not wait.

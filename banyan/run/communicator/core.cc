@@ -206,7 +206,7 @@ uint32_t Communicator::Impl::generation() const {
   return reviser == nullptr ? 0 : reviser->generation();
 }
 
-void Communicator::Impl::revise(const FabricUpdate& update) {
+void Communicator::Impl::revise(const PlanWish& wish) {
   expect_usable();
   PlanReviser* const reviser = executor_->reviser();
   if (reviser == nullptr) {
@@ -214,7 +214,7 @@ void Communicator::Impl::revise(const FabricUpdate& update) {
                                             "' cannot be revised: set Options::revises_plans on all ranks, and have "
                                             "its calls follow plans");
   }
-  reviser->propose(update);
+  reviser->propose(wish);
   driver_->attend();
   driver_->wake();
 }

@@ -52,7 +52,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   std::optional<Error> first_error() const;
   uint32_t reroutes() const;
   Statistics statistics() const;
-  void revise(const FabricUpdate& update);
+  void revise(const PlanWish& wish);
   uint32_t generation() const;
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   const SurvivorRule& survivors() const { return options_.survivors; }

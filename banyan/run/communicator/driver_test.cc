@@ -72,7 +72,8 @@ class FakeExecutor : public Executor, public PlanReviser {
   bool can_do_without(uint32_t) const override { return false; }
   uint64_t steps() const override { return steps_; }
   uint32_t reroutes() const override { return 0; }
-  void propose(const FabricUpdate&) override {}
+  uint64_t propose(const PlanWish&) override { return 1; }
+  std::optional<WishOutcome> outcome(uint64_t) const override { return std::nullopt; }
   uint32_t generation() const override { return 0; }
   void hear(const std::string&) override {}
   void attend() override { ++attended; }

@@ -127,13 +127,15 @@ class PlanReviser : public ExecutorPart {
   virtual void attend() = 0;
   // Whether connections are made again for what peers have still to get, though this rank may wait for nothing.
   virtual bool is_unsettled() const { return false; }
-  // Asks all ranks to plan for this, too (its generation does not count). Returns at once; they agree while calls are
-  // made, and adopt it all or not at all, from one call on. Any thread.
-  virtual void propose(const FabricUpdate& wish) = 0;
+  // Asks all ranks to plan for this, too. Returns at once, with the number of the wish among those of this rank, from 1
+  // on; the ranks agree while calls are made, and adopt it all or not at all, from one call on. What is asked for later
+  // comes later. Any thread.
+  virtual uint64_t propose(const PlanWish& wish) = 0;
+  // On rank 0: what has come of a wish of its own; nothing: it has still to be decided. Only the last thousand are
+  // known. The thread that drives.
+  virtual std::optional<WishOutcome> outcome(uint64_t wish) const = 0;
   // Of the update that this rank plans for. Grows with every agreement, also where a wish was refused. Any thread.
   virtual uint32_t generation() const = 0;
-  // Why the last wish was refused; empty: it was adopted, or there was none. The thread that drives.
-  virtual std::string refusal() const { return {}; }
   // How often plans were revised because connections were lost. Any thread.
   virtual uint32_t reroutes() const = 0;
 

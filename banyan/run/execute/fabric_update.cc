@@ -1,6 +1,8 @@
 #include "banyan/run/execute/fabric_update.h"
 
+#include <algorithm>
 #include <istream>
+#include <iterator>
 #include <ostream>
 
 namespace banyan::run {
@@ -10,9 +12,13 @@ namespace {
 constexpr size_t kMostEntries = 1 << 20, kMostPlanBytes = 64 << 20, kMostName = 64;
 constexpr const char* kNoName = "-";
 
-void write(std::ostream& stream, const std::set<uint32_t>& cables) {
+using Cables = std::set<uint32_t>;
+using Bandwidths = std::map<uint32_t, uint64_t>;
+
+void write(std::ostream& stream, const Cables& cables) {
   stream << cables.size();
   for (const uint32_t cable : cables) stream << ' ' << cable;
+  stream << ' ';
 }
 
 // How many of something follow.
@@ -22,61 +28,100 @@ size_t read_count(std::istream& stream, size_t most) {
   return stream ? count : 0;
 }
 
-void read(std::istream& stream, std::set<uint32_t>& cables) {
+void read(std::istream& stream, Cables& cables) {
   for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
     uint32_t cable = 0;
     if (stream >> cable) cables.insert(cable);
   }
 }
 
-}  // namespace
-
-void FabricUpdate::add(const FabricUpdate& later) {
-  for (const uint32_t cable : later.mended_cables) {
-    if (lost_cables.erase(cable) == 0) mended_cables.insert(cable);
-  }
-  for (const uint32_t cable : later.lost_cables) {
-    mended_cables.erase(cable);
-    lost_cables.insert(cable);
-  }
-  for (const auto& [cable, bandwidth] : later.bytes_per_second) bytes_per_second[cable] = bandwidth;
-  if (!later.plan.empty()) plan = later.plan;
-  if (!later.planner.empty()) planner = later.planner;
+// How many bandwidths and these, the planner, how many bytes of plan and these.
+void write_rest(std::ostream& stream, const Bandwidths& bandwidths, const std::string& planner,
+                const std::string& plan) {
+  stream << bandwidths.size();
+  for (const auto& [cable, bandwidth] : bandwidths) stream << ' ' << cable << ' ' << bandwidth;
+  stream << ' ' << (planner.empty() ? kNoName : planner) << ' ' << plan.size() << ' ' << plan;
 }
 
-// generation, how many lost cables and these, how many mended ones and these, how many bandwidths and these, the
-// planner, how many bytes of plan and these.
+void read_rest(std::istream& stream, Bandwidths& bandwidths, std::string& planner, std::string& plan) {
+  for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
+    uint32_t cable = 0;
+    uint64_t bandwidth = 0;
+    if (stream >> cable >> bandwidth) bandwidths[cable] = bandwidth;
+  }
+  if (stream >> planner && planner.size() > kMostName) stream.setstate(std::ios::failbit);
+  if (planner == kNoName) planner.clear();
+  const size_t bytes = read_count(stream, kMostPlanBytes);
+  if (!stream || bytes == 0) return;
+  if (stream.get() != ' ') stream.setstate(std::ios::failbit);
+  while (stream && plan.size() < bytes) {
+    const auto next = stream.get();
+    if (stream) plan.push_back(static_cast<char>(next));
+  }
+}
+
+Cables common(const Cables& one, const Cables& other) {
+  Cables both;
+  std::set_intersection(one.begin(), one.end(), other.begin(), other.end(), std::inserter(both, both.end()));
+  return both;
+}
+
+}  // namespace
+
+std::set<uint32_t> FabricUpdate::unused_cables() const {
+  Cables unused = lost_cables;
+  std::set_difference(avoided_cables.begin(), avoided_cables.end(), needed_cables.begin(), needed_cables.end(),
+                      std::inserter(unused, unused.end()));
+  return unused;
+}
+
+FabricUpdate FabricUpdate::after(const PlanWish& wish) const {
+  FabricUpdate next = *this;
+  for (const uint32_t cable : wish.mended_cables) next.lost_cables.erase(cable);
+  for (const uint32_t cable : wish.restored_cables) next.avoided_cables.erase(cable);
+  next.avoided_cables.insert(wish.avoided_cables.begin(), wish.avoided_cables.end());
+  next.needed_cables = next.lost_cables.empty() ? Cables() : common(needed_cables, next.avoided_cables);
+  for (const auto& [cable, bandwidth] : wish.bytes_per_second) next.bytes_per_second[cable] = bandwidth;
+  if (!wish.plan.empty()) next.plan = wish.plan;
+  if (!wish.planner.empty()) next.planner = wish.planner;
+  return next;
+}
+
+// generation; of the lost, the avoided and the needed cables how many and these; the rest.
 std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update) {
   stream << update.generation << ' ';
-  write(stream, update.lost_cables);
-  stream << ' ';
-  write(stream, update.mended_cables);
-  stream << ' ' << update.bytes_per_second.size();
-  for (const auto& [cable, bandwidth] : update.bytes_per_second) stream << ' ' << cable << ' ' << bandwidth;
-  stream << ' ' << (update.planner.empty() ? kNoName : update.planner);
-  return stream << ' ' << update.plan.size() << ' ' << update.plan;
+  for (const Cables* const cables : {&update.lost_cables, &update.avoided_cables, &update.needed_cables}) {
+    write(stream, *cables);
+  }
+  write_rest(stream, update.bytes_per_second, update.planner, update.plan);
+  return stream;
 }
 
 std::istream& operator>>(std::istream& stream, FabricUpdate& update) {
   update = {};
   stream >> update.generation;
-  read(stream, update.lost_cables);
-  read(stream, update.mended_cables);
-  for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
-    uint32_t cable = 0;
-    uint64_t bandwidth = 0;
-    if (stream >> cable >> bandwidth) update.bytes_per_second[cable] = bandwidth;
+  for (Cables* const cables : {&update.lost_cables, &update.avoided_cables, &update.needed_cables}) {
+    read(stream, *cables);
   }
-  if (stream >> update.planner && update.planner.size() > kMostName) stream.setstate(std::ios::failbit);
-  if (update.planner == kNoName) update.planner.clear();
-  const size_t bytes = read_count(stream, kMostPlanBytes);
-  if (!stream) return stream;
-  if (bytes == 0) return stream;
-  if (stream.get() != ' ') stream.setstate(std::ios::failbit);
-  while (stream && update.plan.size() < bytes) {
-    const auto next = stream.get();
-    if (stream) update.plan.push_back(static_cast<char>(next));
+  read_rest(stream, update.bytes_per_second, update.planner, update.plan);
+  return stream;
+}
+
+// Of the avoided, the restored and the mended cables how many and these; the rest.
+std::ostream& operator<<(std::ostream& stream, const PlanWish& wish) {
+  for (const Cables* const cables : {&wish.avoided_cables, &wish.restored_cables, &wish.mended_cables}) {
+    write(stream, *cables);
   }
+  write_rest(stream, wish.bytes_per_second, wish.planner, wish.plan);
+  return stream;
+}
+
+std::istream& operator>>(std::istream& stream, PlanWish& wish) {
+  wish = {};
+  for (Cables* const cables : {&wish.avoided_cables, &wish.restored_cables, &wish.mended_cables}) {
+    read(stream, *cables);
+  }
+  read_rest(stream, wish.bytes_per_second, wish.planner, wish.plan);
   return stream;
 }
 

@@ -43,14 +43,15 @@ void LostWays::failed(uint32_t peer, const Path& path, TimePoint now) {
   found->due = now + kFirstPause;
 }
 
-std::set<uint32_t> LostWays::worked(uint32_t peer, const Path& path) {
+std::set<uint32_t> LostWays::worked(uint32_t peer, const Path& path, TimePoint now) {
   const auto found = find(peer, path);
   if (found == ways_.end()) return {};
   std::set<uint32_t> whole;
   for (const uint32_t cable : found->way.cables) {
     if (cables_.contains(cable)) whole.insert(cable);
   }
-  ways_.erase(found);
+  found->is_tried = false;
+  found->due = now + kFirstPause;
   return whole;
 }
 

@@ -1,5 +1,6 @@
 // LostWays: the ways between ranks that a communicator has given up because cables of theirs were lost, and when it is
 // time to try whether they carry again.
+// Cables that an operator has them avoid are none of these: nothing is tried there.
 //
 // They are tried while calls wait, since only then somebody looks after connections. A cable that was lost for the
 // first time is tried after kFirstPause, and the pause doubles each time that it is lost again, so that one which comes
@@ -33,11 +34,12 @@ class LostWays {
   // Plans do without these cables and no others from now on. Ways that cross none of them are forgotten.
   void keep(const std::set<uint32_t>& cables);
 
-  // To be tried now; each is given once, until it has failed.
+  // To be tried now; each is given once, until it has failed or worked.
   std::vector<Way> due(TimePoint now);
   void failed(uint32_t peer, const Path& path, TimePoint now);
-  // The cables of a way that works, of those that plans do without. The way is forgotten.
-  std::set<uint32_t> worked(uint32_t peer, const Path& path);
+  // The cables of a way that works, of those that plans do without. It is tried again after kFirstPause, unless plans
+  // use these cables by then.
+  std::set<uint32_t> worked(uint32_t peer, const Path& path, TimePoint now);
 
   bool empty() const { return ways_.empty(); }
 

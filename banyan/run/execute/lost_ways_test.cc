@@ -27,18 +27,21 @@ TEST(LostWays, AreTriedAfterAPauseAndOneAtATime) {
   const auto again = ways.due(kStart + 2 * LostWays::kFirstPause);
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_EQ(again.front().peer, kOther.peer);
-  EXPECT_THAT(ways.worked(kOne.peer, kOne.path), ElementsAre(5u));
-  EXPECT_FALSE(ways.empty());
+  EXPECT_THAT(ways.worked(kOne.peer, kOne.path, kStart + 2 * LostWays::kFirstPause), ElementsAre(5u));
+  EXPECT_THAT(ways.due(kStart + 3 * LostWays::kFirstPause - milliseconds(1)), IsEmpty());
+  EXPECT_THAT(ways.due(kStart + 3 * LostWays::kFirstPause), SizeIs(1)) << "plans still do without";
+  ways.keep({});
+  EXPECT_TRUE(ways.empty());
 }
 
 TEST(LostWays, SayOnlyWhatPlansDoWithout) {
   LostWays ways;
   ways.lose({5, 7}, {kOne, kOther}, kStart);
   ways.keep({5, 7});
-  EXPECT_THAT(ways.worked(kOther.peer, kOther.path), ElementsAre(5u, 7u)) << "and not 6, which was never lost";
-  EXPECT_THAT(ways.worked(kOther.peer, kOther.path), IsEmpty()) << "that was said";
+  EXPECT_THAT(ways.worked(kOther.peer, kOther.path, kStart), ElementsAre(5u, 7u)) << "and not 6, which was never lost";
   ways.keep({7});
-  EXPECT_TRUE(ways.empty()) << "the other way crosses 5 only, which is used again";
+  EXPECT_THAT(ways.worked(kOther.peer, kOther.path, kStart), ElementsAre(7u));
+  EXPECT_THAT(ways.worked(kOne.peer, kOne.path, kStart), IsEmpty()) << "it crosses 5 only, which is used again";
 }
 
 TEST(LostWays, WaitLongerForWhatComesAndGoes) {
@@ -51,7 +54,7 @@ TEST(LostWays, WaitLongerForWhatComesAndGoes) {
     EXPECT_THAT(ways.due(now + expected - milliseconds(1)), IsEmpty()) << pause.count();
     now += expected;
     EXPECT_THAT(ways.due(now), SizeIs(1)) << pause.count();
-    EXPECT_THAT(ways.worked(kOne.peer, kOne.path), ElementsAre(5u));
+    EXPECT_THAT(ways.worked(kOne.peer, kOne.path, now), ElementsAre(5u));
     ways.keep({});
   }
   // Another cable's pause is its own.

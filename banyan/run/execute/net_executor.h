@@ -73,13 +73,13 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   bool notices_last_bytes() const override { return lanes_ != nullptr && !is_revising(); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }
-  void propose(const FabricUpdate& wish) override;
+  uint64_t propose(const PlanWish& wish) override;
   // What the next call is planned for.
   const FabricUpdate& adopted() const { return plans_->adopted(); }
   uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
   SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
   std::vector<LaneBytes> lane_bytes() const override { return transport_->lane_bytes(); }
-  std::string refusal() const override { return changes_.refusal(); }
+  std::optional<WishOutcome> outcome(uint64_t wish) const override { return changes_.outcome(wish); }
   // What the lanes to other hosts are sending, each with the cables that it crosses, as far as its plan says.
   struct LaneOnCables {
     LaneLoad load;
@@ -171,10 +171,12 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void note_end();
   void note_round();
   void restart(const RevisionDecision& decision, const FabricUpdate& update);
-  std::shared_ptr<NetPlans> follow(std::unique_ptr<NetPlans> plans, const RevisionDecision& decision);
+  std::shared_ptr<NetPlans> follow(std::unique_ptr<NetPlans> plans);
   void pace_rounds(const RevisionDecision& decision);
   void try_lost_ways(Clock::time_point now);
-  void tell_people(const FabricUpdate& update, const RevisionDecision& decision) const;
+  std::string names_of(const std::set<uint32_t>& cables, const std::set<uint32_t>& but) const;
+  void tell_people_of_change(const FabricUpdate& update) const;
+  void tell_people_of_losses(const FabricUpdate& update, const RevisionDecision& decision) const;
 
   const uint32_t rank_, ranks_;
   const Options options_;

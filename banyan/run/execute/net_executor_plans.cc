@@ -15,9 +15,6 @@ namespace {
 constexpr uint32_t kQuickRounds = 3;
 constexpr std::chrono::milliseconds kFirstRest{100}, kLongestRest{2000};
 
-// Whether new plans were needed because something was lost.
-bool is_reroute(const RevisionDecision& decision) { return !decision.losses.empty() || !decision.has_wishes; }
-
 }  // namespace
 
 // ---- When plans are revised ----
@@ -26,9 +23,10 @@ void NetExecutor::hear(const std::string& text) {
   if (changes_.hear(text) || talk_.hear(text)) transport_->wake();
 }
 
-void NetExecutor::propose(const FabricUpdate& wish) {
-  talk_.propose(wish);
+uint64_t NetExecutor::propose(const PlanWish& wish) {
+  const uint64_t number = changes_.propose(wish);
   transport_->wake();
+  return number;
 }
 
 void NetExecutor::attend() {
@@ -57,7 +55,6 @@ PlanChanges::Calls NetExecutor::calls() const {
 
 bool NetExecutor::change_plans() {
   if (!may_revise_) return false;
-  if (const std::optional<FabricUpdate> wish = talk_.untold_wish()) changes_.want(*wish);
   const uint32_t settled = changes_.settled();
   bool moved = changes_.advance(calls());
   // Also when no other call is made: it could begin at once then.
@@ -68,7 +65,6 @@ bool NetExecutor::change_plans() {
     changes_.advance(calls());
   }
   moved |= changes_.settled() != settled;
-  if (const std::optional<FabricUpdate> wish = changes_.take_settled_wish()) talk_.forget_wish(*wish);
   if (changes_.settled() != settled && changes_.settled() > plans_->generation()) {
     BANYAN_LOG(warning) << "plans are not revised as was asked: " << changes_.refusal();
     close_lanes_of(changes_.settled());  // this rank may have connected some
@@ -82,8 +78,8 @@ bool NetExecutor::change_plans() {
 
 void NetExecutor::go_over() {
   std::unique_ptr<NetPlans> next = changes_.go_over();
-  const RevisionDecision decision{.certain = next->adopted(), .wished = next->adopted(), .has_wishes = true};
-  old_ = follow(std::move(next), decision);
+  tell_people_of_change(next->adopted());
+  old_ = follow(std::move(next));
 }
 
 void NetExecutor::close_old_lanes() {
@@ -120,8 +116,8 @@ void NetExecutor::try_lost_ways(Clock::time_point now) {
   for (const LaneControl::Tried& tried : lanes_->tried()) {
     if (!tried.works) {
       lost_ways_.failed(tried.peer, tried.path, now);
-    } else if (std::set<uint32_t> cables = lost_ways_.worked(tried.peer, tried.path); !cables.empty()) {
-      talk_.propose({.mended_cables = std::move(cables)});
+    } else if (std::set<uint32_t> cables = lost_ways_.worked(tried.peer, tried.path, now); !cables.empty()) {
+      changes_.propose({.mended_cables = std::move(cables)});
     }
   }
 }
@@ -181,7 +177,7 @@ bool NetExecutor::go_on_revising() {
 
 // What was made again without knowing why may fail again for the same reason, and at once.
 void NetExecutor::pace_rounds(const RevisionDecision& decision) {
-  const bool is_vain = decision.losses.empty() && !decision.has_wishes;
+  const bool is_vain = decision.losses.empty();
   rounds_in_vain_ = is_vain ? rounds_in_vain_ + 1 : 0;
   restart_at_ = Clock::now();
   if (rounds_in_vain_ <= kQuickRounds) return;
@@ -194,7 +190,8 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   if (lanes_ != nullptr) lanes_->drop_if([](uint32_t lane) { return !NetPlans::is_for_messages(lane); });
   pacer_.forget_all();
   old_.reset();
-  follow(plans_->revised(update), decision);
+  tell_people_of_losses(update, decision);
+  follow(plans_->revised(update));
   message_plans_ = plans_;
   streams_.renew();
   const uint64_t anew = first_to_begin_anew(decision);
@@ -220,7 +217,7 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
     if (!flight.ticket) flight.counting.reset();
   }
   is_stopped_ = false;
-  if (is_reroute(decision)) reroutes_.fetch_add(1, std::memory_order_relaxed);
+  reroutes_.fetch_add(1, std::memory_order_relaxed);
   adopted_.store(plans_->generation(), std::memory_order_release);
   talk_.finish();
   begin_waiting();
@@ -238,8 +235,7 @@ uint64_t NetExecutor::first_to_begin_anew(const RevisionDecision& decision) {
 }
 
 // Later calls go by these plans. Returns those that they went by so far.
-std::shared_ptr<NetPlans> NetExecutor::follow(std::unique_ptr<NetPlans> plans, const RevisionDecision& decision) {
-  tell_people(plans->adopted(), decision);
+std::shared_ptr<NetPlans> NetExecutor::follow(std::unique_ptr<NetPlans> plans) {
   const std::set<uint32_t>&before = plans_->adopted().lost_cables, &now = plans->adopted().lost_cables;
   std::set<uint32_t> given_up;
   std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::inserter(given_up, given_up.end()));
@@ -248,27 +244,37 @@ std::shared_ptr<NetPlans> NetExecutor::follow(std::unique_ptr<NetPlans> plans, c
   return std::exchange(plans_, std::move(plans));
 }
 
-void NetExecutor::tell_people(const FabricUpdate& update, const RevisionDecision& decision) const {
-  if (rank_ != 0) return;
-  const auto names_of = [&](const std::set<uint32_t>& cables, const std::set<uint32_t>& but) {
-    std::string names;
-    for (const uint32_t cable : cables) {
-      if (!but.contains(cable)) names += " " + plans_->cable_name(cable);
-    }
-    return names;
-  };
-  const std::set<uint32_t>& before = plans_->adopted().lost_cables;
-  const std::string lost = names_of(update.lost_cables, before), mended = names_of(before, update.lost_cables);
-  const std::string tried = names_of(decision.certain.lost_cables, update.lost_cables);
-  if (decision.has_wishes && decision.losses.empty()) {
-    BANYAN_LOG(info) << "plans are revised: generation " << update.generation
-                     << (mended.empty() ? "" : ", and use links again that carry again:" + mended);
-  } else if (!tried.empty() && !decision.has_wishes) {
-    BANYAN_LOG(warning) << "there is no way without lost links, so these are tried again:" << tried;
-  } else {
-    BANYAN_LOG(warning) << (lost.empty() ? "connections were lost and made again" : "went on without lost links:")
-                        << lost;
+std::string NetExecutor::names_of(const std::set<uint32_t>& cables, const std::set<uint32_t>& but) const {
+  std::string names;
+  for (const uint32_t cable : cables) {
+    if (!but.contains(cable)) names += " " + plans_->cable_name(cable);
   }
+  return names;
+}
+
+void NetExecutor::tell_people_of_change(const FabricUpdate& update) const {
+  if (rank_ != 0) return;
+  const FabricUpdate& before = plans_->adopted();
+  const std::pair<const char*, std::string> parts[] = {
+      {"avoid", names_of(update.avoided_cables, before.avoided_cables)},
+      {"avoid no more", names_of(before.avoided_cables, update.avoided_cables)},
+      {"use links again that carry again:", names_of(before.lost_cables, update.lost_cables)}};
+  std::string words;
+  for (const auto& [what, names] : parts) {
+    if (!names.empty()) words += std::string(words.empty() ? ": " : "; ") + what + names;
+  }
+  BANYAN_LOG(info) << "plans are revised: generation " << update.generation << words;
+}
+
+void NetExecutor::tell_people_of_losses(const FabricUpdate& update, const RevisionDecision& decision) const {
+  if (rank_ != 0) return;
+  const std::string lost = names_of(update.lost_cables, plans_->adopted().lost_cables);
+  const std::string tried = names_of(decision.update.lost_cables, update.lost_cables);
+  const std::string needed = names_of(update.needed_cables, {});
+  BANYAN_LOG(warning) << (!tried.empty() ? "there is no way without lost links, so these are tried again:" + tried
+                          : lost.empty() ? "connections were lost and made again"
+                                         : "went on without lost links:" + lost)
+                      << (needed.empty() ? "" : "; there is no way without these that are to be avoided:" + needed);
 }
 
 }  // namespace banyan::run

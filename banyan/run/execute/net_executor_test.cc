@@ -245,7 +245,7 @@ TEST(NetExecutors, OfTwoCommunicatorsAreServedByOneThreadWithOneSleep) {
 constexpr int64_t kCalls = 60;
 
 // Makes calls, asks for other plans amid them, and goes on until all ranks have agreed on so many generations.
-std::string call_and_revise(Ranks& ranks, uint32_t rank, uint32_t generations, const FabricUpdate& wish,
+std::string call_and_revise(Ranks& ranks, uint32_t rank, uint32_t generations, const PlanWish& wish,
                             const std::function<bool(int64_t call)>& is_time, int64_t calls = kCalls) {
   Executor& executor = *ranks.executors[rank];
   Impatient watch;
@@ -271,13 +271,12 @@ std::string call_and_revise(Ranks& ranks, uint32_t rank, uint32_t generations, c
 
 TEST(NetExecutors, AdoptWhatAnOperatorWantsOnAllRanksAndRepeatTheirCalls) {
   Ranks ranks({.ranks = 3});
-  const FabricUpdate wish{.bytes_per_second = {{4, 1000}}, .plan = "a plan\nof two lines"};
+  const PlanWish wish{.bytes_per_second = {{4, 1000}}, .plan = "a plan\nof two lines"};
   EXPECT_THAT(ranks.run([&](uint32_t rank) {
     return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return rank == 1 && call == 10; });
   }),
               Each("right"));
-  FabricUpdate adopted = wish;
-  adopted.generation = 1;
+  const FabricUpdate adopted{.generation = 1, .bytes_per_second = wish.bytes_per_second, .plan = wish.plan};
   for (const auto& executor : ranks.executors) EXPECT_EQ(executor->adopted(), adopted);
   for (const auto& executor : ranks.executors) EXPECT_EQ(executor->reroutes(), 0u) << "nothing was lost";
 }
@@ -293,7 +292,7 @@ TEST(NetExecutors, AreAskedForTheirReviserByAnyThreadWhilePlansAreRevised) {
     }
   });
   for (uint32_t revision = 1; revision <= kRevisions; ++revision) {
-    const FabricUpdate wish{.bytes_per_second = {{4, 1000 + revision}}};
+    const PlanWish wish{.bytes_per_second = {{4, 1000 + revision}}};
     const auto reports = ranks.run([&](uint32_t rank) {
       return call_and_revise(
           ranks, rank, revision, wish, [&](int64_t call) { return rank == 1 && call == 0; }, 2);
@@ -514,7 +513,7 @@ TEST(NetExecutors, FindOutWhoMakesAnotherCallThanAnExchange) {
 TEST(NetExecutors, AdoptOneWishAfterTheOther) {
   Ranks ranks({.ranks = 3});
   EXPECT_THAT(ranks.run([&](uint32_t rank) {
-    const FabricUpdate wish{.bytes_per_second = {{rank, 1000 + rank}}};
+    const PlanWish wish{.bytes_per_second = {{rank, 1000 + rank}}};
     return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return call == 10 * rank; });
   }),
               Each("right"));
@@ -544,7 +543,7 @@ TEST(NetExecutors, AdoptOneWishAfterTheOther) {
 
 TEST(NetExecutors, AdoptNothingOnAnyRankWhenOneCannotFollow) {
   Ranks ranks({.ranks = 3, .refuses = 2});
-  const FabricUpdate wish{.plan = "bad"};
+  const PlanWish wish{.plan = "bad"};
   EXPECT_THAT(ranks.run([&](uint32_t rank) {
     return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return rank == 0 && call == 7; });
   }),

@@ -19,6 +19,14 @@ Call call_of(const CallShape& shape) {
           .count = shape.count};
 }
 
+// Nobody may avoid all ways and rely on what is lost: when that carries again, none would be left.
+void expect_ways_beside_avoided(const NetPlans& plans, FabricUpdate update) {
+  if (update.avoided_cables.empty() || update.lost_cables.empty()) return;
+  update.lost_cables.clear();
+  update.needed_cables.clear();
+  plans.source()->revised(update);
+}
+
 }  // namespace
 
 PlanChanges::PlanChanges(Options options) : options_(std::move(options)), switch_(options_.rank, options_.ranks) {}
@@ -30,12 +38,21 @@ bool PlanChanges::hear(const std::string& text) {
   return true;
 }
 
+uint64_t PlanChanges::propose(const PlanWish& wish) {
+  const std::lock_guard lock(mutex_);
+  proposed_.push_back(wish);
+  return ++proposals_;
+}
+
 bool PlanChanges::advance(const Calls& calls) {
   std::vector<std::string> heard;
+  std::vector<PlanWish> proposed;
   {
     const std::lock_guard lock(mutex_);
     heard.swap(heard_);
+    proposed.swap(proposed_);
   }
+  for (const PlanWish& wish : proposed) switch_.want(wish);
   for (const std::string& text : heard) switch_.hear(text);
   if (switch_.can_begin()) switch_.begin({.adopted = calls.plans.adopted(), .shapes = calls.plans.shapes()});
   bool moved = !heard.empty();
@@ -78,6 +95,7 @@ void PlanChanges::begin_draft(const NetPlans& plans) {
     std::unique_ptr<NetPlans> next;
     std::string refusal;
     try {
+      expect_ways_beside_avoided(*present, change.update);
       next = present->revised(change.update);
       for (const CallShape& shape : change.shapes) next->plan(call_of(shape));
     } catch (const Error& error) {

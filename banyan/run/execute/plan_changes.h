@@ -1,7 +1,7 @@
 // PlanChanges: goes over to other plans for an executor (plan_switch.h): hears the texts, has the next plans made, and
 // connects their lanes while calls go on by the present ones.
 //
-// hear() may be called by any thread, everything else by that of the executor.
+// hear() and propose() may be called by any thread, everything else by that of the executor.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,10 @@ class PlanChanges {
 
   // False for a text that is about something else.
   bool hear(const std::string& text);
-  // All that this rank's operator wishes for and has not got.
-  void want(const FabricUpdate& wish) { switch_.want(wish); }
-  // The wish that was fulfilled or refused since this was asked last.
-  std::optional<FabricUpdate> take_settled_wish() { return switch_.take_settled_wish(); }
+  // Returns the number of the wish among those of this rank, from 1 on. advance() tells it.
+  uint64_t propose(const PlanWish& wish);
+  // As PlanSwitch::outcome.
+  std::optional<WishOutcome> outcome(uint64_t wish) const { return switch_.outcome(wish); }
 
   // What the executor does now.
   struct Calls {
@@ -88,8 +88,10 @@ class PlanChanges {
   std::shared_ptr<Draft> draft_;    // shared with the thread that makes it
   std::unique_ptr<NetPlans> next_;  // of the change under way
   uint64_t begun_when_ready_ = 0;   // calls
-  std::mutex mutex_;                // protects heard_
+  std::mutex mutex_;                // protects what follows
   std::vector<std::string> heard_;
+  std::vector<PlanWish> proposed_;  // and not told yet
+  uint64_t proposals_ = 0;
 };
 
 }  // namespace banyan::run

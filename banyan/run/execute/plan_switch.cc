@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kLeader = 0;
 constexpr uint32_t kMostKinds = 64;  // of calls, with some to spare
+constexpr std::string_view kWantText = "switch want ";
 
 std::ostream& operator<<(std::ostream& stream, const CallShape& shape) {
   return stream << ' ' << static_cast<uint32_t>(shape.kind) << ' ' << shape.root << ' '
@@ -51,8 +52,11 @@ void PlanSwitch::hear(const std::string& text) {
   uint32_t generation = 0, rank = 0;
   if (!(stream >> kind >> generation >> rank) || rank >= ranks_) return;
   if (kind == "want") {
-    Want want;
-    if (stream >> want.number >> want.wish) hear_want(rank, std::move(want));
+    uint64_t number = 0;
+    PlanWish wish;
+    if (!(stream >> number >> wish)) return;
+    if (generation < interrupted_) wish.mended_cables.clear();
+    take(rank, number, wish);
   } else if (kind == "prepare") {
     Change change;
     change.wishes.resize(ranks_);
@@ -78,11 +82,16 @@ void PlanSwitch::hear(const std::string& text) {
 
 // ---- All ranks ----
 
-void PlanSwitch::want(const FabricUpdate& wish) {
-  own_ = {.number = own_.number + 1, .wish = wish};
-  std::ostringstream rest;
-  rest << own_.number << ' ' << wish;
-  say("want", 0, rest.str());
+uint64_t PlanSwitch::want(const PlanWish& wish) {
+  const uint64_t number = ++wanted_;
+  if (rank_ == kLeader) {
+    take(rank_, number, wish);
+  } else {
+    std::ostringstream rest;
+    rest << number << ' ' << wish;
+    say("want", settled_, rest.str());
+  }
+  return number;
 }
 
 bool PlanSwitch::is_refusal(const std::string& text) const {
@@ -156,6 +165,7 @@ void PlanSwitch::gone_over() {
   change_->phase = Phase::draining;
   refusal_.clear();
   settled_ = change_->update.generation;
+  conclude("");
 }
 
 void PlanSwitch::drained() {
@@ -167,12 +177,21 @@ void PlanSwitch::drained() {
 void PlanSwitch::drop(const std::string& why) {
   refusal_ = why;
   settled_ = change_->update.generation;
+  conclude(why);
   settle();
+}
+
+// The wishes of the change are adopted, or refused.
+void PlanSwitch::conclude(const std::string& refusal) {
+  for (const Step& step : change_->steps) {
+    if (step.rank == rank_) outcomes_[step.number] = {.generation = settled_, .refusal = refusal};
+  }
+  change_->steps.clear();
+  while (outcomes_.size() > kMostOutcomes) outcomes_.erase(outcomes_.begin());
 }
 
 // The change is over, one way or the other.
 void PlanSwitch::settle() {
-  if (change_->wishes[rank_] == own_.number && own_.number > 0) settled_wish_ = own_.wish;
   if (is(Phase::is_drained)) closed_before_ = change_->update.generation;
   change_.reset();
   answers_ = {};
@@ -180,35 +199,47 @@ void PlanSwitch::settle() {
 
 void PlanSwitch::interrupt(uint32_t generation) {
   CHECK(generation > settled_) << "generation " << generation << " after " << settled_;
-  settled_ = generation;
+  interrupted_ = settled_ = generation;
+  if (change_ && change_->is_agreed()) conclude("");  // the revision adopts it
+  if (change_) steps_.insert(steps_.begin(), change_->steps.begin(), change_->steps.end());
+  for (Step& step : steps_) step.wish.mended_cables.clear();
+  std::erase_if(steps_, [](const Step& step) { return step.wish.is_empty(); });
+  for (auto& [rank, taken] : taken_) {
+    for (auto& [number, wish] : taken.early) wish.mended_cables.clear();
+  }
   change_.reset();
   answers_ = {};
-  texts_.clear();
-  wants_.clear();
-  settled_wish_.reset();
+  std::erase_if(texts_, [](const std::string& text) { return !text.starts_with(kWantText); });
 }
 
 // ---- Rank 0 ----
 
-void PlanSwitch::hear_want(uint32_t rank, Want want) {
+void PlanSwitch::take(uint32_t rank, uint64_t number, const PlanWish& wish) {
   if (rank_ != kLeader) return;
-  uint64_t& heard = wants_heard_[rank];
-  if (want.number <= heard) return;
-  heard = want.number;
-  wants_[rank] = std::move(want);
+  Taken& taken = taken_[rank];
+  if (number <= taken.last) return;  // it was heard before
+  taken.early.emplace(number, wish);
+  for (auto next = taken.early.begin(); next != taken.early.end() && next->first == taken.last + 1;
+       next = taken.early.erase(next)) {
+    taken.last = next->first;
+    steps_.push_back({.rank = rank, .number = next->first, .wish = std::move(next->second)});
+  }
+}
+
+std::optional<WishOutcome> PlanSwitch::outcome(uint64_t wish) const {
+  const auto found = outcomes_.find(wish);
+  return found == outcomes_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void PlanSwitch::begin(const Plans& plans) {
   CHECK(can_begin());
   Change change{.update = plans.adopted, .shapes = plans.shapes, .wishes = std::vector<uint64_t>(ranks_)};
   change.shapes.resize(std::min(change.shapes.size(), kMostShapes));
-  for (auto& [rank, want] : wants_) {
-    change.wishes[rank] = want.number;
-    std::erase_if(want.wish.mended_cables, [&](uint32_t cable) { return !plans.adopted.lost_cables.contains(cable); });
-    change.update.add(want.wish);
+  change.steps = std::exchange(steps_, {});
+  for (const Step& step : change.steps) {
+    change.wishes[step.rank] = step.number;
+    change.update = change.update.after(step.wish);
   }
-  change.update.mended_cables.clear();  // once from each who has found it
-  wants_.clear();
   change.update.generation = latest() + 1;
   std::ostringstream rest;
   for (const uint64_t number : change.wishes) rest << number << ' ';

@@ -3,9 +3,10 @@
 // the new. Old and new plans have lanes of their own, so both kinds may be in flight.
 //
 // Rank 0 leads, and does one change after the other:
-//   want     somebody wishes for an update of the network; rank 0 notes it
-//   prepare  rank 0 -> all: the update of the next generation, with all wishes so far, and calls that it is to be
-//            prepared for. Each rank plans for it and connects the lanes, while calls go on by the old plans
+//   want     each -> rank 0: a wish, with its number among those of this rank
+//   prepare  rank 0 -> all: the update of the next generation, which is the present one after all wishes so far, and
+//            calls that it is to be prepared for. Each rank plans for it and connects the lanes, while calls go on by
+//            the old plans
 //   ready    each -> rank 0: it could go over now, or why not
 //   drop     rank 0 -> all, if somebody cannot: the plans stay
 //   hold     rank 0 -> all, when all are ready: say how far you will go without hearing more
@@ -28,6 +29,12 @@
 //     lost rank would have had to join, too, and end with the communicator.
 // A change that is under way when all ranks are stopped (revision.h) is given up by all, unless rank 0 has said `go`:
 // then rank 0 itself reports the new plans as adopted, and all restart with them.
+//
+// Rank 0 alone keeps wishes. It takes those of each rank in the order of their numbers, whatever the order of texts,
+// and each becomes part of exactly one change that is carried out or refused, in the order in which rank 0 has taken
+// them: so what was wished for last counts. Those of a change that is given up for a revision are part of the next
+// change. But what a wish says of cables that carry again is forgotten when a revision comes, which may have found them
+// lost once more; whoever still finds that they carry says so again (lost_ways.h).
 //
 // Pure: texts come in by hear(), and go out by take_texts(). One thread.
 #pragma once
@@ -67,19 +74,17 @@ class PlanSwitch {
 
   // A text of any rank, which begins with kPrefix. What cannot be read is ignored.
   void hear(const std::string& text);
-  // All that this rank's operator wishes for and has not got.
-  void want(const FabricUpdate& wish);
-  // On rank 0: the same of another rank, which has told of it by other means. `number` grows from wish to wish.
-  void want_of(uint32_t rank, uint64_t number, const FabricUpdate& wish) {
-    hear_want(rank, {.number = number, .wish = wish});
-  }
+  // This rank wishes for something. Returns the number of the wish, from 1 on.
+  uint64_t want(const PlanWish& wish);
+  // On rank 0: the same of a rank that has told of it by other means, and wants nothing by want().
+  void want_of(uint32_t rank, const PlanWish& wish) { take(rank, taken_[rank].last + 1, wish); }
   // What calls are planned for at present, and the calls that rank 0 would have others prepare for.
   struct Plans {
     const FabricUpdate& adopted;
     std::vector<CallShape> shapes;
   };
   // On rank 0, when can_begin(): begins a change.
-  bool can_begin() const { return rank_ == 0 && !change_ && !wants_.empty(); }
+  bool can_begin() const { return rank_ == 0 && !change_ && !steps_.empty(); }
   void begin(const Plans& plans);
   // Whether a rank says by this text that it cannot go over to the change().
   bool is_refusal(const std::string& text) const;
@@ -94,8 +99,7 @@ class PlanSwitch {
   void gone_over();
   // All calls by the old plans are over here.
   void drained();
-  // This rank has stopped for a revision of this generation (revision.h): whatever is under way is over. Wishes that
-  // the revision does not fulfil are to be told again.
+  // This rank has stopped for a revision of this generation (revision.h): whatever is under way is over.
   void interrupt(uint32_t generation);
 
   // ---- What it says ----
@@ -113,10 +117,18 @@ class PlanSwitch {
     draining,    // has gone over; old calls are under way
     is_drained,  // others may not be
   };
+  // A wish of a rank.
+  struct Step {
+    uint32_t rank = 0;
+    uint64_t number = 0;  // among those of its rank
+    PlanWish wish;
+    auto operator<=>(const Step&) const = default;
+  };
   struct Change {
     FabricUpdate update;
     std::vector<CallShape> shapes;
     std::vector<uint64_t> wishes;  // by rank: the number of the last one that is in it; 0: none
+    std::vector<Step> steps = {};  // on rank 0: these, until it has gone over
     Phase phase = Phase::preparing;
     uint64_t limit = 0;  // holding: of the calls that may begin; from going on: the last by the old plans
     uint32_t round = 0;  // how often it was asked to hold
@@ -132,8 +144,9 @@ class PlanSwitch {
   const std::optional<Change>& change() const { return change_; }
   // Why the last change was given up; empty: it was carried out, or there was none.
   const std::string& refusal() const { return refusal_; }
-  // The wish of this rank that was fulfilled or refused since this was asked last.
-  std::optional<FabricUpdate> take_settled_wish() { return std::exchange(settled_wish_, std::nullopt); }
+  // On rank 0: what has come of a wish of its own. Nothing: it waits, or is not among the last kMostOutcomes.
+  static constexpr size_t kMostOutcomes = 1024;
+  std::optional<WishOutcome> outcome(uint64_t wish) const;
   // The last generation that is settled: adopted here, or refused.
   uint32_t settled() const { return settled_; }
   // The last generation that anybody has used for anything, as far as this rank has heard.
@@ -149,10 +162,11 @@ class PlanSwitch {
   auto operator<=>(const PlanSwitch&) const = default;
 
  private:
-  struct Want {
-    uint64_t number = 0;  // among those of its rank
-    FabricUpdate wish;
-    auto operator<=>(const Want&) const = default;
+  // Of the wishes of a rank.
+  struct Taken {
+    uint64_t last = 0;                        // the number of the last one that was taken
+    std::map<uint64_t, PlanWish> early = {};  // by number: those after a gap
+    auto operator<=>(const Taken&) const = default;
   };
   // What rank 0 knows of the ranks in a change.
   struct Answers {
@@ -174,7 +188,8 @@ class PlanSwitch {
   void say(const char* kind, uint32_t generation, const std::string& rest = {});
   bool is(Phase phase) const { return change_ && change_->phase == phase; }
   bool is_under_way(uint32_t generation) const { return change_ && change_->update.generation == generation; }
-  void hear_want(uint32_t rank, Want want);
+  void take(uint32_t rank, uint64_t number, const PlanWish& wish);
+  void conclude(const std::string& refusal);
   void hear_prepare(Change change);
   void hear_of_change(const Said& said);
   void hear_to_hold(uint32_t round);
@@ -190,11 +205,12 @@ class PlanSwitch {
   std::optional<Change> change_;
   std::string refusal_;
   std::vector<std::string> texts_;
-  Want own_;  // the last wish of this rank
-  std::optional<FabricUpdate> settled_wish_;
+  uint64_t wanted_ = 0;  // the number of the last wish of this rank
   // Of rank 0.
-  std::map<uint32_t, Want> wants_;            // by rank: not in any change yet
-  std::map<uint32_t, uint64_t> wants_heard_;  // by rank: the number of the last
+  std::vector<Step> steps_;                   // in no change yet, in the order in which they were taken
+  std::map<uint32_t, Taken> taken_;           // by rank
+  std::map<uint64_t, WishOutcome> outcomes_;  // of its own wishes, by number
+  uint32_t interrupted_ = 0;                  // by a revision of this generation
   Answers answers_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 // No report of a sane peer is longer.
 constexpr size_t kMostNumbers = 1 << 20;
-constexpr const char *kReport = "report", *kVote = "vote";
+constexpr const char* kReport = "report";
 
 std::istream& operator>>(std::istream& stream, RevisionReport& report) {
   size_t count = 0;
@@ -34,13 +34,13 @@ std::istream& operator>>(std::istream& stream, RevisionReport& report) {
     }
     report.lanes.push_back(std::move(lane));
   }
-  return stream >> report.adopted >> report.wish;
+  return stream >> report.adopted;
 }
 
 }  // namespace
 
 // Words with spaces between: generation rank over, how many also_over and these, how many lanes and of each peer,
-// is_lost, silent_ms, how many cables and these; the adopted update and the wish.
+// is_lost, silent_ms, how many cables and these; the adopted update.
 std::string RevisionReport::encode() const {
   std::ostringstream text;
   text << Revisions::kPrefix << kReport << ' ' << generation << ' ' << rank << ' ' << over << ' ' << also_over.size();
@@ -50,34 +50,18 @@ std::string RevisionReport::encode() const {
     text << ' ' << lane.peer << ' ' << (lane.is_lost ? 1 : 0) << ' ' << lane.silent_ms << ' ' << lane.cables.size();
     for (const uint32_t cable : lane.cables) text << ' ' << cable;
   }
-  text << ' ' << adopted << ' ' << wish;
+  text << ' ' << adopted;
   return text.str();
-}
-
-std::string RevisionVote::encode() const {
-  return std::string(Revisions::kPrefix) + kVote + " " + std::to_string(generation) + " " + std::to_string(rank) + " " +
-         refusal;
 }
 
 void Revisions::heard(const std::string& text) {
   std::istringstream stream(text.substr(std::string_view(kPrefix).size()));
   std::string kind;
-  stream >> kind;
-  if (kind == kReport) {
-    RevisionReport report;
-    if (!(stream >> report) || report.rank >= ranks_) return;
-    const std::lock_guard lock(mutex_);
-    ++count_;
-    reports_[report.generation].insert_or_assign(report.rank, std::move(report));
-  } else if (kind == kVote) {
-    RevisionVote vote;
-    if (!(stream >> vote.generation >> vote.rank) || vote.rank >= ranks_) return;
-    stream.get();
-    std::getline(stream, vote.refusal);
-    const std::lock_guard lock(mutex_);
-    ++count_;
-    votes_[vote.generation].insert_or_assign(vote.rank, std::move(vote));
-  }
+  RevisionReport report;
+  if (!(stream >> kind) || kind != kReport || !(stream >> report) || report.rank >= ranks_) return;
+  const std::lock_guard lock(mutex_);
+  ++count_;
+  reports_[report.generation].insert_or_assign(report.rank, std::move(report));
 }
 
 std::optional<uint32_t> Revisions::called_to(uint32_t generation) const {
@@ -96,48 +80,26 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
     decision.over = std::max(decision.over, report.over);
     decision.also_over.insert(report.also_over.begin(), report.also_over.end());
     lanes.insert(lanes.end(), report.lanes.begin(), report.lanes.end());
-    if (report.adopted.generation >= decision.certain.generation) decision.certain = report.adopted;
+    if (report.adopted.generation >= decision.update.generation) decision.update = report.adopted;
   }
-  const std::set<uint32_t> earlier = decision.certain.lost_cables, lost_now = lost_cables(lanes);
-  std::set_difference(lost_now.begin(), lost_now.end(), earlier.begin(), earlier.end(),
+  FabricUpdate& update = decision.update;
+  const std::set<uint32_t> lost_now = lost_cables(lanes);
+  std::set_difference(lost_now.begin(), lost_now.end(), update.lost_cables.begin(), update.lost_cables.end(),
                       std::inserter(decision.losses, decision.losses.end()));
-  decision.certain.lost_cables.insert(lost_now.begin(), lost_now.end());
+  update.lost_cables.insert(lost_now.begin(), lost_now.end());
   // Who asked for that plan did not know of the loss.
-  if (!decision.losses.empty()) decision.certain.plan.clear();
-  decision.certain.generation = generation;
-  decision.wished = decision.certain;
-  for (const auto& [rank, report] : found->second) {
-    FabricUpdate wish = report.wish;
-    std::erase_if(wish.mended_cables,
-                  [&](uint32_t cable) { return lost_now.contains(cable) || !earlier.contains(cable); });
-    decision.has_wishes |= !wish.is_empty();
-    decision.wished.add(wish);
-  }
-  decision.wished.mended_cables.clear();  // once from each who has found it
+  if (!decision.losses.empty()) update.plan.clear();
+  update.generation = generation;
   return decision;
-}
-
-std::optional<std::string> Revisions::refusal(uint32_t generation) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = votes_.find(generation);
-  if (found == votes_.end() || found->second.size() < ranks_) return std::nullopt;
-  for (const auto& [rank, vote] : found->second) {
-    if (!vote.refusal.empty()) return "rank " + std::to_string(rank) + ": " + vote.refusal;
-  }
-  return "";
 }
 
 std::optional<uint32_t> Revisions::missing(uint32_t generation) const {
   const std::lock_guard lock(mutex_);
-  const auto first_missing = [&](const auto& all) -> std::optional<uint32_t> {
-    const auto found = all.find(generation);
-    for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      if (found == all.end() || !found->second.contains(rank)) return rank;
-    }
-    return std::nullopt;
-  };
-  const std::optional<uint32_t> silent = first_missing(reports_);
-  return silent ? silent : first_missing(votes_);
+  const auto found = reports_.find(generation);
+  for (uint32_t rank = 0; rank < ranks_; ++rank) {
+    if (found == reports_.end() || !found->second.contains(rank)) return rank;
+  }
+  return std::nullopt;
 }
 
 uint64_t Revisions::count() const {
@@ -148,7 +110,6 @@ uint64_t Revisions::count() const {
 void Revisions::forget_before(uint32_t generation) {
   const std::lock_guard lock(mutex_);
   reports_.erase(reports_.begin(), reports_.lower_bound(generation));
-  votes_.erase(votes_.begin(), votes_.lower_bound(generation));
 }
 
 }  // namespace banyan::run

@@ -1,11 +1,77 @@
 #include "banyan/run/execute/revision_talk.h"
 
+#include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/run/record/log.h"
 
 namespace banyan::run {
+namespace {
+
+using Cables = std::set<uint32_t>;
+using ExpectPossible = std::function<void(const FabricUpdate&)>;
+
+// Which of what was lost, and of what is avoided, is used where there is no way without. The same on all ranks, since
+// they plan for the same network.
+class WaySearch {
+ public:
+  WaySearch(const RevisionDecision& decision, const ExpectPossible& expect_possible)
+      : decision_(decision), expect_possible_(expect_possible) {}
+
+  FabricUpdate update() {
+    const FabricUpdate& update = decision_.update;
+    if (update.unused_cables().empty()) return update;
+    if (const auto found = with_lost(update.lost_cables)) return *found;
+    if (const auto found = with_lost(spare(update.lost_cables))) return *found;
+    if (const auto found = with_lost(spare(decision_.losses))) return *found;
+    return with_lost({}).value_or(with({}, update.avoided_cables));
+  }
+
+ private:
+  FabricUpdate with(const Cables& lost, const Cables& needed) const {
+    FabricUpdate update = decision_.update;
+    update.lost_cables = lost;
+    update.needed_cables = needed;
+    return update;
+  }
+
+  bool joins_all(const FabricUpdate& update) const {
+    try {
+      expect_possible_(update);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::peer_lost) throw;
+      BANYAN_LOG(debug) << error.message();
+      return false;
+    }
+  }
+
+  // Without these, and without as many of the avoided ones as possible.
+  std::optional<FabricUpdate> with_lost(const Cables& lost) const {
+    const Cables& avoided = decision_.update.avoided_cables;
+    if (FabricUpdate all = with(lost, {}); joins_all(all)) return all;
+    if (avoided.empty() || !joins_all(with(lost, avoided))) return std::nullopt;
+    Cables needed = avoided;
+    for (const uint32_t cable : avoided) {
+      needed.erase(cable);
+      if (!joins_all(with(lost, needed))) needed.insert(cable);
+    }
+    return with(lost, needed);
+  }
+
+  // But for cables that nothing can be done without, such as the only one of a rank: if it is one of these, there is
+  // nothing to be done but wait, and if not, it was blamed because nothing else crosses it.
+  Cables spare(Cables cables) const {
+    std::erase_if(cables, [&](uint32_t cable) { return !joins_all(with({cable}, decision_.update.avoided_cables)); });
+    return cables;
+  }
+
+  const RevisionDecision& decision_;
+  const ExpectPossible& expect_possible_;
+};
+
+}  // namespace
 
 bool RevisionTalk::hear(const std::string& text) {
   if (!text.starts_with(Revisions::kPrefix)) return false;
@@ -14,114 +80,28 @@ bool RevisionTalk::hear(const std::string& text) {
   return true;
 }
 
-void RevisionTalk::propose(const FabricUpdate& wish) {
-  {
-    const std::lock_guard lock(mutex_);
-    wish_.add(wish);
-  }
-  has_wish_.store(true, std::memory_order_release);
-}
-
 std::optional<uint32_t> RevisionTalk::called_to() {
   if (!is_called_.load(std::memory_order_acquire)) return std::nullopt;
   is_called_.store(false, std::memory_order_relaxed);
   return revisions_.called_to(generation_);
 }
 
-std::optional<FabricUpdate> RevisionTalk::untold_wish() {
-  if (!has_wish_.load(std::memory_order_acquire)) return std::nullopt;
-  has_wish_.store(false, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  if (wish_.is_empty()) return std::nullopt;
-  return wish_;
-}
-
-// Unless it has changed since.
-void RevisionTalk::forget_wish(const FabricUpdate& wish) {
-  const std::lock_guard lock(mutex_);
-  if (wish_ == wish) wish_ = {};
-}
-
 void RevisionTalk::report(RevisionReport report) {
   generation_ = report.generation;
   report.rank = rank_;
-  {
-    const std::lock_guard lock(mutex_);
-    report.wish = reported_wish_ = wish_;
-  }
   tell_(report.encode());
 }
 
-namespace {
-
-// The same on all ranks, since they plan for the same network.
-FabricUpdate with_a_way(const RevisionDecision& decision,
-                        const std::function<void(const FabricUpdate&)>& expect_possible) {
-  const auto joins_all = [&](const FabricUpdate& update) {
-    try {
-      expect_possible(update);
-      return true;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::peer_lost) throw;
-      BANYAN_LOG(debug) << error.message();
-      return false;
-    }
-  };
-  FabricUpdate update = decision.certain;
-  if (update.lost_cables.empty() || joins_all(update)) return update;
-  // Cables that nothing can be done without, such as the only one of a rank: if it is one of these, there is nothing to
-  // be done but wait, and if not, it was blamed because nothing else crosses it.
-  const auto spare = [&](std::set<uint32_t> cables) {
-    std::erase_if(cables, [&](uint32_t cable) {
-      FabricUpdate one = update;
-      one.lost_cables = {cable};
-      return !joins_all(one);
-    });
-    return cables;
-  };
-  update.lost_cables = spare(decision.certain.lost_cables);
-  if (joins_all(update)) return update;
-  update.lost_cables = spare(decision.losses);
-  if (joins_all(update)) return update;
-  update.lost_cables.clear();
-  return update;
-}
-
-}  // namespace
-
-std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(
-    const std::function<void(const FabricUpdate&)>& expect_possible) {
-  const std::optional<RevisionDecision> decision = revisions_.decide(generation_);
+std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(const ExpectPossible& expect_possible) {
+  std::optional<RevisionDecision> decision = revisions_.decide(generation_);
   if (!decision) return std::nullopt;
-  if (!decision->has_wishes) {
-    forget_wish(reported_wish_);  // it is fulfilled
-    return Agreement{.update = with_a_way(*decision, expect_possible), .decision = *decision};
-  }
-  vote(decision->wished, expect_possible);
-  const std::optional<std::string> refusal = revisions_.refusal(generation_);
-  if (!refusal) return std::nullopt;
-  if (!refusal->empty()) BANYAN_LOG(warning) << "plans are not revised as was asked: " << *refusal;
-  forget_wish(reported_wish_);
-  return Agreement{.update = refusal->empty() ? decision->wished : with_a_way(*decision, expect_possible),
-                   .decision = *decision};
-}
-
-void RevisionTalk::vote(const FabricUpdate& wished, const std::function<void(const FabricUpdate&)>& expect_possible) {
-  if (voted_on_ == generation_) return;
-  RevisionVote vote{.generation = generation_, .rank = rank_};
-  try {
-    expect_possible(wished);
-  } catch (const Error& error) {
-    vote.refusal = error.message();
-  }
-  voted_on_ = generation_;
-  tell_(vote.encode());
+  FabricUpdate update = WaySearch(*decision, expect_possible).update();
+  return Agreement{.update = std::move(update), .decision = *std::move(decision)};
 }
 
 void RevisionTalk::finish() {
   revisions_.forget_before(generation_);
   is_called_.store(true, std::memory_order_release);
-  has_wish_.store(true, std::memory_order_release);  // there may be another wish by now, or the same still
 }
 
 bool RevisionTalk::has_news() {

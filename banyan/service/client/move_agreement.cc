@@ -52,7 +52,7 @@ void MoveAgreement::begin_if_asked(uint32_t in_force, const std::vector<run::Cal
   is_asked_ = false;
   std::erase_if(wishes_, [&](const auto& wish) { return wish.second < in_force; });  // it has left
   const run::FabricUpdate same;
-  for (const auto& [rank, generation] : wishes_) switch_.want_of(rank, ++wants_, same);
+  for (const auto& [rank, generation] : wishes_) switch_.want_of(rank, {});
   if (switch_.can_begin()) switch_.begin({.adopted = same, .shapes = shapes});
 }
 

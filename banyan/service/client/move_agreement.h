@@ -48,7 +48,6 @@ class MoveAgreement {
   std::vector<std::string> again_;       // texts that are to be said once more
   std::map<uint32_t, uint32_t> wishes_;  // the ranks that want to leave a session, and of which generation
   bool is_asked_ = false;                // for a change, since the last began
-  uint64_t wants_ = 0;
 };
 
 }  // namespace banyan::service

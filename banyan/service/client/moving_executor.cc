@@ -195,7 +195,7 @@ void MovingExecutor::hear(const std::string& text) {
   wake();
 }
 
-void MovingExecutor::propose(const run::FabricUpdate& /*wish*/) {
+uint64_t MovingExecutor::propose(const run::PlanWish& /*wish*/) {
   throw Error(ErrorCode::unsupported,
               "the plans of '" + options_.name +
                   "' cannot be revised here: the service has made them; ask who operates it (banyan service replan)");

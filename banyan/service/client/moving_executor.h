@@ -109,7 +109,8 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   void hear(const std::string& text) override;
   void attend() override { pump(); }
   // Throws Error{unsupported}: that is for operators.
-  void propose(const run::FabricUpdate& wish) override;
+  uint64_t propose(const run::PlanWish& wish) override;
+  std::optional<run::WishOutcome> outcome(uint64_t /*wish*/) const override { return std::nullopt; }
   uint32_t generation() const override { return 0; }  // of its plans, the daemons know
   uint32_t reroutes() const override { return 0; }
 

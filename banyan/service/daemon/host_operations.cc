@@ -159,33 +159,30 @@ std::string HostOperations::load_rules(const std::string& body) {
   return answer;
 }
 
-run::FabricUpdate HostOperations::update_of(const ReplanCommand& command) const {
-  run::FabricUpdate update{.plan = command.plan};
+run::PlanWish HostOperations::wish_of(const ReplanCommand& command) const {
+  run::PlanWish wish{.plan = command.plan};
   for (const std::string& link : command.avoid) {
-    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) update.lost_cables.insert(cable);
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) wish.avoided_cables.insert(cable);
   }
   for (const std::string& link : command.restore) {
-    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) update.mended_cables.insert(cable);
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) wish.restored_cables.insert(cable);
   }
   for (const auto& [link, bandwidth] : command.bandwidth) {
-    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) {
-      update.bytes_per_second[cable] = bandwidth;
-    }
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) wish.bytes_per_second[cable] = bandwidth;
   }
-  return update;
+  return wish;
 }
 
 // What workers have seen of the sessions that were asked.
 struct HostOperations::Replan {
   struct Asked {
     KnownSession session;
-    bool is_asked = false;
-    uint32_t generation = 0;  // before
-    std::optional<Session::Plans> outcome = {};
+    std::optional<uint64_t> wish = {};  // its number; none before it is asked
+    std::optional<run::WishOutcome> outcome = {};
     std::string error = {};
   };
   std::vector<Asked> asked;
-  run::FabricUpdate update;
+  run::PlanWish wish;
   run::Reactor::TimePoint until;
   Reply reply;
 
@@ -203,13 +200,11 @@ struct HostOperations::Replan {
         continue;
       }
       try {
-        const Session::Plans plans = session->plans();
-        if (!std::exchange(each.is_asked, true)) {
-          each.generation = plans.generation;
-          session->propose(update);
+        if (!each.wish) {
+          each.wish = session->propose(wish);
           each.session.memory->rouse(each.session.number);
-        } else if (plans.generation > each.generation && !each.outcome) {
-          each.outcome = plans;
+        } else if (!each.outcome) {
+          each.outcome = session->outcome(*each.wish);
         }
       } catch (const Error& error) {
         each.error = error.what();
@@ -222,9 +217,9 @@ struct HostOperations::Replan {
       JsonLine row;
       row.add("id", each.session.id).add("name", each.session.name);
       const std::string trouble = !each.error.empty() ? each.error
-                                  : !each.outcome     ? "its ranks have not agreed yet; they go on trying"
+                                  : !each.outcome     ? "its ranks have not agreed yet; the wish stands until they do"
                                                       : each.outcome->refusal;
-      row.add("generation", each.outcome ? each.outcome->generation : each.generation).add("refusal", trouble);
+      row.add("generation", each.outcome ? each.outcome->generation : 0).add("refusal", trouble);
       rows += (rows.empty() ? "" : ",") + row.take();
     }
     return "{\"communicators\":[" + rows + "]}";
@@ -239,7 +234,7 @@ struct HostOperations::Replan {
 void HostOperations::replan(const std::string& body, Reply reply) {
   const ReplanCommand command = read_replan_command(body);
   auto replan = std::make_shared<Replan>();
-  replan->update = update_of(command);
+  replan->wish = wish_of(command);
   for (KnownSession& session : host_.sessions()) {
     if (session.rank == 0 && is_meant(session, command.communicator)) replan->asked.push_back({std::move(session)});
   }

@@ -87,7 +87,7 @@ class HostOperations {
   std::string load_rules(const std::string& body);
   void replan(const std::string& body, Reply reply);
   void look_after(const std::shared_ptr<Replan>& replan);
-  run::FabricUpdate update_of(const ReplanCommand& command) const;
+  run::PlanWish wish_of(const ReplanCommand& command) const;
   static void add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session);
   void add_links(HostView& view, const CarriedBytes::ByTenant& carried) const;
   void add_ways(HostView& view, const std::vector<WayMeter::Row>& rows) const;

@@ -41,11 +41,10 @@ std::map<uint32_t, uint64_t> AdvisedCables::bandwidths(const LinkTable& links, c
   return bandwidths;
 }
 
-std::optional<run::FabricUpdate> weigh(const PlannedCall& call, const LinkTable& links,
-                                       const std::map<uint32_t, uint64_t>& bandwidths) {
-  run::FabricUpdate wish{.bytes_per_second = bandwidths};
-  run::FabricUpdate update = call.adopted;
-  update.add(wish);
+std::optional<run::PlanWish> weigh(const PlannedCall& call, const LinkTable& links,
+                                   const std::map<uint32_t, uint64_t>& bandwidths) {
+  const run::PlanWish wish{.bytes_per_second = bandwidths};
+  const run::FabricUpdate update = call.adopted.after(wish);
   double present = 0;
   for (const LinkUse& use : call.links) {
     const auto changed = update.bytes_per_second.find(links.cables.at(use.link));

@@ -49,7 +49,7 @@ class AdvisedCables {
 
 // A wish for these bandwidths, by cable, where a plan for them is quicker by a tenth than the present one would be with
 // them; nothing else. Throws what PlanSource::revised and plan throw.
-std::optional<run::FabricUpdate> weigh(const PlannedCall& call, const LinkTable& links,
-                                       const std::map<uint32_t, uint64_t>& bandwidths);
+std::optional<run::PlanWish> weigh(const PlannedCall& call, const LinkTable& links,
+                                   const std::map<uint32_t, uint64_t>& bandwidths);
 
 }  // namespace banyan::service

@@ -46,7 +46,7 @@ class PlanAdvice : public ::testing::Test {
     }
     return call;
   }
-  std::optional<run::FabricUpdate> weighed(const PlannedCall& call, const std::vector<LinkPart>& view) {
+  std::optional<run::PlanWish> weighed(const PlannedCall& call, const std::vector<LinkPart>& view) {
     return weigh(call, links_, cables_.bandwidths(links_, view, call.adopted));
   }
   // The part of the bytes on a spine that a plan for this has on its first one.
@@ -78,7 +78,7 @@ TEST_F(PlanAdvice, AForestLeavesTheSpineThatOthersUse) {
   ASSERT_TRUE(wish);
   EXPECT_THAT(wish->bytes_per_second,
               ElementsAre(Pair(cable("leaf0-spine0"), kSpine / 4), Pair(cable("leaf1-spine0"), kSpine / 4)));
-  EXPECT_NEAR(part_on_spine0(*wish), 0.2, 1e-9);
+  EXPECT_NEAR(part_on_spine0(run::FabricUpdate().after(*wish)), 0.2, 1e-9);
 }
 
 TEST_F(PlanAdvice, APlanThatWouldGainLessThanATenthStays) {
@@ -91,22 +91,24 @@ TEST_F(RingAdvice, ARingWithoutChoiceOfWaysGoesToTheOtherSpine) {
   EXPECT_DOUBLE_EQ(part_on_spine0({}), 1);
   const auto wish = weighed(call(), view({{"leaf0-spine0", 8}}));
   ASSERT_TRUE(wish);
-  EXPECT_DOUBLE_EQ(part_on_spine0(*wish), 0);
+  EXPECT_DOUBLE_EQ(part_on_spine0(run::FabricUpdate().after(*wish)), 0);
 }
 
 TEST_F(RingAdvice, AndComesBackOnlyWhenThatIsWorthIt) {
-  run::FabricUpdate adopted = *weighed(call(), view({{"leaf0-spine0", 8}}));
+  run::FabricUpdate adopted = run::FabricUpdate().after(*weighed(call(), view({{"leaf0-spine0", 8}})));
   ++adopted.generation;
   EXPECT_FALSE(weighed(call(adopted), view({{"leaf0-spine0", 16}}))) << "the others have gone, spine 1 is as good";
   const auto wish = weighed(call(adopted), view({{"leaf0-spine0", 16}, {"leaf0-spine1", 8}}));
   ASSERT_TRUE(wish);
   EXPECT_EQ(wish->bytes_per_second.at(cable("leaf0-spine0")), kSpine) << "the whole again";
-  EXPECT_DOUBLE_EQ(part_on_spine0(*wish), 1);
+  EXPECT_DOUBLE_EQ(part_on_spine0(run::FabricUpdate().after(*wish)), 1);
 }
 
-TEST_F(RingAdvice, LostCablesStayLost) {
-  const run::FabricUpdate adopted{.generation = 1, .lost_cables = {cable("leaf0-spine1")}};
-  EXPECT_FALSE(weighed(call(adopted), view({{"leaf0-spine0", 2}})));
+TEST_F(RingAdvice, LostCablesStayLostAndAvoidedOnesAvoided) {
+  const run::FabricUpdate lost{.generation = 1, .lost_cables = {cable("leaf0-spine1")}};
+  EXPECT_FALSE(weighed(call(lost), view({{"leaf0-spine0", 2}})));
+  const run::FabricUpdate avoided{.generation = 1, .avoided_cables = {cable("leaf0-spine1")}};
+  EXPECT_FALSE(weighed(call(avoided), view({{"leaf0-spine0", 2}})));
 }
 
 TEST_F(PlanAdvice, APartIsOneOfWhatAnOperatorHasSaid) {

@@ -77,7 +77,7 @@ void RouteDesk::weigh_next() {
   const std::map<uint32_t, uint64_t> bandwidths =
       advised_[next.communicator].bandwidths(parts_.links, next.view, next.call.adopted);
   thread_ = run::start_thread("banyan-routes", [this, call = next.call, bandwidths] {
-    std::optional<run::FabricUpdate> wish;
+    std::optional<run::PlanWish> wish;
     try {
       wish = weigh(call, parts_.links, bandwidths);
     } catch (const Error& error) {
@@ -95,7 +95,7 @@ void RouteDesk::weigh_next() {
   });
 }
 
-void RouteDesk::decided(const Case& weighed, const std::optional<run::FabricUpdate>& wish) {
+void RouteDesk::decided(const Case& weighed, const std::optional<run::PlanWish>& wish) {
   if (!wish) return;
   BANYAN_LOG(info) << "communicator '" << weighed.communicator << "' plans around others, from generation "
                    << weighed.call.adopted.generation << " on";

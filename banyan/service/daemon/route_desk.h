@@ -63,7 +63,7 @@ class RouteDesk {
   };
   void advise();
   void weigh_next();
-  void decided(const Case& weighed, const std::optional<run::FabricUpdate>& wish);
+  void decided(const Case& weighed, const std::optional<run::PlanWish>& wish);
 
   Parts parts_;
   // As the steward.

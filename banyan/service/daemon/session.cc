@@ -234,11 +234,11 @@ void Session::hear(const std::string& text) {
   is_addressed_ = true;
 }
 
-void Session::propose(const run::FabricUpdate& wish) {
+uint64_t Session::propose(const run::PlanWish& wish) {
   run::PlanReviser* const reviser = executor_->reviser();
   if (reviser == nullptr) throw Error(ErrorCode::unsupported, "the plans of this session cannot be revised");
-  reviser->propose(wish);
   is_addressed_ = true;
+  return reviser->propose(wish);
 }
 
 void Session::attend() {
@@ -271,10 +271,9 @@ std::optional<PlannedCall> Session::planned() const {
   return call;
 }
 
-Session::Plans Session::plans() const {
+std::optional<run::WishOutcome> Session::outcome(uint64_t wish) const {
   const run::PlanReviser* const reviser = executor_->reviser();
-  if (reviser == nullptr) return {};
-  return {.generation = reviser->generation(), .refusal = reviser->refusal()};
+  return reviser == nullptr ? std::nullopt : reviser->outcome(wish);
 }
 
 CommunicatorView Session::view() const {

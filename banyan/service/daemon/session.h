@@ -94,14 +94,11 @@ class Session : public run::EventSource {
   void hear(const std::string& text);
   // For operators; names of links and hosts are those that it was made with.
   CommunicatorView view() const;
-  // Asks all ranks to plan for this, too. Throws Error{unsupported} where plans cannot be revised.
-  void propose(const run::FabricUpdate& wish);
-  // What has come of wishes: the last generation that all have agreed on, also where they refused it, and why.
-  struct Plans {
-    uint32_t generation = 0;
-    std::string refusal;
-  };
-  Plans plans() const;
+  // Asks all ranks to plan for this, too. Returns the number of the wish. Throws Error{unsupported} where plans cannot
+  // be revised.
+  uint64_t propose(const run::PlanWish& wish);
+  // In the session of rank 0: what has come of it; nothing: it has still to be decided.
+  std::optional<run::WishOutcome> outcome(uint64_t wish) const;
   // The last call that followed a plan; nothing: there was none, or nobody knows the network.
   std::optional<PlannedCall> planned() const;
 
