@@ -257,13 +257,13 @@ TEST(ClusterPlanner, PutsTheRanksOfAHostBehindIt) {
   const Fabric cluster = fabric::generate_fabric(kLeafSpine);
   ASSERT_EQ(network.links().size(), cluster.links().size() + 6);
   for (uint32_t link = 0; link < network.links().size(); ++link) {
-    const auto& [from, to, bandwidth, latency, loss] = network.link(LinkId{link});
+    const Link& laid = network.link(LinkId{link});
     if (link >= cluster.links().size()) {
-      EXPECT_EQ(bandwidth, Bandwidth::bytes_per_second(100'000'000)) << "of a host with 200 Mb/s";
+      EXPECT_EQ(laid.bandwidth, Bandwidth::bytes_per_second(100'000'000)) << "of a host with 200 Mb/s";
       continue;
     }
-    EXPECT_EQ(from, cluster.link(LinkId{link}).from) << link;
-    EXPECT_EQ(to, cluster.link(LinkId{link}).to) << link;
+    EXPECT_EQ(laid.from, cluster.link(LinkId{link}).from) << link;
+    EXPECT_EQ(laid.to, cluster.link(LinkId{link}).to) << link;
   }
 }
 
