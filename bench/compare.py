@@ -5,6 +5,9 @@ Every round launches every contestant once, each round beginning with another on
 rounds. A ratio says how many times quicker we are than the best of the peers at that size. Prints tables, and writes
 results.csv, results.json and one SVG per collective and number of ranks into the output folder.
 
+With --roots change, broadcasts, reduces, gathers and scatters have another root at every call, so that no rank can run
+ahead of the others; without, they follow each other from and to rank 0, and the times are rates.
+
 Ends with status 1 when a contestant fails or any result is wrong.
 """
 
@@ -19,6 +22,7 @@ MPI = ["openmpi-copy", "openmpi-cma", "openmpi-ucx", "openmpi-coll-sm", "openmpi
 SIZES = [4, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 256 << 20]
 QUICK_SIZES = [4, 8 << 10, 512 << 10, 4 << 20]
 OB1 = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+BESIDE = "beside"  # the name of the other build of ours
 COPY = ["--mca", "btl_vader_single_copy_mechanism", "none"]
 OPEN_MPI_MODES = {
     "openmpi-copy": [*OB1, *COPY],
@@ -54,7 +58,7 @@ def mpich(build):
     return contest.Launch("mpich", program, command, printed="mpich")
 
 
-def self_starting(build, name, bind):
+def self_starting(build, name, bind, named=None):
     """`bind`: to a core per rank, where there are enough, as the MPIs are. Gloo has two threads in each rank."""
     program = build / f"{name}_peer"
 
@@ -62,7 +66,7 @@ def self_starting(build, name, bind):
         binding = "core" if bind and ranks <= os.cpu_count() else "none"
         return [str(program), "--ranks", str(ranks), "--meet", meet, "--bind", binding]
 
-    return contest.Launch(name, program, command, printed=name)
+    return contest.Launch(named or name, program, command, printed=name)
 
 
 def all_launches(build, more):
@@ -100,6 +104,24 @@ def table(results, ranks, collective):
     return text + (f"\ngeometric means of the ratios: {', '.join(means)}\n" if means else ""), ratios
 
 
+def beside_table(results):
+    """How long our calls take against those of the build beside, as text: a row for each kind of buffers."""
+    ratios = {}
+    for key, times in results.times.items():
+        for series in times:
+            own, before = results.median(key, series), results.median(key, series.replace("banyan", BESIDE, 1))
+            if series.startswith("banyan") and ratio(own, before):
+                ratios.setdefault(series, []).append((ratio(own, before), key))
+    rows = []
+    for series, found in sorted(ratios.items()):
+        most, key = max(found, key=lambda each: each[0])
+        mean = contest.geometric_mean([each for each, _ in found])
+        rows.append([series, str(len(found)), f"{mean:.3f}", f"{most:.3f}",
+                     f"{key.collective} of {contest.size_text(key.bytes)}, {key.ranks} ranks"])
+    head = ["buffers", "rows", "time against the build beside, geometric mean", "slowest", "which"]
+    return contest.markdown_table(head, rows) if rows else ""
+
+
 def curves_of(results, ranks, collective):
     """{series: [(bytes, microseconds)]}: each way of using MPI and ourselves; of Gloo and of the floors the best."""
     curves = {}
@@ -129,10 +151,13 @@ def parse_arguments():
     parser.add_argument("build", type=pathlib.Path, help="the build folder with the peers (make bench-peers)")
     parser.add_argument("--ranks", type=numbers, default=[2, 4], help="numbers of ranks; default 2,4")
     parser.add_argument("--collective", type=words, default=contest.COLLECTIVES)
+    parser.add_argument("--roots", choices=["stay", "change"], default="stay")
     parser.add_argument("--sizes", type=numbers, help="bytes; default: nine sizes from 4 B to 256 MiB")
     parser.add_argument("--rounds", type=int, help="default 7")
     parser.add_argument("--min-seconds", type=float, help="of timed calls per figure and round; default 0.05")
     parser.add_argument("--only", type=words, help="names of contestants, as in the tables")
+    parser.add_argument("--beside", type=pathlib.Path, metavar="BUILD",
+                        help="the build folder of another commit, whose banyan_peer takes part as 'beside'")
     parser.add_argument("--more-modes", action="store_true", help="also Open MPI's coll/sm and coll/han")
     parser.add_argument("--quick", action="store_true", help="4 sizes, 3 rounds: an impression, no result")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one launch; default 900")
@@ -141,6 +166,8 @@ def parse_arguments():
     unknown = [name for name in arguments.collective if name not in contest.COLLECTIVES]
     if unknown:
         parser.error(f"unknown collective '{unknown[0]}' (known: {', '.join(contest.COLLECTIVES)})")
+    if arguments.roots == "change":
+        arguments.collective = [name for name in arguments.collective if name in contest.ROOTED]
     arguments.sizes = arguments.sizes or (QUICK_SIZES if arguments.quick else SIZES)
     arguments.rounds = arguments.rounds or (3 if arguments.quick else 7)
     arguments.min_seconds = arguments.min_seconds or (0.02 if arguments.quick else 0.05)
@@ -150,11 +177,14 @@ def parse_arguments():
 
 def choose_launches(arguments):
     launches = all_launches(arguments.build.resolve(), arguments.more_modes)
+    if arguments.beside:
+        launches.append(self_starting(arguments.beside.resolve(), "banyan", bind=True, named=BESIDE))
     names = [launch.name for launch in launches]
     for name in arguments.only or []:
         if name not in names:
             sys.exit(f"compare: unknown contestant '{name}' (known: {', '.join(names)})")
-    chosen = [launch for launch in launches if launch.name in (arguments.only or names)]
+    fixed = ["gloo", "floor"] if arguments.roots == "change" else []  # their root is always rank 0
+    chosen = [launch for launch in launches if launch.name in (arguments.only or names) and launch.name not in fixed]
     for launch in chosen:
         if not launch.program.exists():
             print(f"left out: {launch.name} ({launch.program.name} is not built)", flush=True)
@@ -166,6 +196,7 @@ def measure(arguments, launches):
     results = contest.Results()
     options = ["--collective", ",".join(arguments.collective), "--sizes", ",".join(map(str, arguments.sizes)),
                "--min-seconds", str(arguments.min_seconds)]
+    options += ["--roots", "change"] if arguments.roots == "change" else []
     for ranks in arguments.ranks:
         def run(launch, number, ranks=ranks):
             lines = contest.run_launch(launch, ranks, options, arguments.timeout, results)
@@ -195,7 +226,8 @@ def report(arguments, machine, results):
           f"medians of {arguments.rounds} rounds, microseconds\n")
     everything = {"ordinary": [], "registered": []}
     for ranks in arguments.ranks:
-        for collective in arguments.collective:
+        for plain_name in arguments.collective:
+            collective = plain_name + (contest.CHANGING if arguments.roots == "change" else "")
             text, ratios = table(results, ranks, collective)
             print(text, flush=True)
             for name, found in ratios.items():
@@ -206,6 +238,8 @@ def report(arguments, machine, results):
         if found:
             print(f"{name} buffers: {contest.geometric_mean(found):.2f} times the best peer in geometric mean over "
                   f"{len(found)} sizes; least {min(found):.2f}")
+    if arguments.beside:
+        print(f"\n{beside_table(results)}")
 
 
 def main():

@@ -18,7 +18,10 @@ import statistics
 import subprocess
 import tempfile
 
-COLLECTIVES = ["allreduce", "allgather", "broadcast", "alltoall", "reduce-scatter", "reduce", "barrier"]
+COLLECTIVES = ["allreduce", "allgather", "broadcast", "alltoall", "reduce-scatter", "reduce", "gather", "scatter",
+               "barrier"]
+ROOTED = ["broadcast", "reduce", "gather", "scatter"]
+CHANGING = "-roots"  # behind the name of one whose root changes at every call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Results:
 def parse_line(line):
     """(word, collective, bytes, microseconds, wrong) of a peer's line, or None for any other output of a launcher."""
     fields = line.strip().split(",")
-    if len(fields) != 5 or fields[1] not in COLLECTIVES:
+    if len(fields) != 5 or fields[1].removesuffix(CHANGING) not in COLLECTIVES:
         return None
     try:
         return fields[0], fields[1], int(fields[2]), float(fields[3]), int(fields[4])

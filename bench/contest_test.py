@@ -56,6 +56,18 @@ class Figures(unittest.TestCase):
         row = [cell.strip() for cell in text.splitlines()[4].split("|")[1:-1]]
         self.assertEqual(row, ["4 KiB", "4.00", "mpich", "6.00", "2.00", "2.00", "-", "-", "-", "-", "0"])
 
+    def test_a_root_that_changes_is_a_collective_of_its_own(self):
+        line = contest.parse_line("banyan:ordinary,reduce-roots,4096,2.0,0")
+        self.assertEqual(line, ("banyan:ordinary", "reduce-roots", 4096, 2.0, 0))
+
+    def test_the_build_beside_is_compared_row_by_row(self):
+        slower = contest.Key(ranks=4, collective="barrier", bytes=0)
+        for key, own, before in ((KEY, 2, 4), (slower, 4, 2)):
+            self.results.add(key, "banyan:ordinary", own, wrong=0)
+            self.results.add(key, "beside:ordinary", before, wrong=0)
+        row = [cell.strip() for cell in compare.beside_table(self.results).splitlines()[2].split("|")[1:-1]]
+        self.assertEqual(row, ["banyan:ordinary", "2", "1.000", "2.000", "barrier of 0 B, 4 ranks"])
+
     def test_geometric_mean(self):
         self.assertAlmostEqual(contest.geometric_mean([1, 4, 16]), 4)
         self.assertIsNone(contest.geometric_mean([]))

@@ -28,13 +28,17 @@ static banyan_result_t call_library(banyan_comm_t comm, const peer_call_t* call)
     case PEER_ALLGATHER:
       return banyan_all_gather(send, recv, count, BANYAN_FLOAT32, comm, NULL);
     case PEER_BROADCAST:
-      return banyan_broadcast(send, recv, count, BANYAN_FLOAT32, 0, comm, NULL);
+      return banyan_broadcast(send, recv, count, BANYAN_FLOAT32, call->root, comm, NULL);
     case PEER_ALLTOALL:
       return banyan_all_to_all(send, recv, count, BANYAN_FLOAT32, comm, NULL);
     case PEER_REDUCE_SCATTER:
       return banyan_reduce_scatter(send, recv, count, BANYAN_FLOAT32, BANYAN_SUM, comm, NULL);
     case PEER_REDUCE:
-      return banyan_reduce(send, recv, count, BANYAN_FLOAT32, BANYAN_SUM, 0, comm, NULL);
+      return banyan_reduce(send, recv, count, BANYAN_FLOAT32, BANYAN_SUM, call->root, comm, NULL);
+    case PEER_GATHER:
+      return banyan_gather(send, recv, count, BANYAN_FLOAT32, call->root, comm, NULL);
+    case PEER_SCATTER:
+      return banyan_scatter(send, recv, count, BANYAN_FLOAT32, call->root, comm, NULL);
     default:
       return banyan_barrier(comm, NULL);
   }

@@ -280,7 +280,8 @@ static int run_rank(int rank, void* argument) {
   arena.mine = arena.next = start->areas + (size_t)rank * arena.area;
   arena.end = arena.mine + arena.area;
 
-  enum { ALL = (1u << PEER_COLLECTIVES) - 1, SIZED = ALL & ~(1u << PEER_BARRIER), REDUCED = 1u << PEER_ALLREDUCE };
+  enum { ALL = ((1u << PEER_COLLECTIVES) - 1) & ~(1u << PEER_GATHER | 1u << PEER_SCATTER) };
+  enum { SIZED = ALL & ~(1u << PEER_BARRIER), REDUCED = 1u << PEER_ALLREDUCE };
   const contestant_t contestants[] = {
       {"floor:inline", SIZED, 0, INLINE, peer_private_allocate, peer_private_release, NULL, run_inline},
       {"floor:resident", ALL, 0, 0, allocate_shared, release_shared, NULL, run_resident},
@@ -306,6 +307,7 @@ static void* map_shared(size_t bytes) {
 int main(int argc, char** argv) {
   peer_options_t options = peer_parse(argc, argv);
   if (options.ranks < 1 || options.ranks > MAX_RANKS) peer_fail("floor_peer", "needs --ranks from 1 to 64");
+  if (options.roots_change) peer_fail("floor_peer", "its root is always rank 0");
   arena.area = (size_t)513 << 20; /* two buffers of 256 MiB */
   start_t start = {.options = &options, .shared = map_shared(sizeof(shared_t))};
   start.areas = map_shared(arena.area * (size_t)options.ranks);

@@ -175,7 +175,9 @@ int run_rank(const peer_options_t& options, int rank, int size, const std::strin
 
   using Algorithm = gloo::AllreduceOptions::Algorithm;
   constexpr unsigned kAllreduce = 1U << PEER_ALLREDUCE, kReduceScatter = 1U << PEER_REDUCE_SCATTER;
-  constexpr unsigned kOthers = ((1U << PEER_COLLECTIVES) - 1) & ~kAllreduce & ~kReduceScatter;
+  if (options.roots_change) peer_fail("gloo_peer", "what it prepares for calls has the root of the first one");
+  constexpr unsigned kRootHasBlocks = 1U << PEER_GATHER | 1U << PEER_SCATTER;
+  constexpr unsigned kOthers = ((1U << PEER_COLLECTIVES) - 1) & ~kAllreduce & ~kReduceScatter & ~kRootHasBlocks;
   const std::array contestants{
       contestant("gloo:ring", kAllreduce, prepare_together<prepare_allreduce<Algorithm::RING>>),
       contestant("gloo:bcube", kAllreduce, prepare_together<prepare_allreduce<Algorithm::BCUBE>>),

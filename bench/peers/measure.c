@@ -62,11 +62,16 @@ static double wrong_in_output(const peer_call_t* call, int rank, int size) {
     case PEER_ALLREDUCE:
       return wrong_elements(call->recv, call->count, 0, size, 0);
     case PEER_REDUCE:
-      return rank == 0 ? wrong_elements(call->recv, call->count, 0, size, 0) : 0;
+      return rank == call->root ? wrong_elements(call->recv, call->count, 0, size, 0) : 0;
     case PEER_BROADCAST:
-      return wrong_elements(call->recv, call->count, 0, 1, 0);
+      return wrong_elements(call->recv, call->count, call->root, 1, 0);
+    case PEER_SCATTER:
+      return wrong_elements(call->recv, call->count, call->root, 1, (size_t)rank * call->count);
     case PEER_REDUCE_SCATTER:
       return wrong_elements(call->recv, call->count, 0, size, (size_t)rank * call->count);
+    case PEER_GATHER:
+      if (rank != call->root) return 0;
+      /* fall through */
     case PEER_ALLGATHER:
       for (int p = 0; p < size; ++p)
         wrong += wrong_elements(call->recv + (size_t)p * call->count, call->count, p, 1, 0);
@@ -96,28 +101,36 @@ static size_t whole_pages(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
+static int has_root(peer_collective_t collective) {
+  return collective == PEER_BROADCAST || collective == PEER_REDUCE || collective == PEER_GATHER ||
+         collective == PEER_SCATTER;
+}
+
 static int has_blocks(peer_collective_t collective) {
-  return collective == PEER_ALLGATHER || collective == PEER_ALLTOALL || collective == PEER_REDUCE_SCATTER;
+  return collective != PEER_ALLREDUCE && collective != PEER_BROADCAST && collective != PEER_REDUCE;
 }
 
 static buffers_t make_buffers(const contestant_t* contestant, const peer_job_t* job, peer_collective_t collective,
-                              size_t bytes) {
+                              size_t bytes, int roots_change) {
   const size_t ranks = (size_t)job->size, elements = bytes / sizeof(float);
   buffers_t b = {0};
   b.call.collective = collective;
   if (collective == PEER_BARRIER) return b;
   const size_t blocks = has_blocks(collective) ? ranks : 1;
   b.call.count = elements / blocks > 0 ? elements / blocks : 1;
-  b.send_count = b.call.count * (collective == PEER_ALLGATHER ? 1 : blocks);
-  b.recv_count = b.call.count * (collective == PEER_REDUCE_SCATTER ? 1 : blocks);
+  const int gathers = collective == PEER_ALLGATHER || collective == PEER_GATHER;
+  const int scatters = collective == PEER_REDUCE_SCATTER || collective == PEER_SCATTER;
+  b.send_count = b.call.count * (gathers ? 1 : blocks);
+  b.recv_count = b.call.count * (scatters ? 1 : blocks);
   b.bytes = b.call.count * blocks * sizeof(float);
 
-  const int shared = contestant->in_place || (collective == PEER_BROADCAST && job->rank == 0);
+  /* A root of broadcast has one buffer, and where roots change each rank will be one: all hold what rank 0 had. */
+  const int shared = contestant->in_place || (collective == PEER_BROADCAST && (job->rank == 0 || roots_change));
   const size_t offset = (size_t)job->rank * b.call.count;
   b.recv = contestant->allocate(whole_pages(shared ? b.bytes : b.recv_count * sizeof(float)));
   b.send = shared ? b.recv : contestant->allocate(whole_pages(b.send_count * sizeof(float)));
-  b.call.recv = b.recv + (shared && collective == PEER_REDUCE_SCATTER ? offset : 0);
-  b.call.send = b.send + (shared && collective == PEER_ALLGATHER ? offset : 0);
+  b.call.recv = b.recv + (shared && scatters ? offset : 0);
+  b.call.send = b.send + (shared && gathers ? offset : 0);
   return b;
 }
 
@@ -136,25 +149,37 @@ static void release_buffers(const contestant_t* contestant, const buffers_t* b) 
 
 /* ---- Time -------------------------------------------------------------------------------------------------------- */
 
+/* What is timed. `call` keeps the root of its last call; where roots change, the next call has the next rank. */
+typedef struct {
+  const contestant_t* contestant;
+  const peer_job_t* job;
+  peer_call_t* call;
+  int roots_change;
+} timed_t;
+
 /* Seconds per call of the slowest rank. All ranks start together because max_over_ranks, called before, holds them. */
-static double time_block(const contestant_t* contestant, const peer_job_t* job, const peer_call_t* call, long calls) {
+static double time_block(const timed_t* timed, long calls) {
+  const peer_job_t* job = timed->job;
+  peer_call_t* call = timed->call;
   job->max_over_ranks(job->library, 0);
   const double start = now_seconds();
-  for (long i = 0; i < calls; ++i) contestant->run(job->library, call);
+  for (long i = 0; i < calls; ++i) {
+    if (timed->roots_change) call->root = call->root + 1 < job->size ? call->root + 1 : 0;
+    timed->contestant->run(job->library, call);
+  }
   const double mine = (now_seconds() - start) / (double)calls;
   return job->max_over_ranks(job->library, mine);
 }
 
 /* The calls per block and the number of blocks that fill min_seconds; equal on all ranks, since times are maxima. */
-static void find_lengths(const contestant_t* contestant, const peer_job_t* job, const peer_call_t* call,
-                         double min_seconds, long* calls, int* blocks) {
+static void find_lengths(const timed_t* timed, double min_seconds, long* calls, int* blocks) {
   const double target = min_seconds / BLOCKS;
   *calls = 1;
   for (;;) {
     /* The best of three, lest one stall of the scheduler passes for a slow library. */
-    double best = time_block(contestant, job, call, *calls);
+    double best = time_block(timed, *calls);
     for (int again = 0; again < 2 && best * (double)*calls < min_seconds; ++again) {
-      const double time = time_block(contestant, job, call, *calls);
+      const double time = time_block(timed, *calls);
       if (time < best) best = time;
     }
     const double block = best * (double)*calls;
@@ -174,14 +199,13 @@ static int ascending(const void* left, const void* right) {
   return (l > r) - (l < r);
 }
 
-static double median_block(const peer_options_t* options, const peer_job_t* job, const contestant_t* contestant,
-                           const peer_call_t* call) {
-  if (options->calls > 0) return time_block(contestant, job, call, options->calls);
+static double median_block(const peer_options_t* options, const timed_t* timed) {
+  if (options->calls > 0) return time_block(timed, options->calls);
   long calls;
   int blocks;
   double times[BLOCKS];
-  find_lengths(contestant, job, call, options->min_seconds, &calls, &blocks);
-  for (int i = 0; i < blocks; ++i) times[i] = time_block(contestant, job, call, calls);
+  find_lengths(timed, options->min_seconds, &calls, &blocks);
+  for (int i = 0; i < blocks; ++i) times[i] = time_block(timed, calls);
   qsort(times, (size_t)blocks, sizeof *times, ascending);
   return blocks % 2 == 1 ? times[blocks / 2] : (times[blocks / 2 - 1] + times[blocks / 2]) / 2;
 }
@@ -191,17 +215,19 @@ static double median_block(const peer_options_t* options, const peer_job_t* job,
 static void measure_one(const peer_options_t* options, const peer_job_t* job, const contestant_t* contestant,
                         peer_collective_t collective, size_t size) {
   if (contestant->most_bytes > 0 && size > contestant->most_bytes) return;
-  buffers_t buffers = make_buffers(contestant, job, collective, size);
+  buffers_t buffers = make_buffers(contestant, job, collective, size, options->roots_change);
   fill_buffers(&buffers, job->rank);
   if (contestant->prepare != NULL) contestant->prepare(job->library, &buffers.call);
   contestant->run(job->library, &buffers.call);
   double wrong = wrong_in_output(&buffers.call, job->rank, job->size);
-  const double seconds = median_block(options, job, contestant, &buffers.call);
+  const timed_t timed = {contestant, job, &buffers.call, options->roots_change};
+  const double seconds = median_block(options, &timed);
+  if (collective == PEER_BROADCAST) buffers.call.root = 0;
   if (!contestant->in_place) wrong += wrong_in_output(&buffers.call, job->rank, job->size);
   wrong = job->max_over_ranks(job->library, wrong);
   if (job->rank == 0) {
-    printf("%s,%s,%zu,%.4f,%.0f\n", contestant->name, peer_collective_names[collective], buffers.bytes, seconds * 1e6,
-           wrong);
+    printf("%s,%s%s,%zu,%.4f,%.0f\n", contestant->name, peer_collective_names[collective],
+           options->roots_change ? "-roots" : "", buffers.bytes, seconds * 1e6, wrong);
     fflush(stdout);
   }
   release_buffers(contestant, &buffers);
@@ -219,6 +245,7 @@ static int is_listed(const char* list, const char* name) {
 void peer_measure(const peer_options_t* options, const peer_job_t* job) {
   for (int collective = 0; collective < PEER_COLLECTIVES; ++collective) {
     if (!(options->collectives >> collective & 1)) continue;
+    if (options->roots_change && !has_root((peer_collective_t)collective)) continue;
     for (int i = 0; i < (collective == PEER_BARRIER ? 1 : options->size_count); ++i) {
       for (int c = 0; c < job->contestant_count; ++c) {
         const contestant_t* contestant = &job->contestants[c];

@@ -10,7 +10,8 @@
  *   3. compares the result of the last call too (not in place, where calls build upon one another).
  * Rank 0 prints a line `name,collective,bytes,microseconds,wrong` to stdout; `wrong` is the number of wrong elements on
  * the worst rank. Elements are float32, sums. `bytes` is the larger of what a rank sends and receives, as in
- * nccl-tests, rounded to at least one element per block; 0 for barrier, which has no size.
+ * nccl-tests, rounded to at least one element per block; 0 for barrier, which has no size. Where roots change, the name
+ * of the collective ends with "-roots", and only those that have a root are measured.
  *
  * In place, input and output share memory as the MPI standard has it; broadcast always has one buffer on the root.
  *
@@ -28,10 +29,12 @@ extern "C" {
 typedef enum {
   PEER_ALLREDUCE,
   PEER_ALLGATHER,
-  PEER_BROADCAST, /* from rank 0 */
+  PEER_BROADCAST, /* from peer_call_t.root */
   PEER_ALLTOALL,
   PEER_REDUCE_SCATTER,
-  PEER_REDUCE, /* to rank 0 */
+  PEER_REDUCE, /* to peer_call_t.root */
+  PEER_GATHER,
+  PEER_SCATTER,
   PEER_BARRIER,
   PEER_COLLECTIVES /* how many there are */
 } peer_collective_t;
@@ -39,9 +42,11 @@ typedef enum {
 extern const char* const peer_collective_names[PEER_COLLECTIVES];
 
 /* One collective on buffers. `count` is in elements: of the whole buffer for allreduce, broadcast and reduce, of one
- * rank's block for allgather, alltoall and reduce-scatter, 0 for barrier. Both pointers are valid on every rank. */
+ * rank's block for allgather, alltoall, reduce-scatter, gather and scatter, 0 for barrier. Both pointers are valid on
+ * every rank, and where roots change long enough for a root on every rank. */
 typedef struct {
   peer_collective_t collective;
+  int root; /* of broadcast, reduce, gather and scatter; 0 unless roots change */
   const float* send;
   float* recv;
   size_t count;
@@ -75,13 +80,15 @@ typedef struct {
   int size_count;
   double min_seconds;  /* of timed calls per line, but at least three of them */
   long calls;          /* > 0: time one block of so many calls instead, for networks where a call takes seconds */
+  int roots_change;    /* each call has the next rank for its root, so that no rank runs ahead of the others */
   const char* contest; /* comma separated names of contestants; NULL: all */
   int bind;            /* each local rank to a processor of its own, as MPI's launchers do */
   int ranks;           /* processes to start here; 0: the environment says who we are */
   const char* meet;    /* where local processes meet: a folder; NULL where the launcher takes care of it */
 } peer_options_t;
 
-/* --collective a,b --sizes 4,64,8388608 --min-seconds 0.2 --calls 1 --contest a,b --ranks 4 --meet DIR --bind core.
+/* --collective a,b --sizes 4,64,8388608 --min-seconds 0.2 --calls 1 --roots change --contest a,b --ranks 4 --meet DIR
+ * --bind core.
  * Prints the usage and exits with 2 when there is anything else. */
 peer_options_t peer_parse(int argc, char** argv);
 

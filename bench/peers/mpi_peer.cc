@@ -16,7 +16,7 @@ void run(void*, const peer_call_t* call) {
       MPI_Allgather(call->send, count, MPI_FLOAT, call->recv, count, MPI_FLOAT, MPI_COMM_WORLD);
       break;
     case PEER_BROADCAST:
-      MPI_Bcast(call->recv, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+      MPI_Bcast(call->recv, count, MPI_FLOAT, call->root, MPI_COMM_WORLD);
       break;
     case PEER_ALLTOALL:
       MPI_Alltoall(call->send, count, MPI_FLOAT, call->recv, count, MPI_FLOAT, MPI_COMM_WORLD);
@@ -25,7 +25,13 @@ void run(void*, const peer_call_t* call) {
       MPI_Reduce_scatter_block(call->send, call->recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       break;
     case PEER_REDUCE:
-      MPI_Reduce(call->send, call->recv, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+      MPI_Reduce(call->send, call->recv, count, MPI_FLOAT, MPI_SUM, call->root, MPI_COMM_WORLD);
+      break;
+    case PEER_GATHER:
+      MPI_Gather(call->send, count, MPI_FLOAT, call->recv, count, MPI_FLOAT, call->root, MPI_COMM_WORLD);
+      break;
+    case PEER_SCATTER:
+      MPI_Scatter(call->send, count, MPI_FLOAT, call->recv, count, MPI_FLOAT, call->root, MPI_COMM_WORLD);
       break;
     default:
       MPI_Barrier(MPI_COMM_WORLD);

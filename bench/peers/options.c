@@ -10,8 +10,8 @@
 
 #include "bench/peers/measure.h"
 
-const char* const peer_collective_names[PEER_COLLECTIVES] = {"allreduce",      "allgather", "broadcast", "alltoall",
-                                                             "reduce-scatter", "reduce",    "barrier"};
+const char* const peer_collective_names[PEER_COLLECTIVES] = {
+    "allreduce", "allgather", "broadcast", "alltoall", "reduce-scatter", "reduce", "gather", "scatter", "barrier"};
 
 static void refuse(const char* option, const char* value) {
   fprintf(stderr,
@@ -20,6 +20,7 @@ static void refuse(const char* option, const char* value) {
           "       --sizes 4,64,8388608        bytes, the larger of sent and received; default 4\n"
           "       --min-seconds 0.2           of timed calls per line\n"
           "       --calls 1                   time just so many calls per line instead\n"
+          "       --roots change|stay         another root at every call, or always rank 0; default: stay\n"
           "       --contest name,...          which ways of using the library; default: all of them\n"
           "       --ranks 4 --meet FOLDER     start the ranks here; else the launcher has\n"
           "       --bind core|none            each of these to a processor of its own, or not; default: not\n",
@@ -76,6 +77,9 @@ peer_options_t peer_parse(int argc, char** argv) {
       options.min_seconds = positive_number(option, value);
     } else if (strcmp(option, "--calls") == 0) {
       options.calls = (long)positive_number(option, value);
+    } else if (strcmp(option, "--roots") == 0) {
+      if (strcmp(value, "change") != 0 && strcmp(value, "stay") != 0) refuse(option, value);
+      options.roots_change = strcmp(value, "change") == 0;
     } else if (strcmp(option, "--contest") == 0) {
       options.contest = value;
     } else if (strcmp(option, "--ranks") == 0) {
