@@ -42,8 +42,9 @@ void CollectiveOption::declare(CommandSyntax& command, Place place) {
 std::vector<uint64_t> CollectiveOption::read_traffic(const Fabric& fabric, const std::vector<NodeId>& chosen) const {
   const std::vector<NodeId> ranks =
       chosen.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : chosen;
-  const plan::DemandMatrix matrix = plan::parse_demand_csv(read_file(traffic_, kMaxTrafficBytes), traffic_,
-                                                           {.most_endpoints = kMaxTrafficRanks, .allows_own = true});
+  const plan::DemandMatrix matrix = plan::parse_demand_csv(
+      read_file(traffic_, kMaxTrafficBytes), traffic_,
+      {.most_endpoints = kMaxTrafficRanks, .allows_own = true, .most_amount = uint64_t{1} << 60});
   if (matrix.size() != ranks.size()) {
     throw Error(ErrorCode::mismatch,
                 "is about " + plural(matrix.size(), "rank") + ", but " + std::to_string(ranks.size()) + " take part",

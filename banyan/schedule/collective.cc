@@ -10,6 +10,10 @@
 
 namespace banyan::schedule {
 namespace {
+
+// Of an all-to-all in lowest terms: of one pair, and of all together, which the shares of a schedule count.
+constexpr uint64_t kMostOfPair = uint64_t{1} << 60, kMostOfAll = uint64_t{1} << 62;
+
 std::vector<NodeId> checked_participants(const Fabric& fabric, const std::vector<NodeId>& ranks) {
   std::vector<NodeId> participants =
       ranks.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : ranks;
@@ -41,6 +45,28 @@ std::vector<uint64_t> checked_weights(std::vector<uint64_t> weights, size_t part
   return weights;
 }
 
+// "1000000 from rank 0 to rank 2".
+std::string amount_of_pair(const std::vector<uint64_t>& traffic, size_t pair, size_t participants) {
+  return std::to_string(traffic[pair]) + " from rank " + std::to_string(pair / participants) + " to rank " +
+         std::to_string(pair % participants);
+}
+
+// Amounts are counted in the smallest one, so that they may not be too far apart.
+void check_size(const std::vector<uint64_t>& traffic, size_t participants) {
+  size_t least = traffic.size(), most = 0;
+  unsigned __int128 total = 0;
+  for (size_t pair = 0; pair < traffic.size(); ++pair) {
+    total += traffic[pair];
+    if (traffic[pair] > traffic[most]) most = pair;
+    if (traffic[pair] > 0 && (least == traffic.size() || traffic[pair] < traffic[least])) least = pair;
+  }
+  if (traffic[most] <= kMostOfPair && total <= kMostOfAll) return;
+  throw invalid("traffic of " + amount_of_pair(traffic, most, participants) + " and of " +
+                amount_of_pair(traffic, least, participants) +
+                " is too far apart: in lowest terms a pair has at most 2^60 parts and all together 2^62; count in "
+                "larger units, or leave the small amount out");
+}
+
 // In lowest terms; empty where all pairs are equal.
 std::vector<uint64_t> checked_traffic(std::vector<uint64_t> traffic, size_t participants) {
   if (traffic.empty()) return {};
@@ -54,13 +80,9 @@ std::vector<uint64_t> checked_traffic(std::vector<uint64_t> traffic, size_t part
   for (size_t i = 0; i < traffic.size(); ++i) {
     if (common > 0) traffic[i] /= common;
     any |= traffic[i] > 0 && i / participants != i % participants;
-    if (traffic[i] > Collective::kMaxTraffic) {
-      throw invalid("traffic of " + std::to_string(traffic[i]) + " parts from rank " +
-                    std::to_string(i / participants) + " to rank " + std::to_string(i % participants) + ", more than " +
-                    std::to_string(Collective::kMaxTraffic) + "; count in larger units");
-    }
   }
   if (!any) throw invalid("no rank sends anything to another");
+  check_size(traffic, participants);
   const bool is_even = std::all_of(traffic.begin(), traffic.end(), [](uint64_t parts) { return parts == 1; });
   return is_even ? std::vector<uint64_t>() : traffic;
 }
@@ -118,8 +140,10 @@ void Collective::set_traffic(std::vector<uint64_t> traffic) {
 uint64_t Collective::block_elements(size_t from, size_t to, uint64_t elements) const {
   using uint128 = unsigned __int128;
   CHECK(is_personal()) << to_string(kind_);
-  const uint128 of_all = uint128{elements} * participants_.size() * traffic(from, to);
-  return static_cast<uint64_t>(of_all / total_traffic_);
+  // The product of all three may need more than 128 bits; traffic and its sum are below 2^63.
+  const uint128 held = uint128{elements} * participants_.size();
+  const uint128 rest = held % total_traffic_ * traffic(from, to) / total_traffic_;
+  return static_cast<uint64_t>(held / total_traffic_ * traffic(from, to) + rest);
 }
 
 Fraction Collective::carried_per_byte() const {

@@ -8,6 +8,8 @@
 namespace banyan::schedule {
 namespace {
 
+constexpr uint64_t kMostOfPair = uint64_t{1} << 60;
+
 const Fabric kTriangle = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; a <-> sw 1GB/s");
 
 TEST(Collective, TakesAllRanksWithEqualShardsByDefault) {
@@ -45,7 +47,9 @@ TEST(Collective, RefusesWhatDoesNotFitTheKind) {
            {.kind = CollectiveKind::all_to_all, .root = a},
            {.kind = CollectiveKind::all_to_all, .traffic = {1, 2, 3}},
            {.kind = CollectiveKind::all_to_all, .traffic = {5, 0, 0, 0, 5, 0, 0, 0, 5}},
-           {.kind = CollectiveKind::all_to_all, .traffic = {0, 1, 1, 1, 0, 1, Collective::kMaxTraffic + 1, 1, 0}}}) {
+           {.kind = CollectiveKind::all_to_all, .traffic = {0, 1, 1, 1, 0, 1, kMostOfPair + 1, 1, 0}},
+           {.kind = CollectiveKind::all_to_all,
+           .traffic = {0, kMostOfPair, kMostOfPair, kMostOfPair, 0, kMostOfPair, 1, 1, 0}}}) {
     EXPECT_THROW(Collective::make(kTriangle, bad), Error);
   }
 }

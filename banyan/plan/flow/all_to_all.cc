@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/base/hash.h"
 #include "banyan/plan/flow/concurrent_flow.h"
 
@@ -18,6 +19,11 @@ Demand demand_of(const Collective& collective) {
     for (uint32_t t = 0; t < ranks; ++t) amounts.push_back(collective.traffic(s, t));
   }
   return Demand(ranks, std::move(amounts));
+}
+
+// Of the traffic, in a byte of M.
+Fraction parts_per_byte(const Collective& collective) {
+  return collective.carried_per_byte() / Fraction(static_cast<int128>(collective.total_weight()), 1);
 }
 
 // Cuts paths into hops, and stores equal hops once.
@@ -74,6 +80,34 @@ class ScheduleWriter {
   std::vector<LinkId> links_;
 };
 
+// Seconds of a byte of M are loads times this: parts of the traffic in a byte, by bytes per second. A network without
+// arcs has no unit, and no flow.
+Fraction seconds_per_load(const Collective& collective, const Network& network) {
+  return parts_per_byte(collective) / Fraction(static_cast<int128>(std::max<uint64_t>(1, network.unit())), 1);
+}
+
+// Of a traffic matrix: which of its amounts make fractions long.
+Error too_far_apart(const Fabric& fabric, const Collective& collective, const Error& error) {
+  const size_t ranks = collective.participants().size();
+  size_t least = 0, most = 0;
+  for (size_t pair = 0; pair < ranks * ranks; ++pair) {
+    const auto amount = [&](size_t of) { return collective.traffic(of / ranks, of % ranks); };
+    if (amount(pair) == 0) continue;
+    if (amount(least) == 0 || amount(pair) < amount(least)) least = pair;
+    if (amount(pair) > amount(most)) most = pair;
+  }
+  const auto told = [&](size_t pair) {
+    return std::to_string(collective.traffic(pair / ranks, pair % ranks)) + " from '" +
+           fabric.name(collective.participants()[pair / ranks]) + "' to '" +
+           fabric.name(collective.participants()[pair % ranks]) + "'";
+  };
+  return Error(ErrorCode::unsupported, "the exact bound needs more than 128 bits: the traffic of " + told(most) +
+                                           " and of " + told(least) +
+                                           ", in lowest terms, is too far apart for these bandwidths; count in larger "
+                                           "units, or leave the small amount out (" +
+                                           error.message() + ")");
+}
+
 LinkLengths lengths_on(const Fabric& fabric, const Network& network, const ConcurrentFlow& flow) {
   LinkLengths lengths{.length = std::vector<uint64_t>(fabric.links().size(), 0)};
   for (size_t a = 0; a < flow.lengths.size(); ++a) {
@@ -92,21 +126,24 @@ LinkLengths lengths_on(const Fabric& fabric, const Network& network, const Concu
 LinkLengths find_link_lengths(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options) {
   CHECK(collective.is_personal()) << to_string(collective.kind());
   const Network network(fabric, collective, false, options.observer);
-  return lengths_on(fabric, network,
-                    solve_concurrent_flow(network, fabric, demand_of(collective), {.gap = options.gap}));
+  return lengths_on(
+      fabric, network,
+      solve_concurrent_flow(network, fabric, demand_of(collective),
+                            {.gap = options.gap, .divisor = seconds_per_load(collective, network).denominator()}));
 }
 
-FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options) {
+namespace {
+
+FlowPlan plan_exactly(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options) {
   CHECK(collective.is_personal()) << to_string(collective.kind());
   if (options.observer) options.observer->phase_begins(PlanObserver::Phase::bound);
   const Network network(fabric, collective, false, options.observer);
-  const ConcurrentFlow flow = solve_concurrent_flow(network, fabric, demand_of(collective), {.gap = options.gap});
+  const Fraction per_byte = seconds_per_load(collective, network), parts = parts_per_byte(collective);
+  const ConcurrentFlow flow = solve_concurrent_flow(network, fabric, demand_of(collective),
+                                                    {.gap = options.gap, .divisor = per_byte.denominator()});
   if (options.observer) options.observer->phase_begins(PlanObserver::Phase::packing);
   ScheduleWriter writer(fabric, collective, network);
   for (size_t i = 0; i < flow.paths.size(); ++i) writer.add(flow.paths[i]);
-  // Seconds for one part of the traffic, times parts of a byte of M.
-  const Fraction parts = collective.carried_per_byte() / Fraction(static_cast<int128>(collective.total_weight()), 1);
-  const Fraction per_byte = parts / Fraction(static_cast<int128>(network.unit()), 1);
   const Fraction forwarded = Fraction(writer.most_forwarded(), flow.paths.units_per_demand) * parts;
   return {.schedule = std::move(writer).finish(),
           .lengths = lengths_on(fabric, network, flow),
@@ -114,6 +151,17 @@ FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, con
           .seconds_per_byte = flow.load * per_byte,
           .optimal = flow.load == flow.bound,
           .most_forwarded = forwarded};
+}
+
+}  // namespace
+
+FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, const AllToAllOptions& options) {
+  try {
+    return plan_exactly(fabric, collective, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported || !collective.has_traffic()) throw;
+    throw too_far_apart(fabric, collective, error);
+  }
 }
 
 }  // namespace banyan::plan

@@ -74,7 +74,16 @@ Fraction least_load(const Network& network, const Demand& demand, std::span<cons
   return Fraction(crossed, carried);
 }
 
-std::vector<uint64_t> whole_lengths(std::span<const double> values) {
+uint64_t most_length(const Network& network, int128 divisor) {
+  // Less would prove too little: what then does not fit is told when it is divided.
+  constexpr double kLeast = 0x1p20, kFits = 0x1p126;
+  double bandwidth = 0;
+  for (const int64_t of_arc : network.bandwidths()) bandwidth += static_cast<double>(of_arc);
+  const double most = kFits / bandwidth / static_cast<double>(divisor);
+  return static_cast<uint64_t>(std::clamp(most, kLeast, static_cast<double>(ShortestWays::kMostLength)));
+}
+
+std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t most) {
   constexpr uint64_t kMostUnits = 5000;  // common denominators that are tried
   constexpr double kNearWhole = 1e-6;
   const double greatest = *std::max_element(values.begin(), values.end());
@@ -87,7 +96,7 @@ std::vector<uint64_t> whole_lengths(std::span<const double> values) {
     });
     if (fits) units = static_cast<double>(tried);
   }
-  if (units == 0) units = static_cast<double>(ShortestWays::kMostLength);
+  if (units == 0) units = static_cast<double>(most);
   std::vector<uint64_t> lengths;
   for (const double value : values) lengths.push_back(static_cast<uint64_t>(std::llround(value / greatest * units)));
   return lengths;

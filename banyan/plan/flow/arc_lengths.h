@@ -48,8 +48,12 @@ class ShortestWays {
 // What `lengths` prove. A way leads to everything that something is to be shipped to.
 Fraction least_load(const Network& network, const Demand& demand, std::span<const uint64_t> lengths);
 
-// Whole numbers of at most ShortestWays::kMostLength in the proportions of `values`, which are not negative and not all
-// zero: exactly, up to what doubles lose, where a common denominator is small.
-std::vector<uint64_t> whole_lengths(std::span<const double> values);
+// The longest that an arc should be, at most ShortestWays::kMostLength, so that what lengths prove is a fraction of 128
+// bits when it is divided by `divisor`: shorter ones where bandwidths or the divisor are large.
+uint64_t most_length(const Network& network, int128 divisor);
+
+// Whole numbers of at most `most` in the proportions of `values`, which are not negative and not all zero: exactly, up
+// to what doubles lose, where a common denominator is small.
+std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t most = ShortestWays::kMostLength);
 
 }  // namespace banyan::plan

@@ -73,7 +73,7 @@ ConcurrentFlow solve_concurrent_flow(const Network& network, const Fabric& fabri
   }
   check_connected(network, fabric, demand);
   const NetworkSymmetry symmetry = symmetry_of(network, fabric, demand);
-  if (may_be_solved_exactly(network, demand, symmetry)) return solve_exactly(network, demand, symmetry);
+  if (may_be_solved_exactly(network, demand, symmetry)) return solve_exactly(network, demand, symmetry, options);
   return balance_paths(network, demand, options);
 }
 

@@ -33,6 +33,7 @@ struct ConcurrentFlow {
 
 struct FlowOptions {
   double gap = 0.01;           // good enough; a linear program does better
+  int128 divisor = 1;          // by which the bound will be divided: lengths are chosen so that it still fits
   uint32_t most_rounds = 600;  // of balancing paths
 };
 

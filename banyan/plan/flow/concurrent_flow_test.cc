@@ -152,7 +152,7 @@ TEST(TakeApart, ShortWaysComeFirstAndWholePathsStayWhole) {
   amounts[vertex("t")] = 5;
   amounts[vertex("m")] = 1;
   RoughPaths paths;
-  take_apart(network, vertex("s"), flow, amounts, 0, paths);
+  take_apart(network, vertex("s"), flow, amounts, {}, paths);
   ASSERT_EQ(paths.size(), 3u);
   double direct = 0, over = 0;
   for (size_t i = 0; i < paths.size(); ++i) {

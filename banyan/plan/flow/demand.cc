@@ -21,7 +21,7 @@ Demand::Demand(uint32_t terminals, std::vector<uint64_t> amounts)
   }
   if (total > kMostTotal) {
     throw Error(ErrorCode::unsupported,
-                "the amounts of the traffic matrix sum to more than 2^52; count in larger units");
+                "the amounts of the traffic matrix sum to more than 2^62; count in larger units");
   }
   total_ = static_cast<int64_t>(total);
 }

@@ -12,7 +12,7 @@ namespace banyan::plan {
 
 class Demand {
  public:
-  static constexpr uint64_t kMostTotal = uint64_t{1} << 52;  // of all amounts: a double holds them exactly
+  static constexpr uint64_t kMostTotal = uint64_t{1} << 62;  // of all amounts, as of shares of a schedule
 
   // One unit for every pair.
   static Demand uniform(uint32_t terminals) { return Demand(terminals, {}); }

@@ -6,22 +6,26 @@
 #include <optional>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/plan/flow/arc_lengths.h"
 #include "banyan/plan/flow/flow_paths.h"
+#include "banyan/plan/flow/path_balance.h"
 #include "banyan/plan/lp/linear_program.h"
 
 namespace banyan::plan {
 namespace {
 
-constexpr double kNoise = 1e-6;                          // of CLP's answers, beside 1
+// Of CLP's answers, beside 1: what they are mostly within, and what they are sometimes.
+constexpr double kNoise[] = {1e-9, 1e-6};
+constexpr double kGoodGap = 1e-7;                        // between load and bound, of uneven demand
 constexpr int64_t kMostParts = int64_t{1} << 13;         // into which a unit of demand may be cut
 constexpr double kSlack = 1e-9;                          // left to the load by which ways are made short
 constexpr double kCostOfArc = 1, kCostOfForwarding = 8;  // per unit of flow: of every arc, and of one out of a terminal
 
 class FlowProgram {
  public:
-  FlowProgram(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry)
-      : network_(network), demand_(demand), symmetry_(symmetry) {
+  FlowProgram(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry, int128 divisor)
+      : network_(network), demand_(demand), symmetry_(symmetry), most_length_(most_length(network, divisor)) {
     for (const uint32_t source : symmetry.representatives()) {
       if (demand.out_of(source) > 0) sources_.push_back(source);
     }
@@ -40,8 +44,16 @@ class FlowProgram {
     note_lengths(quickest);
     ask_for_short_ways(quickest.columns[load_]);
     read_flows(program_.solve([&] { network_.tell_observer(); }));
-    if (std::optional<PathFlows> exact = exact_paths()) return answer(*exact);
-    return answer(rounded_paths());
+    std::optional<ConcurrentFlow> best;
+    for (const double noise : kNoise) {
+      const std::optional<PathFlows> exact = exact_paths(noise);
+      if (!exact) continue;
+      ConcurrentFlow found = answer(*exact);
+      if (demand_.is_uniform() || found.gap() <= kGoodGap) return found;
+      if (!best || found.load < best->load) best = std::move(found);
+    }
+    ConcurrentFlow rounded = answer(rounded_paths());
+    return best && best->load <= rounded.load ? std::move(*best) : std::move(rounded);
   }
 
  private:
@@ -53,8 +65,8 @@ class FlowProgram {
   void note_lengths(const LinearProgram::Solution& solution);
   void ask_for_short_ways(double load);
   void read_flows(const LinearProgram::Solution& solution);
-  std::optional<int64_t> common_denominator() const;
-  std::optional<PathFlows> exact_paths() const;
+  std::optional<int64_t> common_denominator(double noise_of_unit) const;
+  std::optional<PathFlows> exact_paths(double noise) const;
   PathFlows rounded_paths() const;
   std::vector<double> amounts_of(uint32_t source, double parts) const;
   void add_images(uint32_t source, const PathFlows& paths, size_t begin, size_t end, PathFlows& all) const;
@@ -63,6 +75,7 @@ class FlowProgram {
   const Network& network_;
   const Demand& demand_;
   const NetworkSymmetry& symmetry_;
+  const uint64_t most_length_;
   std::vector<uint32_t> sources_;
   std::vector<double> orbit_bandwidth_;  // that the sources' own flows may use of an orbit's arcs together
   double demand_unit_ = 1, bandwidth_unit_ = 1;
@@ -125,7 +138,7 @@ void FlowProgram::build() {
 void FlowProgram::note_lengths(const LinearProgram::Solution& solution) {
   std::vector<double> by_orbit;
   for (const int row : orbit_rows_) by_orbit.push_back(std::max(0.0, -solution.duals[row]));
-  const std::vector<uint64_t> whole = whole_lengths(by_orbit);
+  const std::vector<uint64_t> whole = whole_lengths(by_orbit, most_length_);
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) lengths_.push_back(whole[symmetry_.arc_orbit(a)]);
 }
 
@@ -147,19 +160,22 @@ void FlowProgram::read_flows(const LinearProgram::Solution& solution) {
     for (uint32_t a = 0; a < columns.size(); ++a) {
       if (columns[a] < 0) continue;
       const double amount = solution.columns[columns[a]];
-      if (amount > kNoise) flow[a] = amount * demand_unit_;
+      if (amount > (demand_.is_uniform() ? kNoise[1] : 0)) flow[a] = amount * demand_unit_;
     }
   }
 }
 
 // The parts of a unit of demand in which all flows are whole, if there is such a number that is small.
-std::optional<int64_t> FlowProgram::common_denominator() const {
+std::optional<int64_t> FlowProgram::common_denominator(double noise_of_unit) const {
   constexpr double kWhole = 0x1p53;
+  const double total = static_cast<double>(demand_.total());
   int64_t parts = 1;
   for (const std::vector<double>& flow : flows_) {
     for (const double amount : flow) {
+      // Conserved or not, a flow of one source is no more than its demand, up to noise.
+      if (std::max(total, amount) * static_cast<double>(parts) >= kWhole) return std::nullopt;
       const double scaled = amount * static_cast<double>(parts),
-                   noise = kNoise * demand_unit_ * static_cast<double>(parts);
+                   noise = noise_of_unit * demand_unit_ * static_cast<double>(parts);
       int64_t more = 1;
       while (std::abs(nearest_fraction(scaled, more).to_double() - scaled) > noise) {
         more *= 2;
@@ -168,7 +184,7 @@ std::optional<int64_t> FlowProgram::common_denominator() const {
       parts *= static_cast<int64_t>(nearest_fraction(scaled, more).denominator());
     }
   }
-  if (static_cast<double>(demand_.total()) * static_cast<double>(parts) >= kWhole) return std::nullopt;
+  if (total * static_cast<double>(parts) >= kWhole) return std::nullopt;
   return parts;
 }
 
@@ -179,8 +195,8 @@ std::vector<double> FlowProgram::amounts_of(uint32_t source, double parts) const
   return amounts;
 }
 
-std::optional<PathFlows> FlowProgram::exact_paths() const {
-  const std::optional<int64_t> parts = common_denominator();
+std::optional<PathFlows> FlowProgram::exact_paths(double noise) const {
+  const std::optional<int64_t> parts = common_denominator(noise);
   if (!parts) return std::nullopt;
   PathFlows all;
   all.units_per_demand = *parts;
@@ -195,7 +211,7 @@ std::optional<PathFlows> FlowProgram::exact_paths() const {
       if (left != 0 && v != sources_[i]) return std::nullopt;
     }
     RoughPaths paths;
-    take_apart(network_, sources_[i], std::move(flow), amounts, 0, paths);
+    take_apart(network_, sources_[i], std::move(flow), amounts, {}, paths);
     PathFlows own;
     for (size_t p = 0; p < paths.size(); ++p)
       own.add(paths[p].source, paths[p].target, static_cast<int64_t>(paths[p].amount), paths[p].arcs);
@@ -206,12 +222,19 @@ std::optional<PathFlows> FlowProgram::exact_paths() const {
 
 PathFlows FlowProgram::rounded_paths() const {
   RoughPaths paths;
-  for (size_t i = 0; i < sources_.size(); ++i)
-    take_apart(network_, sources_[i], flows_[i], amounts_of(sources_[i], 1), kNoise, paths);
+  // Arcs that carry the greatest load are dear; of the others few are better than many.
+  std::vector<uint64_t> prices;
+  for (const uint64_t length : lengths_) prices.push_back(length + 1);
+  const double noise = demand_.is_uniform() ? kNoise[1] : kNoise[0];
+  const double least = demand_.is_uniform() ? 0 : kNoise[0] * demand_unit_;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    take_apart(network_, sources_[i], flows_[i], amounts_of(sources_[i], 1),
+               {.noise = noise, .least = least, .lengths = prices}, paths);
+  }
   std::vector<uint32_t> orbits;
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) orbits.push_back(symmetry_.arc_orbit(a));
-  const PathFlows rounded =
-      round_amounts(paths, demand_, {.of = orbits, .bandwidth = orbit_bandwidth_}, kLossOfRounding);
+  const PathFlows rounded = round_amounts(paths, demand_, {.of = orbits, .bandwidth = orbit_bandwidth_},
+                                          demand_.is_uniform() ? kLossOfRounding : kLossOfExactRounding);
   PathFlows all;
   all.units_per_demand = rounded.units_per_demand;
   for (size_t begin = 0, end = 0; begin < rounded.size(); begin = end) {
@@ -259,8 +282,15 @@ size_t exact_flow_columns(const Network& network, const Demand& demand, const Ne
   return columns;
 }
 
-ConcurrentFlow solve_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry) {
-  return FlowProgram(network, demand, symmetry).solve();
+ConcurrentFlow solve_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry,
+                             const FlowOptions& options) {
+  try {
+    return FlowProgram(network, demand, symmetry, options.divisor).solve();
+  } catch (const Error& error) {
+    // A program that ways lead through has an answer: CLP does not find it where numbers are too diverse.
+    if (error.code() != ErrorCode::unsupported) throw;
+  }
+  return balance_paths(network, demand, options);
 }
 
 }  // namespace banyan::plan

@@ -13,8 +13,6 @@
 // is made exact as well: its common denominator is found, it is checked in whole numbers, and taken apart into paths.
 #pragma once
 
-#include <optional>
-
 #include "banyan/plan/flow/concurrent_flow.h"
 #include "banyan/plan/graph/network_symmetry.h"
 
@@ -23,8 +21,10 @@ namespace banyan::plan {
 // How many columns the program has: its size.
 size_t exact_flow_columns(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry);
 
-// `demand` has the symmetry. Ways lead to everything that is to be shipped. Throws Error{unsupported} when the
-// bandwidths are so diverse that the program cannot be solved.
-ConcurrentFlow solve_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry);
+// `demand` has the symmetry. Ways lead to everything that is to be shipped. Pairs whose demand is lost beside that of
+// others in doubles take the way that is shortest by the duals, and are shipped to the last unit all the same. Where the
+// program cannot be solved, since bandwidths or demands are too diverse, paths are balanced instead.
+ConcurrentFlow solve_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry,
+                             const FlowOptions& options = {});
 
 }  // namespace banyan::plan

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "banyan/base/check.h"
+#include "banyan/plan/flow/arc_lengths.h"
 
 namespace banyan::plan {
 namespace {
@@ -69,6 +71,9 @@ class Peeler {
   std::vector<uint8_t> reached_;
 };
 
+// What a flow lacks at a target is spread over its paths, up to this part of the amount.
+constexpr double kMostScaled = 1e-6;
+
 // The targets that something is shipped to, by hops from the source: near ones go first, since what passes by them
 // would otherwise take their short ways.
 std::vector<uint32_t> targets_nearby(const Network& network, uint32_t source, std::span<const double> amounts) {
@@ -90,13 +95,14 @@ std::vector<uint32_t> targets_nearby(const Network& network, uint32_t source, st
 }  // namespace
 
 void take_apart(const Network& network, uint32_t source, std::vector<double> flow, std::span<const double> amounts,
-                double noise, RoughPaths& paths) {
+                const FlowNoise& noise, RoughPaths& paths) {
   Peeler peeler(network, source, std::move(flow));
+  std::optional<ShortestWays> ways;  // by `lengths`
   for (const uint32_t target : targets_nearby(network, source, amounts)) {
     const size_t first = paths.size();
-    const double least = noise * amounts[target];
+    const double least = noise.noise * amounts[target];
     double left = amounts[target];
-    while (left > least) {
+    while (left > least && amounts[target] > noise.least) {
       double amount = left;
       if (!peeler.find_shortest(target, left - least)) {
         amount = peeler.widest(target);
@@ -106,9 +112,16 @@ void take_apart(const Network& network, uint32_t source, std::vector<double> flo
       paths.add(source, target, amount, peeler.take(target, amount));
       left -= amount;
     }
-    CHECK(paths.size() > first && left <= 1e-3 * amounts[target])
-        << "no flow to " << target << ", " << left << " of " << amounts[target] << " is left";
     if (left == 0) continue;
+    if (paths.size() == first || left > kMostScaled * amounts[target]) {
+      CHECK(!noise.lengths.empty()) << "no flow to " << target << ", " << left << " of " << amounts[target];
+      if (!ways) {
+        ways.emplace(network);
+        ways->search(noise.lengths, source);
+      }
+      paths.add(source, target, left, ways->way_to(target));
+      continue;
+    }
     const double scale = amounts[target] / (amounts[target] - left);
     for (size_t i = first; i < paths.size(); ++i) paths.set_amount(i, paths[i].amount * scale);
   }
@@ -118,6 +131,7 @@ namespace {
 
 // Powers of two of what rounding may divide a unit of demand into.
 constexpr int kMostHalvings = 20;
+constexpr int64_t kMostSteps = 1024;
 // How steeply the cost of a class grows with its load, as a power of 2.
 constexpr int kSteepness = 6;
 
@@ -188,9 +202,11 @@ class Rounder {
         best = i;
         least = more;
       }
-      ++units_[best];
-      --left;
-      place(paths_[best].arcs, unit, loads_);
+      // One by one; where doubles have lost many units of a large demand, by a part of them.
+      const int64_t more = std::max<int64_t>(1, left / kMostSteps);
+      units_[best] += more;
+      left -= more;
+      place(paths_[best].arcs, static_cast<double>(more) * unit, loads_);
     }
   }
 
@@ -207,9 +223,9 @@ class Rounder {
 
 PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const FlowArcs& classes, double loss) {
   Rounder rounder(paths, demand, classes);
-  // All units together are counted in 62 bits.
+  // All units together are counted in 62 bits; demand alone fits in them.
   const int most =
-      std::min(kMostHalvings, 61 - static_cast<int>(std::bit_width(static_cast<uint64_t>(demand.total()))));
+      std::clamp(61 - static_cast<int>(std::bit_width(static_cast<uint64_t>(demand.total()))), 0, kMostHalvings);
   for (int halvings = 0; halvings < most; ++halvings) {
     if (rounder.round(int64_t{1} << halvings) <= 1 + loss) return rounder.flows();
   }

@@ -33,9 +33,10 @@ constexpr double kLeastAmount = 0x1p-20;  // of a pair's demand: less is nothing
 
 class PathBalance {
  public:
-  PathBalance(const Network& network, const Demand& demand)
+  PathBalance(const Network& network, const Demand& demand, int128 divisor)
       : network_(network),
         demand_(demand),
+        most_length_(static_cast<double>(most_length(network, divisor))),
         ways_(network),
         arcs_(network.arcs().size()),
         stamps_(arcs_.size(), 0),
@@ -83,7 +84,8 @@ class PathBalance {
   void put(const Path& path, double amount) {
     for (uint32_t i = 0; i < path.count; ++i) {
       ArcState& arc = arcs_[path_arcs_[path.begin + i]];
-      arc.load += amount * arc.per_bandwidth;
+      // What doubles lose beside large amounts must not make a load negative.
+      arc.load = std::max(0.0, arc.load + amount * arc.per_bandwidth);
       update(arc);
     }
   }
@@ -111,6 +113,7 @@ class PathBalance {
 
   const Network& network_;
   const Demand& demand_;
+  const double most_length_;
   ShortestWays ways_;
   std::vector<ArcState> arcs_;
   std::vector<uint64_t> lengths_;  // at the beginning of the round, in whole numbers
@@ -154,7 +157,7 @@ void PathBalance::set_power(int power) {
 void PathBalance::freeze_lengths() {
   double longest = 0;
   for (const ArcState& arc : arcs_) longest = std::max(longest, arc.length);
-  const double scale = static_cast<double>(ShortestWays::kMostLength) / longest;
+  const double scale = most_length_ / longest;
   lengths_.clear();
   for (const ArcState& arc : arcs_)
     lengths_.push_back(std::max<uint64_t>(1, static_cast<uint64_t>(arc.length * scale)));
@@ -254,7 +257,7 @@ void PathBalance::round() {
       source = pair.source;
       ways_.search(lengths_, source);
     }
-    crossed_ += static_cast<int128>(ways_.distance(pair.target)) * static_cast<int128>(pair.demand);
+    crossed_ += static_cast<int128>(ways_.distance(pair.target)) * demand_.of(pair.source, pair.target);
     if (pair.first_path == kNone) {
       Path& path = paths_[add_path(pair)];
       path.amount = pair.demand;
@@ -319,8 +322,7 @@ double PathBalance::note_lengths() {
 void PathBalance::prove_by_average() {
   const double longest = *std::max_element(average_.begin(), average_.end());
   std::vector<uint64_t> lengths;
-  for (const double length : average_)
-    lengths.push_back(static_cast<uint64_t>(length / longest * static_cast<double>(ShortestWays::kMostLength)));
+  for (const double length : average_) lengths.push_back(static_cast<uint64_t>(length / longest * most_length_));
   note_bound(lengths, least_load(network_, demand_, lengths));
 }
 
@@ -377,7 +379,7 @@ ConcurrentFlow PathBalance::answer() const {
 }  // namespace
 
 ConcurrentFlow balance_paths(const Network& network, const Demand& demand, const FlowOptions& options) {
-  return PathBalance(network, demand).solve(options);
+  return PathBalance(network, demand, options.divisor).solve(options);
 }
 
 }  // namespace banyan::plan

@@ -36,11 +36,12 @@ std::vector<CsvLine> split_csv(std::string_view text) {
   return lines;
 }
 
-Amount in_range(double value, std::string_view cell, DemandMatrix::Unit unit) {
-  if (value > static_cast<double>(DemandMatrix::kMaxAmount)) {
-    throw invalid(in_quotes(cell) + " is more than " + std::to_string(DemandMatrix::kMaxAmount) +
-                  ", the most that an entry can be");
-  }
+Error too_much(std::string_view cell, uint64_t most) {
+  return invalid(in_quotes(cell) + " is more than " + std::to_string(most) + ", the most that an entry can be");
+}
+
+Amount in_range(double value, std::string_view cell, DemandMatrix::Unit unit, uint64_t most) {
+  if (value > static_cast<double>(most)) throw too_much(cell, most);
   if (value != std::floor(value)) {
     throw invalid(in_quotes(cell) + " is no whole number of bytes; scale the whole matrix up");
   }
@@ -48,25 +49,31 @@ Amount in_range(double value, std::string_view cell, DemandMatrix::Unit unit) {
 }
 
 // Throws Error that does not say where.
-Amount parse_amount(std::string_view cell) {
+Amount parse_amount(std::string_view cell, uint64_t most) {
+  uint64_t whole = 0;  // which a double may not hold
+  const auto [whole_end, whole_code] = std::from_chars(cell.data(), cell.data() + cell.size(), whole);
+  if (whole_end == cell.data() + cell.size() && whole_code == std::errc()) {
+    if (whole > most) throw too_much(cell, most);
+    return {.value = whole, .unit = whole > 0 ? std::optional(DemandMatrix::Unit::bytes) : std::nullopt};
+  }
   double plain = 0;
   const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), plain);
   if (end == cell.data() + cell.size() && !cell.empty()) {
     if (code == std::errc::result_out_of_range || !std::isfinite(plain) || std::signbit(plain)) {
       throw invalid(in_quotes(cell) + " is no amount; write bytes such as 4096 or 40GB, or rates such as 12GB/s");
     }
-    return in_range(plain, cell, DemandMatrix::Unit::bytes);
+    return in_range(plain, cell, DemandMatrix::Unit::bytes, most);
   }
   if (cell.find("/s") != std::string_view::npos || lower(cell).ends_with("ps")) {
     return in_range(static_cast<double>(Bandwidth::parse(cell).bytes_per_second()), cell,
-                    DemandMatrix::Unit::bytes_per_second);
+                    DemandMatrix::Unit::bytes_per_second, most);
   }
-  return in_range(static_cast<double>(Bytes::parse(cell).count()), cell, DemandMatrix::Unit::bytes);
+  return in_range(static_cast<double>(Bytes::parse(cell).count()), cell, DemandMatrix::Unit::bytes, most);
 }
 
 bool is_amount(std::string_view cell) {
   try {
-    parse_amount(cell);
+    parse_amount(cell, UINT64_MAX);
     return true;
   } catch (const Error&) {
     // "-5" and "nan" are amounts gone wrong, no names: they are to be reported as such.
@@ -173,7 +180,7 @@ class DemandReader {
   }
 
   uint64_t read_cell(std::string_view cell, size_t i, size_t j) {
-    const Amount amount = parse_amount(cell);
+    const Amount amount = parse_amount(cell, rules_.most_amount);
     if (amount.unit) {
       if (i == j && !rules_.allows_own)
         throw invalid(demand_.names[i] + " has " + in_quotes(cell) + " for itself; write 0");

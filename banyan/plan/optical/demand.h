@@ -22,7 +22,7 @@ namespace banyan::plan {
 
 struct DemandMatrix {
   static constexpr size_t kMaxEndpoints = 256;
-  static constexpr uint64_t kMaxAmount = uint64_t{1} << 53;  // of a pair; whole numbers up to it are exact as doubles
+  static constexpr uint64_t kMaxAmount = uint64_t{1} << 53;  // of a pair, unless rules say otherwise: exact as doubles
 
   enum class Unit : uint8_t { bytes, bytes_per_second };
   Unit unit = Unit::bytes;
@@ -38,7 +38,8 @@ struct DemandMatrix {
 
 struct DemandRules {
   size_t most_endpoints = DemandMatrix::kMaxEndpoints;
-  bool allows_own = false;  // an endpoint may have something for itself
+  bool allows_own = false;                          // an endpoint may have something for itself
+  uint64_t most_amount = DemandMatrix::kMaxAmount;  // of a pair, below 2^63
 };
 
 // Throws Error{invalid_input} with the line and the column (the cell, counted from 1) of what is wrong. `where` (a

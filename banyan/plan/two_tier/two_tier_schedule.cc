@@ -56,10 +56,15 @@ class Converter {
         builder_(fabric, collective) {
     const uint32_t ranks = places_.shape.ranks();
     for (uint32_t from = 0; from < ranks; ++from)
-      for (uint32_t to = 0; to < ranks; ++to)
-        if (from != to)
-          traffic_[size_t{from} * ranks + to] =
-              collective.traffic(places_.participants[from], places_.participants[to]) * places_.shape.gpus;
+      for (uint32_t to = 0; to < ranks; ++to) {
+        if (from == to) continue;
+        const uint64_t parts = collective.traffic(places_.participants[from], places_.participants[to]);
+        if (parts > TwoTierPlanner::kMostBytes / places_.shape.gpus) {
+          throw cannot("two tiers count at most 2^44 parts for a pair of ranks and one has " + std::to_string(parts) +
+                       "; count in larger units");
+        }
+        traffic_[size_t{from} * ranks + to] = parts * places_.shape.gpus;
+      }
   }
 
   Schedule convert() && {
