@@ -182,6 +182,25 @@ TEST(Fabric, WritesAFabricThatReadsBackTheSame) {
   EXPECT_EQ(json_of({"fabric", file, "--json"})["fingerprint"], written["fingerprint"]);
 }
 
+TEST(Fabric, TakesTheNicsThatAreNamed) {
+  const std::string table = BANYAN_SOURCE_DIR "/banyan/fabric/corpus/gpu_matrix/far_nic.txt@24GB/s";
+  for (const std::vector<std::string>& nics :
+       {std::vector<std::string>{"--nics", "NIC0,NIC1"}, std::vector<std::string>{"--nics=-NIC2"},
+        std::vector<std::string>{"--nics", "^NIC2"}, std::vector<std::string>{}}) {
+    std::vector<std::string> command{"fabric", table, "--gpu", "a100", "--nic", "100Gb/s", "--boxes", "2"};
+    command.insert(command.end(), nics.begin(), nics.end());
+    EXPECT_THAT(run_banyan(command).out, HasSubstr("so no allgather is faster than 50.00 GB/s"));
+  }
+}
+
+// A bandwidth behind the name of a file that is no description of a fabric at all.
+TEST(Fabric, LooksAtTheFormatBeforeTheBandwidth) {
+  const TemporaryFolder folder;
+  const std::string foreign = folder.path("foreign.xml");
+  write_file(foreign, "<algo name=\"x\"></algo>\n");
+  EXPECT_THAT(run_banyan({"fabric", foreign + "@48GB/s"}).err, HasSubstr("'algo' but NCCL's topology has 'system'"));
+}
+
 TEST(Fabric, AppliesEditsInTheOrderGiven) {
   EXPECT_EQ(run_banyan({"fabric", "full:4", "--degrade", "gpu0-gpu1=1GB/s", "--fail", "gpu0-gpu1"}).exit_code, 0);
   const Outcome outcome = run_banyan({"fabric", "full:4", "--fail", "gpu0-gpu1", "--degrade", "gpu0-gpu1=1GB/s"});

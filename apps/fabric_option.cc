@@ -1,6 +1,7 @@
 #include "apps/fabric_option.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "apps/command.h"
@@ -40,12 +41,18 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
   command.option("--boxes", &boxes_, "N", "join N such boxes by one switch");
   command.option("--gpu", &gpu_, "NAME", "the GPU whose links a skeleton file leaves out, such as h100").values =
       nccl_gpus();
+  command.option("--nvlink", &nvlink_, "BANDWIDTH", "the speed of one NVLink or xGMI link each way, such as 14GB/s");
+  command.option("--cpu-link", &cpu_link_, "BANDWIDTH",
+                 "the speed of the links between CPUs each way, such as 64GB/s; else it is assumed");
   command.option("--nic", &nic_, "BANDWIDTH", "the speed of each NIC that the file leaves out, such as 400Gb/s");
+  command.option("--nics", &nics_, "NAMES",
+                 "the NICs that join boxes, such as NIC0,NIC1, or all but ^NIC2 (default: those nearest to some GPU)");
   command.group("Options");
 }
 
 bool FabricOption::any_edit() const {
-  return !boxes_.empty() || !gpu_.empty() || !nic_.empty() ||
+  const auto given = [](const std::string* text) { return !text->empty(); };
+  return std::ranges::any_of(std::array{&boxes_, &gpu_, &nvlink_, &cpu_link_, &nic_, &nics_}, given) ||
          std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) { return !edit.texts.empty(); });
 }
 
@@ -72,9 +79,14 @@ std::string FabricOption::described() const {
 }
 
 fabric::FabricSource FabricOption::source() const {
-  fabric::FabricSource source{.fabric = text_, .edits = edits_in_order(), .box = {.gpu = gpu_}};
+  fabric::FabricSource source{.fabric = text_, .edits = edits_in_order(), .box = {.gpu = gpu_, .nics = nics_}};
   if (!boxes_.empty()) source.box.boxes = static_cast<uint32_t>(parse_count(boxes_, "--boxes", {.most = kMaxBoxes}));
-  if (!nic_.empty()) source.box.nic = parse_option("--nic", [&] { return Bandwidth::parse(nic_); });
+  const auto set = [](std::optional<Bandwidth>& bandwidth, const char* option, const std::string& text) {
+    if (!text.empty()) bandwidth = parse_option(option, [&] { return Bandwidth::parse(text); });
+  };
+  set(source.box.nic, "--nic", nic_);
+  set(source.box.nvlink, "--nvlink", nvlink_);
+  set(source.box.cpu_link, "--cpu-link", cpu_link_);
   return source;
 }
 

@@ -1,5 +1,6 @@
 // FABRIC and the options that go with it on every command that takes one: --fail, --degrade, --remove, --in-network
-// (edits, applied in the order given), --boxes, --gpu, --nic (for files that describe one server).
+// (edits, applied in the order given), --boxes, --gpu, --nvlink, --cpu-link, --nic, --nics (for files that describe one
+// server).
 #pragma once
 
 #include <string>
@@ -24,7 +25,7 @@ class FabricOption {
   std::string described() const;
   void set_text(std::string text) { text_ = std::move(text); }
 
-  // Throws Error as load_fabric does, or for a wrong --boxes or --nic.
+  // Throws Error as load_fabric does, or for a wrong --boxes, --nic, --nvlink or --cpu-link.
   fabric::FabricSource source() const;
   // What was assumed, since a file does not say it, is appended to `notes`.
   Fabric load(std::vector<std::string>* notes = nullptr) const;
@@ -38,7 +39,7 @@ class FabricOption {
 
   std::vector<fabric::FabricEdit> edits_in_order() const;
 
-  std::string text_, boxes_, gpu_, nic_;
+  std::string text_, boxes_, gpu_, nvlink_, cpu_link_, nic_, nics_;
   std::vector<Edit> edits_;
 };
 

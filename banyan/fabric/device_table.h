@@ -16,6 +16,7 @@ enum class GpuWiring : uint8_t {
   nvswitch,    // every GPU's links end at the NVSwitches of the box
   all_to_all,  // every GPU is joined directly to every other
   mesh,        // a mesh that the vendor fixed: `mesh` says which GPUs are joined
+  bridge,      // bridges that the owner puts between some GPUs: a description must say which
 };
 
 // Links between two GPUs of a box, by their places in it.
@@ -32,6 +33,7 @@ struct GpuModel {
   GpuWiring wiring;
   uint32_t box;  // GPUs in a box where the wiring fixes it, else 0
   std::span<const GpuCable> mesh = {};
+  uint32_t nvlink_domain = 0;  // GPUs that NVLink joins beyond a box, by NVSwitches of a rack; 0: it does not leave it
 
   Bandwidth all_links() const { return Bandwidth::bytes_per_second(link.bytes_per_second() * links); }
 };

@@ -9,7 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
-#include "banyan/fabric/device_table.h"
+#include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/nccl_box.h"
 #include "banyan/fabric/text_lines.h"
 
@@ -17,9 +17,9 @@ namespace banyan::fabric {
 namespace {
 
 constexpr size_t kMaxMatrixDevices = 256;
-constexpr uint32_t kMaxNvlinks = 18;  // of a GPU, up to NVLink 5
-// NVLink 2, 3 and 4 (V100, A100, H100): 25 GB/s each way.
-constexpr Bandwidth kNvlink = Bandwidth::gigabytes_per_second(25);
+constexpr uint32_t kMaxNvlinks = 36;  // in a cell
+// NVLink 2, 3 and 4 (V100, A100, H100): 25 GB/s each way. A guess, as the table does not say what GPUs there are.
+constexpr NcclBox::Speed kNvlink = {.rate = Bandwidth::gigabytes_per_second(25), .assumed = true};
 
 // Without what colours a terminal: nvidia-smi underlines the header.
 std::string without_escapes(std::string_view line) {
@@ -51,9 +51,33 @@ bool is_gpu_name(std::string_view name) {
          std::all_of(name.begin() + 3, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// What stands in cells besides NVLinks.
+enum class Path : uint8_t { self, switch_, cpu, system };  // of PCI
+std::optional<Path> path_of(std::string_view word) {
+  if (word == "X") return Path::self;
+  if (word == "PIX" || word == "PXB" || word == "PSB") return Path::switch_;
+  if (word == "PHB" || word == "NODE") return Path::cpu;
+  if (word == "SYS" || word == "SOC" || word == "N/A") return Path::system;
+  return std::nullopt;
+}
+
+// The name of a device, as the header has them: "GPU1", "NIC0", "mlx5_0".
+bool is_device_name(std::string_view word) {
+  const bool is_plain = std::ranges::all_of(word, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+  });
+  return is_plain && !word.empty() && word.back() >= '0' && word.back() <= '9' && !path_of(word) &&
+         !(word.starts_with("NV") && word[2 % word.size()] >= '0' && word[2 % word.size()] <= '9');
+}
+
+// "GPU0 GPU1 ... CPU Affinity": a first GPU, and behind it another device or the columns that describe devices.
+bool is_header(const std::vector<std::string>& words) {
+  return words.size() > 1 && is_gpu_name(words[0]) && (is_device_name(words[1]) || words[1] == "CPU");
+}
+
 // How two devices are joined.
 struct Cell {
-  enum class Path : uint8_t { self, switch_, cpu, system } path = Path::system;  // of PCI
+  Path path = Path::system;
   uint32_t nvlinks = 0;
 };
 
@@ -81,13 +105,16 @@ class GpuMatrixReader : LineReader {
     for_each_line(text, [&](std::string_view line, size_t number) {
       line_ = number;
       const std::vector<std::string> words = words_of(line);
+      if (words.empty()) return true;
       if (names_.empty()) {
-        if (!words.empty() && is_gpu_name(words.front())) read_header(words);
-        return true;
+        if (is_gpu_name(words.front())) read_header(words);
+      } else if (rows_.size() < names_.size() && !has_ended_) {
+        has_ended_ = words.front() == "Legend:";
+        if (!has_ended_) read_row(words);
+      } else {
+        read_below(words);
       }
-      if (words.empty() || words.front() == "Legend:") return words.empty();
-      read_row(words);
-      return rows_.size() < names_.size();
+      return true;
     });
     line_ = 0;
     if (names_.empty()) throw bad("there is no header line, which begins with GPU0");
@@ -96,16 +123,18 @@ class GpuMatrixReader : LineReader {
     }
   }
 
-  NcclBox box(Bandwidth pci, const GpuModel* model, std::vector<std::string>& notes) {
+  NcclBox box(Bandwidth pci, std::vector<std::string>& notes) const {
     DeviceGroups cpus(names_.size()), switches(names_.size());
-    group(cpus, switches);
+    group(cpus, switches, notes);
     NcclBox box;
+    box.rows_are_pairs = true;
     std::map<size_t, uint32_t> cpu_node, switch_node;  // by the name of their group
+    const CpuLink link = cpu_link("", "", 0, 0);
     for (size_t i = 0; i < names_.size(); ++i) {
       if (cpus.find(i) != i) continue;
       cpu_node[i] = static_cast<uint32_t>(box.switches.size());
       box.switches.push_back({.name = "cpu" + std::to_string(box.cpus.size())});
-      box.cpus.push_back({.node = cpu_node[i], .host = 0, .to_peer = nccl_cpu_link("", "", 0, 0)});
+      box.cpus.push_back({.node = cpu_node[i], .host = 0, .to_peer = link.rate, .model = link.of});
     }
     for (size_t i = 0; i < names_.size(); ++i) {
       const size_t own = switches.find(i);
@@ -113,19 +142,26 @@ class GpuMatrixReader : LineReader {
       if (own != i || !any_device(alike)) continue;
       switch_node[i] = static_cast<uint32_t>(box.switches.size());
       box.switches.push_back(
-          {.name = "pci" + std::to_string(switch_node.size() - 1), .parent = cpu_node.at(cpus.find(i)), .up = pci});
+          {.name = "pci" + std::to_string(switch_node.size() - 1), .parent = cpu_node.at(cpus.find(i)), .up = {pci}});
     }
     for (size_t i = 0; i < names_.size(); ++i) {
       const uint32_t cpu = cpu_node.at(cpus.find(i));
       const auto shared = switch_node.find(switches.find(i));
       const uint32_t plug = shared == switch_node.end() ? cpu : shared->second;
       if (is_gpu_name(names_[i])) {
-        box.gpus.push_back({.busid = names_[i], .host = 0, .cpu = cpu, .node = plug, .up = pci, .link = kNvlink});
+        box.gpus.push_back({.busid = names_[i],
+                            .host = 0,
+                            .cpu = cpu,
+                            .node = plug,
+                            .up = {pci},
+                            .link = kNvlink,
+                            .rows = rows_of(i)});
       } else {
-        box.nics.push_back({.node = plug, .up = pci});
+        box.nics.push_back({.node = plug, .up = NcclBox::Speed{pci}, .names = {names_[i]}});
+        if (const auto name = legend_.find(names_[i]); name != legend_.end())
+          box.nics.back().names.push_back(name->second);
       }
     }
-    add_nvlinks(box, model, notes);
     return box;
   }
 
@@ -155,12 +191,19 @@ class GpuMatrixReader : LineReader {
     if (!rows_.emplace(name, std::move(row)).second) throw bad("the row of " + name + " stands twice");
   }
 
+  // Behind the table: "NIC0: mlx5_0" of the legend, and perhaps the table of another server.
+  void read_below(const std::vector<std::string>& words) {
+    if (is_header(words)) {
+      throw bad(
+          "a second table begins here, but a file describes one server; give one of them, and for several servers like "
+          "it say --boxes, as in --boxes 2");
+    }
+    if (words.size() == 2 && words[0].ends_with(':'))
+      legend_.emplace(words[0].substr(0, words[0].size() - 1), words[1]);
+  }
+
   Cell cell_of(const std::string& word) const {
-    using Path = Cell::Path;
-    if (word == "X") return {.path = Path::self};
-    if (word == "PIX" || word == "PXB" || word == "PSB") return {.path = Path::switch_};
-    if (word == "PHB" || word == "NODE") return {.path = Path::cpu};
-    if (word == "SYS" || word == "SOC" || word == "N/A") return {.path = Path::system};
+    if (const auto path = path_of(word)) return {.path = *path};
     Cell cell;
     const auto [end, code] =
         std::from_chars(word.data() + std::min<size_t>(2, word.size()), word.data() + word.size(), cell.nvlinks);
@@ -183,54 +226,35 @@ class GpuMatrixReader : LineReader {
   }
 
   // Between GPUs that NVLinks join, the table does not tell of PCI. Devices beside both do, and their cores.
-  void group(DeviceGroups& cpus, DeviceGroups& switches) const {
+  void group(DeviceGroups& cpus, DeviceGroups& switches, std::vector<std::string>& notes) const {
+    std::string contradiction;
     for (size_t a = 0; a < names_.size(); ++a) {
       for (size_t b = 0; b < names_.size(); ++b) {
-        const Cell::Path path = cell(a, b).path;
-        if (path == Cell::Path::switch_) switches.join(a, b);
-        if (path == Cell::Path::switch_ || path == Cell::Path::cpu) cpus.join(a, b);
+        const Path path = cell(a, b).path;
+        if (path == Path::switch_) switches.join(a, b);
+        if (path == Path::switch_ || path == Path::cpu) cpus.join(a, b);
         const std::string &own = rows_.at(names_[a]).affinity, &other = rows_.at(names_[b]).affinity;
         const bool have_cores = !own.empty() && own != "N/A" && own.find_first_of("0123456789") == 0;
-        if (is_gpu_name(names_[a]) && is_gpu_name(names_[b]) && have_cores && own == other) cpus.join(a, b);
+        if (a == b || !is_gpu_name(names_[a]) || !is_gpu_name(names_[b]) || !have_cores || own != other) continue;
+        if (cell(a, b).nvlinks > 0) cpus.join(a, b);
+        if (path == Path::system && cell(a, b).nvlinks == 0 && contradiction.empty()) {
+          contradiction = names_[a] + " and " + names_[b] + " are " +
+                          "SYS to each other, at different CPUs, but have the same cores (" + own + ")";
+        }
       }
     }
+    if (!contradiction.empty()) notes.push_back("the table contradicts itself: " + contradiction + "; SYS is believed");
   }
 
-  // Where every two GPUs have as many NVLinks as a GPU could not have to each, they go to NVSwitches.
-  void add_nvlinks(NcclBox& box, const GpuModel* model, std::vector<std::string>& notes) const {
-    std::vector<size_t> gpus;
-    for (size_t i = 0; i < names_.size(); ++i) {
-      if (is_gpu_name(names_[i])) gpus.push_back(i);
+  // The NVLinks that a GPU has in common with others.
+  std::vector<NcclBox::LinkRow> rows_of(size_t gpu) const {
+    std::vector<NcclBox::LinkRow> rows;
+    for (size_t other = 0; other < names_.size(); ++other) {
+      const uint32_t count = is_gpu_name(names_[other]) ? cell(gpu, other).nvlinks : 0;
+      if (count == 0) continue;
+      rows.push_back({.kind = NcclBox::LinkRow::Target::gpu, .busid = names_[other], .count = count, .line = 0});
     }
-    uint32_t least = UINT32_MAX, most = 0;
-    for (const size_t a : gpus) {
-      for (const size_t b : gpus) {
-        if (a == b) continue;
-        least = std::min(least, cell(a, b).nvlinks);
-        most = std::max(most, cell(a, b).nvlinks);
-      }
-    }
-    if (most == 0) return;
-    const uint32_t links = model != nullptr && model->links > 0 ? model->links : kMaxNvlinks;
-    const bool is_switched = least == most && most * (gpus.size() - 1) > links;
-    using LinkRow = NcclBox::LinkRow;
-    for (size_t i = 0; i < gpus.size(); ++i) {
-      if (is_switched) {
-        box.gpus[i].rows = {{.kind = LinkRow::Target::nvswitch, .busid = "nvswitch", .count = most, .line = 0}};
-        continue;
-      }
-      for (const size_t other : gpus) {
-        const uint32_t count = cell(gpus[i], other).nvlinks;
-        if (count == 0) continue;
-        box.gpus[i].rows.push_back({.kind = LinkRow::Target::gpu, .busid = names_[other], .count = count, .line = 0});
-      }
-    }
-    notes.push_back(is_switched ? "all NVLinks go to NVSwitches, since every two GPUs have " + std::to_string(most)
-                                : "NVLinks join GPUs directly");
-    if (model == nullptr) {
-      notes.push_back("every NVLink is taken as " + kNvlink.to_string() +
-                      " each way (V100 to H200); for B200 and GB200 say --gpu b200");
-    }
+    return rows;
   }
 
   struct Row {
@@ -238,8 +262,10 @@ class GpuMatrixReader : LineReader {
     std::string affinity;  // the cores that are near
   };
 
-  std::vector<std::string> names_;   // of the columns
-  std::map<std::string, Row> rows_;  // by name
+  std::vector<std::string> names_;             // of the columns
+  std::map<std::string, Row> rows_;            // by name
+  std::map<std::string, std::string> legend_;  // "NIC0": "mlx5_0"
+  bool has_ended_ = false;                     // before all rows were there
 };
 
 }  // namespace
@@ -248,7 +274,7 @@ bool is_gpu_matrix(std::string_view text) {
   bool is_one = false;
   for_each_line(text, [&](std::string_view line, size_t) {
     const std::vector<std::string> words = words_of(line.substr(0, 4096));
-    is_one = words.size() > 1 && is_gpu_name(words[0]) && (is_gpu_name(words[1]) || words[1] == "CPU");
+    is_one = is_header(words);
     return words.empty();
   });
   return is_one;
@@ -265,12 +291,7 @@ Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::o
           "name: " +
           where + "@48GB/s (about 12 GB/s for 16 lanes of Gen3, 24 of Gen4, 48 of Gen5)");
     }
-    const GpuModel* const model = options.gpu.empty() ? nullptr : &gpu_model(options.gpu);
-    NcclBox box = reader.box(*pci, model, notes);
-    notes.push_back("every PCI link is " + pci->to_string() + " each way (given after '@')");
-    if (box.cpus.size() > 1)
-      notes.push_back("links between CPUs are as fast as NCCL takes them: the table does not say");
-    return build_nccl_fabric(std::move(box), options);
+    return build_nccl_fabric(reader.box(*pci, notes), options, notes);
   } catch (const Error& error) {
     throw error.within(where);
   }

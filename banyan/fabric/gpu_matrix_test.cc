@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/test_rates.h"
 #include "banyan/testing/thrown.h"
@@ -32,9 +34,9 @@ TEST(GpuMatrix, PutsAnNvswitchWhereEveryTwoGpusHaveAllLinks) {
   const Fabric fabric = parse_gpu_matrix(corpus_file("gpu_matrix/hgx_h100.txt"), {}, kPci, "topo.txt", notes);
   EXPECT_EQ(fabric.ranks().size(), 8u);
   for (int gpu = 0; gpu < 8; ++gpu) EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu" + std::to_string(gpu), "nvsw0"), 450);
-  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu3", "cpu0") + rate_between(fabric, "gpu3", "pci3"), 24);
-  EXPECT_GT(rate_between(fabric, "cpu0", "cpu1"), 0);
+  EXPECT_THAT(names_of(fabric, NodeKind::switch_), ElementsAre("nvsw0")) << "no PCI beside NVLink";
   EXPECT_THAT(notes, Contains(HasSubstr("every NVLink is taken as 25 GB/s each way")));
+  EXPECT_TRUE(fabric.link(LinkId{0}).assumed);
 }
 
 TEST(GpuMatrix, TakesTheSpeedOfLinksFromTheDeviceTable) {
@@ -48,7 +50,160 @@ TEST(GpuMatrix, JoinsBoxesByTheNicsOfTheirPciSwitches) {
   EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/gpu5", "box1/pci5"), 24);
   EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/nic5", "box1/pci5"), 24);
   EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/nic5", "ib0"), 50);
-  EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/pci5", "box1/cpu1"), 24);
+  EXPECT_FALSE(fabric.find("box1/cpu1").has_value()) << "its own NIC is nearer to every GPU";
+}
+
+// The box by its name and by its table are one network.
+TEST(GpuMatrix, IsTheBoxThatTheGeneratorMakes) {
+  const Fabric table = parse_matrix("hgx_h100.txt", {.gpu = "h100"}), known = generate_fabric("dgx-h100:1");
+  EXPECT_EQ(table.fingerprint(), known.fingerprint());
+  EXPECT_TRUE(std::ranges::none_of(table.links(), [](const Link& link) { return link.assumed; }));
+}
+
+std::vector<double> nvswitch_rates(const Fabric& fabric) {
+  std::vector<double> rates;
+  for (const NodeId rank : fabric.ranks()) rates.push_back(rate_between(fabric, fabric.name(rank), "nvsw0"));
+  return rates;
+}
+
+TEST(GpuMatrix, KeepsTheNvswitchOfABoxOneOfWhoseGpusLostALink) {
+  EXPECT_THAT(nvswitch_rates(parse_matrix("one_link_down.txt", {.gpu = "h100"})), ElementsAre(450, 450, 425));
+  EXPECT_THAT(nvswitch_rates(parse_matrix("one_link_down.txt")), ElementsAre(450, 450, 425));
+  EXPECT_THAT(nvswitch_rates(parse_matrix("h100_three.txt", {.gpu = "h100"})), ElementsAre(450, 450, 450));
+}
+
+std::string full_table(size_t gpus, const std::string& cell) {
+  std::string text, rows;
+  for (size_t a = 0; a < gpus; ++a) {
+    text += "\tGPU" + std::to_string(a);
+    rows += "\nGPU" + std::to_string(a);
+    for (size_t b = 0; b < gpus; ++b) rows += a == b ? "\tX" : "\t" + cell;
+  }
+  return text + rows + "\n";
+}
+
+// What a GPU has tells whether NVLinks can join every two directly: --gpu, or the largest count where it is all that a
+// GPU behind NVSwitches has.
+TEST(GpuMatrix, JoinsGpusDirectlyOnlyByAsManyLinksAsTheyHave) {
+  std::vector<std::string> notes;
+  const auto parse = [&](size_t gpus, const std::string& cell, const std::string& gpu) {
+    return parse_gpu_matrix(full_table(gpus, cell), {.gpu = gpu}, kPci, "topo.txt", notes);
+  };
+  EXPECT_THAT(nvswitch_rates(parse(4, "NV6", "")), ElementsAre(150, 150, 150, 150)) << "V100 of a DGX-2";
+  EXPECT_THAT(notes, Contains(HasSubstr("as four H100 that are joined directly have, say --gpu h100")));
+  EXPECT_DOUBLE_EQ(rate_between(parse(4, "NV6", "h100"), "gpu0", "gpu3"), 150);
+  EXPECT_DOUBLE_EQ(rate_between(parse(4, "NV4", ""), "gpu0", "gpu3"), 100);
+  EXPECT_DOUBLE_EQ(rate_between(parse(4, "NV4", "a100"), "gpu0", "gpu3"), 100);
+  EXPECT_THAT(nvswitch_rates(parse(3, "NV8", "a800")), ElementsAre(200, 200, 200));
+  EXPECT_DOUBLE_EQ(rate_between(parse(2, "NV12", ""), "gpu0", "gpu1"), 300);
+  EXPECT_THAT(testing::error_of([&] { parse(3, "NV12", "a800"); }),
+              HasSubstr("gpu0 has 12 links in this file, but --gpu a800 has 8"));
+  EXPECT_THAT(testing::error_of([&] { parse(2, "NV12", "a6000"); }), HasSubstr("but --gpu a6000 has 4"));
+}
+
+TEST(GpuMatrix, LeavesAGpuWithoutNvlinkOutsideOfTheNvswitch) {
+  std::vector<std::string> notes;
+  const Fabric fabric = parse_gpu_matrix(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV18\tNV18\tPHB\nGPU1\tNV18\tX\tNV18\tPHB\nGPU2\tNV18\tNV18\tX\tPHB\n"
+      "GPU3\tPHB\tPHB\tPHB\tX\n",
+      {.gpu = "h100"}, kPci, "topo.txt", notes);
+  EXPECT_THAT(nvswitch_rates(fabric), ElementsAre(450, 450, 450, 0));
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu3", "cpu0"), 24);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "cpu0"), 24) << "PCI is the only way to gpu3";
+}
+
+TEST(GpuMatrix, KnowsTheBridgesOfWorkstationCards) {
+  for (const std::string gpu : {"a6000", "a40", "rtx3090"}) {
+    const Fabric fabric = parse_matrix("bridges.txt", {.gpu = gpu});
+    EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu2"), 56.25) << gpu;
+    EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 0);
+    EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "cpu0"), 24);
+  }
+  const Fabric given = parse_matrix("bridges.txt", {.nvlink = Bandwidth::gigabytes_per_second(14)});
+  EXPECT_DOUBLE_EQ(rate_between(given, "gpu0", "gpu2"), 56);
+  EXPECT_TRUE(std::ranges::none_of(given.links(), [](const Link& link) { return link.assumed; }));
+}
+
+// A rack of NVL72 by one of its trays, and two racks.
+TEST(GpuMatrix, JoinsTheTraysOfARackByNvlink) {
+  const BoxOptions rack{.boxes = 18, .gpu = "gb200", .nic = Bandwidth::gigabits_per_second(400)};
+  const Fabric one = parse_matrix("nvl72_tray.txt", rack);
+  EXPECT_EQ(one.ranks().size(), 72u);
+  EXPECT_THAT(names_of(one, NodeKind::switch_), ElementsAre("nvsw0"));
+  EXPECT_DOUBLE_EQ(rate_between(one, "box17/gpu3", "nvsw0"), 900);
+  EXPECT_EQ(generate_group(one.symmetries(), 100).size(), 18u);
+  BoxOptions two = rack;
+  two.boxes = 36;
+  const Fabric both = parse_matrix("nvl72_tray.txt", two);
+  EXPECT_DOUBLE_EQ(rate_between(both, "box17/gpu3", "nvsw0"), 900);
+  EXPECT_DOUBLE_EQ(rate_between(both, "box18/gpu3", "nvsw1"), 900);
+  EXPECT_DOUBLE_EQ(rate_between(both, "box35/nic0", "ib0"), 50);
+  EXPECT_EQ(generate_group(both.symmetries(), 100).size(), 36u);
+  BoxOptions lone = rack;
+  lone.gpu = "b200";
+  EXPECT_DOUBLE_EQ(rate_between(parse_matrix("nvl72_tray.txt", lone), "box17/gpu3", "box17/nvsw0"), 900);
+}
+
+TEST(GpuMatrix, LeavesOutNicsThatAreNearNoGpu) {
+  std::vector<std::string> notes;
+  BoxOptions options{.boxes = 2, .gpu = "a100", .nic = Bandwidth::gigabits_per_second(100)};
+  const auto parse = [&](const std::string& nics) {
+    options.nics = nics;
+    return parse_gpu_matrix(corpus_file("gpu_matrix/far_nic.txt"), options, kPci, "topo.txt", notes);
+  };
+  const Fabric near = parse("");
+  EXPECT_EQ(near.in_links(near.at("ib0")).size(), 4u);
+  EXPECT_THAT(notes, Contains(HasSubstr("NIC2 is left out, since every GPU has nearer network interfaces")));
+  EXPECT_EQ(parse("-NIC2").fingerprint(), near.fingerprint());
+  EXPECT_EQ(parse("^NIC2").fingerprint(), near.fingerprint());
+  EXPECT_EQ(parse("NIC0,NIC1").fingerprint(), near.fingerprint());
+  const Fabric all = parse("NIC0,NIC1,NIC2");
+  EXPECT_EQ(all.in_links(all.at("ib0")).size(), 6u);
+  EXPECT_THAT(testing::error_of([&] { parse("NIC3"); }),
+              AllOf(HasSubstr("there is no network interface 'NIC3'"), HasSubstr("there are NIC0, NIC1, NIC2")));
+  EXPECT_THAT(testing::error_of([&] { parse("NIC0,-NIC1"); }), HasSubstr("say one of both"));
+  EXPECT_THAT(testing::error_of([&] { parse("-NIC0,-NIC1,-NIC2"); }), HasSubstr("leaves no network interface"));
+}
+
+TEST(GpuMatrix, ReadsOneGpuWithOneNic) {
+  EXPECT_TRUE(is_gpu_matrix(corpus_file("gpu_matrix/one_gpu.txt")));
+  EXPECT_FALSE(is_gpu_matrix("GPU0 <-> GPU1 400Gb/s"));
+  const Fabric fabric = parse_matrix("one_gpu.txt", {.boxes = 4, .nic = Bandwidth::gigabits_per_second(100)});
+  EXPECT_EQ(fabric.ranks().size(), 4u);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box3/nic0", "ib0"), 12.5);
+}
+
+TEST(GpuMatrix, RefusesSeveralTablesInWords) {
+  EXPECT_THAT(matrix_error(corpus_file("gpu_matrix/two_servers.txt")),
+              AllOf(HasSubstr("topo.txt line 5: a second table begins here"), HasSubstr("--boxes 2")));
+}
+
+TEST(GpuMatrix, SaysWhereTheTableContradictsItself) {
+  std::vector<std::string> notes;
+  parse_gpu_matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t0-31\nGPU1\tSYS\tX\t0-31\n", {}, kPci, "topo.txt", notes);
+  EXPECT_THAT(notes, Contains(HasSubstr("GPU0 and GPU1 are SYS to each other, at different CPUs, but have the same")));
+}
+
+// No table says it: the figure is a mark of the link, told with the option that settles it.
+TEST(GpuMatrix, AssumesTheLinksBetweenCpusUnlessTheyAreGiven) {
+  std::vector<std::string> notes;
+  const std::string table = corpus_file("gpu_matrix/pcie.txt");
+  const auto between = [](const Fabric& fabric) {
+    const auto links = fabric.links();
+    return *std::ranges::find_if(
+        links, [&](const Link& link) { return fabric.name(link.from) == "cpu0" && fabric.name(link.to) == "cpu1"; });
+  };
+  const Link guess = between(parse_gpu_matrix(table, {}, kPci, "topo.txt", notes));
+  EXPECT_TRUE(guess.assumed);
+  EXPECT_EQ(guess.bandwidth, Bandwidth::gigabytes_per_second(6));
+  EXPECT_THAT(notes,
+              Contains(AllOf(HasSubstr("a link between CPUs has 6 GB/s each way"), HasSubstr("--cpu-link 64GB/s"))));
+  notes.clear();
+  const BoxOptions options{.cpu_link = Bandwidth::gigabytes_per_second(64)};
+  const Link given = between(parse_gpu_matrix(table, options, kPci, "topo.txt", notes));
+  EXPECT_FALSE(given.assumed);
+  EXPECT_EQ(given.bandwidth, Bandwidth::gigabytes_per_second(64));
+  EXPECT_THAT(notes, ::testing::Not(Contains(HasSubstr("CPU"))));
 }
 
 // The table has what the generator knows of the same box.

@@ -9,6 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/nccl_box.h"
 #include "banyan/fabric/xml_file.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kMaxObjectDepth = 200;  // real machines stay below 30
 constexpr size_t kMaxPciDevices = 10'000;
+constexpr size_t kMaxMatrixObjects = 2048;
 
 // A PCI device or bridge that leads to a GPU or a NIC.
 struct PciObject {
@@ -24,14 +26,16 @@ struct PciObject {
   std::string busid;
   std::optional<Bandwidth> speed;  // of the link above it; none where the file gives 0
   size_t line = 0;
-  std::optional<int64_t> number = {};  // of a GPU, as its driver counts
-  bool is_infiniband = false;          // a NIC with verbs
+  std::optional<int64_t> number = {};   // of a GPU, as its driver counts
+  bool is_infiniband = false;           // a NIC with verbs
+  std::vector<std::string> names = {};  // of a NIC, in the operating system
   std::vector<PciObject> below = {};
 };
 
 class HwlocReader {
  public:
-  HwlocReader(std::string_view xml, std::optional<Bandwidth> pci) : file_(xml), pci_(pci) {}
+  HwlocReader(std::string_view xml, std::optional<Bandwidth> pci, bool wants_xgmi)
+      : file_(xml), pci_(pci), wants_xgmi_(wants_xgmi) {}
 
   NcclBox read() && {
     const pugi::xml_node root = file_.root();
@@ -41,6 +45,7 @@ class HwlocReader {
                 "no GPU is in this file; run lstopo on a machine with GPUs, with their devices shown (lstopo "
                 "--whole-io topo.xml)");
     }
+    for (const pugi::xml_node child : root.children()) read_matrix(child);
     const bool has_verbs = std::any_of(is_infiniband_.begin(), is_infiniband_.end(), [](bool is) { return is; });
     for (size_t i = box_.nics.size(); has_verbs && i-- > 0;) {
       if (!is_infiniband_[i]) box_.nics.erase(box_.nics.begin() + static_cast<ptrdiff_t>(i));
@@ -58,6 +63,8 @@ class HwlocReader {
     if (depth > kMaxObjectDepth) throw bad(object, "objects are nested too deep");
     const std::string_view type = object.attribute("type").value();
     if (type == "Package" || type == "Socket") link_ = cpu_link_of(object);
+    ends_.emplace(gp_index(object),
+                  NcclBox::LinkRow{.kind = NcclBox::LinkRow::Target::cpu, .busid = "cpu", .count = 1, .line = 0});
     uint32_t cpu = NcclBox::kNone;
     for (const pugi::xml_node child : object.children("object")) {
       if (!is_pci(child.attribute("type").value())) {
@@ -75,11 +82,11 @@ class HwlocReader {
   uint32_t add_cpu() {
     const auto node = static_cast<uint32_t>(box_.switches.size());
     box_.switches.push_back({.name = "cpu" + std::to_string(box_.cpus.size())});
-    box_.cpus.push_back({.node = node, .host = 0, .to_peer = link_});
+    box_.cpus.push_back({.node = node, .host = 0, .to_peer = link_.rate, .model = link_.of});
     return node;
   }
 
-  static Bandwidth cpu_link_of(pugi::xml_node package) {
+  static CpuLink cpu_link_of(pugi::xml_node package) {
     const auto info = [&](const char* name) {
       return std::string_view(package.find_child_by_attribute("info", "name", name).attribute("value").value());
     };
@@ -90,7 +97,7 @@ class HwlocReader {
       return value;
     };
     const std::string_view architecture = info("CPUModel").find("POWER") != std::string_view::npos ? "ppc64" : "x86_64";
-    return nccl_cpu_link(architecture, info("CPUVendor"), number("CPUFamilyNumber"), number("CPUModelNumber"));
+    return cpu_link(architecture, info("CPUVendor"), number("CPUFamilyNumber"), number("CPUModelNumber"));
   }
 
   // Appends what of the object and beneath it leads to GPUs and NICs. The host bridge is no device of its own.
@@ -109,9 +116,79 @@ class HwlocReader {
       if (is_host_bridge || own.below.empty()) return;
       if (own.below.size() == 1) own = contracted(std::move(own));
       found.push_back(std::move(own));
-    } else if (classify(object, own)) {
-      found.push_back(std::move(own));
+    } else {
+      const bool leads_on = classify(object, own);
+      remember_ends(object, own);
+      if (leads_on) found.push_back(std::move(own));
     }
+  }
+
+  static std::string gp_index(pugi::xml_node object) { return object.attribute("gp_index").value(); }
+
+  // What the matrices of bandwidths may name: a GPU's devices, a switch of NVLink, a part of the machine with CPUs.
+  void remember_ends(pugi::xml_node object, const PciObject& device) {
+    using Target = NcclBox::LinkRow::Target;
+    const bool is_nvswitch = std::string_view(object.attribute("subtype").value()) == "NVSwitch" ||
+                             lower(object.attribute("pci_type").value()).starts_with("0680 [10de");
+    if (device.kind != PciObject::Kind::gpu && !is_nvswitch) return;
+    const NcclBox::LinkRow end{
+        .kind = is_nvswitch ? Target::nvswitch : Target::gpu, .busid = device.busid, .count = 1, .line = device.line};
+    ends_.emplace(gp_index(object), end);
+    for (const pugi::xml_node child : object.children("object")) ends_.emplace(gp_index(child), end);
+  }
+
+  // "OSDev:332 OSDev:333" or "332 333", and values row by row in MB/s; both may be divided among several elements.
+  void read_matrix(pugi::xml_node matrix) {
+    const std::string_view element = matrix.name(), name = matrix.attribute("name").value();
+    const bool is_hetero = element == "distances2hetero";
+    if (!is_hetero && element != "distances2") return;
+    if (name != "NVLinkBandwidth" && !(name == "XGMIBandwidth" && wants_xgmi_)) return;
+    std::vector<std::string> indexes, values;
+    for (const pugi::xml_node part : matrix.children("indexes")) append_words(part.child_value(), indexes);
+    for (const pugi::xml_node part : matrix.children("u64values")) append_words(part.child_value(), values);
+    if (!is_hetero && std::string_view(matrix.attribute("indexing").value()) != "gp") {
+      throw bad(matrix, "matrix " + std::string(name) + " names its objects by '" +
+                            std::string(matrix.attribute("indexing").value()).substr(0, 20) + "', not by 'gp'");
+    }
+    if (indexes.size() > kMaxMatrixObjects || values.size() != indexes.size() * indexes.size()) {
+      throw bad(matrix, "matrix " + std::string(name) + " has " + std::to_string(values.size()) + " values for " +
+                            std::to_string(indexes.size()) + " objects, of which there may be " +
+                            std::to_string(kMaxMatrixObjects) + "; it needs one for every two");
+    }
+    std::vector<const NcclBox::LinkRow*> ends;
+    for (const std::string& index : indexes) {
+      const auto end = ends_.find(index.substr(is_hetero ? index.find(':') + 1 : 0));
+      ends.push_back(end == ends_.end() ? nullptr : &end->second);
+    }
+    std::map<std::string, NcclBox::Gpu*> gpus;
+    for (NcclBox::Gpu& gpu : box_.gpus) gpus.emplace(gpu.busid, &gpu);
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i] == nullptr || ends[i]->kind != NcclBox::LinkRow::Target::gpu) continue;
+      const auto gpu = gpus.find(ends[i]->busid);
+      for (size_t j = 0; j < ends.size() && gpu != gpus.end(); ++j) {
+        const Bandwidth rate = matrix_value(matrix, values[i * ends.size() + j]);
+        if (ends[j] == nullptr || ends[j]->busid == ends[i]->busid || rate == Bandwidth()) continue;
+        gpu->second->rows.push_back(*ends[j]);
+        gpu->second->rows.back().rate = rate;
+      }
+    }
+  }
+
+  static void append_words(std::string_view text, std::vector<std::string>& words) {
+    for (text = trim(text); !text.empty();) {
+      const size_t end = std::min(text.find_first_of(" \t\r\n"), text.size());
+      words.emplace_back(text.substr(0, end));
+      text = trim(text.substr(end));
+    }
+  }
+
+  Bandwidth matrix_value(pugi::xml_node matrix, std::string_view text) const {
+    uint64_t megabytes = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), megabytes);
+    if (code != std::errc() || end != text.data() + text.size() || megabytes > 1'000'000'000) {
+      throw bad(matrix, "a value of the matrix is " + in_quotes(text) + " but must be a whole number of MB/s");
+    }
+    return Bandwidth::bytes_per_second(megabytes * 1'000'000);
   }
 
   // A bridge with one device beneath it is a part of the way there, as narrow as its narrowest link.
@@ -147,6 +224,21 @@ class HwlocReader {
     return Bandwidth::bytes_per_second(bytes);
   }
 
+  struct OsDevice {
+    bool computes = false, is_network = false, is_infiniband = false;
+  };
+  // osdev_type is a number up to version 2 (2 network, 3 OpenFabrics, 5 co-processor), and bits from version 3 on.
+  OsDevice os_device_of(std::string_view kind) const {
+    if (!std::string_view(file_.root().attribute("version").value()).starts_with('3'))
+      return {.computes = kind == "5", .is_network = kind == "2" || kind == "3", .is_infiniband = kind == "3"};
+    constexpr uint32_t kCoprocessor = 8, kNetwork = 16, kOpenFabrics = 32;
+    uint32_t bits = 0;
+    std::from_chars(kind.data(), kind.data() + kind.size(), bits);
+    return {.computes = (bits & kCoprocessor) != 0,
+            .is_network = (bits & (kNetwork | kOpenFabrics)) != 0,
+            .is_infiniband = (bits & kOpenFabrics) != 0};
+  }
+
   // Whether it is a GPU or a NIC. A console is a display, too, but no driver of GPUs knows it.
   bool classify(pugi::xml_node object, PciObject& device) {
     const std::string type = lower(object.attribute("pci_type").value()).substr(0, 4);
@@ -162,9 +254,11 @@ class HwlocReader {
         const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
         if (code == std::errc() && end == digits.data() + digits.size() && number >= 0) device.number = number;
       }
-      computes = computes || kind == "5";
-      is_network = is_network || kind == "2" || kind == "3";
-      device.is_infiniband = device.is_infiniband || kind == "3";
+      const OsDevice does = os_device_of(kind);
+      computes |= does.computes;
+      is_network |= does.is_network;
+      if (does.is_network) device.names.emplace_back(name.substr(0, 60));
+      device.is_infiniband |= does.is_infiniband;
     }
     if (computes && !type.starts_with("02")) {
       device.kind = PciObject::Kind::gpu;
@@ -185,24 +279,27 @@ class HwlocReader {
     }
     if (device.kind == PciObject::Kind::gpu) {
       box_.gpus.push_back(
-          {.busid = device.busid, .host = 0, .cpu = cpu, .node = parent, .up = *speed, .dev = device.number});
+          {.busid = device.busid, .host = 0, .cpu = cpu, .node = parent, .up = {*speed}, .dev = device.number});
     } else if (device.kind == PciObject::Kind::nic) {
-      box_.nics.push_back({.node = parent, .up = *speed});
+      box_.nics.push_back({.node = parent, .up = NcclBox::Speed{*speed}, .names = device.names});
+      box_.nics.back().names.push_back(device.busid);
       is_infiniband_.push_back(device.is_infiniband);
     } else {
       if (!busids_.insert(device.busid).second) throw invalid("PCI bridge " + device.busid + " occurs twice");
       const auto node = static_cast<uint32_t>(box_.switches.size());
-      box_.switches.push_back({.name = "pci" + device.busid, .parent = parent, .up = *speed});
+      box_.switches.push_back({.name = "pci" + device.busid, .parent = parent, .up = {*speed}});
       for (const PciObject& below : device.below) add_pci(below, node, cpu);
     }
   }
 
   const XmlFile file_;
   const std::optional<Bandwidth> pci_;
+  const bool wants_xgmi_;
   NcclBox box_;
   std::vector<bool> is_infiniband_;               // by NIC
   std::set<std::string> busids_;                  // of bridges
-  Bandwidth link_ = nccl_cpu_link("", "", 0, 0);  // between the packages seen so far
+  CpuLink link_ = cpu_link("", "", 0, 0);         // between the packages seen so far
+  std::map<std::string, NcclBox::LinkRow> ends_;  // by gp_index: what a link to that object is
   size_t devices_ = 0;
 };
 
@@ -216,14 +313,15 @@ bool is_hwloc_xml(std::string_view xml) {
 Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::optional<Bandwidth> pci,
                        const std::string& where, std::vector<std::string>& notes) {
   try {
-    Fabric fabric = build_nccl_fabric(HwlocReader(xml, pci).read(), options);
-    if (options.gpu.empty()) {
+    NcclBox box = HwlocReader(xml, pci, options.gpu.empty()).read();
+    const bool has_matrix = std::ranges::any_of(box.gpus, [](const auto& gpu) { return !gpu.rows.empty(); });
+    if (options.gpu.empty() && !has_matrix && box.gpus.size() > 1) {
       notes.push_back(
-          "GPUs are joined by PCI only: the file does not tell of NVLink or xGMI; add it by --gpu, such as "
-          "--gpu h100");
+          "GPUs are joined by PCI only: the file has no matrix of NVLink or xGMI, which lstopo writes where NVML or "
+          "ROCm "
+          "SMI is there; add links by --gpu, such as --gpu h100");
     }
-    notes.push_back("links between CPUs are as fast as NCCL takes them: the file does not say");
-    return fabric;
+    return build_nccl_fabric(std::move(box), options, notes);
   } catch (const Error& error) {
     throw error.within(where);
   }

@@ -2,7 +2,8 @@
 // docs/formats/site-files.md says what is taken from it and what is assumed.
 //
 // The model is that of nccl_xml.h: GPUs are ranks, PCI switches and CPUs are switches. The file says how fast PCI links
-// are; of NVLink and xGMI, and of NICs, it says nothing: BoxOptions do.
+// are, and, since hwloc 2.5 and where the vendor's library was there, NVLink and xGMI in matrices of bandwidths; of
+// NICs it says nothing: BoxOptions do.
 #pragma once
 
 #include <optional>

@@ -41,10 +41,62 @@ TEST(HwlocXml, PutsNicsWithVerbsBetweenSeveralBoxes) {
       parse_hwloc("two_gpus.xml", {.boxes = 2, .gpu = "h100", .nic = Bandwidth::gigabits_per_second(400)});
   EXPECT_EQ(fabric.ranks().size(), 4u);
   EXPECT_DOUBLE_EQ(rate_between(fabric, "box0/gpu1", "box0/nvsw0"), 450);
-  EXPECT_NEAR(rate_between(fabric, "box0/gpu1", "box0/pci0000:11:00.0"), 63.015385, 1e-9);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box0/gpu1", "box0/pci0000:11:00.0"), 50) << "as much as its NIC takes";
   EXPECT_NEAR(rate_between(fabric, "box0/nic0", "box0/pci0000:11:00.0"), 31.507692, 1e-9) << "its port is narrower";
   EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/nic1", "ib0"), 50);
   EXPECT_FALSE(fabric.find("box0/nic2").has_value()) << "eno1 has no verbs";
+}
+
+TEST(HwlocXml, ReadsTheMatrixOfNvlinks) {
+  std::vector<std::string> notes;
+  const Fabric fabric = parse_hwloc_xml(corpus_file("hwloc/nvlink.xml"), {}, std::nullopt, "topo.xml", notes);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 50);
+  EXPECT_TRUE(names_of(fabric, NodeKind::switch_).empty()) << "no PCI beside NVLink";
+  EXPECT_THAT(notes, ::testing::IsEmpty()) << "there is one CPU, and nothing is assumed";
+}
+
+TEST(HwlocXml, ReadsNvswitchesAndLinksToCpus) {
+  const Fabric dgx2 = parse_hwloc("nvswitch.xml");
+  EXPECT_DOUBLE_EQ(rate_between(dgx2, "gpu0", "nvsw0"), 150);
+  EXPECT_DOUBLE_EQ(rate_between(dgx2, "gpu2", "nvsw0"), 125) << "one of its six links is down";
+  const Fabric power8 = parse_hwloc("power8.xml");
+  EXPECT_DOUBLE_EQ(rate_between(power8, "gpu0", "gpu1"), 40);
+  EXPECT_NEAR(rate_between(power8, "gpu0", "cpu0"), 15.753846 + 40, 1e-9);
+  EXPECT_NEAR(rate_between(power8, "gpu2", "cpu1"), 15.753846 + 40, 1e-9);
+  EXPECT_DOUBLE_EQ(rate_between(power8, "cpu0", "cpu1"), 32);
+  EXPECT_THAT(testing::error_of([] { parse_hwloc("nvswitch.xml", {.gpu = "p100"}); }),
+              HasSubstr("gpu0 has links of 150 GB/s in this file, but --gpu p100 has 80 GB/s"));
+}
+
+TEST(HwlocXml, ReadsTheMatrixOfXgmi) {
+  const Fabric fabric = parse_hwloc("xgmi.xml");
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 100);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu2", "gpu0"), 50);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu1", "gpu2"), 0);
+  EXPECT_NEAR(rate_between(fabric, "gpu1", "cpu0"), 31.507692, 1e-9) << "the only way to gpu2";
+}
+
+TEST(HwlocXml, SaysWhatIsWrongWithAMatrix) {
+  std::string xml = corpus_file("hwloc/nvlink.xml");
+  xml.replace(xml.find("50000 50000"), 5, "5000x");
+  EXPECT_THAT(hwloc_error(xml), HasSubstr("a value of the matrix is '5000x' but must be a whole number of MB/s"));
+  xml.erase(xml.find("5000x"), 6);
+  EXPECT_THAT(hwloc_error(xml), HasSubstr("line 20: matrix NVLinkBandwidth has 3 values for 2 objects"));
+}
+
+TEST(HwlocXml, ReadsTheDeviceTypesOfVersion3) {
+  std::string xml = corpus_file("hwloc/two_gpus.xml");
+  for (const auto& [from, to] :
+       {std::pair{"version=\"2.0\"", "version=\"3.0\""}, std::pair{"osdev_type=\"2\"", "osdev_type=\"16\""},
+        std::pair{"osdev_type=\"3\"", "osdev_type=\"48\""}}) {
+    const std::string old = from;
+    for (size_t at = xml.find(old); at != std::string::npos; at = xml.find(old, at + 1))
+      xml.replace(at, old.size(), to);
+  }
+  std::vector<std::string> notes;
+  const BoxOptions options{.boxes = 2, .gpu = "h100", .nic = Bandwidth::gigabits_per_second(400)};
+  EXPECT_EQ(parse_hwloc_xml(xml, options, std::nullopt, "topo.xml", notes).fingerprint(),
+            parse_hwloc("two_gpus.xml", options).fingerprint());
 }
 
 TEST(HwlocXml, ReadsVersion1) {

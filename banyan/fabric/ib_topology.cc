@@ -159,6 +159,7 @@ class IbReader : LineReader {
     add_nodes(switches, NodeKind::switch_);
     add_cables();
     notes.push_back("every channel adapter is a rank, joined to those of the same host by the network only");
+    if (nameless_ > 0) notes.push_back(plural(nameless_, "device") + " without a host's name called by the id");
     if (lone > 0) notes.push_back(plural(lone, "channel adapter") + " without a cable left out");
     if (others > 0) notes.push_back(plural(others, "router or aggregation node") + " left out");
     return std::move(builder_).build();
@@ -193,6 +194,11 @@ class IbReader : LineReader {
     if (quote != std::string_view::npos) {
       Cursor remark(cursor.rest().substr(quote));
       device.description = remark.take_quoted().value_or("");
+    }
+    // As adapters call themselves that nobody gave the name of their host: "MT4129 ConnectX7   Mellanox Technologies".
+    if (device.description.starts_with("MT") && device.description.find("Mellanox Technologies") != std::string::npos) {
+      device.description.clear();
+      ++nameless_;
     }
     // What a switch reduces with shows itself as an adapter.
     if (device.description.find("Aggregation Node") != std::string::npos) device.kind = Device::Kind::other;
@@ -264,6 +270,7 @@ class IbReader : LineReader {
 
   std::optional<Bandwidth> fallback_;
   std::vector<Device> devices_;
+  size_t nameless_ = 0;                  // devices
   std::map<std::string, size_t> place_;  // in devices_, by id
   std::map<std::pair<End, End>, Cable> cables_;
   std::map<std::string, NodeId> node_;  // by id

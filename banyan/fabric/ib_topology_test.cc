@@ -45,6 +45,17 @@ TEST(IbTopology, NamesAdaptersOfOneDescriptionByTheirIds) {
   EXPECT_DOUBLE_EQ(rate_between(fabric, "x@H-1", "a"), 25);
 }
 
+TEST(IbTopology, CallsAdaptersWithoutAHostsNameByTheirIds) {
+  std::string text = corpus_file("ib/no_speed.txt");
+  const std::string unnamed = "\"MT4129 ConnectX7   Mellanox Technologies\"";
+  for (size_t at = text.find("\"x\""); at != std::string::npos; at = text.find("\"x\"", at))
+    text.replace(at, 3, unnamed);
+  std::vector<std::string> notes;
+  const Fabric fabric = parse_ib(text, notes, Bandwidth::gigabits_per_second(200));
+  EXPECT_THAT(names_of(fabric, NodeKind::rank), ElementsAre("H-1", "H-2"));
+  EXPECT_THAT(notes, Contains(HasSubstr("2 devices without a host's name called by the id")));
+}
+
 TEST(IbTopology, AsksForTheSpeedThatALineLacks) {
   EXPECT_THAT(ib_error(corpus_file("ib/no_speed.txt")),
               HasSubstr("the cable has no width and speed such as 4xHDR at the end of its line; put the speed"));

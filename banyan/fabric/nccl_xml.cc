@@ -9,6 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/nccl_box.h"
 #include "banyan/fabric/xml_file.h"
 
@@ -23,7 +24,7 @@ constexpr size_t kMaxRows = 1000;  // of one GPU
 bool starts_with_digits(std::string_view text) { return !text.empty() && text.front() >= '0' && text.front() <= '9'; }
 
 // NVLink, one link one way, by compute capability; NCCL's own constants (nccl src/graph/topo.h), which are what it
-// measured and lie below the nominal figures of the device table.
+// measured and lie below the nominal figures of the device table. Where the file has no sm it is a guess.
 Bandwidth nvlink_of(int64_t sm) {
   const auto tenths = [](uint64_t value) { return Bandwidth::bytes_per_second(value * 100'000'000); };
   if (sm >= 100) return tenths(401);
@@ -31,6 +32,15 @@ Bandwidth nvlink_of(int64_t sm) {
   if (sm == 86) return tenths(120);
   if (sm >= 70 || sm == 0) return tenths(200);
   return tenths(180);
+}
+
+// How many of them a GPU has at most; 0: not known.
+uint32_t most_nvlinks(int64_t sm) {
+  static constexpr std::pair<int64_t, uint32_t> kLinks[] = {{100, 36}, {90, 18}, {86, 4}, {80, 12}, {70, 6}, {60, 4}};
+  for (const auto& [least, links] : kLinks) {
+    if (sm >= least) return links;
+  }
+  return 0;
 }
 
 // xGMI likewise (rccl src/graph/topo.h). gcn is "gfx942", "gfx90a", or a number such as 910 in older dumps.
@@ -99,15 +109,13 @@ class NcclXmlReader {
     const uint32_t host = hosts_.emplace(hash, static_cast<uint32_t>(hosts_.size())).first->second;
     const auto node = static_cast<uint32_t>(box_.switches.size());
     box_.switches.push_back({.name = "cpu" + std::to_string(box_.cpus.size())});
-    box_.cpus.push_back(
-        {.node = node,
-         .host = host,
-         .to_peer = nccl_cpu_link(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
-                                  number(cpu, "familyid", 0, 0, INT32_MAX), number(cpu, "modelid", 0, 0, INT32_MAX))});
+    const CpuLink link = cpu_link(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
+                                  number(cpu, "familyid", 0, 0, INT32_MAX), number(cpu, "modelid", 0, 0, INT32_MAX));
+    box_.cpus.push_back({.node = node, .host = host, .to_peer = link.rate, .model = link.of});
     host_ = host;
     cpu_ = node;
     for (const pugi::xml_node pci : cpu.children("pci")) read_pci(pci, node, 1);
-    for (const pugi::xml_node nic : cpu.children("nic")) read_nic(nic, node, std::nullopt);
+    for (const pugi::xml_node nic : cpu.children("nic")) read_nic(nic, node, std::nullopt, "");
   }
 
   // What is plugged into `parent`. A device with one function is joined to it directly; a device with more beneath it
@@ -115,7 +123,7 @@ class NcclXmlReader {
   void read_pci(pugi::xml_node pci, uint32_t parent, int depth) {
     if (depth > kMaxDepth) throw bad(pci, "pci elements are nested more than " + std::to_string(kMaxDepth) + " deep");
     const std::string busid = read_busid(pci);
-    const Bandwidth up = pci_bandwidth(pci);
+    const NcclBox::Speed up = pci_speed(pci);
     const auto count = [&](const char* name) {
       return std::distance(pci.children(name).begin(), pci.children(name).end());
     };
@@ -123,7 +131,7 @@ class NcclXmlReader {
     const DeviceClass device = class_of(pci.attribute("class").value());
     if (gpus + nics == 0 && bridged == 0) {
       if (device == DeviceClass::gpu) guessed_gpus_.push_back(new_gpu(busid, parent, up));
-      if (device == DeviceClass::nic) box_.nics.push_back({.node = parent, .up = up});
+      if (device == DeviceClass::nic) box_.nics.push_back({.node = parent, .up = up, .names = {busid}});
       return;  // an empty bridge, an NVSwitch (which the nvlink rows name), a disk
     }
     uint32_t node = parent;
@@ -133,7 +141,7 @@ class NcclXmlReader {
       box_.switches.push_back({.name = host + "pci" + busid, .parent = parent, .up = up});
     }
     for (const pugi::xml_node gpu : pci.children("gpu")) read_gpu(gpu, busid, node, up);
-    for (const pugi::xml_node nic : pci.children("nic")) read_nic(nic, node, up);
+    for (const pugi::xml_node nic : pci.children("nic")) read_nic(nic, node, up, busid);
     for (const pugi::xml_node child : pci.children("pci")) read_pci(child, node, depth + 1);
   }
 
@@ -158,31 +166,37 @@ class NcclXmlReader {
   }
 
   // Lanes times what a lane carries after encoding and headers, in units of 1/80 GB/s: NCCL's table.
-  Bandwidth pci_bandwidth(pugi::xml_node pci) const {
+  NcclBox::Speed pci_speed(pugi::xml_node pci) const {
     const int64_t lanes = number(pci, "link_width", 16, 0, 256);
     const std::string_view speed = pci.attribute("link_speed").value();
-    uint64_t per_lane = 60;  // Gen3, which NCCL takes for any speed that it does not know
-    static constexpr std::pair<std::string_view, uint64_t> kSpeeds[] = {{"2.5", 15}, {"5", 30},   {"8", 60},
-                                                                        {"16", 120}, {"32", 240}, {"64", 480}};
-    for (const auto& [figure, value] : kSpeeds) {
+    uint64_t per_lane = 0;
+    static constexpr std::pair<std::string_view, uint64_t> kPciSpeeds[] = {{"2.5", 15}, {"5", 30},   {"8", 60},
+                                                                           {"16", 120}, {"32", 240}, {"64", 480}};
+    for (const auto& [figure, value] : kPciSpeeds) {
       std::string_view rest = speed;
       if (!rest.starts_with(figure)) continue;
       rest.remove_prefix(figure.size());
       if (rest.starts_with(".0")) rest.remove_prefix(2);
       if (!starts_with_digits(rest) && rest.starts_with(" GT/s")) per_lane = value;
     }
-    return Bandwidth::bytes_per_second(static_cast<uint64_t>(lanes == 0 ? 16 : lanes) * per_lane * 12'500'000);
+    const bool assumed = lanes == 0 || per_lane == 0 || pci.attribute("link_width").empty();
+    if (per_lane == 0) per_lane = 60;  // Gen3, which NCCL takes for any speed that it does not know
+    const uint64_t rate = static_cast<uint64_t>(lanes == 0 ? 16 : lanes) * per_lane * 12'500'000;
+    return {.rate = Bandwidth::bytes_per_second(rate), .assumed = assumed};
   }
 
-  NcclBox::Gpu new_gpu(const std::string& busid, uint32_t plug, Bandwidth up) const {
+  NcclBox::Gpu new_gpu(const std::string& busid, uint32_t plug, NcclBox::Speed up) const {
     return {.busid = busid, .host = host_, .cpu = cpu_, .node = plug, .up = up};
   }
 
-  void read_gpu(pugi::xml_node node, const std::string& busid, uint32_t plug, Bandwidth up) {
+  void read_gpu(pugi::xml_node node, const std::string& busid, uint32_t plug, NcclBox::Speed up) {
     NcclBox::Gpu gpu = new_gpu(busid, plug, up);
     if (node.attribute("dev")) gpu.dev = number(node, "dev", 0, 0, INT32_MAX);
     const bool amd = !node.child("xgmi").empty() || node.attribute("gcn");
-    gpu.link = amd ? xgmi_of(node.attribute("gcn").value()) : nvlink_of(number(node, "sm", 0, 0, 10'000));
+    const int64_t sm = number(node, "sm", 0, 0, 10'000);
+    gpu.link = amd ? NcclBox::Speed{.rate = xgmi_of(node.attribute("gcn").value())}
+                   : NcclBox::Speed{.rate = nvlink_of(sm), .assumed = sm == 0};
+    if (!amd) gpu.most_links = most_nvlinks(sm);
     for (const pugi::xml_node row : node.children()) {
       const std::string_view name = row.name();
       if (name == "nvlink" || name == "xgmi") read_link_row(row, gpu);
@@ -218,16 +232,19 @@ class NcclXmlReader {
         {.kind = kind, .busid = shown(target), .count = static_cast<uint32_t>(count), .line = line(row)});
   }
 
-  void read_nic(pugi::xml_node node, uint32_t plug, std::optional<Bandwidth> up) {
+  void read_nic(pugi::xml_node node, uint32_t plug, std::optional<NcclBox::Speed> up, const std::string& busid) {
     NcclBox::Nic nic{.node = plug, .up = up};
     for (const pugi::xml_node net : node.children("net")) {
       constexpr int64_t kUnknown = 10'000;  // what NCCL takes when the driver does not say
       const int64_t megabits = number(net, "speed", kUnknown, INT32_MIN, INT32_MAX);
       const uint64_t rate = static_cast<uint64_t>(megabits <= 0 ? kUnknown : megabits) * 125'000;
-      const uint64_t sum = rate + (nic.net ? nic.net->bytes_per_second() : 0);
+      const uint64_t sum = rate + (nic.net ? nic.net->rate.bytes_per_second() : 0);
       if (sum > Bandwidth::kMaxBytesPerSecond) throw bad(net, "a nic of more than 1 PB/s; speed is in Mb/s");
-      nic.net = Bandwidth::bytes_per_second(sum);
+      const bool assumed = megabits <= 0 || net.attribute("speed").empty() || (nic.net && nic.net->assumed);
+      nic.net = NcclBox::Speed{.rate = Bandwidth::bytes_per_second(sum), .assumed = assumed};
+      if (const std::string name = net.attribute("name").value(); !name.empty()) nic.names.push_back(shown(name));
     }
+    if (!busid.empty()) nic.names.push_back(busid);
     box_.nics.push_back(nic);
   }
 
@@ -254,22 +271,10 @@ class NcclXmlReader {
 
 }  // namespace
 
-Bandwidth nccl_cpu_link(std::string_view arch, std::string_view vendor, int64_t family, int64_t model) {
-  uint64_t gigabytes = 6;
-  if (arch == "ppc64") {
-    gigabytes = 32;
-  } else if (vendor == "AuthenticAMD" || vendor == "AMD") {
-    gigabytes = 16;
-  } else if (vendor == "GenuineIntel" && family == 6) {
-    // Emerald Rapids, Sapphire Rapids, Skylake and what came before.
-    gigabytes = model >= 0xcf ? 40 : model >= 0x8f ? 22 : model >= 0x55 ? 10 : 6;
-  }
-  return Bandwidth::gigabytes_per_second(gigabytes);
-}
-
-Fabric parse_nccl_xml(std::string_view xml, const BoxOptions& options, const std::string& where) {
+Fabric parse_nccl_xml(std::string_view xml, const BoxOptions& options, const std::string& where,
+                      std::vector<std::string>& notes) {
   try {
-    return build_nccl_fabric(NcclXmlReader(xml).read(), options);
+    return build_nccl_fabric(NcclXmlReader(xml).read(), options, notes);
   } catch (const Error& error) {
     throw error.within(where);
   }

@@ -53,7 +53,13 @@ Format format_of(std::string_view contents, const std::string& path) {
 // Everything but the description of one server says by itself how many boxes there are and what is in them.
 void refuse_box_options(const FabricSource& source) {
   const BoxOptions& box = source.box;
-  const char* option = box.boxes != 1 ? "--boxes" : !box.gpu.empty() ? "--gpu" : box.nic ? "--nic" : nullptr;
+  const char* option = box.boxes != 1      ? "--boxes"
+                       : !box.gpu.empty()  ? "--gpu"
+                       : box.nic           ? "--nic"
+                       : !box.nics.empty() ? "--nics"
+                       : box.nvlink        ? "--nvlink"
+                       : box.cpu_link      ? "--cpu-link"
+                                           : nullptr;
   if (option == nullptr) return;
   throw Error(ErrorCode::invalid_input,
               std::string(option) +
@@ -122,9 +128,11 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
         "-m, ibnetdiscover, Slurm's topology.conf)",
         path);
   }
+  const Fabric fabric = format == Format::nccl   ? parse_nccl_xml(contents, box, path, notes)
+                        : format == Format::json ? parse_fabric_json(contents, path)
+                                                 : parse_fabric_text(contents, path);
   refuse_bandwidth(file);
-  if (format == Format::nccl) return parse_nccl_xml(contents, box, path);
-  return format == Format::json ? parse_fabric_json(contents, path) : parse_fabric_text(contents, path);
+  return fabric;
 }
 
 Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes) {

@@ -24,6 +24,12 @@ class XmlFile {
       throw Error(ErrorCode::invalid_input, "broken XML: " + lower(result.description()) + "; is the file complete?",
                   "line " + std::to_string(line_at(result.offset)));
     }
+    for (pugi::xml_node more = root().next_sibling(); more; more = more.next_sibling()) {
+      if (more.type() != pugi::node_element) continue;
+      throw bad(more, "a second <" + std::string(more.name()).substr(0, 40) +
+                          "> begins here, but a file describes one server; give one of them, and for several servers "
+                          "like it say --boxes, as in --boxes 2");
+    }
   }
 
   pugi::xml_node root() const { return document_.document_element(); }

@@ -16,9 +16,19 @@ namespace {
 namespace py = pybind11;
 using fabric::FabricEdit;
 
-Fabric load(const std::string& text, uint32_t boxes, const std::string& gpu, const std::string& nic) {
-  fabric::FabricSource source{.fabric = text, .box = {.boxes = boxes, .gpu = gpu}};
-  if (!nic.empty()) source.box.nic = Bandwidth::parse(nic);
+// Speeds may be empty.
+Fabric load(const std::string& text, uint32_t boxes, const std::string& gpu, const std::string& nic,
+            const std::string& nics, const std::string& nvlink, const std::string& cpu_link) {
+  const auto speed = [](const std::string& given) {
+    return given.empty() ? std::nullopt : std::optional(Bandwidth::parse(given));
+  };
+  const fabric::FabricSource source{.fabric = text,
+                                    .box = {.boxes = boxes,
+                                            .gpu = gpu,
+                                            .nic = speed(nic),
+                                            .nics = nics,
+                                            .nvlink = speed(nvlink),
+                                            .cpu_link = speed(cpu_link)}};
   return fabric::load_fabric(source);
 }
 
@@ -60,7 +70,8 @@ std::string draw_fabric(const Fabric& fabric, bool as_svg, const std::string& na
 void add_fabric(py::module_& module) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   py::class_<Fabric>(module, "Fabric")
-      .def_static("load", &load, py::arg("text"), py::arg("boxes"), py::arg("gpu"), py::arg("nic"), unlocked)
+      .def_static("load", &load, py::arg("text"), py::arg("boxes"), py::arg("gpu"), py::arg("nic"), py::arg("nics"),
+                  py::arg("nvlink"), py::arg("cpu_link"), unlocked)
       .def_static("parse", &fabric::parse_fabric_json, py::arg("json"), py::arg("where"), unlocked)
       .def(
           "edit",

@@ -63,15 +63,19 @@ class Fabric:
     _name: str
 
     def __init__(self, source: Union[Path, Mapping[str, Any], "Fabric"], *, boxes: int = 1, gpu: Optional[str] = None,
-                 nic: Optional[str] = None, name: Optional[str] = None) -> None:
+                 nic: Optional[str] = None, nics: Optional[str] = None, nvlink: Optional[str] = None,
+                 cpu_link: Optional[str] = None, name: Optional[str] = None) -> None:
         """Reads a fabric.
 
         source
             A name such as "dgx-h100:8" (see list_fabrics), the path of a file (JSON, text, NCCL topology XML), a text
             such as "a <-> b 400Gb/s; b <-> c 100Gb/s", or a dict in the form of the JSON files ("banyan": "fabric/1").
         boxes, gpu, nic
-            Of an NCCL topology file: the number of such boxes that one switch joins, and the GPU ("h100") and the
-            speed of NICs ("400Gb/s") where the file leaves them out.
+            Of a file that describes one server: the number of such boxes that one switch joins, and the GPU ("h100")
+            and the speed of NICs ("400Gb/s") where the file leaves them out.
+        nics, nvlink, cpu_link
+            Of the same: the NICs that join boxes ("NIC0,NIC1", or all but "^NIC2"), and the speeds of one link between
+            GPUs ("14GB/s") and of the links between CPUs ("64GB/s"), which are assumed else.
         name
             How the fabric is called in titles; by default as `source` is written.
         """
@@ -86,7 +90,7 @@ class Fabric:
         if boxes < 1:
             raise Error("invalid_input", f"{boxes} is no number of boxes", "boxes")
         text = os.fspath(source)
-        self._core = _core.Fabric.load(text, boxes, gpu or "", nic or "")
+        self._core = _core.Fabric.load(text, boxes, gpu or "", nic or "", nics or "", nvlink or "", cpu_link or "")
         self._name = (os.path.basename(text) if os.path.exists(text) else text) if name is None else name
 
     @classmethod
