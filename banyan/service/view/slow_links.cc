@@ -1,12 +1,14 @@
 #include "banyan/service/view/slow_links.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <tuple>
 
 #include "banyan/base/text.h"
+#include "banyan/base/units.h"
 #include "banyan/base/words.h"
 
 namespace banyan::service {
@@ -144,7 +146,22 @@ class Search {
     const Measured& first = **ways.begin();
     return "link " + name + portion(link.carried, link.capacity) + ", though host " + first.way->from +
            " has more for host " + first.way->to +
-           (ways.size() > 1 ? "; " + others(ways.size() - 1, "way") + " slow by it" : "");
+           (ways.size() > 1 ? "; " + others(ways.size() - 1, "way") + " slow by it" : "") +
+           "; to plan for that: " + mend_of(name, ways);
+  }
+
+  // In two digits, since measured: "banyan service replan '*' --bandwidth 'leaf0->spine0=2.4MB/s'".
+  std::string mend_of(const std::string& name, const Ways& ways) const {
+    double carries = links_.at(name).carried;
+    for (const Measured* const each : ways) carries = std::max(carries, each->while_pressed);
+    uint64_t unit = 1;
+    while (carries / static_cast<double>(unit) >= 100) unit *= 10;
+    const uint64_t rate = std::llround(carries / static_cast<double>(unit)) * unit;
+    const std::string command = "banyan service replan '*' ";
+    if (rate == 0) return command + "--avoid '" + name + "'";
+    std::string words = Bandwidth::bytes_per_second(rate).to_string();
+    std::erase(words, ' ');
+    return command + "--bandwidth '" + name + "=" + words + "'";
   }
 
   static std::string words_of(const Measured& slow) {

@@ -1,6 +1,6 @@
 // Slow links: which links carry much less than they should, although hosts have more to send over them.
 //
-// Each daemon tells of its ways: to which host, over which links, for how long bytes waited there in the kernel, and
+// Each daemon tells of its ways: to which host, over which links, for how long bytes waited there for the network, and
 // how many went. A way that was *pressed* (bytes waited most of the time, and the receiver had room) should carry the
 // least of its links' capacities, or what its calls are allowed if that is less. It is *slow* when it carries less than
 // kSlow of that, and no link of it is full with what all tenants send together.
@@ -9,7 +9,8 @@
 //   - that carry kSlow of their capacity or more, by all ways together;
 //   - that another way uses under pressure at nearly all that it may, or for far more than the slow way carries.
 // Among suspects the one on most slow ways is named, and these ways are explained; and so on. Where several suspects
-// are on the same ways, they cannot be told apart: then the ways are named, with these links.
+// are on the same ways, they cannot be told apart: then the ways are named, with these links. With a link that is named
+// alone stands the command that has calls planned for what it carries; whether to give it is up to operators.
 //
 // What goes over links beside the service is not known here: a link that others fill is slow for the service, too.
 #pragma once

@@ -11,6 +11,7 @@
 namespace banyan::service {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -73,7 +74,8 @@ TEST(SlowLinks, NamesTheLinkThatAllSlowWaysCross) {
   EXPECT_THAT(words({Way("a", "c").carries(0.05).pressed(), Way("b", "e").carries(0.05).pressed(),
                      Way("a", "b").carries(0.6), Way("d", "c").carries(0.6)}),
               ElementsAre("link leaf0->spine0 carries 10 % of its rate: 0.0100 GB/s of 0.100 GB/s, though host a has "
-                          "more for host c; 1 more way is slow by it"));
+                          "more for host c; 1 more way is slow by it; to plan for that: banyan service replan '*' "
+                          "--bandwidth 'leaf0->spine0=10MB/s'"));
 }
 
 TEST(SlowLinks, ClearsLinksThatOtherWaysUseAtFullRate) {
@@ -101,7 +103,13 @@ TEST(SlowLinks, NamesTheWayWhereTheNetworkChoosesLinks) {
 TEST(SlowLinks, NamesALinkThatCarriesNothing) {
   EXPECT_THAT(
       words({Way("a", "b").carries(0).pressed(), Way("c", "b").carries(0.3), Way("a", "d").carries(0).pressed()}),
-      ElementsAre(HasSubstr("link a->leaf0 carries 0")));
+      ElementsAre(AllOf(HasSubstr("link a->leaf0 carries 0"), HasSubstr("replan '*' --avoid 'a->leaf0'"))));
+}
+
+TEST(SlowLinks, ProposeWhatALinkCarriesWhileItIsPressed) {
+  EXPECT_THAT(words({Way("a", "c").carries(0.1234).pressed(0.7), Way("a", "b").carries(0.6), Way("d", "c").carries(0.6),
+                     Way("b", "e").carries(0.05).pressed()}),
+              ElementsAre(HasSubstr("--bandwidth 'leaf0->spine0=18MB/s'")));
 }
 
 TEST(SlowLinks, FindsTwoSlowLinksAtOnce) {
