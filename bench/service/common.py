@@ -1,8 +1,10 @@
 """What the benchmarks of the service have in common: a lab with a daemon on each host, tenants in it, and figures."""
 
+import http.client
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -95,6 +97,29 @@ def host_routes(lab):
         seen.setdefault(tuple(path), {"path": path, "addresses": route["addresses"]})
     (lab.folder / "routes.json").write_text(json.dumps({"banyan": "routes/1", "routes": list(seen.values())}))
     return lab.folder / "routes.json"
+
+
+class Operator(http.client.HTTPConnection):
+    """Asks a daemon at its operator's socket."""
+
+    def __init__(self, path, seconds):
+        super().__init__("localhost", timeout=seconds)
+        self._path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def ask(path, method, target, body=None, seconds=20):
+    """The answer of a daemon to an operator; `body` is an object of JSON."""
+    connection = Operator(path, seconds)
+    try:
+        connection.request(method, target, None if body is None else json.dumps(body))
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
 
 
 def moved(steps, size, window):

@@ -3,13 +3,15 @@
 
     bench/service/replan.py build                             # ten minutes, a replan every 100 ms, a kill every 5 s
     bench/service/replan.py build --seconds 60 --kills 0
+    bench/service/replan.py build --at-once 600               # each wish as soon as the one before is answered
 
 Two daemons on this machine that believe to be on two hosts, joined by two switches. Job `steady` (2 ranks) sums a
 buffer again and again and checks every sum (bench/service/tenant.cc). An operator asks, by turns, to avoid a link and
 to use it again. Job `killed` does the same, and one of its ranks is killed now and then, by chance, from a seed that is
 printed; the job then has to end within the time that is allowed, and begins anew. Prints how long the calls of `steady`
 took, and writes replan.json into BUILD/compare. Ends with status 1 when a sum is wrong, a call of `steady` fails, a
-replan is refused, or anything hangs.
+replan is refused, or anything hangs. With --at-once no job is killed, and after each answer the plans have to be those
+that were asked for: bytes go over the link after a restore, and none after an avoid; a wish that is lost shows so.
 """
 
 import argparse
@@ -23,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import common
 
 HOSTS = ["a", "b"]
 LINKS = [("h0", "s0"), ("h0", "s1"), ("h1", "s0"), ("h1", "s1")]
@@ -104,6 +108,28 @@ class Service:
         return "" if rows and not refusals else f"replans came to {rows}"
 
 
+    def wish(self, communicator, restores):
+        """The same by the socket, which is quicker than the command."""
+        body = {"communicator": communicator, "restore" if restores else "avoid": ["h0-s1"]}
+        answer = common.ask(self.folder / "operators0", "POST", "/v1/replan", body)
+        rows = [row for host in answer["hosts"] for row in host.get("communicators", [])]
+        refusals = [row["refusal"] for row in rows if row["refusal"]]
+        return "" if rows and not refusals else f"wishes came to {answer}"
+
+    def carried_after(self, calls, seconds=30):
+        """Bytes that calls have sent over the link by their plans, once so many more calls are over."""
+        first, until = None, time.monotonic() + seconds
+        while True:
+            host = common.ask(self.folder / "operators0", "GET", "/v1/host")
+            over = sum(rank["calls_over"] for each in host["communicators"] for rank in each["ranks"])
+            first = over if first is None else first
+            if over >= first + calls:
+                return sum(sum(link["bytes_by_tenant"].values()) for link in host["links"] if link["name"] == "h0->s1")
+            if time.monotonic() > until:
+                sys.exit(f"{over - first} calls end in {seconds} s, and not {calls}")
+            time.sleep(0.005)
+
+
 class Killed:
     """The job of which ranks are killed."""
 
@@ -172,16 +198,47 @@ def run(service, seconds, pause, kill_pause, chance):
             "worst": took[-1], "trouble": trouble}
 
 
+def run_at_once(service, wishes, looks):
+    """So many wishes, each as soon as the one before is answered; after every `looks`-th the link is looked at."""
+    begin = time.time() + 1
+    steady = service.job("steady", "--bytes", "262144", "--begin", str(begin), "--seconds", "3600")
+    time.sleep(1.5)
+    took, trouble = [], ""
+    for number in range(wishes):
+        restores = number % 2 == 1
+        asked = time.monotonic()
+        trouble = service.wish("world", restores)
+        took.append(time.monotonic() - asked)
+        if not trouble and number % (2 * looks) in (0, 1):
+            before = service.carried_after(10)  # those that had begun by other plans are over
+            if (service.carried_after(3) > before) != restores:
+                trouble = f"the wish {number} is lost: {'restore' if restores else 'avoid'}"
+        if trouble:
+            break
+    for rank in steady:
+        if rank.poll() is not None:
+            trouble = trouble or "job steady: " + service.errors("steady")
+        rank.kill()
+        rank.wait()
+    took.sort()
+    print(f"{len(took)} wishes at once: median {statistics.median(took) * 1e3:.2f} ms, worst {took[-1] * 1e3:.2f} ms")
+    return {"wishes": len(took), "median": statistics.median(took), "worst": took[-1], "trouble": trouble}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--pause", type=float, default=0.1, help="seconds between replans; 0: none")
     parser.add_argument("--kills", type=float, default=5, help="seconds between kills, on average; 0: none")
+    parser.add_argument("--at-once", type=int, default=0, metavar="WISHES", help="ask without pauses, so often")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
     build = options.build.resolve()
     print(f"seed {options.seed}")
+    if options.at_once > 0:
+        with Service(build) as service:
+            sys.exit(run_at_once(service, options.at_once, 10)["trouble"] or 0)
     with Service(build) as service:
         pause = options.pause if options.pause > 0 else float("inf")
         result = run(service, options.seconds, pause, options.kills, random.Random(options.seed))

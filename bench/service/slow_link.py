@@ -13,10 +13,8 @@ BUILD/compare. Ends with status 1 on a false alarm, and for a link that was not 
 """
 
 import argparse
-import http.client
 import json
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -43,30 +41,8 @@ def rank_script(lab, begin, seconds):
     return "\n".join(lines) + "\n"
 
 
-class Operator(http.client.HTTPConnection):
-    """Asks a daemon at its operator's socket."""
-
-    def __init__(self, path):
-        super().__init__("localhost", timeout=5)
-        self._path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
-def cluster(path):
-    connection = Operator(path)
-    try:
-        connection.request("GET", "/v1/cluster")
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-
-
 def slow_links(path):
-    return [each["words"] for each in cluster(path)["findings"] if each["kind"] == "slow link"]
+    return [each["words"] for each in common.ask(path, "GET", "/v1/cluster")["findings"] if each["kind"] == "slow link"]
 
 
 class Link:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "banyan/base/json_reader.h"
@@ -24,6 +25,52 @@ using Clock = std::chrono::steady_clock;
 
 class Operators : public Services {
  protected:
+  // Hosts h0 and h1, each with a link to each of two switches.
+  void join_by_two_switches() {
+    daemons_.planner.fabric = folder_ + "/fabric.json";
+    std::ofstream(daemons_.planner.fabric) <<
+        R"({"banyan": "fabric/1",
+        "nodes": [{"name": "h0", "kind": "rank"}, {"name": "h1", "kind": "rank"},
+                  {"name": "s0", "kind": "switch"}, {"name": "s1", "kind": "switch"}],
+        "links": [{"from": "h0", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h0", "bandwidth": "1 GB/s"},
+                  {"from": "h0", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h0", "bandwidth": "1 GB/s"},
+                  {"from": "h1", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h1", "bandwidth": "1 GB/s"},
+                  {"from": "h1", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h1", "bandwidth": "1 GB/s"}
+        ]})";
+  }
+  // "avoid" or "restore" the link h0-s1. Empty: it was adopted.
+  std::string replan(const std::string& what) const {
+    const std::string body =
+        ask(1, "POST", "/v1/replan", R"({"communicator": "wor*", ")" + what + R"(": ["h0->s1"]})").body;
+    return body.find("\"refusal\":\"\"") == std::string::npos ? body : "";
+  }
+  // That calls of rank 0 have sent over it, by their plans.
+  uint64_t bytes_on(const std::string& link) const {
+    uint64_t bytes = 0;
+    for (const LinkView& each : cluster(0).links) {
+      if (each.name != link) continue;
+      for (const auto& [tenant, of_tenant] : each.bytes_by_tenant) bytes += of_tenant;
+    }
+    return bytes;
+  }
+  // While ranks call. Empty: nothing went over it meanwhile, and something does before and after.
+  std::string avoid_for(std::chrono::seconds time) const {
+    const auto is_used = [this](milliseconds at_most) {
+      const uint64_t before = bytes_on("h0->s1");
+      for (const auto end = Clock::now() + at_most; Clock::now() < end; std::this_thread::sleep_for(milliseconds(50))) {
+        if (bytes_on("h0->s1") > before) return true;
+      }
+      return false;
+    };
+    if (!is_used(seconds(5))) return "it is not used before";
+    if (std::string trouble = replan("avoid"); !trouble.empty()) return trouble;
+    std::this_thread::sleep_for(milliseconds(200));  // calls that had begun end
+    if (is_used(time)) return "it is used though it is avoided";
+    if (std::string trouble = replan("restore"); !trouble.empty()) return trouble;
+    if (!is_used(seconds(5))) return "it is not used though it is restored";
+    const uint32_t generation = cluster(0).communicators.at(0).ranks.at(0).generation;
+    return generation == 2 ? "" : "other plans than were asked for: generation " + std::to_string(generation);
+  }
   // Sums again and again, until rank 0 says so. Returns how often, or what went wrong.
   static std::string sum_until(Communicator& comm, size_t count, const std::function<bool()>& is_over) {
     std::vector<int64_t> input = values_of(comm.rank(), count), output(count);
@@ -161,30 +208,15 @@ TEST_F(Operators, SetTermsOfATenantWhileItCalls) {
 }
 
 TEST_F(Operators, HaveCallsGoOverToOtherPlansWithoutStoppingAny) {
-  daemons_.planner.fabric =
-      R"({"banyan": "fabric/1",
-          "nodes": [{"name": "h0", "kind": "rank"}, {"name": "h1", "kind": "rank"}, {"name": "s0", "kind": "switch"},
-                    {"name": "s1", "kind": "switch"}],
-          "links": [{"from": "h0", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h0", "bandwidth": "1 GB/s"},
-                    {"from": "h0", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h0", "bandwidth": "1 GB/s"},
-                    {"from": "h1", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h1", "bandwidth": "1 GB/s"},
-                    {"from": "h1", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h1", "bandwidth": "1 GB/s"}]})";
-  const std::string path = folder_ + "/fabric.json";
-  std::ofstream(path) << daemons_.planner.fabric;
-  daemons_.planner.fabric = path;
-  constexpr uint32_t kReplans = 12;
+  join_by_two_switches();
+  constexpr uint32_t kReplans = 40;
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::atomic<bool> is_over{false};
     std::string trouble;
     std::thread op;
     if (comm.rank() == 0) {
       op = std::thread([&] {
-        for (uint32_t i = 0; i < kReplans && trouble.empty(); ++i) {
-          const std::string what = i % 2 == 0 ? "avoid" : "restore";
-          const std::string body =
-              ask(1, "POST", "/v1/replan", R"({"communicator": "wor*", ")" + what + R"(": ["h0->s1"]})").body;
-          if (body.find("\"refusal\":\"\"") == std::string::npos) trouble = body;
-        }
+        for (uint32_t i = 0; i < kReplans && trouble.empty(); ++i) trouble = replan(i % 2 == 0 ? "avoid" : "restore");
         is_over = true;
       });
     }
@@ -193,11 +225,38 @@ TEST_F(Operators, HaveCallsGoOverToOtherPlansWithoutStoppingAny) {
     if (!trouble.empty()) return trouble;
     const ClusterView seen = cluster(0);
     for (const RankView& rank : seen.communicators.at(0).ranks) {
-      if (rank.generation < kReplans) return "generation " + std::to_string(rank.generation);
+      if (rank.generation != kReplans) return "generation " + std::to_string(rank.generation);
       if (rank.reroutes > 0) return "calls were repeated";
     }
     std::vector<int64_t> input(1), output(1);  // the other rank looks, too
     comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    return report.find("wrong") == std::string::npos ? "right" : report;
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+// Connections along the link can be made all the time: nothing is wrong with it.
+TEST_F(Operators, AvoidALinkUntilTheyRestoreItAlsoWhereRoutesAreKnown) {
+  join_by_two_switches();
+  std::ofstream(folder_ + "/routes.json") << R"({"banyan": "routes/1", "routes": [
+      {"path": ["h0", "s0", "h1"], "addresses": ["127.0.0.2", "127.0.0.3"]},
+      {"path": ["h0", "s1", "h1"], "addresses": ["127.0.0.4", "127.0.0.5"]}]})";
+  daemons_.planner.routes = folder_ + "/routes.json";
+  daemons_.secret = run::Secret("a secret of daemons, long and various 0123456789");  // they listen at all addresses
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::atomic<bool> is_over{false};
+    std::future<std::string> trouble;
+    if (comm.rank() == 0) {
+      trouble = std::async(std::launch::async, [&] {
+        std::string found = avoid_for(seconds(10));
+        is_over = true;
+        return found;
+      });
+    }
+    const std::string report = sum_until(comm, 200'000, [&] { return is_over.load(); });
+    if (trouble.valid()) {
+      if (std::string found = trouble.get(); !found.empty()) return found;
+    }
     return report.find("wrong") == std::string::npos ? "right" : report;
   });
   EXPECT_THAT(reports, Each("right"));
