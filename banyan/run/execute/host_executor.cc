@@ -5,6 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/remake.h"
 #include "banyan/element/reduce.h"
+#include "banyan/run/execute/message_words.h"
 
 namespace banyan::run {
 
@@ -13,14 +14,16 @@ HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
       mailboxes_(group_->segment(), {.rank = group_->rank(),
                                      .own_regions = &pool,
                                      .peers = group_->exchange().peers(),
-                                     .may_attach = group_->exchange().may_attach()}) {}
+                                     .may_attach = group_->exchange().may_attach(),
+                                     .words = message_words}) {}
 
 uint64_t HostExecutor::start_message(const Call& call) {
   static_assert(kAnyRank == kAnyPeer);
   const size_t bytes = call.count * size_of(call.type);
+  const auto type = static_cast<uint8_t>(call.type);
   return call.kind == OperationKind::send
-             ? mailboxes_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})
-             : mailboxes_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}});
+             ? mailboxes_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}, .type = type})
+             : mailboxes_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}, .type = type});
 }
 
 bool HostExecutor::advance_messages(std::vector<MessageDone>& done) {

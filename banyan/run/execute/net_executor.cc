@@ -7,6 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/hash.h"
 #include "banyan/element/reduce.h"
+#include "banyan/run/execute/message_words.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/back_off.h"
 
@@ -35,7 +36,11 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                              .channel = [this](uint32_t peer) { return transport_->channel(peer, message_lane()); },
                              .control = can_make_lanes_again() ? lanes_ : nullptr,
                              .is_gone = options_.is_gone}),
-      messages_(streams_, {.rank = rank_, .ranks = ranks_, .keeper = options_.keeper, .budget = options_.budget}),
+      messages_(streams_, {.rank = rank_,
+                           .ranks = ranks_,
+                           .keeper = options_.keeper,
+                           .budget = options_.budget,
+                           .words = message_words}),
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       gates_(options_.gate.get(), can_choose_ways() ? &pacer_ : nullptr),  // others have no rates
       engine_(*transport_, {.slice_bytes = kSliceBytes,
@@ -305,9 +310,10 @@ uint32_t NetExecutor::waiting_for() const {
 uint64_t NetExecutor::start_message(const Call& call) {
   static_assert(kAnyRank == kAnyPeer);
   const size_t bytes = call.count * size_of(call.type);
+  const auto type = static_cast<uint8_t>(call.type);
   return call.kind == OperationKind::send
-             ? messages_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})
-             : messages_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}});
+             ? messages_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}, .type = type})
+             : messages_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}, .type = type});
 }
 
 bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {

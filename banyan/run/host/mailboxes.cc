@@ -19,7 +19,7 @@ Mailboxes::Mailboxes(const Segment& segment, const Options& options)
       options_(options),
       out_(segment.ranks()),
       in_(segment.ranks()),
-      matcher_({.rank = options.rank, .ranks = segment.ranks()}) {
+      matcher_({.rank = options.rank, .ranks = segment.ranks(), .words = options.words}) {
   CHECK(options.own_regions != nullptr && options.peers.size() == segment.ranks());
 }
 
@@ -33,14 +33,18 @@ Mailboxes::~Mailboxes() {
 
 Mailboxes::Ticket Mailboxes::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;
-  out_[message.to].messages.push(
-      {.ticket = next_, .tag = message.tag, .bytes = message.bytes.data(), .size = message.bytes.size()});
+  out_[message.to].messages.push({.ticket = next_,
+                                  .tag = message.tag,
+                                  .bytes = message.bytes.data(),
+                                  .size = message.bytes.size(),
+                                  .type = message.type});
   ++sends_;
   return next_++;
 }
 
 Mailboxes::Ticket Mailboxes::receive(const MessageToReceive& message) {
-  matcher_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
+  matcher_.post(
+      {.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into, .type = message.type});
   return next_++;
 }
 
@@ -70,7 +74,7 @@ bool Mailboxes::advance_sending(uint32_t peer, std::vector<MessageEnd>& ended) {
   if (line.messages.empty()) return false;
   Sending& message = line.messages.front();
   if (peer == options_.rank) {
-    if (!matcher_.take_own(message.tag, {message.bytes, message.size})) return false;
+    if (!matcher_.take_own(message.tag, {message.bytes, message.size}, message.type)) return false;
     finish(peer, ended);
     return true;
   }
@@ -107,7 +111,7 @@ std::byte* Mailboxes::memory_of(OutLine& line) {
 void Mailboxes::offer(uint32_t peer, OutLine& line, Sending& message) {
   Box& box = segment_.box(options_.rank, peer);
   Post& post = box.post;
-  post.signature = message.size;
+  post.signature = MessageShape(message.size, message.type).word();
   post.tag = message.tag;
   Way way = Way::inline_;
   if (message.size <= Post::kInlineBytes) {
@@ -168,7 +172,7 @@ bool Mailboxes::advance_receiving(uint32_t peer) {
       }
       return false;
     }
-    arrival = &matcher_.begin(peer, box.post.tag, box.post.signature);
+    arrival = &matcher_.begin(peer, box.post.tag, MessageShape::of_word(box.post.signature));
   }
   if (!take(peer, box.post, *arrival)) return false;
   if (arrival->taken < arrival->size) return true;
@@ -182,9 +186,9 @@ bool Mailboxes::advance_receiving(uint32_t peer) {
 bool Mailboxes::can_be_taken(const Post& post) const {
   switch (static_cast<Way>(post.way)) {
     case Way::inline_:
-      return post.signature <= Post::kInlineBytes;
+      return MessageShape::of_word(post.signature).bytes() <= Post::kInlineBytes;
     case Way::eager:
-      return post.signature <= segment_.box_bytes();
+      return MessageShape::of_word(post.signature).bytes() <= segment_.box_bytes();
     case Way::viewed:
     case Way::attached:
     case Way::streamed:

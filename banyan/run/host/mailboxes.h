@@ -38,6 +38,7 @@ class Mailboxes {
     bool may_attach = false;                              // equal on all ranks
     size_t eager_bytes = SIZE_MAX;   // up to so many, a send does not wait for its receive, if a box holds them
     size_t piece_bytes = 128 << 10;  // of streams; equal on all ranks
+    ShapeWords words = nullptr;      // for errors
   };
   Mailboxes(const Segment& segment, const Options& options);
   Mailboxes(const Mailboxes&) = delete;
@@ -66,6 +67,7 @@ class Mailboxes {
     uint32_t tag = 0;
     const std::byte* bytes = nullptr;
     uint64_t size = 0;
+    uint8_t type = 0;
     bool is_offered = false;
     uint64_t pieces = 0;  // done
   };

@@ -78,7 +78,7 @@ struct alignas(kCacheLine) Counter {
 
 // Messages from one rank to another, one at a time.
 struct Box {
-  Post post;      // written by the sender; its sequence number counts messages, its signature is the length
+  Post post;      // written by the sender; its sequence number counts messages, its signature is their MessageShape
   Counter sent;   // by the sender: `message << 32 | pieces` that lie in the sender's memory for streams
   Counter taken;  // by the receiver: the same, of those it has taken; `message + 1 << 32` when it has all
 };

@@ -19,11 +19,19 @@ TagMatcher::TagMatcher(const Options& options)
   lose(options.rank, last_loss_);
 }
 
-Error TagMatcher::mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const {
-  return Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " + std::to_string(sent) +
-                                        " bytes where this rank, " + std::to_string(options_.rank) + ", receives " +
-                                        std::to_string(receive.into.size()) + " (tag " + std::to_string(receive.tag) +
-                                        ")");
+std::string TagMatcher::words_of(const MessageShape& shape) const {
+  if (options_.words != nullptr) return options_.words(shape);
+  return std::to_string(shape.bytes()) + " bytes of type " + std::to_string(shape.type());
+}
+
+Error TagMatcher::mismatch(uint32_t peer, const MessageShape& sent, const Receive& receive) const {
+  const bool are_alike = sent.type() == receive.type;
+  return Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " +
+                                        (are_alike ? std::to_string(sent.bytes()) + " bytes" : words_of(sent)) +
+                                        " where this rank, " + std::to_string(options_.rank) + ", receives " +
+                                        (are_alike ? std::to_string(receive.into.size()) : words_of(receive.shape())) +
+                                        " (tag " + std::to_string(receive.tag) + ")" +
+                                        (are_alike ? "" : ": the types differ"));
 }
 
 // ---- Posted receives ----
@@ -86,18 +94,18 @@ void TagMatcher::post(const Receive& receive) {
 
 // ---- Messages ----
 
-TagMatcher::Arrival& TagMatcher::begin(uint32_t peer, uint32_t tag, uint64_t size) {
+TagMatcher::Arrival& TagMatcher::begin(uint32_t peer, uint32_t tag, const MessageShape& shape) {
   Incoming& incoming = incoming_[peer];
   CHECK(!incoming.is_open && (awaits(peer) || peer == options_.rank))
       << "a message of rank " << peer << " is taken before its time";
   incoming = {};
-  incoming.size = size;
+  incoming.size = shape.bytes();
   if (const std::optional<Receive> receive = match(peer, tag)) {
-    if (receive->into.size() != size) throw mismatch(peer, size, *receive);
+    if (receive->shape() != shape) throw mismatch(peer, shape, *receive);
     incoming.bytes = receive->into.data();
     incoming.ticket = receive->ticket;
   } else {
-    incoming.unexpected = &keep_unexpected(peer, tag, size);
+    incoming.unexpected = &keep_unexpected(peer, tag, shape);
     incoming.bytes = incoming.unexpected->bytes.get();
   }
   incoming.is_open = true;
@@ -125,13 +133,14 @@ bool TagMatcher::hand_over(std::vector<MessageEnd>& ended) {
 
 // ---- Unexpected messages ----
 
-TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag, uint64_t size) {
+TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag, const MessageShape& shape) {
+  const uint64_t size = shape.bytes();
   constexpr uint64_t kAddressable = uint64_t{1} << 48, kEach = sizeof(Unexpected) + 64;
   try {
     if (size > kAddressable) throw std::bad_alloc();
     std::shared_ptr<void> kept = options_.keeper ? options_.keeper(size + kEach) : nullptr;
     Unexpected message{.peer = peer,
-                       .size = size,
+                       .shape = shape,
                        .bytes = std::make_unique_for_overwrite<std::byte[]>(size),
                        .kept = std::move(kept)};
     return unexpected_[tag].emplace_back(std::move(message));
@@ -149,8 +158,8 @@ bool TagMatcher::take_unexpected(const Receive& receive) {
   std::list<Unexpected>& kept = with_tag->second;
   for (auto message = kept.begin(); message != kept.end(); ++message) {
     if (receive.peer != kAnyPeer && receive.peer != message->peer) continue;
-    if (message->size != receive.into.size()) {
-      failure_ = mismatch(message->peer, message->size, receive);
+    if (message->shape != receive.shape()) {
+      failure_ = mismatch(message->peer, message->shape, receive);
       return true;
     }
     take(*message, receive);
@@ -165,7 +174,7 @@ bool TagMatcher::take_unexpected(const Receive& receive) {
 void TagMatcher::take(const Unexpected& message, const Receive& receive) {
   Incoming& incoming = incoming_[message.peer];
   const bool is_whole = incoming.unexpected != &message;
-  const uint64_t there = is_whole ? message.size : incoming.taken;
+  const uint64_t there = is_whole ? message.shape.bytes() : incoming.taken;
   if (there > 0) std::memcpy(receive.into.data(), message.bytes.get(), there);
   if (is_whole) {
     ended_.push_back({.ticket = receive.ticket, .peer = message.peer});
@@ -176,9 +185,9 @@ void TagMatcher::take(const Unexpected& message, const Receive& receive) {
   incoming.unexpected = nullptr;
 }
 
-bool TagMatcher::take_own(uint32_t tag, std::span<const std::byte> bytes) {
+bool TagMatcher::take_own(uint32_t tag, std::span<const std::byte> bytes, uint8_t type) {
   if (named_[options_.rank] == 0 && from_any_ == 0) return false;
-  Arrival& arrival = begin(options_.rank, tag, bytes.size());
+  Arrival& arrival = begin(options_.rank, tag, {bytes.size(), type});
   if (!bytes.empty()) std::memcpy(arrival.bytes, bytes.data(), bytes.size());
   arrival.taken = arrival.size;
   end(options_.rank);

@@ -39,6 +39,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -60,15 +61,37 @@ using MemoryKeeper = std::function<std::shared_ptr<void>(uint64_t bytes)>;
 // As a receive's source: takes from whoever sends first.
 inline constexpr uint32_t kAnyPeer = UINT32_MAX;
 
+// Length and type of a message. Types are numbers that mean nothing here: both ends must give the same.
+class MessageShape {
+ public:
+  static constexpr int kTypeBit = 56;
+
+  MessageShape(uint64_t bytes, uint8_t type = 0) : word_(bytes | uint64_t{type} << kTypeBit) {}
+  // As it travels.
+  static MessageShape of_word(uint64_t word) { return {word & kMostBytes, static_cast<uint8_t>(word >> kTypeBit)}; }
+  uint64_t word() const { return word_; }
+  uint64_t bytes() const { return word_ & kMostBytes; }
+  uint8_t type() const { return static_cast<uint8_t>(word_ >> kTypeBit); }
+  bool operator==(const MessageShape&) const = default;
+
+ private:
+  static constexpr uint64_t kMostBytes = (uint64_t{1} << kTypeBit) - 1;
+  uint64_t word_;
+};
+// "10 int32", of so many bytes and such a type. Null: "40 bytes of type 2".
+using ShapeWords = std::string (*)(const MessageShape& shape);
+
 // What the movers of bytes are asked to send and to receive. The bytes stay the caller's, and must stay where they are
 // until the message is over.
 struct MessageToSend {
   uint32_t to = 0, tag = 0;
   std::span<const std::byte> bytes;
+  uint8_t type = 0;  // see MessageShape
 };
 struct MessageToReceive {
   uint32_t from = kAnyPeer, tag = 0;
   std::span<std::byte> into;
+  uint8_t type = 0;
 };
 
 class TagMatcher {
@@ -76,6 +99,7 @@ class TagMatcher {
   struct Options {
     uint32_t rank = 0, ranks = 0;
     MemoryKeeper keeper = {};  // of unexpected messages
+    ShapeWords words = nullptr;
   };
   explicit TagMatcher(const Options& options);
   TagMatcher(const TagMatcher&) = delete;
@@ -86,6 +110,9 @@ class TagMatcher {
     uint32_t peer = kAnyPeer;
     uint32_t tag = 0;
     std::span<std::byte> into;  // the caller's, until it is over
+    uint8_t type = 0;
+
+    MessageShape shape() const { return {into.size(), type}; }
   };
   void post(const Receive& receive);
 
@@ -105,15 +132,15 @@ class TagMatcher {
   // That of the peer; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
   // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive
-  // has another length, Error{io} when there is no memory to keep it as unexpected, and what the keeper throws.
-  Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
+  // has another length or type, Error{io} when there is no memory to keep it as unexpected, and what the keeper throws.
+  Arrival& begin(uint32_t peer, uint32_t tag, const MessageShape& shape);
   void end(uint32_t peer);
 
   // A message of this rank to itself: takes all of it, or nothing when no receive waits that it might be for.
-  bool take_own(uint32_t tag, std::span<const std::byte> bytes);
+  bool take_own(uint32_t tag, std::span<const std::byte> bytes, uint8_t type = 0);
 
   // Appends the receives that are over since the last call, in the order in which they ended; true when there are any.
-  // Throws Error{mismatch} when one was posted for an unexpected message of another length; the reason of the last
+  // Throws Error{mismatch} when one was posted for an unexpected message of another length or type; the reason of the last
   // loss, when a receive from any waits and all peers are lost.
   bool hand_over(std::vector<MessageEnd>& ended);
 
@@ -148,7 +175,7 @@ class TagMatcher {
   };
   struct Unexpected {
     uint32_t peer = 0;
-    uint64_t size = 0;
+    MessageShape shape{0};
     std::unique_ptr<std::byte[]> bytes;
     std::shared_ptr<void> kept;  // of the keeper
   };
@@ -165,8 +192,9 @@ class TagMatcher {
   Receive remove(const Place& place);
   bool take_unexpected(const Receive& receive);
   void take(const Unexpected& message, const Receive& receive);
-  Unexpected& keep_unexpected(uint32_t peer, uint32_t tag, uint64_t size);
-  Error mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const;
+  Unexpected& keep_unexpected(uint32_t peer, uint32_t tag, const MessageShape& shape);
+  Error mismatch(uint32_t peer, const MessageShape& sent, const Receive& receive) const;
+  std::string words_of(const MessageShape& shape) const;
 
   const Options options_;
   std::vector<Chain> chains_;

@@ -152,15 +152,51 @@ TEST(TagMatcher, NamesBothEndsAndTheTagWhenLengthsDiffer) {
   }
 }
 
+// Whether the message or its receive comes first.
+TEST(TagMatcher, NamesBothTypesWhenTheyDiffer) {
+  const auto words = [](const MessageShape& shape) {
+    return std::to_string(shape.bytes() / 4) + (shape.type() == 3 ? " threes" : " others");
+  };
+  std::vector<std::byte> memory(8);
+  for (const bool comes_first : {false, true}) {
+    TagMatcher receives({.rank = 0, .ranks = 3, .words = words});
+    const TagMatcher::Receive receive{.ticket = 1, .peer = 2, .tag = 5, .into = memory, .type = 3};
+    std::string error;
+    try {
+      if (comes_first) {
+        receives.post({.ticket = 2, .peer = 2, .tag = 6, .into = memory});
+        receives.begin(2, 5, {8, 7}).taken = 8;
+        receives.end(2);
+      }
+      receives.post(receive);
+      if (!comes_first) receives.begin(2, 5, {8, 7});
+      std::vector<MessageEnd> ended;
+      receives.hand_over(ended);
+    } catch (const Error& mismatch) {
+      EXPECT_EQ(mismatch.code(), ErrorCode::mismatch);
+      error = mismatch.message();
+    }
+    EXPECT_EQ(error, "rank 2 sends 2 others where this rank, 0, receives 2 threes (tag 5): the types differ");
+  }
+}
+
+TEST(TagMatcher, ShapesTravelAsAWord) {
+  const MessageShape shape(uint64_t{1} << 55, 255);
+  EXPECT_EQ(MessageShape::of_word(shape.word()), shape);
+  EXPECT_EQ(shape.bytes(), uint64_t{1} << 55);
+  EXPECT_EQ(shape.type(), 255);
+  EXPECT_EQ(MessageShape(40).word(), 40u);
+}
+
 TEST(TagMatcher, SaysWhenThereIsNoMemoryForAnUnexpectedMessage) {
   Desk desk;
   desk.post(1, 2, 7);
   try {
-    desk.receives.begin(2, 8, UINT64_MAX / 2);
+    desk.receives.begin(2, 8, (uint64_t{1} << MessageShape::kTypeBit) - 1);
     ADD_FAILURE() << "there was";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::io);
-    EXPECT_THAT(error.what(), HasSubstr("rank 2 sends 9223372036854775807 bytes (tag 8) before this rank, 0"));
+    EXPECT_THAT(error.what(), HasSubstr("rank 2 sends 72057594037927935 bytes (tag 8) before this rank, 0"));
   }
 }
 

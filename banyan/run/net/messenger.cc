@@ -9,7 +9,7 @@
 namespace banyan::run {
 namespace {
 
-constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
+constexpr uint32_t kMagic = 0x336c'6e62;  // "bnl3", the 3 being the version
 
 }  // namespace
 
@@ -19,20 +19,23 @@ Messenger::Messenger(MessageStreams& streams, const Options& options)
       budget_(options.budget),
       out_(options.ranks),
       in_(options.ranks),
-      matcher_({.rank = options.rank, .ranks = options.ranks, .keeper = options.keeper}) {}
+      matcher_({.rank = options.rank, .ranks = options.ranks, .keeper = options.keeper, .words = options.words}) {}
 
 Messenger::Ticket Messenger::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;
-  out_[message.to].push({.ticket = next_,
-                         .bytes = message.bytes,
-                         .done = 0,
-                         .header = {.magic = kMagic, .tag = message.tag, .size = message.bytes.size()}});
+  out_[message.to].push(
+      {.ticket = next_,
+       .bytes = message.bytes,
+       .done = 0,
+       .header = {
+           .magic = kMagic, .tag = message.tag, .shape = MessageShape(message.bytes.size(), message.type).word()}});
   ++sends_;
   return next_++;
 }
 
 Messenger::Ticket Messenger::receive(const MessageToReceive& message) {
-  matcher_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
+  matcher_.post(
+      {.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into, .type = message.type});
   return next_++;
 }
 
@@ -83,7 +86,7 @@ bool Messenger::write_to_self(std::vector<MessageEnd>& ended) {
   TagMatcher::Arrival* arrival = matcher_.arriving(rank_);
   if (arrival == nullptr) {
     if (!matcher_.awaits_own()) return false;
-    arrival = &matcher_.begin(rank_, message.header.tag, message.bytes.size());
+    arrival = &matcher_.begin(rank_, message.header.tag, MessageShape::of_word(message.header.shape));
   }
   const size_t size = std::min<size_t>(arrival->size - arrival->taken, left_);
   if (size > 0) std::memcpy(arrival->bytes + arrival->taken, message.bytes.data() + arrival->taken, size);
@@ -147,7 +150,7 @@ TagMatcher::Arrival* Messenger::read_header(uint32_t peer) {
     throw Error(ErrorCode::mismatch,
                 "rank " + std::to_string(peer) + " sent what is no message; it may run another version of banyan");
   }
-  return &matcher_.begin(peer, coming.header.tag, coming.header.size);
+  return &matcher_.begin(peer, coming.header.tag, MessageShape::of_word(coming.header.shape));
 }
 
 }  // namespace banyan::run

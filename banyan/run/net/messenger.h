@@ -30,6 +30,7 @@ class Messenger {
     uint32_t rank = 0, ranks = 0;
     MemoryKeeper keeper = {};                       // of messages that come before their receives
     std::shared_ptr<const StepBudget> budget = {};  // of one advance(); none: it moves what it can
+    ShapeWords words = nullptr;                     // for errors
   };
   Messenger(MessageStreams& streams, const Options& options);
   Messenger(const Messenger&) = delete;
@@ -56,7 +57,7 @@ class Messenger {
 
   struct Header {
     uint32_t magic = 0, tag = 0;
-    uint64_t size = 0;
+    uint64_t shape = 0;  // the word of a MessageShape
   };
   struct Sending {
     Ticket ticket = 0;
