@@ -117,6 +117,10 @@ std::string as_text(const Terminal& terminal, const run::Diagnosis& diagnosis, b
   for (const run::CommunicatorReport& communicator : diagnosis.communicators) {
     text += labelled(terminal, "ranks", describe(communicator));
   }
+  if (diagnosis.older > 0) {
+    text += labelled(terminal, "older", plural(diagnosis.older, "record") + " of runs before this one " +
+                                            (diagnosis.older == 1 ? "was" : "were") + " left out");
+  }
   return text;
 }
 
@@ -199,7 +203,8 @@ class DoctorCommand : public Command {
          "With --live, one process of the job is asked, and asks all others, twice within a second: what each rank is "
          "doing, who "
          "waits for whom, who is suspected, and how fast lanes are. Nothing is stopped, and nothing written. A process "
-         "of this host lets its own user and root look. At a port, the secret of "
+         "of this host lets its own user and root look. Of a launcher, such as banyan run, a rank that it has started is "
+         "asked. At a port, the secret of "
          "the "
          "job is asked for; --json says where each rank listens.",
          "A URL is where the ranks meet (BANYAN_RENDEZVOUS, a launcher's MASTER_ADDR and the port after MASTER_PORT). "
@@ -218,7 +223,7 @@ class DoctorCommand : public Command {
 
   ExitCode run(const Terminal& terminal) override {
     if (!live_.empty()) return look(terminal);
-    const auto pid = asked_.empty() ? 0 : static_cast<int32_t>(parse_count(asked_, "--ask", {.most = kLargestPid}));
+    const auto pid = asked_.empty() ? 0 : process_to_ask();
     if (pid != 0 && folder_.empty()) folder_ = run::recorder_directory_of(pid);
     if (folder_.empty())
       throw Error(ErrorCode::invalid_input,
@@ -233,6 +238,12 @@ class DoctorCommand : public Command {
  private:
   static constexpr uint64_t kLargestPid = 1 << 22;  // of Linux
 
+  // Of a launcher, one of its ranks, which has the others write, too.
+  int32_t process_to_ask() const {
+    const auto given = static_cast<int64_t>(parse_count(asked_, "--ask", {.most = kLargestPid}));
+    const std::vector<int64_t> joined = run::joined_processes(given);
+    return static_cast<int32_t>(joined.empty() ? given : joined.front());
+  }
   bool is_url() const { return live_.find("://") != std::string::npos; }
 
   // Of each job that the process is in; none where nobody of this host has met at a url.

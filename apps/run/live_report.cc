@@ -34,13 +34,24 @@ double seconds_between(const RankDump& first, const RankDump& second) {
   return std::max(1e-9, static_cast<double>(second.time - first.time) / 1e9);
 }
 
+std::vector<uint64_t> open_messages(const RankDump& record) {
+  std::vector<uint64_t> numbers;
+  for (const run::MessageRecord& message : record.messages.messages) {
+    if (message.is_open()) numbers.push_back(message.number);
+  }
+  return numbers;
+}
+
 bool has_moved(const RankDump& first, const RankDump& second) {
   const auto state_of = [](const RankDump& record) {
     const run::OperationRecord* const newest = record.newest();
     return newest == nullptr ? std::tuple(uint64_t{0}, run::OperationState::done, uint32_t{0})
                              : std::tuple(newest->sequence, newest->state, newest->step);
   };
-  return first.begun != second.begun || state_of(first) != state_of(second);
+  const bool had_messages = first.messages.begun != second.messages.begun ||
+                            first.messages.pairs != second.messages.pairs ||
+                            open_messages(first) != open_messages(second);
+  return had_messages || first.begun != second.begun || state_of(first) != state_of(second);
 }
 
 void add_lanes(const CommunicatorView& first, const CommunicatorView& second, std::vector<LiveReport::Lane>& lanes) {

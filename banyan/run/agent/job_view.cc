@@ -15,6 +15,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <sstream>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -168,7 +169,39 @@ Admitted shake_hands(const std::string& host, uint16_t port, const std::string& 
   return handshake.take();
 }
 
+// 0 when there is no such process.
+int64_t parent_of(int64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  // "4711 (name) S 1 ...": the name may hold blanks and brackets.
+  if (!std::getline(file, line) || line.rfind(')') == std::string::npos) return 0;
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  std::string state;
+  int64_t parent = 0;
+  return fields >> state >> parent ? parent : 0;
+}
+
+bool is_below(int64_t pid, int64_t ancestor) {
+  constexpr int kDeepest = 64;
+  int64_t here = parent_of(pid);
+  for (int depth = 0; depth < kDeepest && here > 1; ++depth) {
+    if (here == ancestor) return true;
+    here = parent_of(here);
+  }
+  return false;
+}
+
 }  // namespace
+
+std::vector<int64_t> joined_processes(int64_t pid) {
+  const std::map<int64_t, std::map<int64_t, std::string>> doors = doors_beside(std::to_string(pid));
+  if (doors.contains(pid)) return {pid};
+  std::vector<int64_t> started;
+  for (const auto& [process, own] : doors) {
+    if (is_below(process, pid)) started.push_back(process);
+  }
+  return started;
+}
 
 std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
   const std::string place = "process " + std::to_string(pid);
@@ -176,13 +209,20 @@ std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
     throw Error(ErrorCode::not_found, "there is no " + place + " on this host");
   }
   std::vector<JobView> views;
+  std::set<std::string> known;  // processes whose jobs were seen
   const std::map<int64_t, std::map<int64_t, std::string>> doors = doors_beside(std::to_string(pid));
-  if (const auto own = doors.find(pid); own != doors.end()) {
-    for (const auto& [number, door] : own->second) views.push_back(look_through(door, place, deadline));
+  for (const int64_t process : joined_processes(pid)) {
+    const std::string name = "process " + std::to_string(process);
+    if (!doors.contains(process) || known.contains(name + " on " + host_name())) continue;
+    for (const auto& [number, door] : doors.at(process)) {
+      views.push_back(look_through(door, name, deadline));
+      for (const JobView::Rank& rank : views.back().ranks) known.insert(rank.process);
+    }
   }
   if (views.empty()) {
     throw Error(ErrorCode::not_found,
-                place + " has joined no job by this version of Banyan, or is still joining, or is in another network");
+                place + " and the processes that it has started have joined no job by this version of Banyan, or are "
+                        "still joining, or are in another network");
   }
   return views;
 }

@@ -25,9 +25,14 @@ struct JobView {
   std::vector<Rank> ranks;  // of the world
 };
 
+// The process itself, where it has joined something; else those that it has started, directly or not, and that have:
+// of `banyan run`, the ranks. In the order of their numbers.
+std::vector<int64_t> joined_processes(int64_t pid);
+
 // Asks a process of this host, which the kernel must report as this user's (or one is root): all worlds that it is in,
-// the oldest first. Throws Error{not_found} when there is no such process or it has joined nothing, Error{io} when it
-// is another user's, Error{timed_out}.
+// the oldest first. Of one that has joined nothing, one of those that it has started is asked for each job. Throws
+// Error{not_found} when there is no such process or none of these has joined anything, Error{io} when it is another
+// user's, Error{timed_out}.
 std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline);
 
 // Asks a process of this host that has met others there (JobView::met), likewise. None when there is none that lets

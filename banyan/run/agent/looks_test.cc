@@ -91,7 +91,37 @@ TEST(Looks, NameWhatIsNoPlace) {
   EXPECT_THAT(testing::error_of([] { look_at("node7", Secret(), soon_over()); }), HasSubstr("write host:port"));
   EXPECT_THAT(testing::error_of([] { look_at("node7:0x1", Secret(), soon_over()); }), HasSubstr("write host:port"));
   EXPECT_THAT(testing::error_of([] { look_at_process(0x7fffffff, soon_over()); }), HasSubstr("there is no process"));
-  EXPECT_THAT(testing::error_of([] { look_at_process(getpid(), soon_over()); }), HasSubstr("has joined no job"));
+  EXPECT_THAT(testing::error_of([] { look_at_process(getpid(), soon_over()); }), HasSubstr("have joined no job"));
+}
+
+// As a launcher has, whose number is what a person knows; not as its grandchild's other relatives.
+TEST(Looks, AtALauncherAreAtARankThatItHasStarted) {
+  int ends[2], holds[2];
+  ASSERT_EQ(pipe(ends) + pipe(holds), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    const pid_t rank = fork();  // by a shell between, say
+    if (rank == 0) {
+      const LocalWorld world(2);
+      char letter = 'r';
+      if (write(ends[1], &letter, 1) == 1) (void)!read(holds[0], &letter, 1);
+      _exit(0);
+    }
+    waitpid(rank, nullptr, 0);
+    _exit(0);
+  }
+  char letter = 0;
+  ASSERT_EQ(read(ends[0], &letter, 1), 1);
+  const std::vector<int64_t> joined = joined_processes(launcher);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_NE(joined.front(), launcher);
+  const std::vector<JobView> jobs = look_at_process(launcher, soon_over());
+  EXPECT_THAT(jobs, SizeIs(2)) << "each of its agents is of a world of its own here";
+  EXPECT_EQ(jobs.front().ranks.size(), 2u);
+  EXPECT_EQ(joined_processes(getpid()), joined);
+  ASSERT_EQ(write(holds[1], &letter, 1), 1);
+  waitpid(launcher, nullptr, 0);
+  EXPECT_TRUE(joined_processes(getpid()).empty());
 }
 
 // Who says nothing, reads nothing or hangs up at once costs the agent nothing.

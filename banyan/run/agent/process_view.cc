@@ -18,6 +18,17 @@ void shorten(List& list, size_t most) {
   if (list.size() > most) list.resize(most);
 }
 
+// Those that somebody waits for first.
+void bound_messages(MessageNotes& notes) {
+  std::erase_if(notes.messages, [](const MessageRecord& message) { return !message.is_open(); });
+  std::stable_partition(notes.messages.begin(), notes.messages.end(),
+                        [](const MessageRecord& message) { return message.awaited_since != 0; });
+  shorten(notes.messages, ProcessView::kMostMessages);
+  std::sort(notes.messages.begin(), notes.messages.end(),
+            [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });
+  shorten(notes.pairs, ProcessView::kMostPairs);
+}
+
 void bound(ProcessView& view) {
   shorten(view.communicators, ProcessView::kMostCommunicators);
   shorten(view.doubts, ProcessView::kMostDoubts);
@@ -30,6 +41,7 @@ void bound(ProcessView& view) {
     if (record.operations.size() > ProcessView::kMostOperations) {
       record.operations.erase(record.operations.begin(), record.operations.end() - ProcessView::kMostOperations);
     }
+    bound_messages(record.messages);
     std::sort(communicator.lanes.begin(), communicator.lanes.end(), [](const LaneBytes& a, const LaneBytes& b) {
       return std::pair(b.sent + b.received, a.peer) < std::pair(a.sent + a.received, b.peer);
     });

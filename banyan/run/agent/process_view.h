@@ -29,6 +29,7 @@ struct DoubtView {
 struct ProcessView {
   // Bounds, so that it fits into a message between agents.
   static constexpr size_t kMostCommunicators = 32, kMostLanes = 512, kMostDoubts = 64, kMostOperations = 8;
+  static constexpr size_t kMostMessages = 32, kMostPairs = 128;
 
   uint32_t rank = 0, size = 1;  // in the world
   std::string host;

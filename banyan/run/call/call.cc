@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/hash.h"
+#include "banyan/run/record/message_book.h"
 
 namespace banyan::run {
 namespace {
@@ -135,11 +136,26 @@ void expect_residual(const Call& call, uint64_t elements) {
 
 }  // namespace
 
+std::string words_of(const Call& call) {
+  if (is_message(call.kind)) {
+    return describe(MessageRecord{.count = call.count,
+                                  .peer = call.other,
+                                  .tag = call.tag,
+                                  .is_send = call.kind == OperationKind::send,
+                                  .type = call.type});
+  }
+  const std::string more = details(record_of(numbers_of(call), 0));
+  return std::string(to_string(call.kind)) + (more.empty() ? "" : " of " + more);
+}
+
+// Interfaces take ranks as ints, so that one beyond them was negative.
+std::string as_given(uint32_t rank) { return std::to_string(static_cast<int32_t>(rank)); }
+
 void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
   const auto refuse = [&](const std::string& what) { run::refuse(call, what); };
   const bool is_from_any = call.kind == OperationKind::recv && call.other == kAnyRank;
   if ((is_rooted(call.kind) || is_message(call.kind)) && call.other >= size && !is_from_any) {
-    refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
+    refuse("rank " + as_given(call.other) + " does not exist; there are " + std::to_string(size));
   }
   if (reduces(call.kind)) expect_reducible(call.type, call.op);
   if (call.codec) expect_coded(call);

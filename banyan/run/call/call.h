@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "banyan/codec/wire_type.h"
 #include "banyan/element/data_type.h"
@@ -41,6 +42,11 @@ struct Call {
   uint64_t send_elements(uint32_t rank, uint32_t size) const;
   uint64_t recv_elements(uint32_t rank, uint32_t size) const;
 };
+
+// "allreduce of 1024 float32 sum", "send of 40 bytes (tag 7) to rank 1".
+std::string words_of(const Call& call);
+// A rank that does not exist, as its caller gave it: "-1", "7".
+std::string as_given(uint32_t rank);
 
 // Throws Error{invalid_input} for what no rank could do, whatever the others call: of rank `rank` among `size`.
 void expect_possible(const Call& call, uint32_t rank, uint32_t size);

@@ -31,7 +31,8 @@ CallLog::CallLog(Options options, const TimeSource& time)
       }()),
       time_(time),
       recorder_(memory()),
-      counters_(options_.size) {}
+      counters_(options_.size),
+      messages_(options_.size) {}
 
 const CallNumbers& CallLog::begin(const Call& call) {
   CHECK(under_way_ < kMostUnderWay) << under_way_;
@@ -84,10 +85,18 @@ std::string CallLog::describe_oldest() const {
   return describe(record_of(call.numbers, call.entry.sequence()));
 }
 
-RankNews CallLog::news() const { return RankNews::read(memory(), RecorderClock::system().exact()); }
+void CallLog::note_message_wait(MessageBook::Place place) {
+  if (place != MessageBook::kNowhere) messages_.note_wait(place, RecorderClock::system().exact());
+}
+
+RankNews CallLog::news() const {
+  const int64_t now = RecorderClock::system().exact();
+  return RankNews::read(memory(), messages_, now);
+}
 
 RankDump CallLog::make_dump(DumpReason reason, const std::string& why) const {
   RankDump dump = begin_dump(memory());
+  dump.messages = messages_.read(dump.time);
   dump.communicator = options_.communicator;
   dump.id = options_.id;
   dump.rank = options_.rank;

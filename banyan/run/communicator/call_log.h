@@ -16,6 +16,7 @@
 #include "banyan/run/call/call.h"
 #include "banyan/run/record/call_counters.h"
 #include "banyan/run/record/dump.h"
+#include "banyan/run/record/message_book.h"
 #include "banyan/run/record/rank_news.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/time_source.h"
@@ -58,7 +59,19 @@ class CallLog {
   }
   // This rank has waited for `rank`, with nothing moving.
   void count_wait(uint32_t rank, std::chrono::nanoseconds time) { counters_.wait_for(rank, time.count()); }
-  void count_message(const Call& message) { counters_.begin(message.kind, message.count * size_of(message.type)); }
+  // Messages between two ranks, however many (MessageBook).
+  MessageBook::Place begin_message(const Call& message) {
+    return messages_.begin({.is_send = message.kind == OperationKind::send,
+                            .type = message.type,
+                            .peer = message.other,
+                            .tag = message.tag,
+                            .count = message.count});
+  }
+  void note_message_wait(MessageBook::Place place);
+  void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) {
+    messages_.end(place, message.kind == OperationKind::send, peer, state);
+    if (state == OperationState::done) counters_.begin(message.kind, message.count * size_of(message.type));
+  }
   // Any thread.
   CallTotals totals() const { return counters_.read(); }
 
@@ -100,6 +113,7 @@ class CallLog {
   const TimeSource& time_;
   Recorder recorder_;
   CallCounters counters_;
+  MessageBook messages_;
   std::array<UnderWay, kMostUnderWay> calls_;  // a ring
   size_t oldest_ = 0, under_way_ = 0;
 

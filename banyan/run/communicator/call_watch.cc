@@ -6,6 +6,7 @@
 
 #include "banyan/base/rank_list.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/record/message_stall.h"
 #include "banyan/run/record/mismatch.h"
 
 namespace banyan::run {
@@ -124,11 +125,21 @@ void CallWatch::restart_at(TimePoint now, const Look& look) {
 void CallWatch::look_at_time(const Look& look) {
   if (patience_.waited() >= look.timeout) {
     throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(look.timeout.count()) + " ms while " +
-                                          peers_.name_of(options_.rank) + " waited for " + peers_.name_of(look.rank));
+                                          peers_.name_of(options_.rank) + " waited " + own_wait(look.rank));
   }
   if (patience_.waited() > warn_after_) warn(look);
   compare_calls(look.timeout);
   if (silence_watch_ == nullptr && patience_.waited() > look.timeout / 4) silence_watch_ = peers_.watch_for_silence();
+}
+
+// What this rank itself is in: "for rank 1 in allreduce #17 of 1024 float32 sum", "to send 40 bytes (tag 0) to rank 1".
+std::string CallWatch::own_wait(uint32_t rank) const {
+  const std::string for_rank = "for " + peers_.name_of(rank);
+  if (log_.under_way() > 0) return for_rank + " in " + log_.describe_oldest();
+  const RankNews own = log_.news();
+  const std::string words = words_of_wait(own.state(options_.rank, Health::alive));
+  constexpr std::string_view kVerb = "waits ";
+  return words.empty() ? for_rank : words.substr(kVerb.size()) + peers_.legend();
 }
 
 milliseconds CallWatch::left_of(milliseconds timeout) const {
@@ -139,16 +150,14 @@ milliseconds CallWatch::left_of(milliseconds timeout) const {
 // are asked whom they wait for, and the rank at the end of the chain is named.
 void CallWatch::warn(const Look& look) {
   constexpr milliseconds kAnswerTime{500};
-  std::string whom = "rank " + std::to_string(look.rank), call = "a message", why;
+  std::string whom = "rank " + std::to_string(look.rank), why;
+  const std::string call = log_.under_way() > 0 ? log_.describe_oldest() : "a message";
   const TimePoint::duration waited = patience_.waited();
-  if (log_.under_way() > 0) {
-    call = log_.describe_oldest();
-    const Stall stall = stall_of(ask_ranks(std::min(kAnswerTime, left_of(look.timeout))));
-    patience_.go_on(time_.now());
-    if (!stall.ranks.empty()) {
-      whom = list_ranks(stall.ranks);
-      why = ": " + stall.sentence;
-    }
+  const Stall stall = stall_of(ask_ranks(std::min(kAnswerTime, left_of(look.timeout))));
+  patience_.go_on(time_.now());
+  if (!stall.ranks.empty()) {
+    whom = list_ranks(stall.ranks);
+    why = ": " + stall.sentence;
   }
   BANYAN_LOG(warning) << "communicator '" << options_.communicator << "': still waiting for " << whom << " (" << call
                       << "), " << in_seconds(waited) << " of " << in_seconds(look.timeout) << why;
@@ -202,18 +211,24 @@ CallWatch::Answers CallWatch::ask_ranks(milliseconds at_most) {
 }
 
 // A rank that did not answer just before the timeout need not be given as much time again. One that did, and is too
-// busy to do so once more, is as it was.
+// busy to do so once more, is as it was; unless that tells nothing of why all stand still: then it is asked once more,
+// since it may have been stopped meanwhile.
 CallWatch::Answers CallWatch::ask_about_timeout() {
-  constexpr milliseconds kAnswerTime{100};
+  constexpr milliseconds kAnswerTime{100}, kLastAnswerTime{1000};
   std::vector<bool> was_mute;
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) was_mute.push_back(is_mute_[rank]);
   Answers answers = ask_ranks(kAnswerTime);
+  bool is_any_mute = false;
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     if (!is_mute_[rank] || was_mute[rank]) continue;
+    is_any_mute = true;
     answers[rank] = last_answers_[rank];
     is_mute_[rank].store(false, std::memory_order_release);
   }
-  return answers;
+  const FindingKind kind = is_any_mute ? stall_of(answers).kind : FindingKind::late;
+  const bool tells_nothing = kind == FindingKind::none || kind == FindingKind::circle || kind == FindingKind::lost ||
+                             kind == FindingKind::stuck;
+  return tells_nothing ? ask_ranks(kLastAnswerTime) : answers;
 }
 
 // ---- The cause of an error ----

@@ -80,6 +80,7 @@ class CallWatch {
   void count_wait(TimePoint now);
   void look_at_time(const Look& look);
   void warn(const Look& look);
+  std::string own_wait(uint32_t rank) const;
   void compare_calls(std::chrono::milliseconds timeout);
   std::chrono::milliseconds left_of(std::chrono::milliseconds timeout) const;
   void expect_nobody_dead() const;

@@ -62,6 +62,12 @@ class FakePeers : public Peers {
                           .state = waits_for ? OperationState::running : OperationState::done}};
   }
 
+  void tells_of_messages(uint32_t rank, const MessageNotes& messages) { news_[rank].messages = messages; }
+  void has_sent(uint32_t rank, uint32_t peer, uint64_t messages) {
+    news_[rank].messages.pairs = {{.rank = peer, .sent = messages}};
+  }
+  void is_between_calls(uint32_t rank) { news_[rank].calls.clear(); }
+
   int questions = 0;
   milliseconds longest_question{0};
 
@@ -103,7 +109,8 @@ class CallWatchOf : public ::testing::Test {
 TEST_F(CallWatchOf, EndsWaitingWhenNothingMovesForTheTimeout) {
   for (uint32_t rank = 0; rank < 5; ++rank) peers_.tells(rank, 1, rank == 4 ? 3 : rank + 1);
   EXPECT_EQ(stand_still(seconds(29)), "");
-  EXPECT_EQ(stand_still(seconds(2)), "nothing has moved for 30000 ms while rank 0 waited for rank 1");
+  EXPECT_EQ(stand_still(seconds(2)),
+            "nothing has moved for 30000 ms while rank 0 waited for rank 1 in allreduce #1 of 4 float32 sum");
   EXPECT_EQ(code_, ErrorCode::timed_out);
   EXPECT_LE(peers_.longest_question, seconds(1));
 }
@@ -271,6 +278,44 @@ TEST_F(CallWatchOf, ExplainsATimeoutByTheRankThatIsLate) {
   for (uint32_t rank = 0; rank < 4; ++rank) peers_.tells(rank, 1, rank + 1);
   const Error cause = watch_.cause_of(Error(ErrorCode::timed_out, "nothing has moved"));
   EXPECT_THAT(cause.message(), HasSubstr("nothing has moved: rank 4 has not called allreduce #1"));
+}
+
+// It answered just before the timeout, and what it said explains nothing: the others wait for each other.
+TEST_F(CallWatchOf, AsksOnceMoreWhoeverFallsSilentAtTheTimeout) {
+  for (uint32_t rank = 0; rank < 4; ++rank) peers_.tells(rank, 1, rank ^ 1);
+  peers_.tells(4, 1, std::nullopt);
+  const std::string error = stand_still(seconds(31));
+  EXPECT_EQ(error, std::string(kTooLate) + " in allreduce #1 of 4 float32 sum");
+  peers_.set(4, Health::silent);
+  EXPECT_THAT(watch_.cause_of(Error(ErrorCode::timed_out, error)).message(),
+              HasSubstr("rank 4 gives no sign of life (stopped, or cut off)"));
+  peers_.set(4, Health::alive);
+  EXPECT_EQ(watch_.health_of(4), Health::silent);
+}
+
+// Where its last answer explains all, it is believed: who is too busy to answer at once is not stopped.
+TEST_F(CallWatchOf, BelievesTheLastAnswerOfARankThatIsLate) {
+  for (uint32_t rank = 0; rank < 4; ++rank) peers_.tells(rank, 1, 4);
+  const std::string error = stand_still(seconds(31));
+  peers_.set(4, Health::silent);
+  EXPECT_THAT(watch_.cause_of(Error(ErrorCode::timed_out, error)).message(),
+              HasSubstr("rank 4 has not called allreduce #1"));
+}
+
+TEST_F(CallWatchOf, SaysWhichMessageARankHasWaitedForAndWhatItsPeerDoes) {
+  log_.end_oldest(OperationState::done);
+  const Call message{.kind = OperationKind::recv, .other = 1, .count = 4, .tag = 7};
+  const MessageBook::Place place = log_.begin_message(message);
+  peers_.is_between_calls(1);
+  peers_.has_sent(1, 0, 3);
+  const Patience::Waiter waiter(patience_);
+  log_.note_message_wait(place);
+  peers_.tells_of_messages(0, log_.news().messages);
+  const std::string error = stand_still(seconds(31));
+  EXPECT_EQ(error, "nothing has moved for 30000 ms while rank 0 waited for message 1 of rank 1 (tag 7)");
+  EXPECT_THAT(watch_.cause_of(Error(ErrorCode::timed_out, error)).message(),
+              HasSubstr("rank 0 waits for message 1 of rank 1 (tag 7), which has sent 3, the last with tag 0 and is in "
+                        "no call"));
 }
 
 TEST_F(CallWatchOf, WarnsOfTheRankForWhichAllWaitAndNotOfANeighbourThatWaitsToo) {

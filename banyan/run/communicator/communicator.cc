@@ -100,17 +100,19 @@ std::vector<Request> Communicator::start_group(std::span<const Call> calls) {
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, Options options) {
+  // Threads of a rank may split at once. Each split takes the number that rank 0 has given it, so that all ranks name
+  // its parts alike.
   struct Wish {
-    int32_t color = 0, key = 0;
+    int32_t color = 0, key = 0, number = 0;
   };
-  const Wish own{color, key};
+  const Wish own{color, key, impl_->next_child()};
   std::vector<Wish> wishes(size());
   run({.kind = OperationKind::all_gather,
        .type = element::DataType::int32,
        .send = reinterpret_cast<const std::byte*>(&own),
        .recv = reinterpret_cast<std::byte*>(wishes.data()),
-       .count = 2});
-  const uint64_t id = impl_->next_id(static_cast<uint64_t>(color));
+       .count = 3});
+  const uint64_t id = impl_->child_id(wishes[0].number, static_cast<uint64_t>(color));
   if (color < 0) return std::nullopt;
   std::vector<uint32_t> ranks;
   for (uint32_t rank = 0; rank < size(); ++rank) {

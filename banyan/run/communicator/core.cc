@@ -201,6 +201,19 @@ Error Communicator::Impl::cause_of(const Error& error) {
   return watch_->cause_of(error);
 }
 
+// A timeout that another rank has told of says what that one was in. Where there is no memory for more, it stays so.
+Error Communicator::Impl::error_of(const Call& call) noexcept {
+  const Error& first = first_error_.get();
+  try {
+    const std::string own_name = peers_.name_of(rank_);
+    const bool is_own = first.message().find("while " + own_name + " waited ") != std::string::npos;
+    if (first.code() != ErrorCode::timed_out || is_own) return first;
+    return Error(first.code(), first.message() + "; " + own_name + " was in its " + words_of(call));
+  } catch (...) {
+    return first;
+  }
+}
+
 uint32_t Communicator::Impl::generation() const {
   const PlanReviser* const reviser = executor_->reviser();
   return reviser == nullptr ? 0 : reviser->generation();
@@ -329,6 +342,7 @@ Communicator::Agreed Communicator::Impl::agree(int32_t flag, std::chrono::millis
   for (const std::string& card : survivors.cards) {
     agreed.flag &= static_cast<int32_t>(WireReader(card).number<uint32_t>());
   }
+  const std::lock_guard lock(mutex_);
   std::set<uint32_t> missing;
   std::string text;
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
@@ -349,11 +363,6 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
                                         Options options) {
   expect_own_process();
   const Deadline deadline = Deadline::after(2 * patience + std::chrono::seconds(10));
-  const Error shrinks(ErrorCode::aborted,
-                      "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
-  end(shrinks);
-  driver_->end_all([](bool) {});
-
   SurvivorQuestion question;
   question.candidates = members_;
   question.patience = patience;
@@ -361,13 +370,17 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
   std::sort(question.candidates.begin(), question.candidates.end());
   for (const uint32_t rank : excluded) {
     if (rank >= members_.size()) {
-      throw Error(ErrorCode::invalid_input, "rank " + std::to_string(rank) + " cannot be excluded: there are only " +
-                                                std::to_string(members_.size()));
+      throw Error(ErrorCode::invalid_input,
+                  "rank " + as_given(rank) + " cannot be excluded: there are only " + std::to_string(members_.size()));
     }
     question.excluded.push_back(members_[rank]);
   }
   question.deadline = deadline.at();
   options.joins_by = deadline;
+  const Error shrinks(ErrorCode::aborted,
+                      "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
+  end(shrinks);
+  driver_->end_all([](bool) {});
   for (;;) {
     question.epoch = mix(id_, 0x5312 + ++shrinks_);
     const Survivors survivors = job_->agent().agree(question);

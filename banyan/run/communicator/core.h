@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -39,7 +40,8 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   const Options& options() const { return options_; }
   const std::shared_ptr<JoinedProcesses>& job() const { return job_; }
   bool is_on_one_host() const { return is_on_one_host_; }
-  uint64_t next_id(uint64_t salt) { return mix(mix(id_, ++children_), salt); }
+  int32_t next_child() { return ++children_; }
+  uint64_t child_id(int32_t child, uint64_t salt) const { return mix(mix(id_, static_cast<uint64_t>(child)), salt); }
 
   void run(const Call& call);
   std::vector<std::shared_ptr<Operation>> start(std::span<const Call> calls);
@@ -63,13 +65,18 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   // Driver::Owner
   void begin(const Call& call) override { executor_->start(call, log_->begin(call)); }
   void end_oldest(OperationState state) override { log_->end_oldest(state); }
-  void end_message(const Call& message) override { log_->count_message(message); }
+  MessageBook::Place begin_message(const Call& message) override { return log_->begin_message(message); }
+  void note_wait(MessageBook::Place message) override { log_->note_message_wait(message); }
+  void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) override {
+    log_->end_message(message, place, peer, state);
+  }
   void restart_watch() override { watch_->restart(); }
   void waiting_for(uint32_t rank) override;
   void woke() override { watch_->woke(); }
   Error cause_of(const Error& error) override;
   void fail(const Error& error) noexcept override;
   const Error& error() const override { return first_error_.get(); }
+  Error error_of(const Call& call) noexcept override;
   std::shared_ptr<void> keep() override { return shared_from_this(); }
 
   std::unique_ptr<Executor> make_executor(ExecutorFactory& factory);
@@ -94,7 +101,9 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   const ForkGuard fork_guard_;
   uint32_t rank_ = 0;
   bool is_on_one_host_ = false;
-  uint64_t children_ = 0, shrinks_ = 0, agreements_ = 0;
+  std::atomic<int32_t> children_{0};
+  std::atomic<uint64_t> shrinks_{0}, agreements_{0};
+  std::mutex mutex_;                 // protects acknowledged_
   std::set<uint32_t> acknowledged_;  // took no part in the last agreement
 
   FirstError first_error_;

@@ -20,35 +20,59 @@ void Driver::run(const Call& call) {
   if (is_message(call.kind) || pending() > 0 || !lock_.try_take()) return run_in_turn(call);
   std::optional<ResidualUse> residual;
   try {
+    expect_going_on();
     residual.emplace(call);
   } catch (...) {
     let_go();
     throw;
   }
+  bool has_begun = false;
   try {
     ++started_;
     owner_.begin(call);
-    executor_.finish(owner_);
+    has_begun = true;
+    executor_.finish(*this);
     --started_;
     owner_.end_oldest(OperationState::done);
     residual->succeed();
   } catch (...) {
     residual->end();
-    fail_run(current_error());
+    fail_run(call, current_error(), has_begun);
   }
   let_go();
   if (pending_.load(std::memory_order_relaxed) != 0) wake();
 }
 
+// A peer may come to this call only when it has a message that another thread has started since.
+void Driver::waiting_for(uint32_t rank) {
+  if (pending() > 0) {
+    take_started();
+    executor_.advance_messages(messages_done_);
+    finish_messages();
+    note_waits();
+  }
+  owner_.waiting_for(rank);
+}
+
 void Driver::run_in_turn(const Call& call) { wait(*start({&call, 1}).front()); }
 
-// Ends a blocking call that has failed, and throws its error.
-void Driver::fail_run(const Error& error) {
-  const Error cause = cause_of(error);
-  end_under_way(OperationState::failed);
-  if (cause.code() != ErrorCode::invalid_input) owner_.fail(cause);
+// The caller has found the communicator whole, and has waited for its turn since then. Meanwhile another call may have
+// failed, whose remains the executor still has.
+void Driver::expect_going_on() const {
+  if (is_over_) throw Error(owner_.error());
+}
+
+// Ends a blocking call that has failed, and throws its error. One that was refused before it began has failed alone.
+void Driver::fail_run(const Call& call, const Error& error, bool has_begun) {
+  if (!has_begun && error.code() == ErrorCode::invalid_input) {
+    end_under_way(OperationState::failed);
+    let_go();
+    throw Error(error);
+  }
+  fail_all(error);
+  const Error own = owner_.error_of(call);
   let_go();
-  throw Error(cause);
+  throw Error(own);
 }
 
 std::vector<std::shared_ptr<Operation>> Driver::start(std::span<const Call> calls) {
@@ -90,8 +114,9 @@ void Driver::begin_soon() {
 
 // ---- Moving; all of this by the thread that drives ----
 
-// False when nothing could be moved.
+// False when nothing could be moved. After a failure nothing is begun: what has been started since then ends with it.
 bool Driver::step() {
+  if (is_over_) return drop_all();
   take_started();
   bool moved = executor_.advance_messages(messages_done_);
   finish_messages();
@@ -119,6 +144,7 @@ void Driver::take_started() {
       continue;
     }
     operation.ticket = executor_.start_message(operation.call());
+    operation.place = owner_.begin_message(operation.call());
     if (messages_.empty() && started_ == 0) owner_.restart_watch();
     messages_.push_back(queue_.pop_front());
   }
@@ -130,7 +156,7 @@ void Driver::finish_messages() {
         messages_.take([&](const Operation& message) { return message.ticket == done.ticket; });
     CHECK(operation != nullptr) << "message " << done.ticket << " was never started";
     operation->peer = done.peer;
-    owner_.end_message(operation->call());
+    owner_.end_message(operation->call(), operation->place, done.peer, OperationState::done);
     complete(std::move(operation));
   }
   messages_done_.clear();
@@ -161,9 +187,18 @@ void Driver::rest(BackOff& back_off) {
   const bool is_awake = back_off.pause();
   owner_.waiting_for(executor_.waiting_for());
   if (is_awake) return;
+  note_waits();
   executor_.sleep([&] { return step(); });
   owner_.woke();
   back_off.slept();
+}
+
+// Of messages; calls say so themselves.
+void Driver::note_waits() {
+  messages_.for_each([&](const Operation& message) {
+    if (message.is_wanted.load(std::memory_order_relaxed) || wants_all_.load(std::memory_order_relaxed))
+      owner_.note_wait(message.place);
+  });
 }
 
 // Returns early when somebody is to be called back. Ends all operations when one fails.
@@ -223,23 +258,28 @@ void Driver::end_under_way(OperationState state) noexcept {
   for (; started_ > 0; --started_) owner_.end_oldest(state);
 }
 
-// After a failure.
-void Driver::drop_all() noexcept {
+// After a failure. Whether there was something.
+bool Driver::drop_all() noexcept {
   {
     const std::lock_guard lock(mutex_);
     calls_.append(queue_);
   }
   end_under_way(OperationState::failed);
+  messages_.for_each([&](const Operation& message) {
+    owner_.end_message(message.call(), message.place, message.call().other, OperationState::failed);
+  });
   calls_.append(messages_);
   messages_done_.clear();
   pending_messages_.store(0);
   pending_.fetch_sub(calls_.size());
-  if (!calls_.empty()) has_failed_.store(true, std::memory_order_release);
+  const bool has_any = !calls_.empty();
+  if (has_any) has_failed_.store(true, std::memory_order_release);
   while (!calls_.empty()) {
     std::shared_ptr<Operation> operation = calls_.pop_front();
-    if (operation->finish(owner_.error())) called_back_.push_back(std::move(operation));
+    if (operation->finish(owner_.error_of(operation->call()))) called_back_.push_back(std::move(operation));
   }
-  lock_.announce();
+  if (has_any) lock_.announce();
+  return has_any;
 }
 
 bool Driver::has_calls() {
@@ -282,17 +322,21 @@ void Driver::wait_until(IsEnough is_enough) {
 }
 
 void Driver::wait(Operation& operation) {
+  operation.is_wanted.store(true, std::memory_order_relaxed);
   if (!operation.is_over()) wait_until([&] { return operation.is_over(); });
   if (operation.error()) throw Error(*operation.error());
 }
 
 bool Driver::poke(Operation& operation) {
   if (operation.is_over()) return true;
+  operation.is_wanted.store(true, std::memory_order_relaxed);
   patience_.asked();
   if (lock_.try_take()) {
     guard([&] {
       while (!operation.is_over() && step()) continue;
-      if (!operation.is_over()) owner_.waiting_for(executor_.waiting_for());
+      if (operation.is_over()) return;
+      owner_.waiting_for(executor_.waiting_for());
+      owner_.note_wait(operation.place);
     });
     let_go();
   }
@@ -306,6 +350,7 @@ bool Driver::test(Operation& operation) {
 }
 
 bool Driver::wait_for(Operation& operation, std::chrono::milliseconds at_most) {
+  operation.is_wanted.store(true, std::memory_order_relaxed);
   if (!operation.is_over()) {
     drive_or_wait([&] { return operation.is_over(); }, time_.now() + at_most);
   }
@@ -323,13 +368,16 @@ size_t Driver::wait_for_any(std::span<Operation* const> operations) {
                         [](const Operation* operation) { return operation == nullptr || operation->is_over(); });
   };
   if (first_over() == operations.end()) {
+    for (Operation* const operation : operations) operation->is_wanted.store(true, std::memory_order_relaxed);
     wait_until([&] { return first_over() != operations.end(); });
   }
   return static_cast<size_t>(first_over() - operations.begin());
 }
 
 void Driver::wait_for_all() {
+  wants_all_.store(true, std::memory_order_relaxed);
   wait_until([&] { return pending_.load() == 0; });
+  wants_all_.store(false, std::memory_order_relaxed);
   if (has_failed()) throw Error(owner_.error());
 }
 

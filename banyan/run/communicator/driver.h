@@ -2,7 +2,8 @@
 // progress thread.
 //
 // Calls for all ranks go on in the order of their start, as many at a time as the executor can have; messages between
-// two ranks go on beside them. A blocking call that finds nothing under way is carried out by its own thread at once.
+// two ranks go on beside them. A blocking call that finds nothing under way is carried out by its own thread at once,
+// which sees to what others start meanwhile.
 //
 // The first error ends everything that is under way; later operations end with the same error. Whatever is thrown while
 // somebody drives, the lock is given back, and those who wait are told.
@@ -32,7 +33,7 @@
 
 namespace banyan::run {
 
-class Driver : private ProgressThreads::Work {
+class Driver : private ProgressThreads::Work, private Watch {
  public:
   using TimePoint = TimeSource::TimePoint;
   static constexpr size_t kMostUnderWay = 8;  // calls at a time, even of an executor that could have more
@@ -44,8 +45,12 @@ class Driver : private ProgressThreads::Work {
     virtual void begin(const Call& call) = 0;
     // The call that was begun first is no more under way.
     virtual void end_oldest(OperationState state) = 0;
-    // A message between two ranks is done.
-    virtual void end_message(const Call& message) = 0;
+    // A message between two ranks is under way: what the other two are to know it by.
+    virtual MessageBook::Place begin_message(const Call& message) = 0;
+    // Somebody waits for it in vain.
+    virtual void note_wait(MessageBook::Place message) = 0;
+    // It is over. `peer`: where it went, or came from.
+    virtual void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) = 0;
     // What is waited for begins now.
     virtual void restart_watch() = 0;
     // The error to fail with: what is known elsewhere of the cause of this one.
@@ -54,6 +59,8 @@ class Driver : private ProgressThreads::Work {
     virtual void fail(const Error& error) noexcept = 0;
     // The first error; there is one after fail().
     virtual const Error& error() const = 0;
+    // The same for an operation that ends with it, which it may name.
+    virtual Error error_of(const Call& call) noexcept = 0;
     // Keeps the owner, and so the driver, alive.
     virtual std::shared_ptr<void> keep() = 0;
   };
@@ -110,8 +117,13 @@ class Driver : private ProgressThreads::Work {
   bool has_callbacks() const override { return !called_back_.empty(); }
   void let_go() override;
 
+  // Watch, of a blocking call: messages of other threads go on beside it.
+  void waiting_for(uint32_t rank) override;
+  void woke() override { owner_.woke(); }
+
   void run_in_turn(const Call& call);
-  [[noreturn]] void fail_run(const Error& error);
+  void expect_going_on() const;
+  [[noreturn]] void fail_run(const Call& call, const Error& error, bool has_begun);
   template <typename Body>
   void guard(Body body) noexcept;
   template <typename IsEnough>
@@ -125,12 +137,13 @@ class Driver : private ProgressThreads::Work {
   void take_started();
   void finish_messages();
   void rest(BackOff& back_off);
+  void note_waits();
   void call_back();
   void complete(std::shared_ptr<Operation> operation) noexcept;
   void end_under_way(OperationState state) noexcept;
   Error cause_of(const Error& error) noexcept;
   void fail_all(const Error& error) noexcept;
-  void drop_all() noexcept;
+  bool drop_all() noexcept;
   bool has_calls();
   void begin_soon();
 
@@ -146,6 +159,7 @@ class Driver : private ProgressThreads::Work {
   std::atomic<size_t> pending_messages_{0};  // those between two
   std::atomic<uint64_t> begun_{0};           // operations in all
   std::atomic<bool> has_failed_{false};      // one of them
+  std::atomic<bool> wants_all_{false};       // somebody waits until nothing is under way
   std::mutex mutex_;                         // protects queue_
   OperationList queue_;                      // started, and not taken by who drives
 
@@ -155,12 +169,13 @@ class Driver : private ProgressThreads::Work {
   OperationList messages_;  // between two
   std::vector<Executor::MessageDone> messages_done_;
   OperationList called_back_;  // over, and to be called back when nobody drives
-  bool is_over_ = false;       // all has failed
+  bool is_over_ = false;       // all has failed: the executor is of no use any more
 };
 
 template <typename Fail>
 void Driver::end_all(Fail fail) noexcept {
   take();
+  is_over_ = true;
   fail(has_calls());
   drop_all();
   let_go();

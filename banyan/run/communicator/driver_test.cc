@@ -19,23 +19,27 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Ends a call for each permit that the test gives, in order. A message goes when it is started. Aborts when two threads
-// use it at once.
+// use it at once, and when it is used after it has failed.
 class FakeExecutor : public Executor, public PlanReviser {
  public:
   void permit(size_t calls) {
     permits_.fetch_add(calls);
     wake();
   }
-  std::function<void()> on_advance = [] {};  // may throw
+  std::function<void()> on_advance = [] {};         // may throw
+  static constexpr uint64_t kRefused = UINT64_MAX;  // of elements
 
   size_t depth() const override { return 2; }
   void start(const Call& call, const CallNumbers&) override {
     const Use use(*this);
+    if (call.count == kRefused) throw Error(ErrorCode::invalid_input, "there is no plan for it");
     under_way_.push_back(call.count);
   }
   bool advance() override {
     const Use use(*this);
+    has_failed_ = true;
     on_advance();
+    has_failed_ = false;
     if (under_way_.empty() || permits_ == 0) return false;
     --permits_;
     ++steps_;
@@ -49,7 +53,10 @@ class FakeExecutor : public Executor, public PlanReviser {
       sleep([] { return false; });
     }
   }
-  uint64_t start_message(const Call&) override { return ++tickets_; }
+  uint64_t start_message(const Call&) override {
+    const Use use(*this);
+    return ++tickets_;
+  }
   bool advance_messages(std::vector<MessageDone>& done) override {
     const Use use(*this);
     if (tickets_ == tickets_done_) return false;
@@ -89,12 +96,13 @@ class FakeExecutor : public Executor, public PlanReviser {
   struct Use {
     explicit Use(FakeExecutor& executor) : executor_(executor) {
       CHECK(!executor.is_used_.exchange(true)) << "two threads drive at once";
+      CHECK(!executor.has_failed_) << "it is used after it has failed";
     }
     ~Use() { executor_.is_used_ = false; }
     FakeExecutor& executor_;
   };
 
-  std::atomic<bool> is_used_{false};
+  std::atomic<bool> is_used_{false}, has_failed_{false};
   std::atomic<size_t> permits_{0};
   std::deque<uint64_t> under_way_;
   std::vector<uint64_t> over_;
@@ -114,10 +122,18 @@ class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<Fake
   Patience patience;
   Driver driver;
   std::function<void()> on_cause = [] {};  // may throw
+  MessageBook messages{8};
+  std::atomic<int64_t> waits{0};
 
   void begin(const Call& call) override { executor.start(call, {}); }
   void end_oldest(OperationState) override {}
-  void end_message(const Call&) override {}
+  MessageBook::Place begin_message(const Call& message) override {
+    return messages.begin({.is_send = message.kind == OperationKind::send, .peer = message.other});
+  }
+  void note_wait(MessageBook::Place place) override { messages.note_wait(place, ++waits); }
+  void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) override {
+    messages.end(place, message.kind == OperationKind::send, peer, state);
+  }
   void restart_watch() override {}
   void waiting_for(uint32_t) override {
     if (has_failed_) throw Error(*error_);
@@ -132,6 +148,7 @@ class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<Fake
     has_failed_ = true;
   }
   const Error& error() const override { return *error_; }
+  Error error_of(const Call&) noexcept override { return *error_; }
   std::shared_ptr<void> keep() override { return shared_from_this(); }
 
  private:
@@ -286,6 +303,20 @@ TEST(Driver, MovesMessagesBesideACallThatStandsStill) {
   EXPECT_FALSE(call->is_over());
 }
 
+// A thread has a blocking call, and another one a message, without which no peer may come to the call.
+TEST(Driver, MovesMessagesOfOtherThreadsBesideABlockingCall) {
+  World world(Progress::by_nobody);
+  auto call = std::async(std::launch::async, [&] { return error_of([&] { world.driver().run({.count = 1}); }); });
+  while (!world.driver().is_busy()) std::this_thread::yield();
+  const Call message{.kind = OperationKind::recv, .other = kAnyRank};
+  auto received = std::async(std::launch::async, [&] { return error_of([&] { world.driver().run(message); }); });
+  const bool came = is_ready(received, seconds(20));
+  EXPECT_FALSE(is_ready(call, milliseconds(0)));
+  world.executor().permit(1);
+  EXPECT_TRUE(came);
+  EXPECT_EQ(received.get() + call.get(), "");
+}
+
 TEST(Driver, EndsEverythingWithTheFirstError) {
   World world(Progress::by_nobody);
   const auto first = world.start(1), second = world.start(2);
@@ -293,6 +324,57 @@ TEST(Driver, EndsEverythingWithTheFirstError) {
   EXPECT_EQ(error_of([&] { world.driver().wait(*second); }), "rank 1 is dead");
   EXPECT_EQ(error_of([&] { world.driver().wait(*first); }), "rank 1 is dead");
   EXPECT_FALSE(world.driver().is_busy());
+}
+
+// Each thread finds the communicator whole and waits for its turn, which comes after the first call has failed.
+TEST(Driver, BeginsNothingOfTheThreadsThatWaitedWhileACallFailed) {
+  for (const bool are_messages : {false, true}) {
+    World world(Progress::by_nobody);
+    constexpr int kThreads = 7;
+    std::atomic<int> waiting{0};
+    world.executor().on_advance = [&] {
+      for (int i = 0; waiting < kThreads && i < 20'000; ++i) std::this_thread::sleep_for(milliseconds(1));
+      throw Error(ErrorCode::mismatch, "the counts differ");
+    };
+    std::promise<void> driving;
+    std::future<std::string> first = std::async(std::launch::async, [&] {
+      driving.set_value();
+      return error_of([&] { world.driver().run({.count = 1}); });
+    });
+    driving.get_future().wait();
+    std::vector<std::future<std::string>> others;
+    for (int i = 0; i < kThreads; ++i) {
+      others.push_back(std::async(std::launch::async, [&] {
+        const Call call{.kind = are_messages ? OperationKind::send : OperationKind::barrier, .count = 2};
+        return error_of([&] {
+          const auto operation = world.driver().start({&call, 1}).front();
+          ++waiting;
+          world.driver().wait(*operation);
+        });
+      }));
+    }
+    EXPECT_EQ(first.get(), "the counts differ");
+    for (std::future<std::string>& other : others) EXPECT_EQ(other.get(), "the counts differ");
+    EXPECT_EQ(error_of([&] { world.driver().run({.count = 3}); }), "the counts differ");
+    EXPECT_FALSE(world.driver().is_busy());
+  }
+}
+
+// A call that is refused before it begins leaves nothing behind, and ends nothing but itself.
+TEST(Driver, GoesOnAfterACallThatWasRefused) {
+  World world(Progress::by_nobody);
+  EXPECT_EQ(error_of([&] { world.driver().run({.count = FakeExecutor::kRefused}); }), "there is no plan for it");
+  world.executor().permit(1);
+  EXPECT_EQ(error_of([&] { world.driver().run({.count = 1}); }), "");
+}
+
+// Where it had begun, the executor still has it.
+TEST(Driver, FailsWithACallThatDamagedInputHasEnded) {
+  World world(Progress::by_nobody);
+  world.executor().on_advance = [] { throw Error(ErrorCode::invalid_input, "rank 1 sends what is damaged"); };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(error_of([&] { world.driver().run({.count = 1}); }), "rank 1 sends what is damaged");
+  }
 }
 
 TEST(Driver, GivesTheLockBackWhenTheSearchForTheCauseThrowsToo) {

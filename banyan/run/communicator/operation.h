@@ -15,6 +15,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
+#include "banyan/run/record/message_book.h"
 
 namespace banyan::run {
 
@@ -40,6 +41,8 @@ class Operation {
   // Of a message; used by the driver.
   uint64_t ticket = 0;
   uint32_t peer = 0;  // once it is over
+  MessageBook::Place place = MessageBook::kNowhere;
+  std::atomic<bool> is_wanted{false};  // somebody has waited for it, or asked; any thread
 
  private:
   friend class OperationList;

@@ -4,7 +4,9 @@
 #include <set>
 
 #include "banyan/base/rank_list.h"
+#include "banyan/base/text.h"
 #include "banyan/base/words.h"
+#include "banyan/run/record/message_stall.h"
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/straggler.h"
 
@@ -84,6 +86,8 @@ void CommunicatorCase::choose_moment() {
 
 RankState CommunicatorCase::state_of(const RankDump& dump) const {
   RankState state{.rank = dump.rank};
+  state.messages = &dump.messages;
+  state.now = dump.time;
   const OperationRecord* newest = nullptr;
   uint64_t before_the_first = 0;
   for (const OperationRecord& record : dump.operations) {
@@ -171,10 +175,12 @@ void CommunicatorCase::find_mismatch_in_history() {
 bool CommunicatorCase::is_worth_telling(const Stall& stall) const {
   if (stall.kind == FindingKind::none) return false;
   const bool is_about_waiting = stall.kind == FindingKind::late || stall.kind == FindingKind::stuck ||
-                                stall.kind == FindingKind::lost || stall.kind == FindingKind::circle;
+                                stall.kind == FindingKind::lost || stall.kind == FindingKind::circle ||
+                                stall.kind == FindingKind::message;
   if (!is_about_waiting || is_in_trouble_) return true;
-  return std::any_of(states_.begin(), states_.end(),
-                     [](const RankState& state) { return state.is_inside() && state.since >= kSecond; });
+  return std::any_of(states_.begin(), states_.end(), [](const RankState& state) {
+    return (state.is_inside() && state.since >= kSecond) || state.awaited_for() >= kSecond;
+  });
 }
 
 // Two that call each other silent or dead, and both live.
@@ -333,6 +339,17 @@ std::vector<Finding> CommunicatorCase::findings() const {
 
 std::string CommunicatorCase::words(const RankState& state) const {
   if (!dumps_.contains(state.rank)) return "wrote no record";
+  const std::string open = words_of_open_messages(state);
+  const std::string open_too = open.empty() ? "" : "; " + open;
+  if (state.awaited() == nullptr) return words_of_calls(state) + open_too;
+  const std::string wait = words_of_wait(state) + " for " + format_duration(state.awaited_for());
+  return (state.is_inside() ? words_of_calls(state) + "; " : "") + wait + open_too;
+}
+
+std::string CommunicatorCase::words_of_calls(const RankState& state) const {
+  const bool had_messages = state.messages != nullptr && state.messages->begun > 0;
+  if (state.sequence == 0 && had_messages)
+    return "has called nothing yet but " + plural(state.messages->begun, "message");
   if (state.operation == nullptr) return state.sequence == 0 ? "has called nothing yet" : "between calls";
   const std::string since = state.since > 0 ? format_duration(state.since) : "";
   if (!state.is_inside()) {

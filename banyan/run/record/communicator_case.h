@@ -47,6 +47,7 @@ class CommunicatorCase {
   std::vector<std::string> messages() const;
   std::vector<uint32_t> missing() const;
   std::string words(const RankState& state) const;
+  std::string words_of_calls(const RankState& state) const;
 
   std::string title_;
   uint32_t size_ = 0;

@@ -11,6 +11,18 @@
 namespace banyan::run {
 namespace {
 
+// Those that can be of one run. Clocks of hosts may differ a little.
+std::vector<RankDump> of_newest_run(std::span<const RankDump> dumps) {
+  constexpr int64_t kSlack = 5'000'000'000;
+  const auto wall = [](const RankDump& dump) { return dump.time + dump.wall_offset; };
+  const auto newest = std::max_element(dumps.begin(), dumps.end(),
+                                       [&](const RankDump& a, const RankDump& b) { return wall(a) < wall(b); });
+  std::vector<RankDump> kept(dumps.begin(), dumps.end());
+  if (newest == dumps.end() || newest->started == 0) return kept;
+  std::erase_if(kept, [&](const RankDump& dump) { return wall(dump) < newest->started - kSlack; });
+  return kept;
+}
+
 std::vector<CommunicatorCase> open_cases(std::span<const RankDump> dumps) {
   std::map<std::pair<std::string, std::string>, std::vector<const RankDump*>> groups;
   std::map<std::string, size_t> namesakes;
@@ -46,8 +58,10 @@ bool is_consequence(std::span<const CommunicatorCase> cases, const CommunicatorC
 }  // namespace
 
 Diagnosis diagnose(std::span<const RankDump> dumps) {
-  const std::vector<CommunicatorCase> cases = open_cases(dumps);
+  const std::vector<RankDump> kept = of_newest_run(dumps);
+  const std::vector<CommunicatorCase> cases = open_cases(kept);
   Diagnosis diagnosis;
+  diagnosis.older = dumps.size() - kept.size();
   const std::vector<CrossingStep> circle = find_crossing(cases);
   std::set<const CommunicatorCase*> crossed;
   for (const CrossingStep& step : circle) crossed.insert(step.in);

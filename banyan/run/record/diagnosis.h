@@ -41,10 +41,12 @@ struct CommunicatorReport {
 struct Diagnosis {
   std::vector<Finding> findings;                  // the likeliest cause first
   std::vector<CommunicatorReport> communicators;  // by name
+  size_t older = 0;                               // dumps of runs that were over before, which were left out
 
   bool is_healthy() const { return findings.empty(); }
 };
 
+// A dump that was written before the process of the newest one began is of an older run, and is left out.
 Diagnosis diagnose(std::span<const RankDump> dumps);
 
 }  // namespace banyan::run

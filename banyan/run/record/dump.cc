@@ -7,18 +7,25 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -59,6 +66,19 @@ void make_private_folder(const std::string& folder) {
   if (!parent.empty()) fs::create_directories(parent, failed);
   if (failed) throw Error(ErrorCode::io, "cannot make folder '" + parent.string() + "': " + failed.message(), folder);
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw system_error("cannot make it").within(folder);
+}
+
+// By CLOCK_REALTIME; 0 where /proc does not tell.
+int64_t start_of_process() {
+  const std::optional<uint64_t> ticks = start_time_of(getpid());
+  timespec wall{}, since_boot{};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  if (!ticks) return 0;
+  constexpr int64_t kNanoseconds = 1'000'000'000;
+  const int64_t begin = static_cast<int64_t>(*ticks) * (kNanoseconds / sysconf(_SC_CLK_TCK));
+  const auto in_ns = [](const timespec& time) { return int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec; };
+  return in_ns(wall) - (in_ns(since_boot) - begin);
 }
 
 std::string default_folder() {
@@ -124,6 +144,26 @@ void forget_the_oldest(const std::string& newest) {
   written.pop_front();
 }
 
+// Nobody empties the default folder, to which all runs of a user write. Once for each process.
+void forget_old_runs(const std::string& directory, const std::string& own) {
+  static std::atomic<pid_t> done_by{0};
+  if (directory != default_folder() || done_by.exchange(getpid()) == getpid()) return;
+  constexpr std::chrono::hours kOld{24};
+  std::vector<std::pair<fs::file_time_type, fs::path>> records;
+  std::error_code failed;
+  for (fs::directory_iterator entry(directory, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code gone;
+    const fs::file_time_type time = entry->last_write_time(gone);
+    if (!gone && is_dump_name(entry->path().filename().string())) records.emplace_back(time, entry->path());
+  }
+  std::sort(records.begin(), records.end(), std::greater<>());
+  const fs::file_time_type oldest = fs::file_time_type::clock::now() - kOld;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const auto& [time, path] = records[i];
+    if ((i >= kMostInFolder || time < oldest) && path != own) fs::remove(path, failed);
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(DumpReason reason) {
@@ -143,6 +183,7 @@ RankDump begin_dump(std::span<const std::byte> recorder) {
   dump.host = host_name();
   dump.program = program_invocation_short_name;
   dump.pid = getpid();
+  dump.started = start_of_process();
   dump.thread = syscall(SYS_gettid);
   dump.time = RecorderClock::system().exact();
   dump.wall_offset = known.wall_offset;
@@ -174,6 +215,7 @@ std::string write_dump(const RankDump& dump, const std::string& directory) {
   const std::string path = directory + "/" + dump_file_name(dump);
   replace_file(directory, dump_file_name(dump), dump_to_json(dump));
   forget_the_oldest(path);
+  forget_old_runs(directory, path);
   return path;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/run/record/message_book.h"
 #include "banyan/run/record/operation.h"
 #include "banyan/run/record/stall.h"
 
@@ -35,6 +36,7 @@ struct RankDump {
 
   std::string host, program;
   int64_t pid = 0, thread = 0;
+  int64_t started = 0;  // the process, ns of CLOCK_REALTIME; 0: not known
 
   int64_t time = 0;         // when it was written, ns of CLOCK_MONOTONIC
   int64_t wall_offset = 0;  // ns; plus a time of CLOCK_MONOTONIC gives one of CLOCK_REALTIME
@@ -46,19 +48,20 @@ struct RankDump {
   std::vector<OperationRecord> operations;  // the oldest first
   uint64_t begun = 0;                       // operations in all; those that are not in `operations` are too long ago
   uint64_t torn = 0;                        // records that could not be read
+  MessageNotes messages;                    // between two ranks, which are not among the operations
 
   // The newest collective, if any is in the records.
   const OperationRecord* newest() const;
   friend bool operator==(const RankDump&, const RankDump&) = default;
 };
 
-// With what this process and this memory of a Recorder tell: all but communicator, id, rank, size, reason, message and
-// peers. Throws Error{invalid_input} when there is no recorder in the memory.
+// With what this process and this memory of a Recorder tell: all but communicator, id, rank, size, reason, message,
+// peers and messages. Throws Error{invalid_input} when there is no recorder in the memory.
 RankDump begin_dump(std::span<const std::byte> recorder);
 
 std::string dump_to_json(const RankDump& dump);
 // Throws Error{invalid_input} that says what is wrong where; whatever it returns is consistent: ranks are below the
-// size, peers and tickets occur once, tickets ascend.
+// size, peers and tickets occur once, tickets ascend. Records of version 1 have no messages.
 RankDump parse_dump(std::string_view json);
 
 // BANYAN_RECORDER_DIR, or "banyan-recorder-<user number>" in the system's folder for temporary files. Missing folders
@@ -70,8 +73,9 @@ std::string recorder_directory();
 // letters, digits, '_' or '-' become '_'.
 std::string dump_file_name(const RankDump& dump);
 // Into the directory, whole or not at all; an older dump of the same name is replaced. Of the files that a process has
-// written, the newest kMostDumps stay. Returns the path. Throws Error{io}.
-inline constexpr size_t kMostDumps = 16;
+// written, the newest kMostDumps stay; of all in the default folder, those of the last day, and kMostInFolder at most.
+// Returns the path. Throws Error{io}.
+inline constexpr size_t kMostDumps = 16, kMostInFolder = 4096;
 std::string write_dump(const RankDump& dump, const std::string& directory);
 
 // Every "*-rank<N>.json" of the directory, in the order of their names. Throws Error: no such directory, none in it, or

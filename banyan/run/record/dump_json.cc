@@ -13,7 +13,8 @@
 namespace banyan::run {
 namespace {
 
-constexpr JsonForm kForm{.name = "flight record", .format = "flight-recorder/1", .depth = 16};  // the format needs 3
+constexpr std::string_view kFormat = "flight-recorder/2", kOldFormat = "flight-recorder/1";
+constexpr JsonForm kForm{.name = "flight record", .format = "", .depth = 16};  // the format needs 4
 constexpr size_t kMaxText = 4096;       // bytes of a name or a message that is read
 constexpr size_t kCutText = 1024;       // and written: bytes that are no UTF-8 become three
 constexpr size_t kMaxRecords = 65'536;  // of one file; a recorder has far fewer
@@ -37,6 +38,31 @@ std::string operation_json(const OperationRecord& record) {
   json.add("begin_ns", record.begin);
   if (record.end != 0) json.add("end_ns", record.end);
   return json.take();
+}
+
+std::string messages_json(const MessageNotes& notes) {
+  std::string text = "{\"begun\": " + std::to_string(notes.begun) + ", \"with\": [";
+  for (const MessagePair& pair : notes.pairs) {
+    text += &pair == notes.pairs.data() ? "\n" : ",\n";
+    text += JsonLine()
+                .add("rank", pair.rank)
+                .add("sent", pair.sent)
+                .add("received", pair.received)
+                .add("last_tag", pair.last_tag)
+                .take();
+  }
+  text += "],\n\"records\": [";
+  for (const MessageRecord& message : notes.messages) {
+    text += &message == notes.messages.data() ? "\n" : ",\n";
+    JsonLine json;
+    json.add("number", message.number).add("kind", message.is_send ? "send" : "recv");
+    if (message.peer != kNoRank) json.add("peer", message.peer);
+    json.add("tag", message.tag).add("type", to_string(message.type)).add("count", message.count);
+    json.add("state", to_string(message.state));
+    if (message.awaited_since != 0) json.add("awaited_since_ns", message.awaited_since);
+    text += json.take();
+  }
+  return text + "]}";
 }
 
 std::string text_of(JsonNode node) {
@@ -118,19 +144,75 @@ void read_peers(JsonNode list, RankDump& dump) {
   }
 }
 
+bool parse_is_send(const std::string& text) {
+  if (text != "send" && text != "recv") throw invalid("'" + text.substr(0, 60) + "' is neither send nor recv");
+  return text == "send";
+}
+
+MessageRecord read_message(JsonNode object, uint32_t size) {
+  object.with_keys({"number", "kind", "peer", "tag", "type", "count", "state", "awaited_since_ns"});
+  MessageRecord message;
+  message.number = object.at("number").whole(1);
+  message.is_send = object.at("kind").parsed(parse_is_send);
+  message.peer = rank_or_none(object, "peer", size);
+  message.tag = static_cast<uint32_t>(object.at("tag").whole(0, UINT32_MAX));
+  message.type = object.at("type").parsed(element::parse_data_type);
+  message.count = object.at("count").whole();
+  message.state = object.at("state").parsed(parse_operation_state);
+  if (const auto since = object.find("awaited_since_ns")) message.awaited_since = time_of(*since);
+  return message;
+}
+
+void read_messages(JsonNode object, RankDump& dump) {
+  object.with_keys({"begun", "with", "records"});
+  dump.messages.begun = object.at("begun").whole();
+  std::set<uint32_t> seen;
+  for (const JsonNode each : object.at("with").items()) {
+    each.with_keys({"rank", "sent", "received", "last_tag"});
+    const MessagePair pair{.rank = each.at("rank").number_of(dump.size, "ranks"),
+                           .sent = each.at("sent").whole(),
+                           .received = each.at("received").whole(),
+                           .last_tag = static_cast<uint32_t>(each.at("last_tag").whole(0, UINT32_MAX))};
+    if (!seen.insert(pair.rank).second)
+      throw each.error("is of rank " + std::to_string(pair.rank) + ", which occurs twice");
+    dump.messages.pairs.push_back(pair);
+  }
+  if (object.at("records").size() > kMaxRecords)
+    throw object.at("records").error("has more than " + std::to_string(kMaxRecords) + " records");
+  uint64_t number = 0;
+  for (const JsonNode each : object.at("records").items()) {
+    dump.messages.messages.push_back(read_message(each, dump.size));
+    if (dump.messages.messages.back().number <= number) throw each.at("number").error("does not ascend");
+    number = dump.messages.messages.back().number;
+  }
+}
+
+// Either version; the one before had no messages.
+void expect_known_format(JsonNode root) {
+  const std::optional<JsonNode> format = root.find("banyan");
+  const bool is_known = format && format->is_text() && (format->text() == kFormat || format->text() == kOldFormat);
+  if (is_known) return;
+  throw invalid((format ? "is " + format->in_words() : "the flight record has no \"banyan\"") +
+                "; a flight record says \"banyan\": \"" + std::string(kFormat) + "\", or \"" + std::string(kOldFormat) +
+                "\"");
+}
+
 RankDump read_document(JsonNode root) {
-  root.with_keys({"banyan", "communicator", "process", "written", "waits_for", "peers", "begun", "torn", "operations"});
+  expect_known_format(root);
+  root.with_keys({"banyan", "communicator", "process", "written", "waits_for", "peers", "begun", "torn", "operations",
+                  "messages"});
   RankDump dump;
   const JsonNode communicator = root.at("communicator").with_keys({"name", "id", "rank", "size"});
   dump.communicator = text_of(communicator.at("name"));
   dump.id = text_of(communicator.at("id"));
   dump.size = static_cast<uint32_t>(communicator.at("size").whole(0, RankDump::kMaxSize));
   dump.rank = communicator.at("rank").number_of(dump.size, "ranks");
-  const JsonNode process = root.at("process").with_keys({"host", "program", "pid", "thread"});
+  const JsonNode process = root.at("process").with_keys({"host", "program", "pid", "thread", "started_ns"});
   dump.host = text_of(process.at("host"));
   dump.program = text_of(process.at("program"));
   dump.pid = process.at("pid").integer(0, INT64_MAX);
   dump.thread = process.at("thread").integer(0, INT64_MAX);
+  if (const auto started = process.find("started_ns")) dump.started = time_of(*started);
   const JsonNode written = root.at("written").with_keys({"monotonic_ns", "wall_offset_ns", "reason", "message"});
   dump.time = time_of(written.at("monotonic_ns"));
   dump.wall_offset = time_of(written.at("wall_offset_ns"));
@@ -141,6 +223,7 @@ RankDump read_document(JsonNode root) {
   dump.torn = root.at("torn").whole();
   read_peers(root.at("peers"), dump);
   read_operations(root.at("operations"), dump);
+  if (const auto messages = root.find("messages")) read_messages(*messages, dump);
   return dump;
 }
 
@@ -148,7 +231,7 @@ RankDump read_document(JsonNode root) {
 
 std::string dump_to_json(const RankDump& dump) {
   const auto cut = [](const std::string& text) { return std::string_view(text).substr(0, kCutText); };
-  std::string text = "{\"banyan\": \"" + std::string(kForm.format) + "\"";
+  std::string text = "{\"banyan\": \"" + std::string(kFormat) + "\"";
   const auto field = [&](const char* name, const std::string& value) {
     text += std::string(",\n\"") + name + "\": " + value;
   };
@@ -158,12 +241,10 @@ std::string dump_to_json(const RankDump& dump) {
                             .add("rank", dump.rank)
                             .add("size", dump.size)
                             .take());
-  field("process", JsonLine()
-                       .add("host", cut(dump.host))
-                       .add("program", cut(dump.program))
-                       .add("pid", dump.pid)
-                       .add("thread", dump.thread)
-                       .take());
+  JsonLine process;
+  process.add("host", cut(dump.host)).add("program", cut(dump.program)).add("pid", dump.pid).add("thread", dump.thread);
+  if (dump.started != 0) process.add("started_ns", dump.started);
+  field("process", process.take());
   field("written", JsonLine()
                        .add("monotonic_ns", dump.time)
                        .add("wall_offset_ns", dump.wall_offset)
@@ -185,7 +266,9 @@ std::string dump_to_json(const RankDump& dump) {
     text += &record == dump.operations.data() ? "\n" : ",\n";
     text += operation_json(record);
   }
-  return text + "]}\n";
+  text += "]";
+  if (dump.messages.begun > 0) field("messages", messages_json(dump.messages));
+  return text + "}\n";
 }
 
 RankDump parse_dump(std::string_view json) { return read_document(JsonDocument(json, kForm).root()); }

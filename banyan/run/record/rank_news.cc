@@ -28,6 +28,49 @@ void read_type(std::istream& stream, codec::WireType& type) {
   }
 }
 
+// The messages that are worth telling.
+MessageNotes newest(MessageNotes notes, int64_t now) {
+  std::erase_if(notes.messages, [](const MessageRecord& message) { return !message.is_open(); });
+  std::stable_sort(notes.messages.begin(), notes.messages.end(), [](const MessageRecord& a, const MessageRecord& b) {
+    return (a.awaited_since != 0) > (b.awaited_since != 0);
+  });
+  if (notes.messages.size() > RankNews::kMessages) notes.messages.resize(RankNews::kMessages);
+  const auto is_told = [&](const MessagePair& pair) {
+    return std::any_of(notes.messages.begin(), notes.messages.end(),
+                       [&](const MessageRecord& message) { return message.peer == pair.rank; });
+  };
+  if (notes.pairs.size() > RankNews::kPairs) {
+    std::stable_partition(notes.pairs.begin(), notes.pairs.end(), is_told);
+    notes.pairs.resize(RankNews::kPairs);
+  }
+  for (MessageRecord& message : notes.messages) {
+    if (message.awaited_since != 0) message.awaited_since = std::min<int64_t>(-1, message.awaited_since - now);
+  }
+  return notes;
+}
+
+MessageRecord read_message(std::istream& stream) {
+  MessageRecord message;
+  int is_send = 0;
+  size_t type = 0;
+  stream >> message.number >> is_send >> type;
+  read_value(stream, message.state, kOperationStates);
+  stream >> message.peer >> message.tag >> message.count >> message.awaited_since;
+  message.is_send = is_send != 0;
+  if (type < element::kDataTypes) {
+    message.type = static_cast<element::DataType>(type);
+  } else {
+    stream.setstate(std::ios::failbit);
+  }
+  return message;
+}
+
+MessagePair read_pair(std::istream& stream) {
+  MessagePair pair;
+  stream >> pair.rank >> pair.sent >> pair.received >> pair.last_tag;
+  return pair;
+}
+
 OperationRecord read_call(std::istream& stream) {
   OperationRecord call;
   stream >> call.sequence;
@@ -41,8 +84,9 @@ OperationRecord read_call(std::istream& stream) {
 
 }  // namespace
 
-RankNews RankNews::read(std::span<const std::byte> recorder, int64_t now) {
+RankNews RankNews::read(std::span<const std::byte> recorder, const MessageBook& messages, int64_t now) {
   RankNews news;
+  news.messages = newest(messages.read(now), now);
   news.calls = snapshot(recorder).operations;
   std::erase_if(news.calls, [](const OperationRecord& record) { return !is_collective(record.kind); });
   if (news.calls.size() > kCalls) news.calls.erase(news.calls.begin(), news.calls.end() - kCalls);
@@ -62,6 +106,14 @@ std::string RankNews::encode() const {
          << static_cast<size_t>(call.op) << ' ' << static_cast<size_t>(call.state) << ' ' << call.other << ' '
          << call.count << ' ' << call.counts_hash << ' ' << call.step << ' ' << call.waits_for;
   }
+  for (const MessageRecord& message : messages.messages) {
+    text << "\nm " << message.number << ' ' << message.is_send << ' ' << static_cast<size_t>(message.type) << ' '
+         << static_cast<size_t>(message.state) << ' ' << message.peer << ' ' << message.tag << ' ' << message.count
+         << ' ' << message.awaited_since;
+  }
+  for (const MessagePair& pair : messages.pairs) {
+    text << "\np " << pair.rank << ' ' << pair.sent << ' ' << pair.received << ' ' << pair.last_tag;
+  }
   return text.str();
 }
 
@@ -69,12 +121,26 @@ RankNews RankNews::decode(std::string_view text) {
   std::istringstream stream{std::string(text)};
   RankNews news;
   stream >> news.since;
-  while (stream && !stream.eof() && news.calls.size() < kCalls) news.calls.push_back(read_call(stream));
+  // Each line goes on to its last word, so that the next begins with the mark of its kind.
+  while (stream && !stream.eof()) {
+    const int mark = (stream >> std::ws).peek();
+    if (mark == 'm' || mark == 'p') stream.get();
+    if (mark == 'm' && news.messages.messages.size() < kMessages) {
+      news.messages.messages.push_back(read_message(stream));
+    } else if (mark == 'p' && news.messages.pairs.size() < kPairs) {
+      news.messages.pairs.push_back(read_pair(stream));
+    } else if (mark != 'm' && mark != 'p' && news.calls.size() < kCalls) {
+      news.calls.push_back(read_call(stream));
+    } else {
+      return {};
+    }
+  }
   return stream && stream.eof() ? news : RankNews();
 }
 
 RankState RankNews::state(uint32_t rank, Health health) const {
   RankState state{.rank = rank, .health = health};
+  state.messages = &messages;
   if (calls.empty()) return state;
   const OperationRecord& last = calls.back();
   state.sequence = last.sequence;

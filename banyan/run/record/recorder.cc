@@ -5,6 +5,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/record/shared_word.h"
 
 // The order of writing. A record's ticket is set to 0 before any other field changes and to its new value after all
 // have changed. Stores release and loads acquire, so a reader that sees a field of the new operation sees the ticket 0,
@@ -15,18 +16,6 @@ namespace banyan::run {
 namespace {
 
 constexpr uint64_t kMagic = 0x31726f6365526e42;  // "BnRecor1"
-
-template <typename T>
-T load(const T& word) {
-  T value;
-  __atomic_load(&word, &value, __ATOMIC_ACQUIRE);
-  return value;
-}
-
-template <typename T>
-void store(T& word, T value) {
-  __atomic_store(&word, &value, __ATOMIC_RELEASE);
-}
 
 template <clockid_t kClock>
 int64_t read_clock() {

@@ -7,14 +7,15 @@
 
 #include "banyan/base/rank_list.h"
 #include "banyan/base/words.h"
+#include "banyan/run/record/message_stall.h"
 #include "banyan/run/record/mismatch.h"
 
 namespace banyan::run {
 namespace {
 
-constexpr std::array<std::string_view, 14> kFindingNames = {
-    "none",  "mismatch", "dead",   "silent",   "left",      "missing",  "late",
-    "stuck", "lost",     "circle", "crossing", "straggler", "reported", "contradiction"};
+constexpr std::array<std::string_view, 15> kFindingNames = {
+    "none", "mismatch", "dead",     "silent",    "left",     "missing",       "late",   "stuck",
+    "lost", "circle",   "crossing", "straggler", "reported", "contradiction", "message"};
 
 // Twice the calls it has finished, and one more while it is in the next.
 uint64_t position(const RankState& state) { return 2 * state.sequence - (state.is_inside() ? 1 : 0); }
@@ -25,6 +26,7 @@ class Search {
     for (const RankState& state : states) states_[state.rank] = &state;
     for (const auto& [rank, state] : states_) {
       if (state->is_inside()) inside_.push_back(rank);
+      if (state->is_inside() || state->awaited() != nullptr) waiting_.push_back(rank);
     }
   }
 
@@ -33,6 +35,7 @@ class Search {
     if (auto found = unhealthy(Health::dead, FindingKind::dead)) return *found;
     if (auto found = unhealthy(Health::silent, FindingKind::silent)) return *found;
     if (auto found = unhealthy(Health::left, FindingKind::left)) return *found;
+    if (auto found = diagnose_messages(states_)) return *found;
     if (inside_.empty()) return {};
     if (auto end = best_end()) return judge(*end);
     return anybody_waits() ? circle() : least_advanced();
@@ -51,13 +54,13 @@ class Search {
   bool anybody_waits() const {
     return std::any_of(inside_.begin(), inside_.end(), [&](uint32_t rank) { return target(at(rank)).has_value(); });
   }
-  Ranks inside_without(const Ranks& excluded) const {
+  Ranks waiting_without(const Ranks& excluded) const {
     Ranks rest;
-    std::set_difference(inside_.begin(), inside_.end(), excluded.begin(), excluded.end(), std::back_inserter(rest));
+    std::set_difference(waiting_.begin(), waiting_.end(), excluded.begin(), excluded.end(), std::back_inserter(rest));
     return rest;
   }
   Stall blame(FindingKind kind, Ranks ranks, uint64_t sequence) const {
-    Ranks waiting = inside_without(ranks);
+    Ranks waiting = waiting_without(ranks);
     return {
         .kind = kind, .ranks = std::move(ranks), .waiting = std::move(waiting), .sequence = sequence, .sentence = ""};
   }
@@ -140,9 +143,11 @@ class Search {
     return text;
   }
 
-  // "; ranks 0, 1 wait for it in allreduce #17 (1024 float32 sum)"
+  // "; ranks 0, 1 wait for it in allreduce #17 (1024 float32 sum)", "; rank 2 waits for message 20 of rank 1 (tag 0)"
   std::string waiting_words(const Stall& stall, bool name_call) const {
     if (stall.waiting.empty()) return "";
+    const RankState& first = at(stall.waiting.front());
+    if (name_call && !first.is_inside()) return "; rank " + std::to_string(first.rank) + " " + words_of_wait(first);
     return "; " + list_ranks(stall.waiting) + agree(stall.waiting, " wait for ", " waits for ") +
            agree(stall.ranks, "them", "it") + (name_call ? " in " + words_of(stall.sequence) : "");
   }
@@ -160,6 +165,13 @@ class Search {
     return stall;
   }
 
+  // Whether a rank that waits can do without these ranks: in a call of all ranks it cannot.
+  static bool needs_any(const RankState& state, const Ranks& ranks) {
+    if (state.is_inside()) return true;
+    const uint32_t peer = state.awaited()->peer;
+    return std::binary_search(ranks.begin(), ranks.end(), peer);
+  }
+
   std::optional<Stall> unhealthy(Health health, FindingKind kind) const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
@@ -167,7 +179,10 @@ class Search {
     }
     if (ranks.empty()) return std::nullopt;
     Stall found = blame(kind, std::move(ranks), 0);
-    if (kind == FindingKind::left && found.waiting.empty()) return std::nullopt;  // they said good-bye: all is over
+    if (kind == FindingKind::left) {  // they said good-bye: all is over, but for who needs them
+      std::erase_if(found.waiting, [&](uint32_t rank) { return !needs_any(at(rank), found.ranks); });
+      if (found.waiting.empty()) return std::nullopt;
+    }
     const RankState& first = at(found.ranks.front());
     found.sequence = found.waiting.empty() ? first.sequence : at(found.waiting.front()).sequence;
     found.sentence = list_ranks(found.ranks);
@@ -211,7 +226,10 @@ class Search {
   Stall late(uint64_t wanted) const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
-      if (is_late(*state, wanted)) ranks.push_back(rank);
+      if (is_late(*state, wanted) && state->awaited() == nullptr) ranks.push_back(rank);
+    }
+    for (const auto& [rank, state] : states_) {
+      if (is_late(*state, wanted) && ranks.empty()) ranks.push_back(rank);
     }
     Stall found = blame(FindingKind::late, std::move(ranks), wanted);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " have", " has") + " not called " + words_of(wanted);
@@ -275,8 +293,9 @@ class Search {
     return found;
   }
 
-  std::map<uint32_t, const RankState*> states_;
-  Ranks inside_;
+  StatesByRank states_;
+  Ranks inside_;   // of a call of all ranks
+  Ranks waiting_;  // these, and those that wait for messages
 };
 
 }  // namespace

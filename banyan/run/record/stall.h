@@ -6,7 +6,9 @@
 // How it is found, the first that applies:
 //   1. two ranks called different things under one number;
 //   2. a rank is dead, silent, or has left while others wait;
-//   3. a rank that waits names whom it waits for: the rank at the end of such a chain is to blame. It has not called it
+//   3. a rank waits for a message that its peer has not sent, or to send one that its peer does not receive, and that
+//      peer waits for something else, or for nothing; or ranks wait so for each other (message_stall.h);
+//   4. a rank that waits names whom it waits for: the rank at the end of such a chain is to blame. It has not called it
 //      (late), or is in it and waits for nobody (stuck), or is past it (then what it sent is lost), or nothing is known
 //      of it (missing). Chains without an end are a circle. Where one is stuck, or in a circle, in an operation that
 //      others have not called, those are late: whoever waits for several names one of them. Where nobody names anybody,
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "banyan/run/record/health.h"
+#include "banyan/run/record/message_book.h"
 #include "banyan/run/record/operation.h"
 
 namespace banyan::run {
@@ -33,12 +36,18 @@ struct RankState {
   Health health = Health::alive;
   int64_t since = 0;  // ns since it ended, or since it was called if it is under way; 0 unknown
   const OperationRecord* operation = nullptr;  // its record, if that is known; borrowed
+  const MessageNotes* messages = nullptr;      // of messages, if that is known; borrowed
+  int64_t now = 0;                             // on the clock of `messages`
 
   // Called, but not over; one that failed was in it until it gave up.
   bool is_inside() const { return sequence > 0 && state != OperationState::done; }
+  // The first message that somebody waits for; null: there is none.
+  const MessageRecord* awaited() const;
+  // Since when, in ns; 0: nobody waits.
+  int64_t awaited_for() const;
 };
 
-// What keeps a communicator from going on, or what else records tell. The last four come from records of several ranks
+// What keeps a communicator from going on, or what else records tell. Crossing to contradiction come from records of several ranks
 // only (diagnosis.h): crossing: ranks wait for each other in several communicators. straggler: slow but moving.
 // reported: a rank reports an error that nothing else explains. contradiction: the records do not belong together.
 enum class FindingKind : uint8_t {
@@ -55,7 +64,8 @@ enum class FindingKind : uint8_t {
   crossing,
   straggler,
   reported,
-  contradiction
+  contradiction,
+  message
 };
 std::string_view to_string(FindingKind kind);
 
