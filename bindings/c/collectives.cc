@@ -182,6 +182,12 @@ std::span<const size_t> per_rank(const size_t* numbers, banyan_comm_t comm) {
 }
 uint32_t rank_of(int rank) { return static_cast<uint32_t>(rank); }  // negative ones become too large, and are refused
 
+// The number that stands for any rank is also what R - 1 is on rank 0.
+[[noreturn]] void refuse_any_rank(const char* function) {
+  throw Error(ErrorCode::invalid_input,
+              std::string(function) + ": rank -1 does not exist; BANYAN_ANY_RANK is for banyan_recv_tagged");
+}
+
 struct Waited {
   banyan_comm_t comm;
   Request request;
@@ -345,6 +351,10 @@ banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type,
 
 banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
+  if (peer == BANYAN_ANY_RANK) {
+    if (request != nullptr) *request = nullptr;
+    return guarded(comm, [] { refuse_any_rank("recv"); });
+  }
   Call call{.kind = banyan::run::OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }

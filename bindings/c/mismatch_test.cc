@@ -151,6 +151,59 @@ TEST(Mismatch, OfTheLengthOfAMessageIsNamed) {
   EXPECT_THAT(reports, Each(AllOf(HasSubstr("40"), HasSubstr("44"))));
 }
 
+// In a message that the sender is done with at once, and in one that waits for its receive.
+TEST(Mismatch, OfTheTypesOfAMessageIsNamedOnBothRanks) {
+  for (const size_t count : {size_t{1}, send_buffer.size() / 4}) {
+    const auto reports = run_ranks(2, [&](banyan_comm_t comm, int rank) -> std::string {
+      banyan_result_t error = rank == 0 ? banyan_send(send_buffer.data(), count, BANYAN_FLOAT32, 1, comm, nullptr)
+                                        : banyan_recv(recv_buffer.data(), count, BANYAN_INT32, 0, comm, nullptr);
+      if (rank == 1 && error == BANYAN_SUCCESS) return "not noticed";
+      while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
+      return error == BANYAN_MISMATCH ? banyan_last_error(comm) : std::string("another: ") + banyan_last_error(comm);
+    });
+    const std::string number = std::to_string(count);
+    EXPECT_THAT(reports, Each(HasSubstr("rank 0 sends " + number + " float32 where this rank, 1, receives " + number +
+                                        " int32 (tag 0): the types differ")));
+  }
+}
+
+// A rank is said as it was given, wherever one comes in.
+TEST(Ranks, ThatDoNotExistAreRefusedByTheirNumbers) {
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    void* const to = recv_buffer.data();
+    const void* const from = send_buffer.data();
+    for (const int given : {-1, -7, 2}) {
+      const std::vector<std::function<banyan_result_t()>> calls{
+          [&] { return banyan_broadcast(from, to, 1, BANYAN_INT32, given, comm, nullptr); },
+          [&] { return banyan_reduce(from, to, 1, BANYAN_INT32, BANYAN_SUM, given, comm, nullptr); },
+          [&] { return banyan_gather(from, to, 1, BANYAN_INT32, given, comm, nullptr); },
+          [&] { return banyan_scatter(from, to, 1, BANYAN_INT32, given, comm, nullptr); },
+          [&] { return banyan_send(from, 1, BANYAN_INT32, given, comm, nullptr); },
+          [&] { return banyan_recv(to, 1, BANYAN_INT32, given, comm, nullptr); },
+          [&] { return banyan_send_tagged(from, 1, BANYAN_INT32, given, 5, comm, nullptr); },
+          [&] {
+            if (given == BANYAN_ANY_RANK) return banyan_send(from, 1, BANYAN_INT32, given, comm, nullptr);
+            return banyan_recv_tagged(to, 1, BANYAN_INT32, given, 5, nullptr, comm, nullptr);
+          }};
+      for (const auto& call : calls) {
+        const banyan_result_t result = call();
+        const std::string error = banyan_last_error(comm), words = "rank " + std::to_string(given) + " does not exist";
+        if (result != BANYAN_INVALID_ARGUMENT || error.find(words) == std::string::npos) return error;
+      }
+    }
+    banyan_comm_t part = nullptr, smaller = nullptr;
+    if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    const int excluded = -3;
+    const banyan_result_t result = banyan_comm_shrink(part, &excluded, 1, &smaller, nullptr);
+    const std::string error = banyan_last_error(nullptr), sum = sum_of_ranks(part);
+    banyan_comm_destroy(part);
+    if (result != BANYAN_INVALID_ARGUMENT || error.find("rank -3 cannot") == std::string::npos) return error;
+    if (sum != "3") return "a shrink that was refused has ended the communicator: " + sum;
+    return sum_of_ranks(comm) == "3" ? "" : std::string("rank ") + std::to_string(rank) + " cannot go on";
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(""));
+}
+
 // ---- Two communicators ----
 
 std::string output_of(const std::string& command) {

@@ -465,7 +465,7 @@ banyan_result_t banyan_sparse_destroy(banyan_sparse_t table);
  * once with a request. */
 banyan_result_t banyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
-/* Time: timeout; at once with a request. */
+/* From this rank: BANYAN_ANY_RANK is refused here. Time: timeout; at once with a request. */
 banyan_result_t banyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
 
