@@ -118,8 +118,9 @@ std::string as_text(const Terminal& terminal, const run::Diagnosis& diagnosis, b
     text += labelled(terminal, "ranks", describe(communicator));
   }
   if (diagnosis.older > 0) {
-    text += labelled(terminal, "older", plural(diagnosis.older, "record") + " of runs before this one " +
-                                            (diagnosis.older == 1 ? "was" : "were") + " left out");
+    text += labelled(terminal, "older",
+                     plural(diagnosis.older, "record") + " of runs before this one " +
+                         (diagnosis.older == 1 ? "was" : "were") + " left out");
   }
   return text;
 }
@@ -203,7 +204,8 @@ class DoctorCommand : public Command {
          "With --live, one process of the job is asked, and asks all others, twice within a second: what each rank is "
          "doing, who "
          "waits for whom, who is suspected, and how fast lanes are. Nothing is stopped, and nothing written. A process "
-         "of this host lets its own user and root look. Of a launcher, such as banyan run, a rank that it has started is "
+         "of this host lets its own user and root look. Of a launcher, such as banyan run, a rank that it has started "
+         "is "
          "asked. At a port, the secret of "
          "the "
          "job is asked for; --json says where each rank listens.",

@@ -154,7 +154,11 @@ std::string error_of(banyan_comm_t comm, banyan_result_t result) {
   return (result == BANYAN_TIMED_OUT ? "" : "another error: ") + std::string(banyan_last_error(comm));
 }
 
+// UCX and the daemons of the service take so many bytes before their receive is there.
 TEST_F(Records, NameTwoThatBothSendFirst) {
+  const char* const transport = std::getenv("BANYAN_TRANSPORT");
+  const bool is_ucx = transport != nullptr && std::string(transport) == "ucx";
+  if (is_ucx || std::getenv("BANYAN_TEST_SERVICE") != nullptr) GTEST_SKIP() << "its sends need no receive";
   const banyan_config_t config = impatient();
   const RankBody body = [](banyan_comm_t comm, int rank) {
     const std::vector<int32_t> values(100'000, rank);

@@ -2,7 +2,7 @@
 // are over, and how many there have been with each rank. It is for messages what the Recorder is for calls of all
 // ranks, and apart from it, since thousands of messages may lie between two calls.
 //
-// A message costs some twenty plain instructions, and no clock is read for it. Only who waits for one in vain says so
+// A message costs about a hundred plain instructions, and no clock is read for it. Only who waits for one in vain says so
 // again and again (note_wait), with the time. Nothing is locked; a reader leaves out what is just being written.
 //
 // The memory is this process's own, and is taken by the first message. It holds kPlaces messages: those that are under
