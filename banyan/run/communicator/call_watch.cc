@@ -90,7 +90,7 @@ void CallWatch::look(const Look& look) {
 // A rank that is gone may have done its part before. All it did can be seen once its going is; so this rank looks at
 // its own work once more before it judges. Bytes of a rank that has left may come later still than its good-bye, which
 // comes over another connection, and may take another way: who sees that connection end waits for that. Others give the
-// bytes the time in which a lost packet is sent again.
+// bytes the time in which a lost packet is sent again, but for little of a short timeout.
 void CallWatch::look_at_ranks(const Look& look) {
   constexpr milliseconds kLastBytes{200};
   // A state may be set between these two loads. Then this sight differs from the last one, and nothing is judged yet.
@@ -100,7 +100,7 @@ void CallWatch::look_at_ranks(const Look& look) {
   if (sight == last_sight_) {
     if (sight.is_anybody_dead) expect_nobody_dead();
     changes_settled_ = sight.changes;
-    const bool may_come = look.notices_last_bytes || time_.now() - left_at_ < kLastBytes;
+    const bool may_come = look.notices_last_bytes || time_.now() - left_at_ < std::min(kLastBytes, look.timeout / 4);
     if (sight.has_left && !may_come) expect_present(look);
   }
   const bool had_left = last_sight_.has_left && last_sight_.rank == sight.rank && last_sight_.steps == sight.steps;
