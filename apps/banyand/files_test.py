@@ -24,7 +24,34 @@ def output_of(*command, **options):
 
 
 def options_of_help():
-    return set(re.findall(r"(?m)^ +(?:-h,)?(--[a-z-]+)", output_of(BANYAND, "--help")))
+    return set(re.findall(r"(?m)^ +(?:-[a-zA-Z], )?(--[a-z-]+)", output_of(BANYAND, "--help")))
+
+
+class CommandLine(unittest.TestCase):
+    """Is that of `banyan`."""
+
+    def refusal_of(self, *words):
+        ended = subprocess.run([BANYAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                               stdin=subprocess.DEVNULL)
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""), ended.stderr)
+        self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
+        return ended.stderr
+
+    def test_says_the_version(self):
+        for option in ("--version", "-V"):
+            self.assertRegex(output_of(BANYAND, option), r"\Abanyand \d+\.\d+\.\d+\n\Z")
+
+    def test_has_help_of_80_columns_in_plain_words(self):
+        help = output_of(BANYAND, "--help", env={**os.environ, "TERM": "dumb"})
+        self.assertLessEqual(max(map(len, help.splitlines())), 100, "examples are not broken")
+        for word in ("FLOAT", "UINT", " in ["):
+            self.assertNotIn(word, help)
+
+    def test_names_what_is_wrong(self):
+        self.assertIn("'--sokcet' (did you mean '--socket'?)", self.refusal_of("--sokcet", "a"))
+        self.assertIn("--payload: is 2; give a part from 0.1 to 1", self.refusal_of("--payload", "2"))
+        self.assertIn("--workers", self.refusal_of("--workers", "0"))
+        self.assertIn("--ds-field", self.refusal_of("--ds-field", "high"))
 
 
 class Page(unittest.TestCase):
@@ -32,11 +59,11 @@ class Page(unittest.TestCase):
         self.text = pathlib.Path(PAGE).read_text()
 
     def test_has_the_options_of_the_help_and_no_others(self):
-        known = options_of_help()
-        self.assertGreaterEqual(known, {"--help", "--socket", "--world"})
+        known = options_of_help() | {"--help"}  # which the help does not tell of itself
+        self.assertGreaterEqual(known, {"--help", "--version", "--socket", "--world"})
         plain = re.sub(r"\\(-)|\\f[BIR]", r"\1", self.text)
         section = re.search(r"(?s)\.SH OPTIONS\n(.*?)\.SH ", plain)[1]
-        self.assertEqual(set(re.findall(r"(?m)^(?:-h, )?(--[a-z-]+)", section)), known)
+        self.assertEqual(set(re.findall(r"(?m)^(?:-[a-zA-Z], )?(--[a-z-]+)", section)), known)
 
     def test_is_ascii_and_has_a_date_and_a_version(self):
         self.assertTrue(self.text.isascii())

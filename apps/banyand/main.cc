@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -15,8 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "apps/help.h"
+#include "apps/parse.h"
+#include "apps/syntax.h"
+#include "apps/terminal.h"
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/option.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/cores.h"
 #include "banyan/service/daemon/daemon.h"
@@ -28,6 +33,7 @@
 namespace {
 
 using banyan::Error;
+using banyan::app::CommandSyntax;
 using banyan::run::FileDescriptor;
 using banyan::service::ClassMarks;
 using banyan::service::Daemon;
@@ -39,20 +45,6 @@ using banyan::service::Workers;
 constexpr int kBadInput = 2;
 // With a worker that hangs, until the log says so, where nobody says how much.
 constexpr std::chrono::seconds kPatience{30};
-
-void describe(CLI::App& app) {
-  app.description(
-      "banyand carries out the collectives of the processes of this host that attach to it, together with\n"
-      "the daemons of the other hosts. Programs use it with BANYAN_TRANSPORT=service.");
-  app.footer(
-      "Examples:\n"
-      "  banyand                                        # this host alone, for this user; root: for all users\n"
-      "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
-      "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
-      "'banyan service upgrade' has the next version take its place while calls go on.\n"
-      "It ends at SIGTERM or SIGINT. At SIGHUP it reads the rules again. Under systemd it takes the sockets that are\n"
-      "handed to it by the names tenants, operators and http, and tells when it is ready.");
-}
 
 // A program has three descriptors here, and each of its ranks some more: the usual limit of 1024 is for programs that
 // use select(). Where more is not allowed, quotas of users are smaller.
@@ -93,11 +85,6 @@ ClassMarks marks_from(const std::string& text) {
   }
 }
 
-void make_folder_of(const std::string& socket) {
-  const std::filesystem::path folder = std::filesystem::path(socket).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
-}
-
 sigset_t served_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -134,10 +121,10 @@ banyan::service::SocketKeeper keeper_of(ServiceManager& manager) {
 }
 
 // A socket that is handed over takes the place of one that the daemon opens by itself.
-void expect_one(const CLI::Option& option, const FileDescriptor& handed) {
-  if (!handed.is_open() || option.count() == 0) return;
+void expect_one(const CommandSyntax& syntax, const char* option, const FileDescriptor& handed) {
+  if (!handed.is_open() || !syntax.is_given(option)) return;
   throw Error(banyan::ErrorCode::invalid_usage,
-              option.get_name() + " is not taken where systemd hands over that socket; leave one out");
+              std::string(option) + " is not taken where systemd hands over that socket; leave one out");
 }
 
 // Where the next version will be, by an ordinary update of the package. Empty where the system does not say.
@@ -157,96 +144,125 @@ std::vector<std::string> arguments_of(int count, char** arguments) {
   return kept;
 }
 
-// What the command line says.
+// What the command line says. Its texts are read when all of it is there.
 struct Asked {
   Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
-  std::string secret_file;
-  std::optional<std::string> ds_field;
+  std::string secret_file, payload, ds_field, workers, upgrade_from;
   std::vector<std::string> http_hosts;
-  int upgrade_from = -1;
+  bool wants_version = false;
 };
 
-void add_network(CLI::App& app, Asked& asked) {
+void add_network(CommandSyntax& syntax, Asked& asked) {
   Daemon::Options& options = asked.options;
-  app.add_option("--world", options.world,
-                 "where the daemons of all hosts meet: file:///FOLDER, or etcd://HOST:PORT/PREFIX\n"
-                 "(etcds:// with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
-  app.add_option("--address", options.address, "where the other daemons reach this one");
-  app.add_option("--secret-file", asked.secret_file, "a file with what only the daemons know; programs never see it");
-  app.add_option("--fabric", options.planner.fabric,
-                 "the network of the cluster, whose ranks are hosts: a file or a spec");
-  app.add_option("--routes", options.planner.routes, "which addresses take which path through it: a file");
-  app.add_option("--node", options.node, "the rank of the fabric that this host is; without: its host name");
-  app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
-      ->check(CLI::Range(0.1, 1.0))
-      ->capture_default_str();
-  app.add_option("--ds-field", asked.ds_field,
-                 "high=DSCP,normal=DSCP,low=DSCP: how switches tell classes of tenants apart, such as\n"
-                 "high=CS4,low=LE; a class that is left out has CS0. Without: packets are not marked");
+  syntax.group("The cluster");
+  syntax.option("--world", &options.world, "URL",
+                "where the daemons of all hosts meet: file:///FOLDER, or etcd://HOST:PORT/PREFIX (etcds:// with "
+                "ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
+  syntax.option("--address", &options.address, "ADDRESS", "where the other daemons reach this one");
+  syntax.option("--secret-file", &asked.secret_file, "FILE",
+                "what only the daemons know, of 16 bytes or more; programs never see it");
+  syntax.option("--fabric", &options.planner.fabric, "FABRIC",
+                "the network of the cluster, whose ranks are hosts: a file or a spec");
+  syntax.option("--routes", &options.planner.routes, "FILE", "which addresses take which path through it");
+  syntax.option("--node", &options.node, "NAME", "the rank of the fabric that this host is (default: its host name)");
+  syntax.option("--payload", &asked.payload, "PART",
+                "the part of a link's bandwidth that is left beside headers, 0.1 to 1 (default 0.94)");
+  syntax.option("--ds-field", &asked.ds_field, "CLASS=DSCP,...",
+                "how switches tell classes of tenants apart, such as high=CS4,low=LE; a class that is left out has "
+                "CS0. Without: packets are not marked");
 }
 
-int run(int count, char** arguments) {
-  Asked asked;
+void add_places(CommandSyntax& syntax, Asked& asked) {
+  Daemon::Options& options = asked.options;
+  syntax.option("--socket", &options.socket, "PATH", "where programs attach (default " + options.socket + ")");
+  syntax.option("--operators", &options.operators, "PATH",
+                "where operators ask (banyan service); without: operator.sock beside banyand.sock, x-operator.sock "
+                "beside x.sock; empty: nowhere");
+  syntax.option("--http", &options.http, "ADDRESS:PORT",
+                "where everybody may look: a page, and metrics for Prometheus at /metrics");
+  syntax.option("--http-host", &asked.http_hosts, "NAME,...",
+                "what else this host may be called there, beside localhost, its own name and any address: "
+                "node3.cluster, or .cluster for all names that end so");
+  syntax.option("--rules", &options.rules, "FILE", "who gets what; SIGHUP reads it again");
+}
+
+void declare(CommandSyntax& syntax, Asked& asked) {
+  syntax.flag("-V,--version", asked.wants_version, "print the version");
+  add_places(syntax, asked);
+  add_network(syntax, asked);
+  syntax.group("Threads");
+  syntax.option("--workers", &asked.workers, "N",
+                "how many threads carry out calls, each the calls of some programs, 1 to " +
+                    std::to_string(Workers::kMost) + "; without: one for every eight cores that it may use");
+  syntax.flag("--crowded", asked.options.is_oversubscribed, "give up the cores while waiting: programs need them");
+  syntax.group("Upgrades");
+  syntax.option("--upgrade-from", &asked.upgrade_from, "N",
+                "the descriptor by which a daemon has this one take its place; given by daemons");
+  syntax.examples({"banyand   # this host alone, for this user; root: for all users",
+                   "banyand --world file:///shared/banyan --secret-file /etc/banyan/secret",
+                   "BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program"});
+  syntax.notes(
+      {"'banyan service upgrade' has the next version take its place while calls go on. It ends at SIGTERM or "
+       "SIGINT. At SIGHUP it reads the rules again. Under systemd it takes the sockets that are handed to it "
+       "by the names tenants, operators and http, and tells when it is ready."});
+}
+
+void read_texts(Asked& asked) {
   Daemon::Options& options = asked.options;
   options.workers = Workers::fitting(banyan::run::own_cores().size());
-  CLI::App app;
-  describe(app);
-  const CLI::Option* const socket =
-      app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
-  add_network(app, asked);
-  const CLI::Option* const operators =
-      app.add_option("--operators", options.operators,
-                     "where operators ask (banyan service); without: operator.sock beside banyand.sock,\n"
-                     "x-operator.sock beside x.sock; empty: nowhere");
-  const CLI::Option* const http = app.add_option(
-      "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
-  app.add_option("--http-host", asked.http_hosts,
-                 "what else this host may be called there, beside localhost, its own name and any address:\n"
-                 "node3.cluster, or .cluster for all names that end so")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
-  app.add_option("--workers", options.workers,
-                 "how many threads carry out calls, each the calls of some programs;\n"
-                 "without: one for every eight cores that it may use, and at least one")
-      ->check(CLI::Range(uint32_t{1}, Workers::kMost));
-  app.add_flag("--crowded", options.is_oversubscribed, "give up the cores while waiting: programs need them");
-  app.add_option("--upgrade-from", asked.upgrade_from,
-                 "the descriptor by which a daemon has this one take its place; given by daemons");
-  try {
-    app.parse(count, arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadInput;
+  if (!asked.payload.empty()) {
+    const char* const end = asked.payload.data() + asked.payload.size();
+    const auto [behind, trouble] = std::from_chars(asked.payload.data(), end, options.payload);
+    if (trouble != std::errc() || behind != end || !(options.payload >= 0.1 && options.payload <= 1)) {
+      throw Error(banyan::ErrorCode::invalid_input, "is " + asked.payload + "; give a part from 0.1 to 1", "--payload");
+    }
   }
+  if (!asked.workers.empty()) {
+    options.workers =
+        static_cast<uint32_t>(banyan::parse_count(asked.workers, "--workers", {.least = 1, .most = Workers::kMost}));
+  }
+  if (!asked.ds_field.empty()) options.marks = marks_from(asked.ds_field);
+  add_to(options.http_hosts, asked.http_hosts);
+}
+
+// The daemon itself; returns the exit code.
+int serve_as_asked(const CommandSyntax& syntax, Asked& asked, std::vector<std::string> arguments) {
+  Daemon::Options& options = asked.options;
   std::shared_ptr<Predecessor> predecessor;  // shared with the daemon
   try {
-    if (asked.upgrade_from >= 0) predecessor = std::make_shared<Predecessor>(asked.upgrade_from);
+    if (!asked.upgrade_from.empty()) {
+      predecessor = std::make_shared<Predecessor>(
+          static_cast<int>(banyan::parse_count(asked.upgrade_from, "--upgrade-from", {.least = 0, .most = 1 << 30})));
+    }
+    read_texts(asked);
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     ServiceManager manager;  // while nobody else looks at the environment
     banyan::service::HandedSockets sockets = manager.take_sockets();
-    expect_one(*socket, sockets.tenants);
-    expect_one(*operators, sockets.operators);
-    expect_one(*http, sockets.http);
+    expect_one(syntax, "--socket", sockets.tenants);
+    expect_one(syntax, "--operators", sockets.operators);
+    expect_one(syntax, "--http", sockets.http);
     if (sockets.operators.is_open()) options.operators.clear();
     options.secret = secret_from(asked.secret_file);
-    add_to(options.http_hosts, asked.http_hosts);
-    if (asked.ds_field) options.marks = marks_from(*asked.ds_field);
     const bool is_door_handed = sockets.tenants.is_open();
-    if (!is_door_handed && !predecessor) make_folder_of(options.socket);
-    if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {
+    if (!is_door_handed && !predecessor) banyan::service::make_folder_of(options.socket);
+    if (!is_door_handed && !sockets.operators.is_open() && !syntax.is_given("--operators")) {
       options.operators = banyan::service::operator_socket_beside(options.socket);
     }
     allow_many_descriptors();
     return_large_memory();
     options.program = own_program();
-    options.arguments = arguments_of(count, arguments);
+    options.arguments = std::move(arguments);
     options.keeper = keeper_of(manager);
     options.is_followed_by = [&manager](int process) { manager.is_now(process); };
-    const auto daemon = predecessor ? std::make_unique<Daemon>(options, predecessor)
-                                    : std::make_unique<Daemon>(options, std::move(sockets));
+    const bool is_successor = predecessor != nullptr;
+    const auto daemon = is_successor ? std::make_unique<Daemon>(options, predecessor)
+                                     : std::make_unique<Daemon>(options, std::move(sockets));
     predecessor.reset();
     manager.forget_rest();
-    std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
+    std::cout << "banyand listens at "
+              << (is_door_handed ? "the socket of systemd"
+                  : is_successor ? "the sockets of the daemon that was here before"
+                                 : "unix:" + options.socket)
               << std::endl;
     serve(*daemon, manager);
     return 0;
@@ -255,6 +271,30 @@ int run(int count, char** arguments) {
     std::cerr << "banyand: " << error.what() << "\n";
     return kBadInput;
   }
+}
+
+int run(int count, char** arguments) {
+  const banyan::app::Terminal terminal = banyan::app::Terminal::detect();
+  Asked asked;
+  CommandSyntax syntax("banyand",
+                       "Carries out the collectives of the programs of this host that attach to it, together with the "
+                       "daemons of the other hosts. Programs use it with BANYAN_TRANSPORT=service.");
+  declare(syntax, asked);
+  try {
+    const auto parsed = banyan::app::parse_command_line(syntax, {arguments + 1, arguments + count});
+    if (parsed.wants_help) {
+      terminal.print(format_help(syntax, terminal, banyan::app::Terminal::width()));
+      return 0;
+    }
+    if (asked.wants_version) {
+      terminal.print("banyand " BANYAN_VERSION "\n");
+      return 0;
+    }
+  } catch (const Error& error) {
+    terminal.note(std::string("banyand: ") + error.what() + "\n");
+    return kBadInput;
+  }
+  return serve_as_asked(syntax, asked, arguments_of(count, arguments));
 }
 
 }  // namespace
