@@ -44,7 +44,8 @@ void use_service(run::Communicator::Options& options, const ServiceSettings& set
   try {
     link = link_to(url_of(settings), options.join_timeout);
   } catch (const Error& error) {
-    if (!settings.falls_back) throw;
+    // A stranger who pretends to be the service is no missing service.
+    if (!settings.falls_back || error.code() == ErrorCode::invalid_usage) throw;
     static std::once_flag once;
     std::call_once(once, [&] {
       BANYAN_LOG(warning) << "communicators go without the service, as BANYAN_SERVICE_FALLBACK says: " << error.what();

@@ -38,20 +38,46 @@ constexpr Names kVersion2{"/sys/fs/cgroup", "memory.max", "memory.current", "ina
 constexpr Names kVersion1{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
                           "total_inactive_file"};
 
-// What a group and those above it leave. In a container the path may not be visible; then the mount stands for it.
-uint64_t left_in_group(const std::string& root, const Names& names, std::string path) {
-  uint64_t left = UINT64_MAX;
+// Of one group.
+uint64_t limit_of(const std::string& folder, const Names& names) {
+  return number_in(folder + names.limit).value_or(UINT64_MAX);
+}
+uint64_t left_in(const std::string& folder, const Names& names) {
+  const auto limit = number_in(folder + names.limit), usage = number_in(folder + names.usage);
+  if (!limit || !usage) return UINT64_MAX;
+  const uint64_t cache = number_after(folder + "memory.stat", names.reclaimable).value_or(0);
+  const uint64_t used = *usage - std::min(*usage, cache);
+  return *limit - std::min(*limit, used);
+}
+using OfGroup = uint64_t (*)(const std::string& folder, const Names& names);
+
+// The least of a group and those above it. In a container the path may not be visible; then the mount stands for it.
+uint64_t least_of(const std::string& root, const Names& names, std::string path, OfGroup of_group) {
+  uint64_t least = UINT64_MAX;
   for (;;) {
-    const std::string folder = root + names.mount + path + "/";
-    const auto limit = number_in(folder + names.limit), usage = number_in(folder + names.usage);
-    if (limit && usage) {
-      const uint64_t cache = number_after(folder + "memory.stat", names.reclaimable).value_or(0);
-      const uint64_t used = *usage - std::min(*usage, cache);
-      left = std::min(left, *limit - std::min(*limit, used));
-    }
-    if (path.empty()) return left;
+    least = std::min(least, of_group(root + names.mount + path + "/", names));
+    if (path.empty()) return least;
     path.erase(path.rfind('/'));
   }
+}
+
+// The least of all groups of this process, of both versions.
+uint64_t least_of_groups(const std::string& root, OfGroup of_group) {
+  uint64_t least = UINT64_MAX;
+  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string line;  // "4:memory:/path" in version 1, "0::/path" in version 2
+  while (std::getline(groups, line)) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1), slash = line.find('/', second + 1);
+    if (slash == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string path = line.substr(slash);
+    if (path == "/") path.clear();
+    if (controllers == ",,") least = std::min(least, least_of(root, kVersion2, path, of_group));
+    if (controllers.find(",memory,") != std::string::npos) {
+      least = std::min(least, least_of(root, kVersion1, path, of_group));
+    }
+  }
+  return least;
 }
 
 }  // namespace
@@ -61,20 +87,12 @@ uint64_t available_memory(const std::string& root) {
   if (const auto kibibytes = number_after(root + "/proc/meminfo", "MemAvailable:")) {
     available = (*kibibytes + number_after(root + "/proc/meminfo", "SwapFree:").value_or(0)) * 1024;
   }
-  std::ifstream groups(root + "/proc/self/cgroup");
-  std::string line;  // "4:memory:/path" in version 1, "0::/path" in version 2
-  while (std::getline(groups, line)) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1), slash = line.find('/', second + 1);
-    if (slash == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string path = line.substr(slash);
-    if (path == "/") path.clear();
-    if (controllers == ",,") available = std::min(available, left_in_group(root, kVersion2, path));
-    if (controllers.find(",memory,") != std::string::npos) {
-      available = std::min(available, left_in_group(root, kVersion1, path));
-    }
-  }
-  return available;
+  return std::min(available, least_of_groups(root, left_in));
+}
+
+uint64_t most_memory(const std::string& root) {
+  const auto kibibytes = number_after(root + "/proc/meminfo", "MemTotal:");
+  return std::min(kibibytes ? *kibibytes * 1024 : UINT64_MAX, least_of_groups(root, limit_of));
 }
 
 }  // namespace banyan::run

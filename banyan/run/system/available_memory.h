@@ -12,4 +12,8 @@ namespace banyan::run {
 // looked for, without a slash at the end. Some 50 us. Any thread.
 uint64_t available_memory(const std::string& root = "");
 
+// Bytes that this process may have at most: the memory of the machine, or less where a control group of the process or
+// one above it has a lower limit. UINT64_MAX where nothing can be learnt. The rest is as above.
+uint64_t most_memory(const std::string& root = "");
+
 }  // namespace banyan::run

@@ -71,5 +71,18 @@ TEST(AvailableMemoryHere, IsSome) {
   EXPECT_LT(available_memory(), UINT64_MAX);
 }
 
+TEST_F(AvailableMemory, IsAtMostWhatTheMachineHasAndGroupsAllow) {
+  EXPECT_EQ(most_memory(root_), UINT64_MAX);
+  write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 700 kB\n");
+  EXPECT_EQ(most_memory(root_), 1000u * 1024);
+  write("/proc/self/cgroup", "0::/pods/one\n");
+  write("/sys/fs/cgroup/pods/one/memory.max", "max\n");
+  write("/sys/fs/cgroup/pods/memory.max", "300000\n");
+  EXPECT_EQ(most_memory(root_), 300'000u);
+  write("/sys/fs/cgroup/pods/one/memory.max", "200000\n");
+  write("/sys/fs/cgroup/pods/one/memory.current", "150000\n");
+  EXPECT_EQ(most_memory(root_), 200'000u) << "whatever is used of it";
+}
+
 }  // namespace
 }  // namespace banyan::run

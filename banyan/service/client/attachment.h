@@ -26,8 +26,9 @@ namespace banyan::service {
 class Attachment {
  public:
   // `url`: "unix:/run/banyan/banyand.sock". `pool`, which outlives it, is where communicators have their memory. Throws
-  // Error{not_found} when nobody listens there, Error{timed_out}, Error{mismatch} for a daemon of another version,
-  // Error{invalid_input} for what is no url, Error{peer_lost}, Error{io}.
+  // Error{not_found} when nobody listens there, Error{invalid_usage} when a stranger does, Error{timed_out},
+  // Error{mismatch} for a daemon of another version, Error{invalid_input} for what is no url, Error{peer_lost},
+  // Error{io}.
   static std::shared_ptr<Attachment> to(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline);
   ~Attachment();
   Attachment(const Attachment&) = delete;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/socket_owner.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/run/system/thread.h"
 
@@ -23,48 +23,36 @@ namespace {
 
 // ---- Hello ----
 
-sockaddr_un address_of(const std::string& url) {
+std::string path_of(const std::string& url) {
   constexpr std::string_view kScheme = "unix:";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
+  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   const std::string path = url.starts_with(kScheme) ? url.substr(kScheme.size()) : "";
-  if (path.empty() || path.size() >= sizeof address.sun_path || path.find('\0') != std::string::npos) {
+  if (path.empty() || path.size() > kLongest || path.find('\0') != std::string::npos) {
     throw Error(ErrorCode::invalid_input, in_quotes(url) +
                                               " is no url of a service: it has to be 'unix:' and a path of at most " +
-                                              std::to_string(sizeof address.sun_path - 1) + " characters");
+                                              std::to_string(kLongest) + " characters");
   }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
+  return path;
 }
 
 Error too_late(const std::string& url, const run::Deadline& deadline) {
   return Error(ErrorCode::timed_out, "the service at " + url + " has not answered within " + deadline.text());
 }
 
-run::FileDescriptor new_socket() {
-  run::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) throw run::system_error("cannot make a socket");
-  // The kernel takes no message that is longer than this.
-  const int room = kMaxMessage;
-  if (setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room) != 0) {
-    throw run::system_error("cannot have a socket take long messages");
-  }
-  return socket;
-}
-
 run::FileDescriptor connect_to(const std::string& url, const run::Deadline& deadline) {
   constexpr std::chrono::milliseconds kQueueTime{10};
-  const sockaddr_un address = address_of(url);
-  for (;;) {
-    run::FileDescriptor socket = new_socket();
-    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
-    if (errno == ENOENT || errno == ENOTDIR || errno == ECONNREFUSED) {
-      throw Error(ErrorCode::not_found, "no service listens at " + url);
-    }
-    if (errno != EAGAIN && errno != EINTR) throw run::system_error("cannot call the service at " + url);
-    // Too many call at the same time, and nothing tells when there is room again.
-    if (deadline.has_passed()) throw too_late(url, deadline);
+  const std::string path = path_of(url);
+  const auto wait = [&] {
+    if (deadline.has_passed()) return false;
     std::this_thread::sleep_for(std::min(kQueueTime, deadline.next_sleep()));
+    return true;
+  };
+  try {
+    return run::call_trusted(path, SOCK_SEQPACKET, wait, kMaxMessage);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) throw Error(ErrorCode::not_found, "no service listens at " + url);
+    if (error.code() == ErrorCode::timed_out) throw too_late(url, deadline);
+    throw;
   }
 }
 

@@ -34,7 +34,8 @@ struct Greeting {
   Welcome welcome;
   run::FileDescriptor event;  // to be set when the daemon sleeps
 };
-// Calls the daemon at `url` and says hello. `doorbell` is memory of a DoorbellPage. Throws as Attachment::to().
+// Calls the daemon at `url` and says hello, if it is one to be trusted (run/system/socket_owner.h). `doorbell` is
+// memory of a DoorbellPage. Throws as Attachment::to().
 Greeting greet(const std::string& url, int doorbell, const run::Deadline& deadline);
 
 class ControlConnection {

@@ -1,26 +1,57 @@
 #include "banyan/service/daemon/client_connection.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
 #include <utility>
 
+#include "banyan/base/file.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
 
-ClientIdentity identity_of(const run::FileDescriptor& socket) {
-  ucred credentials{};
-  socklen_t length = sizeof credentials;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-    throw run::system_error("cannot ask who a client is");
-  }
-  return {.process = credentials.pid, .user = credentials.uid, .group = credentials.gid};
+namespace {
+
+#ifndef SO_PEERPIDFD
+constexpr int SO_PEERPIDFD = 77;  // Linux 6.5
+#endif
+
+// Of who has connected, if the kernel can tell; else of the process that has its number now.
+run::FileDescriptor pidfd_of(const run::FileDescriptor& socket, pid_t process) {
+  int pidfd = -1;
+  socklen_t length = sizeof pidfd;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return run::FileDescriptor(pidfd);
+  if (process <= 0) return {};  // of another namespace
+  run::FileDescriptor opened(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  if (!opened.is_open() && errno == ESRCH) throw Error(ErrorCode::peer_lost, "its process has ended");
+  return opened;
 }
 
-namespace {
+std::string cgroup_of(pid_t process) {
+  constexpr std::string_view kUnified = "0::";
+  try {
+    const std::string text = read_file("/proc/" + std::to_string(process) + "/cgroup", 65'536);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line = std::string_view(text).substr(begin, end - begin);
+      if (line.starts_with(kUnified)) return std::string(line.substr(kUnified.size()));
+      begin = end + 1;
+    }
+  } catch (const Error&) {  // it has ended, or is none of ours
+  }
+  return {};
+}
+
+bool has_ended(const run::FileDescriptor& pidfd) {
+  pollfd polled{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+  return poll(&polled, 1, 0) > 0;
+}
 
 // Whether what is said is an answer to a wish.
 bool is_answer(const DaemonMessage& message) {
@@ -40,12 +71,28 @@ bool is_wish(const ClientMessage& message) {
 
 }  // namespace
 
-ClientConnection::ClientConnection(run::Reactor& reactor, run::FileDescriptor socket, Hooks hooks)
+ClientProcess process_of(const run::FileDescriptor& socket) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+    throw run::system_error("cannot ask who a client is");
+  }
+  ClientProcess process{.identity = {.process = credentials.pid, .user = credentials.uid, .group = credentials.gid},
+                        .pidfd = pidfd_of(socket, credentials.pid)};
+  if (credentials.pid > 0) process.identity.cgroup = cgroup_of(credentials.pid);
+  if (process.pidfd.is_open() && has_ended(process.pidfd)) {
+    throw Error(ErrorCode::peer_lost, "its process has ended");
+  }
+  return process;
+}
+
+ClientConnection::ClientConnection(run::Reactor& reactor, run::FileDescriptor socket, ClientProcess process,
+                                   Hooks hooks)
     : reactor_(reactor),
       socket_(std::move(socket)),
       hooks_(std::move(hooks)),
-      identity_(identity_of(socket_)),
-      process_(static_cast<int>(syscall(SYS_pidfd_open, identity_.process, 0))) {
+      identity_(std::move(process.identity)),
+      process_(std::move(process.pidfd)) {
   reactor_.watch(socket_.get(), EPOLLIN, [this](uint32_t events) { serve(events); });
   // The socket alone does not tell: a process that the client has forked may hold it, too.
   if (process_.is_open()) {

@@ -28,10 +28,18 @@ struct ClientIdentity {
   pid_t process = 0;
   uid_t user = 0;
   gid_t group = 0;
+  std::string cgroup = {};  // of cgroup v2, when it came; empty where it cannot be read
 };
 
-// Of who is at the other end of a unix socket. Throws Error{io}.
-ClientIdentity identity_of(const run::FileDescriptor& socket);
+// Of who has connected to a unix socket, and a pidfd of it. A number of a process may be that of another one by the
+// time that it is looked up: what is read by it is right, since the pidfd says afterwards that the process has not
+// ended.
+struct ClientProcess {
+  ClientIdentity identity;
+  run::FileDescriptor pidfd;  // none in another namespace of processes, and where the kernel has none
+};
+// Throws Error{peer_lost} where the process has ended, Error{io}.
+ClientProcess process_of(const run::FileDescriptor& socket);
 
 class ClientConnection {
  public:
@@ -44,8 +52,7 @@ class ClientConnection {
     // Closes what a stranger has sent, and the socket, where that may take long. Empty: they are closed here.
     std::function<void(run::FileDescriptor descriptor)> close = {};
   };
-  // Throws Error{io}.
-  ClientConnection(run::Reactor& reactor, run::FileDescriptor socket, Hooks hooks);
+  ClientConnection(run::Reactor& reactor, run::FileDescriptor socket, ClientProcess process, Hooks hooks);
   ~ClientConnection();
   ClientConnection(const ClientConnection&) = delete;
   ClientConnection& operator=(const ClientConnection&) = delete;
@@ -70,8 +77,8 @@ class ClientConnection {
   run::Reactor& reactor_;
   run::FileDescriptor socket_;
   const Hooks hooks_;
-  ClientIdentity identity_;
-  run::FileDescriptor process_;  // a pidfd; none where the kernel gives none
+  const ClientIdentity identity_;
+  const run::FileDescriptor process_;  // as in ClientProcess
   std::deque<std::string> unsaid_;
   size_t unanswered_ = 0;  // wishes
   bool is_resting_ = false;

@@ -20,8 +20,10 @@ class ClientConnectionTest : public ::testing::Test {
     std::array<int, 2> ends{};
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0) << "socketpair";
     client_ = run::FileDescriptor(ends[0]);
+    run::FileDescriptor own(ends[1]);
+    ClientProcess process = process_of(own);
     connection_.emplace(
-        reactor_, run::FileDescriptor(ends[1]),
+        reactor_, std::move(own), std::move(process),
         ClientConnection::Hooks{.said = [this](const ClientMessage&, std::optional<run::FileDescriptor>&) { ++heard_; },
                                 .gone = [this](const std::string& why) { gone_ = why; },
                                 .pause = [this] { return pause_; },

@@ -3,12 +3,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/service/daemon/client_connection.h"
+#include "banyan/run/system/descriptor_use.h"
 #include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
@@ -40,6 +42,9 @@ void ClientDoor::look() {
     }
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     if (is_short && !pause_) {
+      const int why = errno;
+      if (hooks_.is_short)
+        hooks_.is_short(std::string("programs wait at the door of the service: ") + std::strerror(why));
       reactor_.forget(door_.get());
       pause_ = reactor_.after(kPause, [this] { open(); });
     }
@@ -47,24 +52,38 @@ void ClientDoor::look() {
   }
 }
 
+// The kernel gives the lowest number that is free: below it, all are in use.
+void ClientDoor::expect_descriptors(const run::FileDescriptor& guest) const {
+  const uint64_t allowed = run::allowed_descriptors(), used = static_cast<uint64_t>(guest.get()) + 1;
+  if (allowed == 0 || used + std::min(kReserve, allowed / 8) <= allowed) return;
+  const std::string why = "the service of this host has " + std::to_string(used) + " of " + std::to_string(allowed) +
+                          " descriptors in use and keeps the last ones; end some programs, or allow banyand more of "
+                          "them (LimitNOFILE of its unit, ulimit -n)";
+  if (hooks_.is_short) hooks_.is_short(why);
+  throw Error(ErrorCode::unsupported, why);
+}
+
 void ClientDoor::let_in(run::FileDescriptor socket) {
   const TenantAccount::Time now = reactor_.now().time_since_epoch();
+  ClientProcess process = process_of(socket);
+  const auto account = accounts_.of(process.identity.user, hooks_.quota_group(process.identity).value_or(""));
   try {
-    Guest guest{.socket = {}, .account = accounts_.of(identity_of(socket).user), .charge = {}};
-    if (guest.account->wait(now) >= kFar) {
-      throw Error(ErrorCode::unsupported, "the programs of user " + std::to_string(guest.account->user()) +
+    if (account->wait(now) >= kFar) {
+      throw Error(ErrorCode::unsupported, "the programs of " + account->owner() +
                                               " ask the service for too much in too short a time; try again later");
     }
-    guest.account->act(now, kCost);
-    guest.charge = guest.account->take(Resource::connections, 1);
-    guest.socket = std::move(socket);
-    came_(std::move(guest));
+    account->act(now, kCost);
+    expect_descriptors(socket);
+    TenantAccount::Charge charge = account->take(Resource::connections, 1);
+    hooks_.came(
+        {.socket = std::move(socket), .process = std::move(process), .account = account, .charge = std::move(charge)});
   } catch (const Error& error) {
     if (!socket.is_open()) throw;
     try {
       send_parcel(socket.get(), encode(DaemonMessage(Refused{.wish = 0, .error = error})));
     } catch (const Error&) {  // it has gone
     }
+    hooks_.turned_away(account, std::move(socket));
   }
 }
 

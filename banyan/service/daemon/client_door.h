@@ -1,7 +1,8 @@
 // ClientDoor: the socket at which clients come in, and who is let in.
 //
-// A user that has as many connections as it may have (tenant_quota.h), or comes and goes too often, is told so and hung
-// up on. When descriptors are short, the door is left alone for a while: epoll would tell of it again and again.
+// A user (or control group) that has as many connections as it may have (tenant_quota.h), or comes and goes too often,
+// is told so and hung up on. So is everybody when descriptors are short: the last ones are kept for operators, who have
+// to see that. Where even these are gone, the door is left alone for a while: epoll would tell of it again and again.
 //
 // On the reactor's thread.
 #pragma once
@@ -10,9 +11,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/tenant_quota.h"
 
 namespace banyan::service {
@@ -21,13 +24,24 @@ class ClientDoor {
  public:
   struct Guest {
     run::FileDescriptor socket;
-    std::shared_ptr<TenantAccount> account;  // of its user, shared with all that the user has
+    ClientProcess process;
+    std::shared_ptr<TenantAccount> account;  // of its user or control group, shared with all that these have
     TenantAccount::Charge charge;            // for the connection
   };
+  struct Hooks {
+    // The control group whose quota counts for a program; nothing: that of its user does.
+    std::function<std::optional<std::string>(const ClientIdentity& who)> quota_group;
+    std::function<void(Guest guest)> came;
+    // Closes the socket of who is not let in, with what it has sent already, which may take long (ClientConnection).
+    std::function<void(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket)> turned_away;
+    // Somebody was not let in, since descriptors, or memory of the kernel, are short. In words.
+    std::function<void(const std::string& why)> is_short = {};
+  };
+  // That are kept for others than clients.
+  static constexpr uint64_t kReserve = 64;
   // All references outlive it. `door` listens, and does not block. Guests come once it is open.
-  ClientDoor(run::Reactor& reactor, run::FileDescriptor door, TenantAccounts& accounts,
-             std::function<void(Guest guest)> came)
-      : reactor_(reactor), door_(std::move(door)), accounts_(accounts), came_(std::move(came)) {}
+  ClientDoor(run::Reactor& reactor, run::FileDescriptor door, TenantAccounts& accounts, Hooks hooks)
+      : reactor_(reactor), door_(std::move(door)), accounts_(accounts), hooks_(std::move(hooks)) {}
   ~ClientDoor();
   ClientDoor(const ClientDoor&) = delete;
   ClientDoor& operator=(const ClientDoor&) = delete;
@@ -43,12 +57,13 @@ class ClientDoor {
   static constexpr std::chrono::seconds kFar{1};  // who would have to wait for so long comes too often
 
   void look();
+  void expect_descriptors(const run::FileDescriptor& guest) const;
   void let_in(run::FileDescriptor socket);
 
   run::Reactor& reactor_;
   const run::FileDescriptor door_;
   TenantAccounts& accounts_;
-  const std::function<void(Guest guest)> came_;
+  const Hooks hooks_;
   std::optional<run::Reactor::Timer> pause_;
 };
 

@@ -11,16 +11,20 @@
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/descriptor_use.h"
 #include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
 #include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/mesh_messages.h"
+#include "banyan/service/view/findings.h"
 
 namespace banyan::service {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeTime{10'000};
+// For which operators see that there were no descriptors for a program.
+constexpr std::chrono::seconds kShortageShown{10};
 // Between looks for what waits in vain.
 constexpr std::chrono::seconds kSweep{1};
 
@@ -72,7 +76,9 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       connects_(reactor_, options_.secret, kHandshakeTime, own_mark(options_.marks)),
       rules_(options_.rules),
       events_(name_of_host()),
-      directory_(HostDirectory::at(options_.world)),
+      directory_(std::make_unique<RememberingDirectory>(HostDirectory::at(options_.world),
+                                                        name_of_directory(options_.world),
+                                                        [this](const std::string& words) { events_.warn(words); })),
       hosts_(reactor_, *directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
@@ -130,11 +136,18 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   });
   if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
   listening_.tenants = copy_of(sockets.tenants);
-  door_.emplace(reactor_, std::move(sockets.tenants), accounts_,
-                [this](ClientDoor::Guest guest) { welcome(std::move(guest)); });
+  door_.emplace(
+      reactor_, std::move(sockets.tenants), accounts_,
+      ClientDoor::Hooks{
+          .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
+          .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
+          .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
+                                run::FileDescriptor socket) { closer_for(account)(std::move(socket)); },
+          .is_short = [this](const std::string& why) { note_shortage(why); }});
   door_->open();
   if (predecessor != nullptr) predecessor->serve(own_);
   older_.tell(own_);
+  for (const std::string& each : rules_.warnings()) events_.warn(each);
 }
 
 run::FileDescriptor Daemon::Impl::own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const {
@@ -180,6 +193,8 @@ void Daemon::Impl::hear(const DaemonName& from, const std::string& message) {
     const MeshMessage said = decode_mesh_message(message);
     if (const auto* const text = std::get_if<SessionText>(&said)) {
       sessions_.hear(*text);
+    } else if (const auto* const refusal = std::get_if<SessionRefusal>(&said)) {
+      sessions_.hear(*refusal);
     } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
       sessions_.set_rate(*rate);
     } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
@@ -278,11 +293,29 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .events_dropped = events_.dropped(),
                 .communicators = direct_.views(),
                 .events = events_.last()};
+  const run::DescriptorUse descriptors = run::descriptor_use();
+  view.descriptors = descriptors.used;
+  view.most_descriptors = descriptors.allowed;
+  if (shortage_ && reactor_.now() - shortage_->at < kShortageShown) {
+    view.troubles.push_back({.kind = kDescriptorTrouble,
+                             .communicator = {},
+                             .words = "host " + name_of_host() + " lets no program in: " + shortage_->why});
+  }
+  if (!directory_->trouble().empty()) {
+    view.troubles.push_back({.kind = kDirectoryTrouble, .communicator = {}, .words = directory_->trouble()});
+  }
   if (steward_) {
     const auto steward = hosts_.names().find(steward_->steward_host());
     if (steward != hosts_.names().end()) view.steward = steward->second;
   }
   return view;
+}
+
+// One event for each time that it begins.
+void Daemon::Impl::note_shortage(const std::string& why) {
+  ++refused_["descriptors"];
+  if (!shortage_ || reactor_.now() - shortage_->at >= kShortageShown) events_.warn(why);
+  shortage_ = {.at = reactor_.now(), .why = why};
 }
 
 std::vector<std::shared_ptr<WorkerClient>> Daemon::Impl::attached() const {

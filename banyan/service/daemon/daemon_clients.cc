@@ -50,7 +50,7 @@ void Daemon::Impl::welcome(ClientDoor::Guest guest) {
   const uint64_t number = next_client_++;
   Client client;
   client.connection = std::make_unique<ClientConnection>(
-      reactor_, std::move(guest.socket),
+      reactor_, std::move(guest.socket), std::move(guest.process),
       ClientConnection::Hooks{.said = [this, number](const ClientMessage& message,
                                                      Descriptor& descriptor) { heard(number, message, descriptor); },
                               .gone = [this, number](const std::string& why) { drop(number, why); },
@@ -273,10 +273,11 @@ std::string Daemon::Impl::apply_rules() {
   try {
     rules_.reload();
   } catch (const Error& error) {
-    events_.note(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
+    events_.warn(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
     return error.what();
   }
   events_.note("rules of version " + std::to_string(rules_.rules().version()) + " are in force");
+  for (const std::string& each : rules_.warnings()) events_.warn(each);
   tell_terms();
   return {};
 }
@@ -312,9 +313,11 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
 // rules grant, and lanes. Then its worker makes it.
 void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
   Client& client = greeted(number);
+  bool is_possible = false;
   try {
     if (is_handing_over_) throw Error(ErrorCode::peer_lost, "a newer daemon has taken the place of this one");
     expect_possible(open, host_);
+    is_possible = true;
     if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
     ClientSession session{.key = OpenSessions::key_of(open), .mark = next_opening_++};
     session.session_charge = client.account->take(Resource::sessions, 1);
@@ -341,7 +344,31 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
                    });
   } catch (const Error& error) {
     ++refused_["session"];
+    if (is_possible) tell_refusal(open, error, client.account->user());
     client.connection->say(Refused{.wish = open.wish, .error = error});
+  }
+}
+
+// Those of its communicator that are on their way, or wait for it, need not wait in vain. They are told before the
+// client is, whose end they hear of otherwise first.
+void Daemon::Impl::tell_refusal(const OpenSession& wish, const Error& error, uint32_t user) {
+  const OpenSessions::Key key = OpenSessions::key_of(wish);
+  // It may ask once more: of a newer daemon, or when the daemons of other hosts are known.
+  const bool may_come_again = error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::not_found;
+  if (may_come_again || !sessions_.refuse(key)) return;
+  const Error told(error.code(),
+                   "rank " + std::to_string(wish.rank) + " of " + in_quotes(wish.name) +
+                       " is refused by the service of host " + in_quotes(name_of_host()) + ": " + error.message(),
+                   error.where());
+  for (const RanksOnHost& member : members_of(wish)) {
+    if (!mesh_->knows(member.host)) continue;  // it has not been looked for, and is not worth it
+    try {
+      mesh_->send_to_all(
+          member.host,
+          encode(SessionRefusal{.communicator = key.first, .ranks = member.ranks, .error = told, .user = user}));
+    } catch (const Error& trouble) {
+      BANYAN_LOG(info) << "host " << in_quotes(member.host) << " does not hear of it: " << trouble.what();
+    }
   }
 }
 
@@ -360,6 +387,7 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
   } catch (const Error& error) {
     ++refused_["session"];
     take_back(*opening);
+    tell_refusal(wish, error, client->second.account->user());
     client->second.connection->say(Refused{.wish = wish.wish, .error = error});
   }
 }
@@ -410,7 +438,8 @@ OpenSessions::Doors Daemon::Impl::doors_of(const Client& client, const SessionOp
   return {
       .lanes = opening.lanes,
       .hear = [on_session](const std::string& text) { on_session([text](Session& session) { session.hear(text); }); },
-      .set_rate = [on_session](uint64_t rate) { on_session([rate](Session& session) { session.set_rate(rate); }); }};
+      .set_rate = [on_session](uint64_t rate) { on_session([rate](Session& session) { session.set_rate(rate); }); },
+      .fail = [on_session](const Error& why) { on_session([why](Session& session) { session.fail(why); }); }};
 }
 
 // As if it had never been wished for.
@@ -457,10 +486,13 @@ void Daemon::Impl::open_on_worker(const std::shared_ptr<Opening>& opening, Worke
     memory.add(wish.session, maker_.make(session, memory.regions(), std::move(hooks)));
     say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
   } catch (const Error& error) {
-    say_later(number, Refused{.wish = wish.wish, .error = error});
     // Its end is a message to the lanes, which therefore last until the next one.
     session.connector.reset();
-    reactor_.mailbox()->post([this, opening] { take_back(*opening); });
+    reactor_.mailbox()->post([this, opening, error] {
+      take_back(*opening);
+      tell_refusal(opening->session.wish, error, opening->session.account->user());
+    });
+    say_later(number, Refused{.wish = wish.wish, .error = error});
   }
 }
 

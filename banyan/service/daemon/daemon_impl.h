@@ -31,6 +31,7 @@
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
 #include "banyan/service/daemon/peer_cards.h"
+#include "banyan/service/daemon/remembering_directory.h"
 #include "banyan/service/daemon/route_desk.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
@@ -124,6 +125,7 @@ class Daemon::Impl {
   void end_if_idle();
   void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
+  void note_shortage(const std::string& why);
   std::vector<KnownSession> known_sessions() const;
   std::vector<std::shared_ptr<WorkerClient>> attached() const;
   std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
@@ -138,6 +140,7 @@ class Daemon::Impl {
     SessionOpening session;
     std::optional<Error> failure;
   };
+  void tell_refusal(const OpenSession& wish, const Error& error, uint32_t user);
   void open_planned(const std::shared_ptr<Opening>& opening);
   void grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening);
   OpenSessions::Doors doors_of(const Client& client, const SessionOpening& opening);
@@ -156,7 +159,13 @@ class Daemon::Impl {
   EventLog events_;
   std::map<std::string, uint64_t> refused_;  // by reason
   bool is_draining_ = false;
-  const std::unique_ptr<HostDirectory> directory_;
+  // Of descriptors: the last time that a program was not let in, since there were none for it.
+  struct Shortage {
+    run::Reactor::TimePoint at;
+    std::string why;
+  };
+  std::optional<Shortage> shortage_;
+  const std::unique_ptr<RememberingDirectory> directory_;
   KnownHosts hosts_;
   PeerCards peer_cards_;
   std::optional<Mesh> mesh_;

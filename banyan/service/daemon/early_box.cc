@@ -44,6 +44,14 @@ std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
   return taken;
 }
 
+std::optional<Error> EarlyBox::refusal_for(const Key& key) const {
+  for (const Kept& each : items_) {
+    if (each.item.key != key) continue;
+    if (const auto* const error = std::get_if<Error>(&each.item.what)) return *error;
+  }
+  return std::nullopt;
+}
+
 void EarlyBox::sweep(Time now) {
   std::vector<pollfd> polled;
   std::vector<Items::iterator> lanes;

@@ -1,4 +1,5 @@
-// EarlyBox: what comes for sessions that are not open yet: lanes and texts of their peers, whose programs were quicker.
+// EarlyBox: what comes for sessions that are not open yet: lanes and texts of their peers, whose programs were quicker,
+// and word that one of them was refused.
 //
 // Each belongs to the user on whose behalf the other daemon sends it. There is room for kMost; a user that has
 // kMostOfUser there loses its own oldest one to a new one, and when there is no room at all, the user that has most
@@ -12,11 +13,13 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/run/join/handshake.h"
 
 namespace banyan::service {
@@ -36,12 +39,14 @@ class EarlyBox {
   struct Item {
     Key key;
     std::string user;
-    std::variant<Lane, Text> what;
+    std::variant<Lane, Text, Error> what;  // the error: why the communicator never comes about
   };
 
   void keep(Item item, Time now);
   // What is for this session, in the order in which it came; it is not kept any longer.
   std::vector<Item> take(const Key& key);
+  // Why the communicator of this session never comes about, if that is known. It is kept.
+  std::optional<Error> refusal_for(const Key& key) const;
   // Drops lanes whose callers have hung up, and what is older than kLongest.
   void sweep(Time now);
   size_t size() const { return items_.size(); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -272,6 +273,7 @@ class EtcdDirectory::Impl {
   // What the question gives; in a pause it fails as the last one did.
   template <typename Question>
   auto ask(const Question& question) -> decltype(question(std::declval<EtcdClient&>(), deadline()));
+  bool is_pause(Clock::time_point now) const;
   // Returns the lease. Always a new one: the key then goes over to it, wherever it was before.
   std::string put_under_lease(const HostCard& card, const run::Deadline& deadline);
   void keep();
@@ -284,7 +286,10 @@ class EtcdDirectory::Impl {
   EtcdClient reader_;
   std::optional<Error> failure_;  // of the last question, if it failed
   Clock::time_point next_;        // until then no other is asked
+  uint64_t heard_before_ = 0;     // heard_ then
 
+  // How often the thread has heard etcd, while it has a card to keep there; 0: it has none.
+  std::atomic<uint64_t> heard_{0};
   std::mutex turn_;  // protects what follows: publish() and the thread take turns
   EtcdClient writer_;
   std::optional<HostCard> card_;
@@ -322,6 +327,7 @@ void EtcdDirectory::Impl::publish(const HostCard& card) {
   const std::string former = std::exchange(lease_, "");
   lease_ = put_under_lease(card, deadline());
   card_ = card;
+  ++heard_;
   give_back(former);  // with the card of another host name, which is under it still
   if (!thread_.joinable()) thread_ = run::start_thread("banyan-etcd", [this] { keep(); });
 }
@@ -329,15 +335,21 @@ void EtcdDirectory::Impl::publish(const HostCard& card) {
 template <typename Question>
 auto EtcdDirectory::Impl::ask(const Question& question) -> decltype(question(std::declval<EtcdClient&>(), deadline())) {
   const Clock::time_point begin = Clock::now();
-  if (failure_ && begin < next_) throw Error(*failure_);
+  if (failure_ && is_pause(begin)) throw Error(*failure_);
   failure_.reset();
   try {
-    return question(reader_, deadline());
+    return question(reader_, run::Deadline::after(std::min(options_.reading, options_.patience)));
   } catch (const Error& error) {
     failure_ = error;
     next_ = Clock::now() + kPauses * (Clock::now() - begin);
+    heard_before_ = heard_;
     throw;
   }
+}
+
+bool EtcdDirectory::Impl::is_pause(Clock::time_point now) const {
+  const uint64_t heard = heard_;
+  return now < next_ || (heard > 0 && heard == heard_before_);
 }
 
 std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
@@ -355,6 +367,7 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
 void EtcdDirectory::Impl::leave() {
   const std::lock_guard lock(turn_);
   card_.reset();
+  heard_ = 0;
   give_back(std::exchange(lease_, ""));
 }
 
@@ -387,8 +400,10 @@ void EtcdDirectory::Impl::keep() {
 
 void EtcdDirectory::Impl::keep_once(const run::Deadline& deadline) {
   if (!card_) return;  // it has left it
-  if (!lease_.empty() && writer_.keep_alive(lease_, deadline)) return;
-  lease_ = put_under_lease(*card_, deadline);
+  const bool is_there = !lease_.empty() && writer_.keep_alive(lease_, deadline);
+  if (!is_there) lease_ = put_under_lease(*card_, deadline);
+  ++heard_;
+  if (is_there) return;
   BANYAN_LOG(info) << "the card of this host has been put into etcd anew";
 }
 

@@ -7,8 +7,9 @@
 // (at once) or dies (when the lease runs out). When etcd has lost the lease, since it was started anew or could not be
 // reached for too long, the thread publishes the card again.
 //
-// Whoever calls find() or cards() waits for the answer. Where no endpoint has answered, the error comes at once for
-// four times as long as that took: a daemon that asks for many hosts stands still for a fifth of its time at most.
+// Whoever calls find() or cards() waits for the answer, for a second at most. Where no endpoint has answered, the error
+// comes at once for four times as long as that took, and until the thread has heard etcd again: so a daemon stands
+// still once when etcd goes away, however often it asks, and whoever has no card there for a fifth of its time at most.
 //
 // What etcd says is read as that of a stranger. An endpoint that answers nonsense is passed over like a dead one; that
 // which answered last is asked first.
@@ -49,6 +50,7 @@ class EtcdDirectory : public HostDirectory {
   struct Options {
     std::chrono::seconds ttl{10};               // of the lease
     std::chrono::milliseconds patience{3'000};  // for one question to all endpoints together
+    std::chrono::milliseconds reading{1'000};   // the same of find() and cards(), if that is less
     Tls tls = {};
   };
 

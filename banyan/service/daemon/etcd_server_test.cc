@@ -210,6 +210,24 @@ TEST_F(Etcd, IsFoundBehindEndpointsThatAreDead) {
   EXPECT_TRUE(watcher->find("a"));
 }
 
+// It takes connections then, and says nothing.
+TEST_F(Etcd, IsAskedOnceWhileItIsStoppedAndAgainWhenItHasBeenHeard) {
+  using Clock = std::chrono::steady_clock;
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20), .reading = std::chrono::milliseconds(500)});
+  ASSERT_TRUE(answers(*directory));
+  directory->publish(card_of("a"));
+  ASSERT_EQ(kill(process_, SIGSTOP), 0);
+  const auto begin = Clock::now();
+  int failed = 0;
+  while (Clock::now() - begin < seconds(5)) {
+    failed += error_of([&] { directory->find("a"); }) == "no error" ? 0 : 1;
+    usleep(1000);
+  }
+  EXPECT_GT(failed, 1000) << "one question waits for half a second, and the others fail at once";
+  ASSERT_EQ(kill(process_, SIGCONT), 0);
+  EXPECT_TRUE(comes_true([&] { return shows(*directory, "a"); }));
+}
+
 TEST_F(Etcd, SaysThatItIsNotThere) {
   stop();
   const auto directory = open();

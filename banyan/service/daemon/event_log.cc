@@ -7,12 +7,31 @@
 
 namespace banyan::service {
 
-void EventLog::note(std::string words) {
-  // Programs name themselves, so the words may be anything.
-  if (words.size() > kMostWords) words = words.substr(0, kMostWords) + "...";
+namespace {
+
+// Programs name themselves, so the words may be anything.
+std::string tidied(std::string words) {
+  if (words.size() > EventLog::kMostWords) words = words.substr(0, EventLog::kMostWords) + "...";
   std::replace_if(
       words.begin(), words.end(), [](char letter) { return static_cast<unsigned char>(letter) < ' '; }, ' ');
+  return words;
+}
+
+}  // namespace
+
+void EventLog::note(std::string words) {
+  words = tidied(std::move(words));
   BANYAN_LOG(info) << words;
+  keep(std::move(words));
+}
+
+void EventLog::warn(std::string words) {
+  words = tidied(std::move(words));
+  BANYAN_LOG(warning) << words;
+  keep(std::move(words));
+}
+
+void EventLog::keep(std::string words) {
   if (events_.size() == kKept) {
     events_.pop_front();
     ++dropped_;

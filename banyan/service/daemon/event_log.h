@@ -23,10 +23,14 @@ class EventLog {
   explicit EventLog(std::string host) : host_(std::move(host)) {}
 
   void note(std::string words);
+  // The same, as a warning in the log: somebody has to do something about it.
+  void warn(std::string words);
   std::vector<EventView> last() const { return {events_.begin(), events_.end()}; }
   uint64_t dropped() const { return dropped_; }
 
  private:
+  void keep(std::string words);
+
   const std::string host_;
   std::deque<EventView> events_;
   uint64_t dropped_ = 0;

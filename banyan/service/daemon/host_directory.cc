@@ -1,6 +1,7 @@
 #include "banyan/service/daemon/host_directory.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,8 +37,19 @@ std::optional<std::string> from_hexadecimal(const std::string& text) {
 class FolderDirectory : public HostDirectory {
  public:
   explicit FolderDirectory(std::string folder) : folder_(std::move(folder)) {
-    if (mkdir(folder_.c_str(), 0700) == 0 || errno == EEXIST) return;
-    throw run::system_error("cannot make the folder '" + folder_ + "'");
+    if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) {
+      throw run::system_error("cannot make the folder '" + folder_ + "'");
+    }
+    struct stat status {};
+    if (stat(folder_.c_str(), &status) != 0) throw run::system_error("cannot look at the folder '" + folder_ + "'");
+    if (status.st_uid != geteuid() && status.st_uid != 0) {
+      throw invalid("the folder '" + folder_ + "' belongs to user " + std::to_string(status.st_uid) +
+                    ", who could pretend to be a host; let the daemons meet in one of their own user");
+    }
+    if ((status.st_mode & S_IWOTH) != 0) {
+      throw invalid("every user may write to the folder '" + folder_ +
+                    "' and pretend to be a host; take that right away (chmod o-w), or name a folder in it");
+    }
   }
 
   void publish(const HostCard& card) override {
@@ -52,8 +64,10 @@ class FolderDirectory : public HostDirectory {
       return HostCard::decode(read_file(path_of(host), kMaxCard));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::not_found) throw;
-      return std::nullopt;
     }
+    // Whether there is no card, or nobody knows.
+    if (access(folder_.c_str(), F_OK) != 0) throw run::system_error("cannot look into the folder '" + folder_ + "'");
+    return std::nullopt;
   }
   std::vector<HostCard> cards() override {
     std::vector<HostCard> cards;

@@ -154,6 +154,7 @@ std::string HostOperations::load_rules(const std::string& body) {
   if (!command.only_checks) {
     parts_.events.note("an operator puts rules of version " + std::to_string(parts_.rules.rules().version()) +
                        " in force, until the file of this host is read again");
+    for (const std::string& each : parts_.rules.warnings()) parts_.events.warn(each);
     host_.rules_changed();
   }
   return answer;
@@ -165,7 +166,12 @@ run::PlanWish HostOperations::wish_of(const ReplanCommand& command) const {
     for (const uint32_t cable : compose::cables_called(*parts_.files, link)) wish.avoided_cables.insert(cable);
   }
   for (const std::string& link : command.restore) {
-    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) wish.restored_cables.insert(cable);
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) {
+      if (wish.avoided_cables.contains(cable)) {
+        throw invalid("link " + in_quotes(link) + " is to be avoided and restored; say one of them");
+      }
+      wish.restored_cables.insert(cable);
+    }
   }
   for (const auto& [link, bandwidth] : command.bandwidth) {
     for (const uint32_t cable : compose::cables_called(*parts_.files, link)) wish.bytes_per_second[cable] = bandwidth;

@@ -5,18 +5,24 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <thread>
 
 #include "banyan/run/system/event.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/daemon/test_raw_client.h"
+#include "banyan/service/http/client.h"
 #include "banyan/service/protocol/test_memory.h"
+#include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
 namespace {
@@ -46,8 +52,12 @@ class HostileClients : public ::testing::Test {
     start();
   }
   void listen(const TenantLimits& limits = {}, milliseconds hello_time = seconds(10)) {
-    daemon_.emplace(Daemon::Options{
-        .socket = socket(), .host = "here", .is_oversubscribed = true, .limits = limits, .hello_time = hello_time});
+    daemon_.emplace(Daemon::Options{.socket = socket(),
+                                    .host = "here",
+                                    .operators = folder_ + "/operators",
+                                    .is_oversubscribed = true,
+                                    .limits = limits,
+                                    .hello_time = hello_time});
   }
   void start() {
     thread_ = std::thread([this] { daemon_->run(); });
@@ -57,7 +67,11 @@ class HostileClients : public ::testing::Test {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, socket().c_str(), sizeof address.sun_path - 1);
-    CHECK(connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) << socket();
+    const run::Deadline deadline = run::Deadline::after(seconds(30));
+    while (connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      CHECK(errno == EAGAIN && !deadline.has_passed()) << socket();  // too many wait at the door
+      usleep(500);
+    }
     return caller;
   }
   // Whether another client gets all that it needs within this time: it attaches, opens a session, and calls.
@@ -130,7 +144,7 @@ TEST_F(HostileClients, ShareTheQuotasOfTheirUserWhateverTheNumberOfTheirConnecti
   ASSERT_EQ(second.open(0, 20), "");
   ASSERT_EQ(second.open(1, 20, 1), "");
   EXPECT_THAT(second.open(2, 20, 2), HasSubstr("of 50 ranks in the communicators of its sessions; user"));
-  ASSERT_EQ(second.open(2), "");
+  ASSERT_EQ(second.open(4), "");  // another communicator: that one is refused for good
   EXPECT_THAT(second.open(3), HasSubstr("of 3 sessions; user"));
   second.say(CloseSession{.session = 1});
   EXPECT_EQ(second.open(3), "");
@@ -154,6 +168,46 @@ TEST_F(HostileClients, NameMoreHostsThanRanksInVain) {
   for (int i = 0; i < 10'000; ++i) wish.hosts.push_back("h" + std::to_string(i));
   client.say(wish);
   EXPECT_THAT(client.answer(), HasSubstr("10001 hosts for 1 ranks"));
+}
+
+// ---- Descriptors of the daemon ----
+
+TEST_F(HostileClients, AreToldThatNoDescriptorsAreLeftAndSoAreOperators) {
+  struct Limit {
+    Limit() { CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0) << errno; }
+    ~Limit() { setrlimit(RLIMIT_NOFILE, &before); }
+    rlimit before{};
+  } const limit;
+  rlimit few = limit.before;
+  few.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  begin();
+  EXPECT_TRUE(others_are_served());
+  usleep(300'000);  // what others_are_served() had is closed by then, and leaves no numbers free below
+  std::vector<run::FileDescriptor> filling;
+  while (filling.empty() || filling.back().get() < 224) filling.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  try {
+    RawClient client(socket());
+    FAIL() << "it is let in";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("of 256 descriptors in use and keeps the last ones"));
+  }
+  const auto view = [this] {
+    return host_view_from(http_ask("unix:" + folder_ + "/operators", "GET", "/v1/host", "", seconds(20)).body);
+  };
+  const HostView seen = view();
+  EXPECT_EQ(seen.most_descriptors, 256u);
+  EXPECT_GE(seen.descriptors, 224u);
+  EXPECT_GE(seen.refused.at("descriptors"), 1u);
+  ASSERT_EQ(seen.troubles.size(), 1u);
+  EXPECT_EQ(seen.troubles[0].kind, "descriptors");
+  EXPECT_THAT(seen.troubles[0].words, HasSubstr("lets no program in"));
+  EXPECT_TRUE(std::any_of(seen.events.begin(), seen.events.end(), [](const EventView& event) {
+    return event.words.find("descriptors in use") != std::string::npos;
+  }));
+  filling.clear();
+  EXPECT_TRUE(others_are_served());
+  EXPECT_LT(view().descriptors, 224u);
 }
 
 // ---- Memory of the daemon ----
@@ -247,24 +301,36 @@ run::FileDescriptor lingering_socket(run::FileDescriptor& peer) {
   return caller;
 }
 
-// Sends what does not fit, with this descriptor as often as it says.
-void send_with(int socket, const ClientMessage& said, int descriptor, size_t times) {
-  std::string bytes = encode(said);
+// Sends what does not fit, with this descriptor as often as it says. False: the daemon has hung up before.
+bool send_with(int socket, std::string bytes, int descriptor, size_t times) {
+  constexpr size_t kMost = 253;  // SCM_MAX_FD
   iovec piece{.iov_base = bytes.data(), .iov_len = bytes.size()};
   const std::vector<int> descriptors(times, descriptor);
-  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
-  CHECK(times <= 8) << times;
+  alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))] = {};
+  CHECK(times <= kMost) << times;
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = CMSG_SPACE(times * sizeof(int));
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(times * sizeof(int));
-  std::memcpy(CMSG_DATA(header), descriptors.data(), times * sizeof(int));
-  CHECK(sendmsg(socket, &message, MSG_NOSIGNAL) > 0) << "it is not sent";
+  if (times > 0) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(times * sizeof(int));
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(times * sizeof(int));
+    std::memcpy(CMSG_DATA(header), descriptors.data(), times * sizeof(int));
+  }
+  const run::Deadline deadline = run::Deadline::after(seconds(30));
+  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    if (errno == EPIPE || errno == ECONNRESET) return false;
+    // The kernel lets a user have so many descriptors under way at most, and a socket so many bytes.
+    CHECK((errno == ETOOMANYREFS || errno == EAGAIN) && !deadline.has_passed()) << "it is not sent: " << errno;
+    usleep(200);
+  }
+  return true;
+}
+void send_with(int socket, const ClientMessage& said, int descriptor, size_t times) {
+  CHECK(send_with(socket, encode(said), descriptor, times)) << "the daemon has hung up";
 }
 
 enum class Way { as_doorbell, as_memory, several_at_once, unread };
@@ -295,6 +361,70 @@ TEST_P(Lingering, DescriptorsOfAClientHoldUpNobodyElse) {
 }
 INSTANTIATE_TEST_SUITE_P(HostileClients, Lingering,
                          ::testing::Values(Way::as_doorbell, Way::as_memory, Way::several_at_once, Way::unread));
+
+// What it has sent before it was let in goes with its socket.
+TEST_F(HostileClients, ThatAreTurnedAwayHoldUpNobodyWithTheirDescriptors) {
+  TenantLimits limits;
+  limits[Resource::connections] = 1;
+  listen(limits);
+  run::FileDescriptor peer, guest = call();
+  const run::FileDescriptor client = call();
+  {
+    const run::FileDescriptor linger = lingering_socket(peer);
+    send_with(client.get(), Hello{}, linger.get(), 1);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  start();
+  pollfd waited{.fd = client.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&waited, 1, 20'000), 1);
+  std::optional<Parcel> refusal;
+  for (int tries = 0; tries < 2 && !refusal; ++tries) {  // the kernel may tell of the hang-up first, once
+    try {
+      refusal = receive_parcel(client.get());
+    } catch (const Error&) {
+    }
+  }
+  ASSERT_TRUE(refusal);
+  EXPECT_TRUE(std::holds_alternative<Refused>(decode_daemon_message(refusal->bytes)));
+  guest.reset();
+  while (!others_are_served() && std::chrono::steady_clock::now() - begun < kLinger) usleep(10'000);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLinger) << "others were served while it lingered";
+}
+
+size_t descriptors_of_this_process() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// Messages of every length, from none on, with and without descriptors, before hello and after it. The kernel opens
+// descriptors in the daemon before it looks at a byte.
+TEST_F(HostileClients, LeaveNoDescriptorBehindWhateverMessageBringsIt) {
+  const char* const asked = std::getenv("BANYAN_TEST_MESSAGES");
+  const int messages = asked == nullptr ? 2400 : std::stoi(asked);
+  TenantLimits limits;
+  limits.acts_per_second = limits.acts_at_once = 1e9;
+  begin(limits);
+  EXPECT_TRUE(others_are_served());
+  const run::FileDescriptor file = memory_of(4096);
+  const std::string hello = encode(ClientMessage(Hello{})), bytes(kMaxMessage, '\x01');
+  constexpr std::array<size_t, 4> kDescriptors = {0, 1, 2, 253};
+  constexpr std::array<size_t, 5> kLong = {4095, 65'536, kMaxMessage / 2, kMaxMessage - 1024, kMaxMessage};
+  usleep(300'000);  // what others_are_served() had is closed by then
+  const size_t before = descriptors_of_this_process();
+  for (int number = 0; number < messages; ++number) {
+    const size_t step = static_cast<size_t>(number);
+    const size_t turn = step / (2 * kDescriptors.size());  // all ways of one length, then the next length
+    const size_t length = turn % 400 < 395 ? turn % 400 : kLong.at(turn % 400 - 395);
+    const run::FileDescriptor client = call();
+    const int room = 2 * kMaxMessage;
+    ASSERT_EQ(setsockopt(client.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+    if (step % 2 == 1) send_with(client.get(), hello, file.get(), 1);
+    send_with(client.get(), bytes.substr(0, length), file.get(), kDescriptors.at(step / 2 % kDescriptors.size()));
+  }
+  const run::Deadline deadline = run::Deadline::after(seconds(20));
+  while (descriptors_of_this_process() != before && !deadline.has_passed()) usleep(1000);
+  EXPECT_EQ(descriptors_of_this_process(), before) << messages << " messages";
+  EXPECT_TRUE(others_are_served());
+}
 
 TEST_F(HostileClients, CannotMakeTheDaemonWaitForAnEventThatTheyHaveTakenAway) {
   run::Event event;

@@ -57,6 +57,8 @@ class Mesh {
   // A card was found: what is said to daemons of that host that it does not name is lost from now on, and not when that
   // is noticed.
   void meet(const HostCard& card);
+  // Whether a daemon of that host has been found.
+  bool knows(const std::string& host) const { return cards_.contains(host); }
   // False while no call to that host's newest daemon comes through; true for those that were never called.
   bool reaches(const std::string& host) const;
   // Whether the newest daemon of that host is this one.

@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
 namespace {
@@ -111,6 +112,23 @@ void take(WireReader& reader, SessionView& said) {
   }
 }
 
+void put(WireWriter& writer, const SessionRefusal& said) {
+  writer.text(said.communicator).ranks(said.ranks);
+  put_error(writer, said.error);
+  writer.number(said.user);
+}
+MeshMessage take_refusal(WireReader& reader) {
+  std::string communicator = reader.text();
+  std::vector<uint32_t> ranks = reader.ranks();
+  Error error = take_error(reader);
+  const SessionRefusal said{.communicator = std::move(communicator),
+                            .ranks = std::move(ranks),
+                            .error = std::move(error),
+                            .user = reader.number<uint32_t>()};
+  reader.end();
+  return said;
+}
+
 template <typename Message>
 MeshMessage take_message(WireReader& reader) {
   Message message;
@@ -145,6 +163,8 @@ MeshMessage decode_mesh_message(std::string_view bytes) {
       return take_message<OperatorAnswer>(reader);
     case 5:
       return take_message<SessionView>(reader);
+    case 6:
+      return take_refusal(reader);
     default:
       throw invalid("a daemon says something unknown, number " + std::to_string(kind));
   }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/service/share/route_adviser.h"
 #include "banyan/service/share/steward.h"
 
@@ -23,6 +24,13 @@ struct SessionText {
   std::vector<uint32_t> ranks;  // whom it is for, all on one host
   std::string text;
   uint32_t user = 0;  // of the session that says it
+};
+// The daemon of another rank's host has not let that rank in: the communicator never comes about.
+struct SessionRefusal {
+  std::string communicator;     // as above
+  std::vector<uint32_t> ranks;  // as above
+  Error error;                  // names the rank that was refused, its host and why
+  uint32_t user = 0;            // of the session that was refused
 };
 // To the steward: how the calls of a communicator go, and who wants to know its rate.
 struct Activity {
@@ -54,7 +62,8 @@ struct OperatorAnswer {
   std::string body;  // or why not
 };
 
-using MeshMessage = std::variant<SessionText, Activity, SessionRate, OperatorQuestion, OperatorAnswer, SessionView>;
+using MeshMessage =
+    std::variant<SessionText, Activity, SessionRate, OperatorQuestion, OperatorAnswer, SessionView, SessionRefusal>;
 
 std::string encode(const MeshMessage& message);
 // Throws Error{invalid_input} for what is no message. That its numbers make sense, the receiver sees to.

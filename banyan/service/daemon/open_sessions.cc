@@ -45,6 +45,7 @@ std::string OpenSessions::public_id(const std::string& communicator) {
 }
 
 void OpenSessions::add(const Key& key, Doors doors) {
+  if (const std::optional<Error> refusal = early_.refusal_for(key)) throw Error(*refusal);
   if (!sessions_.try_emplace(key, std::move(doors)).second) {
     throw Error(ErrorCode::invalid_usage,
                 "rank " + std::to_string(key.second) + " of this communicator has a session on this host already");
@@ -58,8 +59,10 @@ void OpenSessions::hand_over(const Key& key) {
   for (EarlyBox::Item& item : early_.take(key)) {
     if (auto* const lane = std::get_if<EarlyBox::Lane>(&item.what)) {
       give(doors, *lane);
+    } else if (const auto* const text = std::get_if<EarlyBox::Text>(&item.what)) {
+      doors.hear(*text);
     } else {
-      doors.hear(std::get<EarlyBox::Text>(item.what));
+      doors.fail(std::get<Error>(item.what));
     }
   }
 }
@@ -76,8 +79,19 @@ void OpenSessions::give(const Doors& doors, EarlyBox::Lane& lane) {
 }
 
 void OpenSessions::remove(const Key& key) {
-  if (sessions_.erase(key) == 0) return;
-  ended_.insert(key);
+  if (sessions_.erase(key) > 0) note_ended(key);
+}
+
+bool OpenSessions::refuse(const Key& key) {
+  if (sessions_.contains(key)) return false;
+  const bool is_news = !early_.refusal_for(key);
+  early_.take(key);
+  note_ended(key);
+  return is_news;
+}
+
+void OpenSessions::note_ended(const Key& key) {
+  if (!ended_.insert(key).second) return;
   in_their_order_.push_back(key);
   if (in_their_order_.size() <= kEndedRemembered) return;
   ended_.erase(in_their_order_.front());
@@ -111,6 +125,17 @@ void OpenSessions::hear(const SessionText& said) {
       found->second.hear(said.text);
     } else if (may_come(key)) {
       keep({.key = key, .user = std::to_string(said.user), .what = said.text});
+    }
+  }
+}
+
+void OpenSessions::hear(const SessionRefusal& said) {
+  for (const uint32_t rank : said.ranks) {
+    const Key key{said.communicator, rank};
+    if (const auto found = sessions_.find(key); found != sessions_.end()) {
+      found->second.fail(said.error);
+    } else if (may_come(key)) {
+      keep({.key = key, .user = std::to_string(said.user), .what = said.error});
     }
   }
 }

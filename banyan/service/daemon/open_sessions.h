@@ -79,19 +79,25 @@ class OpenSessions {
     std::shared_ptr<SessionLanes> lanes;  // shared with its executor
     std::function<void(const std::string& text)> hear;
     std::function<void(uint64_t rate)> set_rate;  // as in SessionRate
+    std::function<void(const Error& why)> fail;
   };
 
-  // Throws Error{invalid_usage} when there is such a session already.
+  // Throws Error{invalid_usage} when there is such a session already, and why another rank was refused, if one was.
   void add(const Key& key, Doors doors);
   // What has come for it before it was there. Once, when it can hear.
   void hand_over(const Key& key);
   void remove(const Key& key);
+  // A session that was wished for is not opened: what has come for it goes, and what comes later is turned away. Unless
+  // there is another one of this key. Whether that is news to the others: not where one of them was refused before.
+  bool refuse(const Key& key);
   // A rank of this session's communicator has ended. Unknown sessions and ranks are ignored.
   void lose(const Key& key, uint32_t rank);
   // Of a caller for "lane". Why it is not let in, if so. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   // What is for sessions that have ended is dropped.
   void hear(const SessionText& said);
+  // The rank of another host was refused: ends the sessions of its communicator, and has them refused that come later.
+  void hear(const SessionRefusal& said);
   // What is for sessions that are not open, too: it is said again.
   void set_rate(const SessionRate& said);
   // From now on no others begin than those that are open and `coming`, so nothing waits for others: a newer daemon of
@@ -112,6 +118,7 @@ class OpenSessions {
     return !ended_.contains(key) && !elsewhere_.contains(key) && (!coming_ || coming_->contains(key));
   }
   static void give(const Doors& doors, EarlyBox::Lane& lane);
+  void note_ended(const Key& key);
 
   std::map<Key, Doors> sessions_;
   EarlyBox early_;

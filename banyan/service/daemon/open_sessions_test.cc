@@ -55,7 +55,8 @@ class OpenSessionsTest : public ::testing::Test {
                               answers);
     return {.lanes = std::move(lanes),
             .hear = [this](const std::string& text) { heard_.push_back(text); },
-            .set_rate = [this](uint64_t rate) { heard_.push_back("rate " + std::to_string(rate)); }};
+            .set_rate = [this](uint64_t rate) { heard_.push_back("rate " + std::to_string(rate)); },
+            .fail = [this](const Error& why) { heard_.push_back(why.what()); }};
   }
 
   run::Reactor reactor_;
@@ -87,6 +88,34 @@ TEST_F(OpenSessionsTest, WhoCallsBeforeTheSessionIsOpenGetsToIt) {
   got = answers->take();
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].peer, 1u);
+}
+
+TEST_F(OpenSessionsTest, WhatHasComeForASessionThatIsRefusedGoes) {
+  const OpenSessions::Key key{"job.1", 2};
+  Pair early = connected(), late = connected();
+  EXPECT_EQ(sessions_.admit(call("job.1", 0, 2), early.near), std::nullopt);
+  EXPECT_TRUE(sessions_.refuse(key));
+  EXPECT_TRUE(is_hung_up(early.far));
+  EXPECT_EQ(sessions_.early(), 0u);
+  EXPECT_THAT(sessions_.admit(call("job.1", 1, 2), late.near).value_or(""), HasSubstr("has ended"));
+  sessions_.add(key, session(2, std::make_shared<run::AnswerQueue>()));
+  EXPECT_FALSE(sessions_.refuse(key)) << "there is one that is open";
+}
+
+TEST_F(OpenSessionsTest, ARefusalEndsTheOtherSessionsNowAndThoseThatComeLater) {
+  const Error why(ErrorCode::invalid_usage, "rank 1 is refused");
+  sessions_.add({"job.1", 2}, session(2, std::make_shared<run::AnswerQueue>()));
+  sessions_.hear(SessionRefusal{.communicator = "job.1", .ranks = {0, 2}, .error = why});
+  EXPECT_THAT(heard_, ElementsAre("rank 1 is refused"));
+  try {
+    sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>()));
+    FAIL() << "it is opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_usage);
+    EXPECT_STREQ(error.what(), "rank 1 is refused");
+  }
+  EXPECT_FALSE(sessions_.refuse({"job.1", 0})) << "the others know";
+  sessions_.add({"job.2", 0}, session(0, std::make_shared<run::AnswerQueue>()));
 }
 
 TEST_F(OpenSessionsTest, SessionsGetNoCallsForOthers) {

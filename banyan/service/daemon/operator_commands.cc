@@ -83,9 +83,10 @@ std::string read_upgrade_command(std::string_view json) {
 
 RulesCommand read_rules_command(std::string_view json) {
   const JsonDocument document(json, kForm);
-  const JsonNode root = document.root().with_keys({"text", "check", "hosts"});
+  const JsonNode root = document.root().with_keys({"text", "check", "older", "hosts"});
   RulesCommand command{.text = name_of(root.at("text"))};
   if (const auto check = root.find("check")) command.only_checks = check->boolean();
+  if (const auto older = root.find("older")) command.may_be_older = older->boolean();
   return command;
 }
 

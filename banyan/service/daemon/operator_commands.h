@@ -46,6 +46,7 @@ bool read_drain_command(std::string_view json);
 struct RulesCommand {
   std::string text;
   bool only_checks = false;
+  bool may_be_older = false;  // their version may be less than that of those in force
 };
 RulesCommand read_rules_command(std::string_view json);
 

@@ -6,11 +6,12 @@
 //   GET  /metrics      of this host, for Prometheus
 //   GET  /             the dashboard
 //   GET  /v1/rules     {"version": 7, "text": "..."}: of this host
-//   POST /v1/rules     {"text": "...", "check": true}: of all hosts, until their daemons read their files again;
-//                      check: only says what would change for the communicators that are open, by host:
-//                      {"version": 8, "changes": [{"communicator": id, "name", "tenant", "from": {...}, "to": {...}}]},
+//   POST /v1/rules     {"text": "...", "check"?: true, "older"?: true}: of all hosts, until their daemons read their
+//                      files again; older: their version may be less than that of those in force; check: only says
+//                      what would change for the communicators that are open, by host: {"version": 8, "warnings":
+//                      ["..."], "changes": [{"communicator": id, "name", "tenant", "from": {...}, "to": {...}}]},
 //                      with "calls": {"kind", "least", "most"?} (bytes) where calls of a kind get something else,
-//                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "plan"?, "log"}
+//                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "plan"?, "log", "quota"?}
 //   POST /v1/set       {"tenant": "1000/t", "weight"?: 4, "class"?: "high", "cap"?: "1GB/s" or "none"}: beyond the
 //                      rules, until the daemons end; {"tenant": "1000/t", "reset": true} takes it back. {"sessions": 3}
 //   POST /v1/replan    {"communicator": id, name or pattern, "avoid"?: [link...], "restore"?: [link...],

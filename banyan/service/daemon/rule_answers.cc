@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/base/units.h"
 #include "banyan/service/share/rule_changes.h"
 
@@ -25,6 +26,7 @@ Json json_of(const Grant& grant) {
   if (grant.cap) json["cap"] = *grant.cap;
   if (!grant.plan.empty()) json["plan"] = grant.plan;
   json["log"] = grant.logs;
+  if (grant.has_own_quota) json["quota"] = "cgroup";
   return json;
 }
 
@@ -42,6 +44,12 @@ std::string rules_in_force(const RuleBook& book) {
 
 std::string load_rules(RuleBook& book, const RulesCommand& command, std::span<const RuledCommunicator> communicators) {
   const Rules rules = RuleBook::checked(command.text, "the new rules");
+  if (!command.only_checks && !command.may_be_older && rules.version() < book.rules().version()) {
+    throw Error(ErrorCode::invalid_usage, "rules of version " + std::to_string(book.rules().version()) +
+                                              " are in force, and these are of version " +
+                                              std::to_string(rules.version()) +
+                                              "; give them a higher one, or load them with --older");
+  }
   std::vector<Subject> subjects;
   for (const RuledCommunicator& each : communicators) subjects.push_back(each.subject);
   Json list = Json::array();
@@ -54,7 +62,7 @@ std::string load_rules(RuleBook& book, const RulesCommand& command, std::span<co
     list.push_back(std::move(row));
   }
   if (!command.only_checks) book.replace(command.text);
-  return text_of(Json{{"version", rules.version()}, {"changes", std::move(list)}});
+  return text_of(Json{{"version", rules.version()}, {"warnings", rules.warnings()}, {"changes", std::move(list)}});
 }
 
 }  // namespace banyan::service

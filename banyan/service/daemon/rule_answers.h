@@ -20,8 +20,8 @@ struct RuledCommunicator {
 // Version and text.
 std::string rules_in_force(const RuleBook& book);
 // The rules of a command in place of those in force, unless it only checks; and what that changes for these
-// communicators, but for what was set for tenants beyond the rules. Throws what RuleBook::replace throws, and nothing
-// has changed then.
+// communicators, but for what was set for tenants beyond the rules. Throws what RuleBook::replace throws, and
+// Error{invalid_usage} for older rules than are in force, and nothing has changed then.
 std::string load_rules(RuleBook& book, const RulesCommand& command, std::span<const RuledCommunicator> communicators);
 
 }  // namespace banyan::service

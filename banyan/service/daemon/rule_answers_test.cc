@@ -34,7 +34,11 @@ TEST(RuleAnswers, SayWhatWouldChangeAndChangeItWhenAsked) {
   book.replace(kOld);
   const std::string checked = load_rules(book, {.text = kNew, .only_checks = true}, kOpen);
   EXPECT_EQ(book.rules().version(), 3u);
-  EXPECT_EQ(json::parse(checked), json::parse(R"({"version": 4, "changes": [
+  json answer = json::parse(checked);
+  EXPECT_EQ(answer["warnings"].size(), 1u);
+  EXPECT_THAT(answer["warnings"][0].get<std::string>(), HasSubstr("to every user whose program calls its tenant 't'"));
+  answer.erase("warnings");
+  EXPECT_EQ(answer, json::parse(R"({"version": 4, "changes": [
       {"communicator": "c1", "name": "world", "tenant": "1000/t",
        "from": {"rule": "a", "weight": 2, "class": "normal", "log": false},
        "to": {"rule": "a", "weight": 5, "class": "normal", "cap": 1000000000, "plan": "ring", "log": true}},
@@ -47,6 +51,19 @@ TEST(RuleAnswers, SayWhatWouldChangeAndChangeItWhenAsked) {
   EXPECT_EQ(load_rules(book, {.text = kNew}, kOpen), checked);
   EXPECT_EQ(book.rules().version(), 4u);
   EXPECT_EQ(json::parse(load_rules(book, {.text = kNew}, kOpen))["changes"], json::array());
+}
+
+TEST(RuleAnswers, RefuseRulesThatAreOlderThanThoseInForceUnlessTheyMayBe) {
+  RuleBook book("");
+  book.replace(kNew);
+  EXPECT_THAT(testing::error_of([&] { load_rules(book, {.text = kOld}, kOpen); }, ErrorCode::invalid_usage),
+              HasSubstr("rules of version 4 are in force, and these are of version 3"));
+  EXPECT_EQ(book.rules().version(), 4u);
+  EXPECT_NO_THROW(load_rules(book, {.text = kOld, .only_checks = true}, kOpen));
+  load_rules(book, {.text = kOld, .may_be_older = true}, kOpen);
+  EXPECT_EQ(book.rules().version(), 3u);
+  EXPECT_THAT(book.warnings(), ::testing::Contains(HasSubstr("rules of version 3 (by an operator) replace those of "
+                                                             "version 4")));
 }
 
 TEST(RuleAnswers, NameADenialAndNothingBesideIt) {

@@ -26,21 +26,6 @@ std::string name_of(uid_t user) {
   return is_known ? found->pw_name : std::to_string(user);
 }
 
-std::string cgroup_of(pid_t process) {
-  constexpr std::string_view kUnified = "0::";
-  try {
-    const std::string text = read_file("/proc/" + std::to_string(process) + "/cgroup", 65'536);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string_view line = std::string_view(text).substr(begin, end - begin);
-      if (line.starts_with(kUnified)) return std::string(line.substr(kUnified.size()));
-      begin = end + 1;
-    }
-  } catch (const Error&) {  // it has ended, or is none of ours
-  }
-  return {};
-}
-
 }  // namespace
 
 RuleBook::RuleBook(std::string path) : path_(std::move(path)) { reload(); }
@@ -48,18 +33,28 @@ RuleBook::RuleBook(std::string path) : path_(std::move(path)) { reload(); }
 void RuleBook::reload() {
   if (path_.empty()) {
     text_.clear();
-    rules_ = std::make_shared<const Rules>();
+    put_in_force({}, "none");
     return;
   }
   std::string text = read_file(path_, kMostBytes);
-  rules_ = std::make_shared<const Rules>(checked(text, path_));
+  put_in_force(checked(text, path_), path_);
   text_ = std::move(text);
-  BANYAN_LOG(info) << "rules of version " << rules_->version() << " are in force: " << path_;
 }
 
 void RuleBook::replace(const std::string& text) {
-  rules_ = std::make_shared<const Rules>(checked(text, "the new rules"));
+  put_in_force(checked(text, "the new rules"), "by an operator");
   text_ = text;
+}
+
+void RuleBook::put_in_force(Rules rules, const std::string& from) {
+  const uint64_t before = rules_->version();
+  rules_ = std::make_shared<const Rules>(std::move(rules));
+  BANYAN_LOG(info) << "rules of version " << rules_->version() << " are in force: " << from;
+  warnings_ = rules_->warnings();
+  if (rules_->version() < before) {
+    warnings_.push_back("rules of version " + std::to_string(rules_->version()) + " (" + from +
+                        ") replace those of version " + std::to_string(before));
+  }
 }
 
 Rules RuleBook::checked(const std::string& text, const std::string& name) {
@@ -101,7 +96,7 @@ void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& 
 }
 
 Subject subject_of(const ClientIdentity& client, const std::string& tenant) {
-  Subject subject{.user = name_of(client.user), .cgroup = cgroup_of(client.process), .user_id = client.user};
+  Subject subject{.user = name_of(client.user), .cgroup = client.cgroup, .user_id = client.user};
   subject.tenant = tenant.empty() ? subject.user : tenant;
   return subject;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/operator_commands.h"
@@ -33,6 +34,9 @@ class RuleBook {
   static Rules checked(const std::string& text, const std::string& name);
 
   const Rules& rules() const { return *rules_; }
+  // What is hardly meant in those that were put in force last: what Rules::warnings() says, and that their version is
+  // less than that of those before.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // As they were read or given; empty where there are none.
   const std::string& text() const { return text_; }
   // What a communicator gets, whatever it calls: as the rules say, and what was set for its tenant (as shares name it).
@@ -43,14 +47,17 @@ class RuleBook {
   void set(const std::string& tenant, const std::optional<GrantChange>& change);
 
  private:
+  void put_in_force(Rules rules, const std::string& from);
+
   const std::string path_;
   std::string text_;
+  std::vector<std::string> warnings_;
   std::shared_ptr<const Rules> rules_ = std::make_shared<const Rules>();  // shared with grants of calls
   std::map<std::string, GrantChange> changes_;                            // by tenant
 };
 
-// Who a client is, as rules know it: its user's name, its cgroup (of cgroup v2; empty where it cannot be read), and its
-// tenant, which is the user where the client names none.
+// Who a client is, as rules know it: its user's name, its cgroup, and its tenant, which is the user where the client
+// names none.
 Subject subject_of(const ClientIdentity& client, const std::string& tenant);
 
 }  // namespace banyan::service

@@ -109,7 +109,8 @@ TEST_F(RuleBookTest, GrantsCallsWhereRulesLookAtThemAlone) {
 }
 
 TEST(RuleSubject, IsWhoTheKernelSays) {
-  const Subject own = subject_of({.process = getpid(), .user = getuid(), .group = getgid()}, "");
+  const Subject own = subject_of({.process = getpid(), .user = getuid(), .group = getgid(), .cgroup = "/a/b"}, "");
+  EXPECT_EQ(own.cgroup, "/a/b");
   EXPECT_EQ(own.user_id, getuid());
   EXPECT_EQ(own.tenant, own.user);
   EXPECT_EQ(subject_of({.process = getpid(), .user = 4'000'000'000, .group = 0}, "train").user, "4000000000");

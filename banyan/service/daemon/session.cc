@@ -194,6 +194,7 @@ void Session::begin(ValidCall call, uint64_t sequence) {
     throw Error(ErrorCode::invalid_input,
                 "the service refuses a call: " + std::to_string(executor_->depth()) + " are under way already");
   }
+  if (calls_.empty()) idle_before_ += now() - idle_since_;
   Flight& flight = calls_.emplace_back(
       Flight{.sequence = sequence, .call = std::move(call), .begun = now(), .charge = std::move(charge)});
   flight.number = ++started_;
@@ -293,8 +294,10 @@ CommunicatorView Session::view() const {
     view.rate = share_->rate();
     view.progress = share_->progress();
   }
+  rank.idle_total_seconds = std::chrono::duration<double>(idle_before_).count();
   if (calls_.empty()) {
     rank.idle_seconds = since(idle_since_);
+    rank.idle_total_seconds += rank.idle_seconds;
   } else {
     const Flight& oldest = calls_.front();
     rank.call = in_words(asked_call(oldest.call.call, rules_.rank, rules_.size));

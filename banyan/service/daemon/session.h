@@ -153,6 +153,7 @@ class Session : public run::EventSource {
   CommunicatorView about_;  // counters and times are brought up to date as they change
   Time moved_{0};           // when anything did, last
   Time idle_since_{0};      // while no call is under way
+  Time idle_before_{0};     // the times between calls, all together
   Time waits_until_{0};     // as an event source
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;

@@ -1,6 +1,5 @@
 #include "banyan/service/daemon/tenant_quota.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/system/available_memory.h"
+#include "banyan/run/system/descriptor_use.h"
 
 namespace banyan::service {
 namespace {
@@ -34,8 +35,8 @@ uint64_t memory_of_machine() {
 }
 
 uint64_t most_descriptors() {
-  rlimit own{};
-  return getrlimit(RLIMIT_NOFILE, &own) == 0 ? own.rlim_cur : 1024;
+  const uint64_t allowed = run::allowed_descriptors();
+  return allowed == 0 ? 1024 : allowed;
 }
 
 uint64_t most_mappings() {
@@ -69,23 +70,29 @@ TokenBucket::Time TokenBucket::wait(Time now) const {
 
 TenantLimits TenantLimits::of_machine() {
   TenantLimits limits;
-  const uint64_t memory = memory_of_machine(), descriptors = most_descriptors();
+  const uint64_t descriptors = most_descriptors();
   const auto cut = [&](Resource resource, uint64_t most) { limits[resource] = std::min(limits[resource], most); };
   cut(Resource::connections, descriptors / 16);  // of three descriptors each
   cut(Resource::ranks, descriptors / 2);
   cut(Resource::regions, std::min(most_mappings() / 4, descriptors / 8));  // of a descriptor each
-  limits[Resource::region_bytes] = memory;
-  limits[Resource::kept_bytes] = memory / 8;
+  limits[Resource::region_bytes] = memory_of_machine();
+  // Of what the daemon may have itself, which is less than the machine's in a container with a limit.
+  limits[Resource::kept_bytes] = std::min(run::most_memory(), memory_of_machine()) / 8;
   return limits;
 }
 
 // ---- Accounts ----
 
-TenantAccount::TenantAccount(uint32_t user, const TenantLimits& limits)
+TenantAccount::TenantAccount(uint32_t user, const TenantLimits& limits, std::string group)
     : user_(user),
+      group_(std::move(group)),
       limits_(limits),
       acts_(limits.acts_per_second, limits.acts_at_once),
       notes_(limits.notes_per_second, limits.notes_at_once) {}
+
+std::string TenantAccount::owner() const {
+  return "user " + std::to_string(user_) + (group_.empty() ? "" : " in " + group_);
+}
 
 TenantAccount::Charge::~Charge() {
   if (account_) account_->used_[static_cast<size_t>(resource_)] -= amount_;
@@ -104,9 +111,8 @@ TenantAccount::Charge TenantAccount::take(Resource resource, uint64_t amount) {
     if (before <= most && amount <= most - before) continue;
     const Words& words = kWords[static_cast<size_t>(resource)];
     throw Error(ErrorCode::unsupported, "the service has a quota for each user of " + std::to_string(most) + " " +
-                                            words.many + "; user " + std::to_string(user_) + " has " +
-                                            std::to_string(before) + " and wants " + std::to_string(amount) +
-                                            " more: " + words.mend);
+                                            words.many + "; " + owner() + " has " + std::to_string(before) +
+                                            " and wants " + std::to_string(amount) + " more: " + words.mend);
   } while (!used.compare_exchange_weak(before, before + amount));
   return Charge(shared_from_this(), resource, amount);
 }
@@ -123,16 +129,17 @@ std::string TenantAccount::note(Time now, std::string words) {
   }
   notes_.take(now, 1);
   if (left_out_ == 0) return words;
-  return words + " (" + std::to_string(std::exchange(left_out_, 0)) + " events of user " + std::to_string(user_) +
+  return words + " (" + std::to_string(std::exchange(left_out_, 0)) + " events of " + owner() +
          " before this one were left out)";
 }
 
-std::shared_ptr<TenantAccount> TenantAccounts::of(uint32_t user) {
+std::shared_ptr<TenantAccount> TenantAccounts::of(uint32_t user, const std::string& group) {
+  const std::pair key(user, group);
   if (accounts_.size() > kMostIdle) {
-    std::erase_if(accounts_, [&](const auto& entry) { return entry.first != user && entry.second.use_count() == 1; });
+    std::erase_if(accounts_, [&](const auto& entry) { return entry.first != key && entry.second.use_count() == 1; });
   }
-  std::shared_ptr<TenantAccount>& account = accounts_[user];
-  if (!account) account = std::make_shared<TenantAccount>(user, limits_);
+  std::shared_ptr<TenantAccount>& account = accounts_[key];
+  if (!account) account = std::make_shared<TenantAccount>(user, limits_, group);
   return account;
 }
 

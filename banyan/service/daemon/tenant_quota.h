@@ -55,8 +55,8 @@ struct TenantLimits {
 
   uint64_t& operator[](Resource resource) { return most[static_cast<size_t>(resource)]; }
   uint64_t operator[](Resource resource) const { return most[static_cast<size_t>(resource)]; }
-  // By the memory of this machine, and by how many descriptors and mappings this process may have: so that one user
-  // leaves something to others.
+  // By the memory of this machine, by how much of it this process may have (in a container, that may be less), and by
+  // how many descriptors and mappings it may have: so that one user leaves something to others.
   static TenantLimits of_machine();
 };
 
@@ -64,8 +64,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
  public:
   using Time = TokenBucket::Time;
 
-  // Is shared by all that charge it.
-  TenantAccount(uint32_t user, const TenantLimits& limits);
+  // Is shared by all that charge it. `group`: the control group that it is of; empty: it is the user's.
+  TenantAccount(uint32_t user, const TenantLimits& limits, std::string group = {});
 
   // Given back when it goes.
   class Charge {
@@ -101,6 +101,7 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   uint64_t used(Resource resource) const { return used_[static_cast<size_t>(resource)]; }  // any thread
 
   uint32_t user() const { return user_; }
+  std::string owner() const;  // for people: "user 1000", "user 0 in /kubepods/pod7"
   // It has had something done that costs the daemon's control so much: 1 is a short message.
   void act(Time now, double cost) { acts_.take(now, cost); }
   // How long the daemon is to leave its wishes unread.
@@ -110,24 +111,26 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
 
  private:
   const uint32_t user_;
+  const std::string group_;
   const TenantLimits limits_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
   TokenBucket acts_, notes_;
   uint64_t left_out_ = 0;
 };
 
-// One for each user that has anything.
+// One for each user that has anything, and for each control group of theirs that has a quota of its own (rules.h).
 class TenantAccounts {
  public:
   explicit TenantAccounts(TenantLimits limits) : limits_(limits) {}
-  std::shared_ptr<TenantAccount> of(uint32_t user);
+  std::shared_ptr<TenantAccount> of(uint32_t user, const std::string& group = "");
 
  private:
   // A user that has gone and comes again soon finds its bucket as it left it.
   static constexpr size_t kMostIdle = 256;
 
   const TenantLimits limits_;
-  std::map<uint32_t, std::shared_ptr<TenantAccount>> accounts_;  // shared with what charges them
+  std::map<std::pair<uint32_t, std::string>, std::shared_ptr<TenantAccount>>
+      accounts_;  // shared with what charges them
 };
 
 }  // namespace banyan::service

@@ -119,6 +119,12 @@ TEST(TenantAccounts, AreOneForEachUserAndForgetThoseThatHaveNothing) {
   const auto first = accounts.of(1);
   EXPECT_EQ(accounts.of(1), first);
   EXPECT_NE(accounts.of(2), first);
+  const auto pod = accounts.of(1, "/kubepods/pod7");
+  EXPECT_NE(pod, first) << "what containers of one user have is counted for each";
+  EXPECT_EQ(accounts.of(1, "/kubepods/pod7"), pod);
+  EXPECT_NE(accounts.of(2, "/kubepods/pod7"), pod);
+  EXPECT_EQ(pod->owner(), "user 1 in /kubepods/pod7");
+  EXPECT_EQ(first->owner(), "user 1");
   for (uint32_t user = 10; user < 1000; ++user) accounts.of(user);
   EXPECT_EQ(accounts.of(1), first);
 }

@@ -1,6 +1,7 @@
 #include "banyan/service/http/client.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/system/socket_owner.h"
 
 namespace banyan::service {
 namespace {
@@ -70,6 +72,27 @@ size_t take_bytes(char* bytes, size_t, size_t count, void* into) noexcept {
 struct CloseEasy {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
 };
+// The socket of a request, and whose it must be.
+struct Caller {
+  std::string path;  // of the daemon's socket
+  int socket = -1;   // libcurl's
+  std::optional<Error> refusal = {};
+};
+curl_socket_t make_socket(void* caller, curlsocktype, curl_sockaddr* address) noexcept {
+  return static_cast<Caller*>(caller)->socket =
+             ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+// Once it is connected, before anything is said.
+int look_who_listens(void* caller, char*, char*, int, int) noexcept {
+  Caller& self = *static_cast<Caller*>(caller);
+  try {
+    run::expect_trusted(self.socket, self.path);
+    return CURL_PREREQFUNC_OK;
+  } catch (...) {
+    self.refusal = current_error();
+    return CURL_PREREQFUNC_ABORT;
+  }
+}
 struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
@@ -87,6 +110,7 @@ class Request {
   }
   [[noreturn]] void refuse(CURLcode why, const std::string& url, std::chrono::milliseconds at_most) const;
 
+  Caller caller_;
   std::unique_ptr<CURL, CloseEasy> easy_;
   std::unique_ptr<curl_slist, FreeList> headers_;
   std::array<char, CURL_ERROR_SIZE> problem_{};
@@ -104,7 +128,14 @@ Request::Request(const Place& place, const std::string& method, const std::strin
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_PROTOCOLS_STR, "http");
   set(CURLOPT_NOPROXY, "*");  // a proxy of the environment is for other hosts
-  if (!place.socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, place.socket.c_str());
+  if (!place.socket.empty()) {
+    caller_.path = place.socket;
+    set(CURLOPT_UNIX_SOCKET_PATH, place.socket.c_str());
+    set(CURLOPT_OPENSOCKETFUNCTION, &make_socket);
+    set(CURLOPT_OPENSOCKETDATA, &caller_);
+    set(CURLOPT_PREREQFUNCTION, &look_who_listens);
+    set(CURLOPT_PREREQDATA, &caller_);
+  }
   set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_URL, (place.base + target).c_str());
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<int64_t>(at_most.count(), 1)));
@@ -131,6 +162,7 @@ HttpResponse Request::carry_out(const std::string& url, std::chrono::millisecond
 }
 
 void Request::refuse(CURLcode why, const std::string& url, std::chrono::milliseconds at_most) const {
+  if (caller_.refusal) throw Error(*caller_.refusal);
   const std::string detail = problem_[0] != 0 ? problem_.data() : curl_easy_strerror(why);
   long number = 0;
   expect(curl_easy_getinfo(easy_.get(), CURLINFO_OS_ERRNO, &number));
@@ -152,8 +184,9 @@ void Request::refuse(CURLcode why, const std::string& url, std::chrono::millisec
       }
       [[fallthrough]];
     case CURLE_COULDNT_RESOLVE_HOST:
-      throw Error(ErrorCode::not_found, "no daemon listens at " + in_quotes(url) + " (" + detail +
-                                            "); is banyand running? name its place by --socket");
+      throw Error(ErrorCode::not_found, "no daemon listens at " + in_quotes(url) +
+                                            (caller_.path.empty() ? " (" + detail + ")" : "") +
+                                            "; is banyand running? name its place by --at");
     default:
       throw Error(ErrorCode::io, "cannot ask the daemon at " + in_quotes(url) + ": " + detail);
   }

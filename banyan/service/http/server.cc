@@ -435,7 +435,9 @@ void HttpServer::Door::hang_up_on_slow_ones() {
 
 std::optional<TimePoint> HttpServer::Door::deadline(const Caller& caller) const {
   if (caller.stage == Stage::thinking || caller.is_hung_up) return std::nullopt;
-  return caller.since + (is_full() || !lets_in_ ? std::min(options_.hurry, options_.timeout) : options_.timeout);
+  if (!is_full() && lets_in_) return caller.since + options_.timeout;
+  const auto hurry = caller.stage == Stage::receiving ? options_.hurry : options_.answer_hurry;
+  return caller.since + std::min(hurry, options_.timeout);
 }
 
 HttpServer::HttpServer(run::Reactor& reactor, Options options) : reactor_(reactor), options_(options) {}

@@ -47,8 +47,8 @@ class HttpServer {
     // Until a request is there, from the connection or the last answer on; and until an answer is taken. Handlers have
     // as much time as they want.
     std::chrono::milliseconds timeout{30'000};
-    // The same while all connections are in use.
-    std::chrono::milliseconds hurry{1000};
+    // The same while all connections are in use: a request is there as soon as its caller is, unless it is none.
+    std::chrono::milliseconds hurry{50}, answer_hurry{1000};
   };
   // Answers, on the reactor's thread, at once or later. The first call counts, others do nothing; nor does one after
   // the server has ended or the caller has gone. A Reply of which all copies are gone, with no call, is 500.

@@ -276,7 +276,7 @@ TEST(HttpServer, HangsUpOnACallerThatTakesNoAnswer) {
                     [](const HttpRequest&, const HttpServer::Reply& reply) {
                       reply({.status = 200, .type = "text/plain", .body = std::string(size_t{4} << 20, 'x')});
                     },
-                    {.most_connections = 1, .timeout = milliseconds(1500), .hurry = milliseconds(1500)});
+                    {.most_connections = 1, .timeout = milliseconds(1500), .answer_hurry = milliseconds(1500)});
   Caller deaf = server.call();
   deaf.say(kGet);
   // There is one place only, which it gives up.
@@ -306,6 +306,19 @@ TEST(HttpServer, SlowCallersKeepOutNobodyForLong) {
     slow.back().say("GET / HTTP/1.1\r\n");
   }
   EXPECT_EQ(server.ask(kGet).body, "GET / ");
+}
+
+// With the times that daemons have.
+TEST(HttpServer, HundredsOfHalfRequestsDelayAnAnswerByLessThanThreeSeconds) {
+  TestServer server(Family::unix_socket, echo);
+  std::vector<Caller> half;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 600; ++i) {
+    half.push_back(server.call());
+    half.back().say("GET / HTTP/1.1\r\n");
+  }
+  EXPECT_EQ(server.ask(kGet).body, "GET / ");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(3)) << "with the time in which these call";
 }
 
 TEST(HttpServer, AFewSlowCallersAreLeftAlone) {

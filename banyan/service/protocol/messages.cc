@@ -3,11 +3,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
-#include "banyan/run/join/wire.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
@@ -27,9 +28,6 @@ void put(WireWriter& writer, const BufferName& name) {
   writer.number(name.region).number(name.generation).number(name.offset);
 }
 void put(WireWriter& writer, const RegionTable::Place& place) { writer.number(place.index).number(place.generation); }
-void put(WireWriter& writer, const Error& error) {
-  writer.number(static_cast<uint8_t>(error.code())).text(error.message()).text(error.where());
-}
 void put(WireWriter& writer, bool flag) { writer.number(static_cast<uint8_t>(flag)); }
 
 bool take_flag(WireReader& reader) {
@@ -55,13 +53,6 @@ RegionTable::Place take_place(WireReader& reader) {
   place.generation = reader.number<uint32_t>();
   return place;
 }
-Error take_error(WireReader& reader) {
-  const auto code = reader.number<uint8_t>();
-  if (code >= kErrorCodes) throw Error(ErrorCode::invalid_input, "a message has an error of an unknown kind");
-  std::string message = reader.text();
-  return {static_cast<ErrorCode>(code), std::move(message), reader.text()};
-}
-
 // ---- Messages. Each is written and read in the same order. ----
 
 void put(WireWriter& writer, const Hello& hello) { writer.number(hello.version).text(hello.program); }
@@ -180,7 +171,7 @@ void take(WireReader& reader, HintsGiven& given) {
 
 void put(WireWriter& writer, const Refused& refused) {
   writer.number(refused.wish);
-  put(writer, refused.error);
+  put_error(writer, refused.error);
 }
 Refused take_refused(WireReader& reader) {
   const auto wish = reader.number<uint64_t>();
@@ -189,7 +180,7 @@ Refused take_refused(WireReader& reader) {
 
 void put(WireWriter& writer, const SessionFailed& failed) {
   writer.number(failed.session);
-  put(writer, failed.error);
+  put_error(writer, failed.error);
 }
 SessionFailed take_failed(WireReader& reader) {
   const auto session = reader.number<uint32_t>();
@@ -264,7 +255,63 @@ bool is_gone(int error) { return error == EPIPE || error == ECONNRESET || error 
 
 Error gone() { return {ErrorCode::peer_lost, "the other side of the connection has gone"}; }
 
+// The memory that messages of this thread are received in. It is not cleared for each: the longest message is 256 KiB,
+// and most are some dozens of bytes.
+char* room_for_message() {
+  static thread_local const std::unique_ptr<char[]> room = std::make_unique_for_overwrite<char[]>(kMaxMessage + 1);
+  return room.get();
+}
+
+// A message brings 253 at most (SCM_MAX_FD of the kernel). Room for all, though one is right: those that do not fit,
+// the kernel would close here and now.
+constexpr size_t kControlRoom = CMSG_SPACE(253 * sizeof(int));
+constexpr size_t kMostDescriptors = kControlRoom / sizeof(int);
+
+// Whatever is wrong with a message, its descriptors are ours: the kernel has opened them in this process already.
+class ArrivedDescriptors {
+ public:
+  ArrivedDescriptors(msghdr& message, const std::function<void(run::FileDescriptor)>& close) : close_(close) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
+        int descriptor = -1;
+        std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof descriptor, sizeof descriptor);
+        all_[count_++] = run::FileDescriptor(descriptor);
+      }
+    }
+  }
+  ~ArrivedDescriptors() {
+    for (size_t i = 0; close_ && i < count_; ++i) {
+      if (!all_[i].is_open()) continue;
+      try {
+        close_(std::move(all_[i]));
+      } catch (const std::exception&) {  // for want of memory: it is closed here, then
+      }
+    }
+  }
+  ArrivedDescriptors(const ArrivedDescriptors&) = delete;
+  ArrivedDescriptors& operator=(const ArrivedDescriptors&) = delete;
+
+  size_t count() const { return count_; }
+  run::FileDescriptor take_first() { return std::move(all_.front()); }
+
+ private:
+  const std::function<void(run::FileDescriptor)>& close_;
+  std::array<run::FileDescriptor, kMostDescriptors> all_;  // no allocation that could fail stands before them
+  size_t count_ = 0;
+};
+
 }  // namespace
+
+void put_error(WireWriter& writer, const Error& error) {
+  writer.number(static_cast<uint8_t>(error.code())).text(error.message()).text(error.where());
+}
+Error take_error(WireReader& reader) {
+  const auto code = reader.number<uint8_t>();
+  if (code >= kErrorCodes) throw Error(ErrorCode::invalid_input, "a message has an error of an unknown kind");
+  std::string message = reader.text();
+  return {static_cast<ErrorCode>(code), std::move(message), reader.text()};
+}
 
 std::string encode(const ClientMessage& message) { return encode_any(message); }
 std::string encode(const DaemonMessage& message) { return encode_any(message); }
@@ -309,13 +356,9 @@ bool send_parcel(int socket, std::string_view bytes, int descriptor) {
 }
 
 std::optional<Parcel> receive_parcel(int socket, const std::function<void(run::FileDescriptor)>& close) {
-  Parcel parcel;
-  parcel.bytes.resize(kMaxMessage + 1);
-  iovec piece{.iov_base = parcel.bytes.data(), .iov_len = parcel.bytes.size()};
-  // Room for more than the one that is right, as many as a message can have: those that do not fit, the kernel closes
-  // here and now.
-  constexpr size_t kDescriptors = 253;
-  alignas(cmsghdr) char control[CMSG_SPACE(kDescriptors * sizeof(int))] = {};
+  char* const room = room_for_message();
+  iovec piece{.iov_base = room, .iov_len = kMaxMessage + 1};
+  alignas(cmsghdr) char control[kControlRoom];
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
@@ -326,34 +369,22 @@ std::optional<Parcel> receive_parcel(int socket, const std::function<void(run::F
     received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   if (received < 0 && errno == EAGAIN) return std::nullopt;
-  if (received == 0 || (received < 0 && is_gone(errno))) throw gone();
+  if (received < 0 && is_gone(errno)) throw gone();
   if (received < 0) throw run::system_error("cannot receive a message");
-  struct Arrived {
-    ~Arrived() {
-      for (run::FileDescriptor& each : all) {
-        if (close && each.is_open()) close(std::move(each));
-      }
-    }
-    const std::function<void(run::FileDescriptor)>& close;
-    std::vector<run::FileDescriptor> all = {};
-  } arrived{close};
-  std::vector<run::FileDescriptor>& descriptors = arrived.all;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof descriptor, sizeof descriptor);
-      descriptors.emplace_back(descriptor);
-    }
+  // First of all, since a message of any length may bring some, an empty one too, which otherwise looks like the end.
+  ArrivedDescriptors descriptors(message, close);
+  if (descriptors.count() > 1) throw Error(ErrorCode::invalid_input, "a message brings more than one descriptor");
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    throw Error(ErrorCode::io,
+                "no descriptor is free for the one that a message brings; allow this process more of them (ulimit -n)");
   }
-  if (descriptors.size() > 1 || (message.msg_flags & MSG_CTRUNC) != 0) {
-    throw Error(ErrorCode::invalid_input, "a message brings more than one descriptor");
-  }
+  if (received == 0) throw gone();  // no message of ours is empty
   if (static_cast<size_t>(received) > kMaxMessage || (message.msg_flags & MSG_TRUNC) != 0) {
     throw Error(ErrorCode::invalid_input, "a message is longer than " + std::to_string(kMaxMessage) + " bytes");
   }
-  parcel.bytes.resize(static_cast<size_t>(received));
-  if (!descriptors.empty()) parcel.descriptor = std::move(descriptors.front());
+  Parcel parcel;
+  parcel.bytes.assign(room, static_cast<size_t>(received));
+  if (descriptors.count() > 0) parcel.descriptor = descriptors.take_first();
   return parcel;
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/wire.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/submission.h"
@@ -128,6 +129,10 @@ std::string encode(const DaemonMessage& message);
 ClientMessage decode_client_message(std::string_view bytes);
 DaemonMessage decode_daemon_message(std::string_view bytes);
 
+// An error as a part of a message. take_error throws Error{invalid_input}.
+void put_error(run::WireWriter& writer, const Error& error);
+Error take_error(run::WireReader& reader);
+
 // ---- Over the socket ----
 
 struct Parcel {
@@ -137,10 +142,11 @@ struct Parcel {
 // Sends without waiting. False when the socket is full. Throws Error{peer_lost} when the other side has gone,
 // Error{io}.
 bool send_parcel(int socket, std::string_view bytes, int descriptor = -1);
-// The next one, without waiting; nothing when there is none. Throws Error{peer_lost} when the other side has gone,
-// Error{invalid_input} for one that is longer than kMaxMessage or brings more than one descriptor, Error{io}.
-// Descriptors that are not returned go to `close`, or are closed where it is empty, which may wait for who has sent
-// them: a socket may linger, and a file be of a file system of theirs.
+// The next one, without waiting; nothing when there is none. Throws Error{peer_lost} when the other side has gone, or
+// says something empty, Error{invalid_input} for a message that is longer than kMaxMessage or brings more than one
+// descriptor, Error{io}, also where this process has no descriptor free for the one that comes. All descriptors of a
+// message, whatever else is wrong with it, are returned, or go to `close`, or are closed where it is empty, which may
+// wait for who has sent them: a socket may linger, and a file be of a file system of theirs.
 std::optional<Parcel> receive_parcel(int socket, const std::function<void(run::FileDescriptor)>& close = {});
 
 }  // namespace banyan::service

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -179,13 +180,71 @@ TEST(Parcels, OfWhoHasGoneAreLost) {
   EXPECT_THROW(send_parcel(pair.other.get(), "anybody?"), Error);
 }
 
+int count_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 512; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
+// An empty one looks like the end of the connection.
+TEST(Parcels, OfAnyLengthLeakNoDescriptor) {
+  const int before = count_descriptors();
+  for (size_t length = 0; length < 40; ++length) {
+    for (const size_t descriptors : {size_t{0}, size_t{1}, size_t{2}, size_t{253}}) {
+      Pair pair;
+      const std::vector<int> sent(descriptors, pair.one.get());
+      std::string bytes(length, 'x');
+      iovec piece{.iov_base = bytes.data(), .iov_len = length};
+      alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {};
+      msghdr message{};
+      message.msg_iov = &piece;
+      message.msg_iovlen = 1;
+      if (descriptors > 0) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
+        cmsghdr* const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
+        std::memcpy(CMSG_DATA(header), sent.data(), descriptors * sizeof(int));
+      }
+      ASSERT_EQ(sendmsg(pair.one.get(), &message, 0), static_cast<ssize_t>(length));
+      size_t given = 0;
+      const auto close = [&](run::FileDescriptor) { ++given; };
+      try {
+        const std::optional<Parcel> parcel = receive_parcel(pair.other.get(), close);
+        ASSERT_TRUE(parcel && length > 0 && descriptors <= 1);
+        EXPECT_EQ(parcel->bytes, bytes);
+        EXPECT_EQ(parcel->descriptor.has_value(), descriptors == 1);
+      } catch (const Error& error) {
+        EXPECT_TRUE(length == 0 || descriptors > 1) << error.what();
+        EXPECT_EQ(given, descriptors) << "all go to who closes them";
+      }
+    }
+  }
+  EXPECT_EQ(count_descriptors(), before);
+}
+
+TEST(Parcels, WhoseDescriptorFindsNoRoomSaySo) {
+  Pair pair;
+  ASSERT_TRUE(send_parcel(pair.one.get(), "x", pair.one.get()));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;  // all that are open stay
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  try {
+    receive_parcel(pair.other.get());
+    ADD_FAILURE() << "there was room";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_NE(std::string(error.what()).find("ulimit -n"), std::string::npos) << error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 TEST(Parcels, WithSeveralDescriptorsAreRefusedAndLeakNone) {
   Pair pair;
-  const auto count_descriptors = [] {
-    int count = 0;
-    for (int fd = 0; fd < 256; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-    return count;
-  };
   const int before = count_descriptors();
   int two[2] = {pair.one.get(), pair.other.get()};
   iovec piece{.iov_base = two, .iov_len = 1};

@@ -1,11 +1,34 @@
 #include "banyan/service/protocol/place.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
+#include "banyan/base/error.h"
+#include "banyan/run/system/socket_owner.h"
+#include "banyan/run/system/system_error.h"
+
 namespace banyan::service {
+namespace {
+
+std::string folder_of(const std::string& socket) { return std::filesystem::path(socket).parent_path(); }
+
+// Only where nobody but this user can have put it there.
+std::string checked_socket_of_user() {
+  std::string socket = socket_of_user();
+  try {
+    run::is_own_folder(folder_of(socket));
+  } catch (const Error& error) {
+    throw Error(error.code(), error.message() + "; or name the service by BANYAN_SERVICE, to operators by --at");
+  }
+  return socket;
+}
+
+}  // namespace
 
 std::string socket_of_host() { return "/run/banyan/banyand.sock"; }
 
@@ -17,7 +40,25 @@ std::string socket_of_user() {
 
 std::string default_socket() { return geteuid() == 0 ? socket_of_host() : socket_of_user(); }
 
-std::string found_socket() { return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : socket_of_user(); }
+std::string found_socket() {
+  return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : checked_socket_of_user();
+}
+
+void make_folder_of(const std::string& socket) {
+  const std::string folder = folder_of(socket);
+  if (socket == socket_of_user()) {
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw run::system_error("cannot make " + folder);
+    run::is_own_folder(folder);
+    return;
+  }
+  std::error_code trouble;
+  if (!folder.empty()) std::filesystem::create_directories(folder, trouble);
+  if (trouble) throw Error(ErrorCode::io, "cannot make the folder " + folder + ": " + trouble.message());
+  if (!run::is_open_to_all(folder)) return;
+  throw Error(ErrorCode::invalid_usage, "everybody may write to " + folder +
+                                            " and put a socket of theirs in place of " + socket +
+                                            "; take that right away (chmod o-w), or name another folder");
+}
 
 std::string operator_socket_beside(const std::string& socket) {
   constexpr std::string_view kEnd = ".sock";
@@ -31,7 +72,7 @@ std::string default_operator_socket() { return operator_socket_beside(default_so
 
 std::string found_operator_socket() {
   const std::string of_host = operator_socket_beside(socket_of_host());
-  return access(of_host.c_str(), F_OK) == 0 ? of_host : operator_socket_beside(socket_of_user());
+  return access(of_host.c_str(), F_OK) == 0 ? of_host : operator_socket_beside(checked_socket_of_user());
 }
 
 }  // namespace banyan::service

@@ -1,10 +1,15 @@
 #include "banyan/service/protocol/place.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
+
+#include "banyan/base/error.h"
 
 namespace banyan::service {
 namespace {
@@ -36,6 +41,24 @@ TEST_F(Places, OfOperatorsAreBesideThoseOfTenants) {
   EXPECT_EQ(operator_socket_beside("/tmp/a.sock"), "/tmp/a-operator.sock");
   EXPECT_EQ(operator_socket_beside("b"), "b-operator.sock");
   EXPECT_EQ(default_operator_socket(), operator_socket_beside(default_socket()));
+}
+
+TEST_F(Places, OfAUserAreNotLookedForWhereOthersMayWrite) {
+  if (access(socket_of_host().c_str(), F_OK) == 0) GTEST_SKIP() << "this host has a daemon";
+  std::string folder = std::filesystem::temp_directory_path() / "banyan-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+  EXPECT_EQ(found_socket(), folder + "/banyand.sock");
+  EXPECT_NO_THROW(make_folder_of(found_socket()));
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  EXPECT_THROW(found_socket(), Error);
+  EXPECT_THROW(found_operator_socket(), Error);
+  EXPECT_THROW(make_folder_of(socket_of_user()), Error);
+  EXPECT_THROW(make_folder_of(folder + "/other.sock"), Error) << "whoever puts another socket there is the daemon";
+  ASSERT_EQ(chmod(folder.c_str(), 01777), 0);
+  EXPECT_THROW(found_socket(), Error);
+  EXPECT_NO_THROW(make_folder_of(folder + "/other.sock"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(Places, OfOperatorsAreThoseOfTheHostWhereItHasADaemon) {

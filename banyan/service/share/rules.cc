@@ -19,7 +19,7 @@ constexpr size_t kMostName = 200, kMostPattern = 4096, kMostReason = 1000;  // b
 constexpr uint64_t kMostWeight = 1000;
 
 constexpr std::array<std::string_view, 3> kClassNames = {"high", "normal", "low"};  // in the order of ShareClass
-constexpr std::array<std::string_view, 2> kTransports = {"auto", "tcp"};
+constexpr std::array<std::string_view, 1> kQuotas = {"cgroup"};
 
 // Bytes of the character that begins here, in UTF-8.
 size_t character_at(std::string_view text, size_t at) {
@@ -125,11 +125,19 @@ class Rules::Reader {
       node.with_keys({"name", "match", "then"});
       Rule rule{.match = match(node.at("match")), .grant = grant(node.at("then"))};
       rule.grant.rule = name;
+      if (rule.grant.has_own_quota) expect_known_at_once(node, rule.match);
       rule.grant.has_own_share = rule.match.tenant && rule.match.tenant->find_first_of("*?") == std::string::npos;
       return rule;
     } catch (const Error& error) {
       throw Error(error.code(), "rule " + in_quotes(name) + ": " + error.message(), error.where());
     }
+  }
+
+  static void expect_known_at_once(JsonNode node, const Match& match) {
+    if (match.is_of_process_alone() && match.cgroup && match.cgroup->starts_with('/')) return;
+    throw node.at("then").at("quota").error(
+        "is decided when a program attaches: have the rule match a \"cgroup\" that begins with /, with or without "
+        "\"user\", and nothing else");
   }
 
   std::string name(JsonNode node) {
@@ -209,7 +217,12 @@ class Rules::Reader {
   }
 
   Grant grant(JsonNode node) const {
-    node.with_keys({"deny", "weight", "class", "cap", "plan", "transport", "compression", "log"});
+    for (const char* const key : {"transport", "compression"}) {
+      if (const auto given = node.find(key)) {
+        throw given->error("means nothing to the service, which carries float32 as it is over TCP; remove it");
+      }
+    }
+    node.with_keys({"deny", "weight", "class", "cap", "plan", "quota", "log"});
     Grant grant;
     if (const auto reason = node.find("deny")) {
       for (const auto& [key, value] : node.members()) {
@@ -225,10 +238,10 @@ class Rules::Reader {
     if (const auto plan = node.find("plan")) {
       grant.plan = plans_.empty() ? text_of(*plan, kMostName) : plans_[known_name(*plan, "plan", plans_)];
     }
-    if (const auto transport = node.find("transport")) {
-      grant.transport = kTransports[known_name(*transport, "transport", kTransports)];
+    if (const auto quota = node.find("quota")) {
+      known_name(*quota, "quota", kQuotas);
+      grant.has_own_quota = true;
     }
-    if (const auto compression = node.find("compression")) grant.may_compress = compression->boolean();
     if (const auto log = node.find("log")) grant.logs = log->boolean();
     return grant;
   }
@@ -291,6 +304,35 @@ std::optional<std::string> Rules::rule_with_plan_of_calls() const {
     if (rule.match.looks_at_calls() && !rule.grant.plan.empty()) return rule.grant.rule;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> Rules::quota_group(const Subject& subject) const {
+  for (const Rule& rule : rules_) {
+    if (!rule.match.is_of_process_alone() || !rule.match.takes(subject)) continue;
+    if (!rule.grant.has_own_quota) return std::nullopt;
+    const std::string& cgroup = subject.cgroup;
+    for (size_t end = cgroup.find('/', 1); end != std::string::npos; end = cgroup.find('/', end + 1)) {
+      if (is_like(*rule.match.cgroup, std::string_view(cgroup).substr(0, end))) return cgroup.substr(0, end);
+    }
+    return cgroup;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Rules::warnings() const {
+  std::vector<std::string> warnings;
+  for (const Rule& rule : rules_) {
+    const Grant& grant = rule.grant;
+    const bool gives_more = !grant.denial && (grant.weight > 1 || grant.share_class == ShareClass::high);
+    if (!gives_more || rule.match.is_by_kernel() || (!rule.match.tenant && !rule.match.communicator)) continue;
+    const bool is_tenant = rule.match.tenant.has_value();
+    warnings.push_back("rule " + in_quotes(grant.rule) + " gives weight " + std::to_string(grant.weight) +
+                       " and class " + std::string(to_string(grant.share_class)) +
+                       " to every user whose program calls its " + (is_tenant ? "tenant " : "communicator ") +
+                       in_quotes(is_tenant ? *rule.match.tenant : *rule.match.communicator) +
+                       "; match \"user\" as well, or a \"cgroup\" that begins with /");
+  }
+  return warnings;
 }
 
 bool Rules::looks_at_calls() const {

@@ -21,8 +21,17 @@
 //
 // What is granted: "deny" (why, and nothing else beside it), "weight" (1 to 1000, of the tenant where the rule names it
 // without * and ?, else of its user with all that it does: sharer.h), "class" ("high", "normal", "low"),
-// "cap" (bytes per second on any link), "plan" (planner's name), "transport" ("tcp", "auto"), "compression" (true,
-// false), "log" (true, false). What is left out is as in Grant below.
+// "cap" (bytes per second on any link), "plan" (planner's name), "log" (true, false), "quota" ("cgroup": each control
+// group that the rule takes has a quota of its own, apart from that of its user). What is left out is as in Grant
+// below.
+//
+// A quota is decided when a program attaches, and then its user and its cgroup are all that is known: a rule that gives
+// one matches "cgroup", maybe "user", and nothing else. The group that has the quota is the nearest one to the root
+// that the pattern takes: by "/kubepods/*", "/kubepods/pod7" with all that is below it. So nobody has more by making
+// groups in his own.
+//
+// Programs choose what "tenant" and "communicator" are; who they are, the kernel says ("user", "cgroup"). What gives
+// more to everybody who says some name is told as a warning (warnings()).
 //
 // Pure: no clock, no files. Any thread; a table does not change.
 #pragma once
@@ -52,9 +61,8 @@ struct Grant {
   ShareClass share_class = ShareClass::normal;
   std::optional<uint64_t> cap = {};  // bytes per second on any link
   std::string plan = {};             // empty: the daemon chooses
-  std::string transport = {};        // the same
-  bool may_compress = true;
   bool logs = false;
+  bool has_own_quota = false;    // its control group
   bool has_own_share = false;    // of the weight: as in sharer.h; the rule names exactly this tenant
   std::string rule = "default";  // that granted it; no rule has this name
 
@@ -91,6 +99,10 @@ class Rules {
   std::vector<uint64_t> size_classes() const;
   // The first rule that looks at calls and says which plan is to be followed, for who cannot follow it.
   std::optional<std::string> rule_with_plan_of_calls() const;
+  // The control group whose quota counts for such a program; nothing: that of its user does.
+  std::optional<std::string> quota_group(const Subject& subject) const;
+  // What is allowed and hardly meant, in words that name the rule.
+  std::vector<std::string> warnings() const;
   uint64_t version() const { return version_; }
   size_t size() const { return rules_.size(); }
 
@@ -104,6 +116,9 @@ class Rules {
     uint64_t least_bytes = 0, most_bytes = UINT64_MAX;
     std::vector<std::string> hosts;  // empty: any
 
+    // Of who a program is, and not of what it says.
+    bool is_by_kernel() const { return user || user_id || (cgroup && cgroup->starts_with('/')); }
+    bool is_of_process_alone() const { return !tenant && !communicator && hosts.empty() && !looks_at_calls(); }
     bool looks_at_calls() const { return !kinds.empty() || least_bytes > 0 || most_bytes < UINT64_MAX; }
     bool takes(const Subject& subject) const;
     bool takes(const AskedCall& call) const;

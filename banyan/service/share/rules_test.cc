@@ -16,8 +16,11 @@ namespace banyan::service {
 namespace {
 
 using run::OperationKind;
+using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 // A table of one rule for each pair of a match and what is then granted, named "rule 0" and so on.
@@ -240,18 +243,12 @@ TEST(Rules, GrantsEachField) {
   EXPECT_EQ(granted(R"("class": "low")"), (Grant{.share_class = ShareClass::low, .rule = "rule 0"}));
   EXPECT_EQ(granted(R"("cap": "100 Gb/s")"), (Grant{.cap = 12'500'000'000, .rule = "rule 0"}));
   EXPECT_EQ(granted(R"("plan": "forest")"), (Grant{.plan = "forest", .rule = "rule 0"}));
-  EXPECT_EQ(granted(R"("transport": "tcp")"), (Grant{.transport = "tcp", .rule = "rule 0"}));
-  EXPECT_EQ(granted(R"("transport": "auto")"), (Grant{.transport = "auto", .rule = "rule 0"}));
-  EXPECT_EQ(granted(R"("compression": false)"), (Grant{.may_compress = false, .rule = "rule 0"}));
   EXPECT_EQ(granted(R"("log": true)"), (Grant{.logs = true, .rule = "rule 0"}));
-  EXPECT_EQ(granted(R"("weight": 2, "class": "low", "cap": "1GB/s", "plan": "ring", "transport": "tcp",
-                       "compression": false, "log": true)"),
+  EXPECT_EQ(granted(R"("weight": 2, "class": "low", "cap": "1GB/s", "plan": "ring", "log": true)"),
             (Grant{.weight = 2,
                    .share_class = ShareClass::low,
                    .cap = 1'000'000'000,
                    .plan = "ring",
-                   .transport = "tcp",
-                   .may_compress = false,
                    .logs = true,
                    .rule = "rule 0"}));
 }
@@ -320,8 +317,7 @@ TEST(Rules, RefusesUnknownNamesWithTheNearestOne) {
   EXPECT_EQ(refused_grant(R"("wieght": 1)"), ".then has unknown key 'wieght' (did you mean 'weight'?)");
   EXPECT_EQ(refused_grant(R"("class": "hihg")"),
             ".then.class is unknown class 'hihg' (did you mean 'high'?); known are high, normal, low");
-  EXPECT_EQ(refused_grant(R"("transport": "rdma")"),
-            ".then.transport is unknown transport 'rdma'; known are auto, tcp");
+  EXPECT_EQ(refused_grant(R"("quota": "user")"), ".then.quota is unknown quota 'user'; known are cgroup");
   EXPECT_THAT(
       refused_match(R"("kind": "allreduc")"),
       StartsWith(".match.kind: unknown operation 'allreduc' (did you mean 'allreduce'?); known are allreduce, "));
@@ -388,8 +384,72 @@ TEST(Rules, RefusesGrantsThatCannotBe) {
   EXPECT_THAT(refused_grant(R"("cap": "0 GB/s")"), StartsWith(".then.cap: "));
   EXPECT_EQ(refused_grant(R"("plan": "")"), ".then.plan is empty; say something or leave it out");
   EXPECT_EQ(refused_grant(R"("class": 1)"), ".then.class is not a text: it is 1");
-  EXPECT_EQ(refused_grant(R"("compression": "no")"), ".then.compression is not true or false: it is \"no\"");
+  for (const char* const without_effect : {R"("transport": "tcp")", R"("compression": true)"}) {
+    EXPECT_THAT(refused_grant(without_effect), HasSubstr("means nothing to the service"));
+  }
   EXPECT_EQ(refused_grant(R"("log": 1)"), ".then.log is not true or false: it is 1");
+}
+
+// ---- Quotas ----
+
+Rules table_of(const std::string& rules) {
+  return Rules::parse("{\"version\": 1, \"rules\": [" + rules + "]}", "rules.json");
+}
+
+TEST(Rules, GiveControlGroupsAQuotaOfTheirOwn) {
+  const Rules rules = table_of(R"(
+      {"name": "tenant", "match": {"tenant": "a"}, "then": {"weight": 1}},
+      {"name": "one of all", "match": {"cgroup": "/kubepods/shared/*"}, "then": {}},
+      {"name": "pods", "match": {"cgroup": "/kubepods/*"}, "then": {"quota": "cgroup"}},
+      {"name": "root's", "match": {"cgroup": "/jobs/*/step", "user": 0}, "then": {"quota": "cgroup", "weight": 2}})");
+  const auto group = [&](const std::string& cgroup, uint32_t user = 1000) {
+    return rules.quota_group({.user = "u", .cgroup = cgroup, .user_id = user});
+  };
+  EXPECT_EQ(group("/kubepods/pod7"), "/kubepods/pod7");
+  EXPECT_EQ(group("/kubepods/pod7/container/made/inside"), "/kubepods/pod7") << "whoever makes groups has no more";
+  EXPECT_EQ(group("/kubepods/shared/pod1"), std::nullopt) << "the first rule decides";
+  EXPECT_EQ(group("/kubepods"), std::nullopt);
+  EXPECT_EQ(group("/user.slice"), std::nullopt);
+  EXPECT_EQ(group(""), std::nullopt) << "it cannot be read";
+  EXPECT_EQ(group("/jobs/1/step/deeper", 0), "/jobs/1/step");
+  EXPECT_EQ(group("/jobs/1/step", 1), std::nullopt) << "another user";
+}
+
+TEST(Rules, RefusesQuotasOfWhatIsNotKnownWhenAProgramAttaches) {
+  for (const char* const match :
+       {R"({})", R"({"user": "a"})", R"({"cgroup": "*pod*"})", R"({"cgroup": "/pods/*", "tenant": "a"})",
+        R"({"cgroup": "/pods/*", "bytes": "1KiB"})", R"({"cgroup": "/pods/*", "communicator": "a"})",
+        R"({"cgroup": "/pods/*", "hosts": ["a"]})"}) {
+    EXPECT_THAT(refusal(std::string(R"({"version": 1, "rules": [{"name": "a", "match": )") + match +
+                        R"(, "then": {"quota": "cgroup"}}]})"),
+                HasSubstr("rules[0].then.quota is decided when a program attaches"))
+        << match;
+  }
+}
+
+// ---- What is hardly meant ----
+
+TEST(Rules, WarnWhereTheyGiveMoreToWhoeverSaysAName) {
+  const auto warnings = [](const std::string& match, const std::string& then) {
+    return table_of(R"({"name": "a", "match": )" + match + R"(, "then": )" + then + "}").warnings();
+  };
+  const std::string more = R"({"weight": 400, "class": "high"})";
+  EXPECT_THAT(
+      warnings(R"({"tenant": "alice"})", more),
+      ElementsAre("rule 'a' gives weight 400 and class high to every user whose program calls its tenant 'alice'; "
+                  "match \"user\" as well, or a \"cgroup\" that begins with /"));
+  EXPECT_THAT(warnings(R"({"communicator": "serve-*"})", more), ElementsAre(HasSubstr("its communicator 'serve-*'")));
+  EXPECT_THAT(warnings(R"({"tenant": "alice", "cgroup": "*pods*"})", more),
+              ElementsAre(HasSubstr("its tenant 'alice'")));
+  EXPECT_THAT(warnings(R"({"tenant": "alice"})", R"({"class": "high"})"), SizeIs(1));
+  for (const char* const match :
+       {R"({"tenant": "alice", "user": "alice"})", R"({"tenant": "alice", "user": 1000})",
+        R"({"communicator": "a", "cgroup": "/slurm/*"})", R"({"user": "alice"})", R"({})", R"({"hosts": ["a"]})"}) {
+    EXPECT_THAT(warnings(match, more), IsEmpty()) << match;
+  }
+  for (const char* const then : {R"({})", R"({"deny": "no"})", R"({"cap": "1GB/s"})", R"({"class": "low"})"}) {
+    EXPECT_THAT(warnings(R"({"tenant": "alice"})", then), IsEmpty()) << then;
+  }
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "banyan/base/text.h"
 #include "banyan/service/view/findings.h"
 #include "banyan/service/view/slow_links.h"
 
@@ -94,6 +96,32 @@ std::vector<EventView> all_events(std::vector<HostView>& hosts) {
   return all;
 }
 
+// What the daemons say of themselves. That they miss the same directory is one finding.
+std::vector<FindingView> all_troubles(std::vector<HostView>& hosts) {
+  std::vector<FindingView> all;
+  std::optional<FindingView> directory;
+  std::vector<std::string> missing;
+  for (HostView& host : hosts) {
+    for (FindingView& each : host.troubles) {
+      if (each.kind != kDirectoryTrouble) {
+        all.push_back(std::move(each));
+        continue;
+      }
+      if (!directory) directory = std::move(each);
+      missing.push_back(host.name);
+    }
+    host.troubles.clear();
+  }
+  if (!directory) return all;
+  constexpr size_t kMostNamedHosts = 4;
+  std::string who;
+  for (size_t i = 0; i < std::min(missing.size(), kMostNamedHosts); ++i) who += (i == 0 ? "" : ", ") + missing[i];
+  if (missing.size() > kMostNamedHosts) who += " and " + std::to_string(missing.size() - kMostNamedHosts) + " more";
+  directory->words = "at " + plural(missing.size(), "host") + " (" + who + "), " + directory->words;
+  all.push_back(*std::move(directory));
+  return all;
+}
+
 // What two daemons of a host have sent along the same links in about the same window.
 void join(WayView& joined, const WayView& other) {
   joined.is_whole = joined.is_whole && other.is_whole;
@@ -149,6 +177,7 @@ HostView remains_of(HostView ended) {
   ended.memory_bytes = 0;
   ended.communicators.clear();
   ended.ways.clear();
+  ended.troubles.clear();
   return ended;
 }
 
@@ -164,6 +193,7 @@ ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unre
   cluster.events = all_events(hosts);
   cluster.findings = find_slow_links(all_ways(hosts));
   append(cluster.findings, find_wrong(cluster.communicators, unreachable));
+  append(cluster.findings, all_troubles(hosts));
   cluster.hosts = std::move(hosts);
   cluster.unreachable = std::move(unreachable);
   return cluster;

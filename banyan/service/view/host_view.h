@@ -34,6 +34,7 @@ struct RankView {
   double call_seconds = 0;                   // for which it has been under way
   double stalled_seconds = 0;                // for which nothing of it has moved
   double idle_seconds = 0;                   // since its last call was over; 0 while one is under way
+  double idle_total_seconds = 0;             // without a call under way, since it was opened; of a direct one: 0
   std::optional<uint32_t> waiting_for = {};  // a rank, while calls are under way
   // Of the daemon's thread, by the clock: where others take its core meanwhile, their time is in it.
   double core_seconds = 0;
@@ -105,6 +106,16 @@ struct EventView {
   friend bool operator==(const EventView&, const EventView&) = default;
 };
 
+// What is wrong, in one sentence that names the culprit: "rank 5 of 'job17' on host c is late: 15 ranks have begun call
+// 812, it has not for 1.2 s".
+struct FindingView {
+  std::string kind = {};          // "late rank", "slow link", "stalled", "unreachable host", "directory", "descriptors"
+  std::string communicator = {};  // its id; empty: none
+  std::string words = {};
+
+  friend bool operator==(const FindingView&, const FindingView&) = default;
+};
+
 struct HostView {
   double at = 0;          // seconds since the epoch, by the clock of the host
   std::string host = {};  // its identifier
@@ -125,18 +136,11 @@ struct HostView {
   std::vector<LinkView> links = {};    // that calls of communicators whose rank 0 is here have used
   std::vector<WayView> ways = {};      // from here that calls have used just now
   std::vector<EventView> events = {};  // the oldest first
+  // Open files and sockets of the daemon, and how many it may have; 0: not known.
+  uint64_t descriptors = 0, most_descriptors = 0;
+  std::vector<FindingView> troubles = {};  // what is wrong with the daemon itself, or what it needs
 
   friend bool operator==(const HostView&, const HostView&) = default;
-};
-
-// What is wrong, in one sentence that names the culprit: "rank 5 of 'job17' on host c is late: 15 ranks have begun call
-// 812, it has not for 1.2 s".
-struct FindingView {
-  std::string kind = {};          // "late rank", "slow link", "stalled", "unreachable host"
-  std::string communicator = {};  // its id; empty: none
-  std::string words = {};
-
-  friend bool operator==(const FindingView&, const FindingView&) = default;
 };
 
 struct UnreachableHost {
@@ -146,8 +150,9 @@ struct UnreachableHost {
 };
 
 struct ClusterView {
-  double at = 0;                     // of the daemon that was asked
-  std::vector<HostView> hosts = {};  // in the order of their names; without communicators, links, ways and events
+  double at = 0;  // of the daemon that was asked
+  std::vector<HostView> hosts =
+      {};  // in the order of their names; without communicators, links, ways, events and troubles
   std::vector<UnreachableHost> unreachable = {};
   std::vector<CommunicatorView> communicators = {};  // by tenant, then name, then id
   std::vector<LinkView> links = {};                  // by name

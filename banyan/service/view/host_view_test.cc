@@ -210,5 +210,21 @@ TEST(OneHost, CountsNoLessWhenADaemonHasEnded) {
   EXPECT_EQ(after.communicators.size(), newer.communicators.size());
 }
 
+TEST(Merge, SaysOnceThatTheDirectoryDoesNotAnswerAndOfEachHostThatItHasNoDescriptors) {
+  const auto directory = [](const std::string& words) {
+    return FindingView{.kind = "directory", .communicator = {}, .words = words};
+  };
+  HostView a = host("a"), b = host("b"), c = host("c");
+  a.troubles = {directory("etcd does not answer: no route")};
+  b.troubles = {directory("etcd does not answer: refused"),
+                {.kind = "descriptors", .communicator = {}, .words = "host b lets no program in"}};
+  const ClusterView cluster = merge({a, b, c}, {}, 0);
+  ASSERT_EQ(cluster.findings.size(), 2u);
+  EXPECT_EQ(cluster.findings[0].words, "host b lets no program in");
+  EXPECT_EQ(cluster.findings[1].kind, "directory");
+  EXPECT_EQ(cluster.findings[1].words, "at 2 hosts (a, b), etcd does not answer: no route");
+  for (const HostView& each : cluster.hosts) EXPECT_TRUE(each.troubles.empty()) << each.name;
+}
+
 }  // namespace
 }  // namespace banyan::service

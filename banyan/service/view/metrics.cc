@@ -66,6 +66,13 @@ void add_daemon(Page& page, const HostView& view) {
   page.gauge("banyan_service_clients", "Processes that are attached.").add(number(view.clients));
   page.gauge("banyan_service_memory_bytes", "Memory of programs that the daemon has mapped.")
       .add(number(view.memory_bytes));
+  if (view.most_descriptors > 0) {
+    page.gauge("banyan_service_descriptors", "Open files and sockets of the daemon.").add(number(view.descriptors));
+    page.gauge("banyan_service_most_descriptors", "Open files and sockets that the daemon may have.")
+        .add(number(view.most_descriptors));
+  }
+  page.gauge("banyan_service_troubles", "What is wrong with the daemon or what it needs, by kind; the value is 1.");
+  for (const FindingView& each : view.troubles) page.add(1, {{"kind", each.kind}});
   page.counter("banyan_service_core_seconds_total", "Time that the daemon's working threads have run, all together.")
       .add(view.core_seconds);
   page.counter("banyan_refused_total", "What was refused, by reason.");

@@ -30,6 +30,9 @@ class RandomViews {
     for (size_t i = below(3); i > 0; --i) view.links.push_back(link());
     for (size_t i = below(3); i > 0; --i) view.ways.push_back(way());
     for (size_t i = below(3); i > 0; --i) view.events.push_back(event());
+    view.descriptors = random_();
+    view.most_descriptors = random_();
+    for (size_t i = below(3); i > 0; --i) view.troubles.push_back(finding());
     return view;
   }
 
@@ -72,6 +75,7 @@ class RandomViews {
     view.call_seconds = number();
     view.stalled_seconds = number();
     view.idle_seconds = number();
+    view.idle_total_seconds = number();
     if (below(2) == 0) view.waiting_for = small();
     view.core_seconds = number();
     view.generation = small();
@@ -100,6 +104,8 @@ class RandomViews {
     for (size_t i = below(3); i > 0; --i) view.bytes_by_tenant[text()] = random_();
     return view;
   }
+
+  FindingView finding() { return {.kind = text(), .communicator = text(), .words = text()}; }
 
   EventView event() { return {.at = number(), .host = text(), .words = text()}; }
 

@@ -1,5 +1,6 @@
 #include "banyan/service/view/view_json.h"
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <limits>
@@ -40,6 +41,7 @@ void each_field(View& view, Visit visit) {
   visit("call_seconds", view.call_seconds);
   visit("stalled_seconds", view.stalled_seconds);
   visit("idle_seconds", view.idle_seconds);
+  visit("idle_total_seconds", view.idle_total_seconds);
   visit("waiting_for", view.waiting_for);
   visit("core_seconds", view.core_seconds);
   visit("generation", view.generation);
@@ -118,6 +120,9 @@ void each_field(View& view, Visit visit) {
   visit("links", view.links);
   visit("ways", view.ways);
   visit("events", view.events);
+  visit("descriptors", view.descriptors);
+  visit("most_descriptors", view.most_descriptors);
+  visit("troubles", view.troubles);
 }
 
 template <Is<FindingView> View, typename Visit>
@@ -203,8 +208,12 @@ void read(JsonNode node, std::map<std::string, uint64_t>& counts) {
 }
 template <typename View>
 void read(JsonNode node, std::vector<View>& views);
-// Daemons of the first version tell of neither.
-bool may_be_missing(std::string_view name) { return name == "ways" || name == "is_direct"; }
+// Daemons of earlier versions do not tell of them.
+bool may_be_missing(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kLater = {"idle_total_seconds", "ways",    "is_direct", "descriptors",
+                                                      "most_descriptors",   "troubles"};
+  return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
+}
 template <typename View>
 requires std::is_class_v<View>
 void read(JsonNode node, View& view) {

@@ -1,0 +1,18 @@
+// How many descriptors this process has open, and how many it may have.
+#pragma once
+
+#include <cstdint>
+
+namespace banyan::run {
+
+struct DescriptorUse {
+  uint64_t used = 0;     // 0 where /proc does not say
+  uint64_t allowed = 0;  // RLIMIT_NOFILE; 0: not known
+};
+
+// A system call from Linux 6.2 on; before it O(used), some 0.3 us each. Any thread.
+DescriptorUse descriptor_use();
+// The second number alone, at once.
+uint64_t allowed_descriptors();
+
+}  // namespace banyan::run

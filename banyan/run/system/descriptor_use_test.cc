@@ -1,0 +1,36 @@
+#include "banyan/run/system/descriptor_use.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <vector>
+
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::run {
+namespace {
+
+TEST(DescriptorUse, CountsWhatIsOpen) {
+  const uint64_t before = descriptor_use().used;
+  ASSERT_GE(before, 3u);
+  std::vector<FileDescriptor> opened;
+  for (int i = 0; i < 20; ++i) opened.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(descriptor_use().used, before + 20);
+  opened.clear();
+  EXPECT_EQ(descriptor_use().used, before);
+}
+
+TEST(DescriptorUse, KnowsHowManyMayBe) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit fewer = before;
+  fewer.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &fewer), 0);
+  EXPECT_EQ(descriptor_use().allowed, 200u);
+  EXPECT_EQ(allowed_descriptors(), 200u);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+}  // namespace
+}  // namespace banyan::run

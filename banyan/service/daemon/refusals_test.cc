@@ -1,0 +1,70 @@
+// A rank that the daemon of its host does not let in: all ranks of its communicator hear so at once, and why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <tuple>
+
+#include "banyan/service/daemon/test_services.h"
+
+namespace banyan::service {
+namespace {
+
+using run::Communicator;
+using std::chrono::milliseconds;
+using ::testing::Each;
+
+using Clock = std::chrono::steady_clock;
+
+enum class By { drain, rules };
+// By what, at the host of which rank, and which rank comes later.
+class Refusals : public Services, public ::testing::WithParamInterface<std::tuple<By, uint32_t, uint32_t>> {
+ protected:
+  HttpResponse refuse_at(uint32_t host) const {
+    const std::string hosts = R"("hosts": ["host)" + std::to_string(host) + R"("])";
+    if (std::get<By>(GetParam()) == By::drain) return ask(0, "POST", "/v1/drain", R"({"drain": true, )" + hosts + "}");
+    return ask(0, "POST", "/v1/rules",
+               R"({"text": "{\"version\": 1, \"rules\": [{\"name\": \"no more\", \"match\": {}, )"
+               R"(\"then\": {\"deny\": \"not here\"}}]}", )" +
+                   hosts + "}");
+  }
+};
+
+TEST_P(Refusals, ReachAllRanksAtOnceWithTheirReason) {
+  const auto [by, refused, late] = GetParam();
+  const std::string reason = by == By::drain ? "the operator drains this host" : "not here";
+  const auto reports = run_ranks(2, 2, [&, refused = refused, late = late](Communicator& comm, run::RegionPool&) {
+    const std::vector<int64_t> input = values_of(comm.rank(), 100);
+    std::vector<int64_t> output(100);
+    if (comm.rank() == 0) {
+      const HttpResponse done = refuse_at(refused);
+      if (done.status != 200 || done.body.find("\"error\"") != std::string::npos) return done.body;
+    }
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    if (comm.rank() == late) std::this_thread::sleep_for(milliseconds(300));
+    const auto begin = Clock::now();
+    try {
+      std::optional<Communicator> other = comm.split(0, static_cast<int>(comm.rank()), own_options_);
+      check_sum(*other, input, output);
+      return std::string("it is not refused");
+    } catch (const Error& error) {
+      const auto needed = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+      if (needed > milliseconds(5000)) return "refused after " + std::to_string(needed.count()) + " ms";
+      const std::string words = error.what();
+      if (words.find(reason) == std::string::npos) return "another reason: " + words;
+      const std::string who = "rank " + std::to_string(refused) + " of ";
+      const std::string where = "is refused by the service of host 'host" + std::to_string(refused) + "'";
+      if (comm.rank() != refused && words.find(who) == std::string::npos) return "nobody is named: " + words;
+      if (comm.rank() != refused && words.find(where) == std::string::npos) return "no host is named: " + words;
+    }
+    // Nothing else has come to an end.
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+INSTANTIATE_TEST_SUITE_P(OfEitherHostInEitherOrder, Refusals,
+                         ::testing::Combine(::testing::Values(By::drain, By::rules), ::testing::Values(0u, 1u),
+                                            ::testing::Values(0u, 1u)));
+
+}  // namespace
+}  // namespace banyan::service
