@@ -175,6 +175,7 @@ class ServiceCommand : public Command {
       verb->examples({verb->name() + " rules.json"});
       wish_codes(*verb);
     }
+    load_->flag("--older", older_, "though their version is less than that of the rules in force");
     load_->notes({"They hold until the daemons read their own files again: at SIGHUP, and when they begin."});
   }
 
@@ -351,8 +352,10 @@ class ServiceCommand : public Command {
   ExitCode give_rules(const Terminal& terminal, bool is_trial) const {
     const std::string text = read_file(rules_file_);
     const service::Rules rules = service::Rules::parse(text, rules_file_);
+    for (const std::string& each : rules.warnings()) terminal.note(labelled(terminal, "warning", harmless(each)));
     Json body = {{"text", text}};
     if (is_trial) body["check"] = true;
+    if (older_) body["older"] = true;
     const OperatorDoor door(url_);
     const OperatorAnswers answers = door.post("/v1/rules", body);
     std::string words;
@@ -374,7 +377,7 @@ class ServiceCommand : public Command {
   ShareWish share_;
   PlanWish plan_;
   std::vector<std::string> hosts_;
-  bool json_ = false, undo_ = false;
+  bool json_ = false, undo_ = false, older_ = false;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ using service::RankView;
 
 struct Growth {
   uint64_t calls = 0, payload = 0, sent = 0;
+  double idle = 0;  // seconds
 };
 
 uint64_t grown(uint64_t before, uint64_t after) { return after > before ? after - before : 0; }
@@ -37,7 +38,10 @@ class Comparison {
     }
     std::map<std::string, ServiceRates::Tenant> tenants;
     for (const CommunicatorView& each : second_.communicators) add(each, tenants[each.tenant]);
-    for (auto& [name, tenant] : tenants) rates_.tenants.push_back(std::move(tenant));
+    for (auto& [name, tenant] : tenants) {
+      tenant.idle = rank_seconds_[name] > 0 ? std::min(1.0, tenant.idle / rank_seconds_[name]) : 0;
+      rates_.tenants.push_back(std::move(tenant));
+    }
     share_out();
     for (const LinkView& each : second_.links) add(each);
     std::stable_sort(rates_.links.begin(), rates_.links.end(),
@@ -53,7 +57,8 @@ class Comparison {
     const RankView& before = known == ranks_.end() ? kNone : *known->second;
     return {.calls = grown(before.calls_over, now.calls_over) + grown(before.messages_over, now.messages_over),
             .payload = grown(before.payload_bytes, now.payload_bytes),
-            .sent = grown(before.sent_tcp_bytes, now.sent_tcp_bytes)};
+            .sent = grown(before.sent_tcp_bytes, now.sent_tcp_bytes),
+            .idle = std::max(0.0, now.idle_total_seconds - before.idle_total_seconds)};
   }
 
   // The calls of a communicator are those of the rank that has ended most.
@@ -64,13 +69,18 @@ class Comparison {
       all.calls = std::max(all.calls, more.calls);
       all.payload += more.payload;
       all.sent += more.sent;
+      all.idle += more.idle;
     }
     const ServiceRates::Communicator rates{.calls_per_second = static_cast<double>(all.calls) * per_second_,
                                            .sent_per_second = static_cast<double>(all.sent) * per_second_};
     rates_.communicators[communicator.id] = rates;
     tenant.name = communicator.tenant;
     ++tenant.communicators;
-    if (!communicator.is_direct) add_terms(communicator, tenant);
+    if (!communicator.is_direct) {
+      add_terms(communicator, tenant);
+      rank_seconds_[tenant.name] += static_cast<double>(communicator.ranks.size()) * rates_.seconds;
+      tenant.idle += all.idle;  // of that
+    }
     tenant.ranks += communicator.ranks.size();
     tenant.calls_per_second += rates.calls_per_second;
     tenant.payload_per_second += static_cast<double>(all.payload) * per_second_;
@@ -130,6 +140,7 @@ class Comparison {
   std::set<std::string> hosts_;                                        // of the first view, as all below
   std::map<std::pair<std::string, uint32_t>, const RankView*> ranks_;  // by communicator and rank
   std::map<std::string, const LinkView*> links_;
+  std::map<std::string, double> rank_seconds_;  // by tenant, of ranks that the daemons carry
   double per_second_ = 0;
   ServiceRates rates_;
 };

@@ -21,7 +21,8 @@ struct ServiceRates {
     double calls_per_second = 0;
     double payload_per_second = 0, sent_per_second = 0;  // bytes, of all its ranks; sent: to other hosts
     double share = 0;                                    // of what all tenants have sent, 0 to 1
-    double due = 0;  // by the weights of those that have sent anything; a sharer's evenly among its tenants
+    double idle = 0;  // the part of the time in which its ranks had no call under way, and so wanted nothing; 0 to 1
+    double due = 0;   // by the weights of those that have sent anything; a sharer's evenly among its tenants
   };
   struct Communicator {
     double calls_per_second = 0, sent_per_second = 0;

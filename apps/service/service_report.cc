@@ -1,6 +1,7 @@
 #include "apps/service/service_report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,18 @@ std::string duration(double seconds) {
   return format_duration(std::llround(std::min(seconds, kMost) * 1e9));
 }
 
+// "15.7 MB/s": three digits, whatever the unit is. As the dashboard says it (service/page/src/format.ts).
+std::string rate_text(double bytes_per_second) {
+  constexpr std::array<const char*, 6> kUnits = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};
+  size_t unit = 0;
+  while (bytes_per_second >= 999.5 && unit + 1 < kUnits.size()) {
+    bytes_per_second /= 1000;
+    ++unit;
+  }
+  const int digits = bytes_per_second >= 99.95 || unit == 0 ? 0 : bytes_per_second < 9.995 ? 2 : 1;
+  return format_decimals(bytes_per_second, digits) + " " + kUnits[unit];
+}
+
 // Whole units, where bytes matter to nobody.
 std::string size(uint64_t bytes) { return Bytes(bytes).to_string(); }
 
@@ -41,8 +54,8 @@ std::string share_of(const CommunicatorView& communicator) {
 
 std::string limit_of(const CommunicatorView& communicator) {
   if (communicator.is_direct) return "on one host";
-  if (communicator.rate) return format_rate(static_cast<double>(*communicator.rate));
-  return communicator.cap ? format_rate(static_cast<double>(*communicator.cap)) : "-";
+  if (communicator.rate) return rate_text(static_cast<double>(*communicator.rate));
+  return communicator.cap ? rate_text(static_cast<double>(*communicator.cap)) : "-";
 }
 
 std::string state_of(const HostView& host, const ClusterView& view) {
@@ -55,6 +68,12 @@ std::string state_of(const HostView& host, const ClusterView& view) {
   for (const auto& [reason, count] : host.refused) refused += count;
   if (refused > 0) add(with_thousands(refused) + " refused");
   return words;
+}
+
+// "13 of 1,024".
+std::string descriptors_of(const HostView& host) {
+  if (host.most_descriptors == 0) return "-";
+  return with_thousands(host.descriptors) + " of " + with_thousands(host.most_descriptors);
 }
 
 std::string and_more(size_t all, size_t shown, const char* noun) {
@@ -89,33 +108,33 @@ std::string doing_of(const CommunicatorView& communicator) {
 }
 
 Table hosts_table(const ClusterView& view) {
-  Table table({"host", "node", "version", "up", "programs", "memory", "rules", ""});
+  Table table({"host", "node", "version", "up", "programs", "memory", "descriptors", "rules", ""});
   for (const HostView& each : view.hosts) {
     table.add({harmless(each.name), each.node.empty() ? "-" : harmless(each.node), harmless(each.version),
-               duration(each.up_seconds), with_thousands(each.clients), size(each.memory_bytes),
+               duration(each.up_seconds), with_thousands(each.clients), size(each.memory_bytes), descriptors_of(each),
                std::to_string(each.rules_version), state_of(each, view)});
   }
   return table;
 }
 
 Table tenants_table(const ServiceRates& rates) {
-  Table table(
-      {"tenant", "weight", "class", "communicators", "ranks", "calls/s", "payload", "sent", "share", "by weight"});
+  Table table({"tenant", "weight", "class", "communicators", "ranks", "calls/s", "payload", "sent by ranks", "share",
+               "by weight", "idle"});
   for (const ServiceRates::Tenant& each : rates.tenants) {
     const bool has_sent = each.sent_per_second > 0;
     const bool has_weight = each.weight > 0;
     table.add({harmless(each.name), has_weight ? number(each.weight) : "-",
                has_weight ? std::string(to_string(each.share_class)) : "-", with_thousands(each.communicators),
-               with_thousands(each.ranks), number(each.calls_per_second), format_rate(each.payload_per_second),
-               format_rate(each.sent_per_second), has_sent ? format_percent(each.share) : "-",
-               has_sent ? format_percent(each.due) : "-"});
+               with_thousands(each.ranks), number(each.calls_per_second), rate_text(each.payload_per_second),
+               rate_text(each.sent_per_second), has_sent ? format_percent(each.share) : "-",
+               has_sent ? format_percent(each.due) : "-", has_weight ? rough_percent(each.idle) : "-"});
   }
   return table;
 }
 
 Table communicators_table(const ClusterView& view, const ServiceRates* rates, size_t most) {
   Table table({"communicator", "id", "tenant", "ranks", "hosts", rates == nullptr ? "calls" : "calls/s", "weight",
-               "limit", "doing"});
+               "limit on a link", "doing"});
   for (size_t i = 0; i < std::min(most, view.communicators.size()); ++i) {
     const CommunicatorView& each = view.communicators[i];
     uint64_t calls = 0;
@@ -144,8 +163,8 @@ Table links_table(const ServiceRates& rates, size_t most) {
     if (link.by_tenant.size() > kMostTenants) {
       tenants += " and " + plural(link.by_tenant.size() - kMostTenants, "tenant") + " more";
     }
-    table.add({harmless(link.name), rough_percent(link.full()), format_rate(link.per_second),
-               format_rate(link.capacity), tenants});
+    table.add({harmless(link.name), rough_percent(link.full()), rate_text(link.per_second), rate_text(link.capacity),
+               tenants});
   }
   return table;
 }
@@ -189,7 +208,7 @@ std::string hints_text(const Terminal& terminal, const Json& hints) {
     }
     return text + (names.size() > kMostHosts ? " and " + std::to_string(names.size() - kMostHosts) + " more" : "");
   };
-  const auto rate = [](const Json& value) { return value.is_null() ? std::string("?") : format_rate(value); };
+  const auto rate = [](const Json& value) { return value.is_null() ? std::string("?") : rate_text(value); };
   Table table({"link", "free", "of", "own", "others", "between hosts"});
   for (const Json& link : hints.at("links")) {
     const Json& cotenants = link.at("cotenants");
@@ -213,6 +232,7 @@ Json tenants_json(const ServiceRates& rates) {
                        {"payload_bytes_per_second", each.payload_per_second},
                        {"sent_bytes_per_second", each.sent_per_second},
                        {"share", each.share},
+                       {"idle", each.idle},
                        {"share_by_weight", each.due}});
   }
   return {{"seconds", rates.seconds}, {"tenants", std::move(tenants)}};

@@ -21,13 +21,13 @@ TEST(ServiceReport, OfAHealthyServiceIsATableOfHostsAndOneOfCommunicators) {
   EXPECT_EQ(status_text(kNoColours, service_view(10)),
             "healthy    all hosts answer, no rank is late, and no call stands still\n"
             "\n"
-            "host  node  version      up  programs  memory  rules\n"
-            "a     ha    0.2.0    60.0 s         2  64 MiB      7  shares out links\n"
-            "b     hb    0.2.0    60.0 s         2  64 MiB      7\n"
+            "host  node  version      up  programs  memory  descriptors  rules\n"
+            "a     ha    0.2.0    60.0 s         2  64 MiB  19 of 1,024      7  shares out links\n"
+            "b     hb    0.2.0    60.0 s         2  64 MiB  19 of 1,024      7\n"
             "\n"
-            "communicator    id  tenant  ranks  hosts  calls  weight      limit  doing\n"
-            "serve         9e01  gpt         1      1    500  1 high  1.00 GB/s  in allreduce of 4 MiB, 25 %\n"
-            "job17         7f3a  vgg         2      2    100       4          -  no call for 10.0 ms\n");
+            "communicator    id  tenant  ranks  hosts  calls  weight  limit on a link  doing\n"
+            "serve         9e01  gpt         1      1    500  1 high        1.00 GB/s  in allreduce of 4 MiB, 25 %\n"
+            "job17         7f3a  vgg         2      2    100       4                -  no call for 10.0 ms\n");
 }
 
 TEST(ServiceReport, BeginsWithWhatIsWrong) {
@@ -70,23 +70,26 @@ TEST(ServiceReport, GivesNoWeightToCommunicatorsOfOneHost) {
   view.communicators = {direct_communicator()};
   EXPECT_THAT(
       status_text(kNoColours, view),
-      HasSubstr("\nlocal         d0d0  vgg         2      1  1,000  -       on one host  in allreduce of 4 int8 "
+      HasSubstr("\nlocal         d0d0  vgg         2      1  1,000  -       on one host      in allreduce of 4 int8 "
                 "sum for 20.0 ms\n"));
   EXPECT_THAT(tenants_text(kNoColours, rates_between(view, view)), HasSubstr("\nvgg     -       -     "));
 }
 
 TEST(ServiceReport, HoldsSharesAgainstWeights) {
   EXPECT_EQ(tenants_text(kNoColours, rates_between(service_view(10), service_view(12))),
-            "tenant  weight  class   communicators  ranks  calls/s      payload        sent   share  by weight\n"
-            "gpt          1  high                1      1       50  0.0800 GB/s  0.100 GB/s  25.0 %     20.0 %\n"
-            "vgg          4  normal              1      2       10   0.400 GB/s  0.300 GB/s  75.0 %     80.0 %\n");
+            "tenant  weight  class   communicators  ranks  calls/s    payload  sent by ranks   share  by weight  "
+            "idle\n"
+            "gpt          1  high                1      1       50  80.0 MB/s       100 MB/s  25.0 %     20.0 %   "
+            "0 %\n"
+            "vgg          4  normal              1      2       10   400 MB/s       300 MB/s  75.0 %     80.0 %  "
+            "25 %\n");
 }
 
 TEST(ServiceReport, PutsTheFullestLinkFirst) {
   EXPECT_EQ(links_text(kNoColours, rates_between(service_view(10), service_view(12))),
-            "link   full     carries          of  by tenant\n"
-            "sw->a  75 %  0.600 GB/s  0.800 GB/s  gpt 100 %\n"
-            "a->sw  50 %  0.400 GB/s  0.800 GB/s  vgg 75 %, gpt 25 %\n");
+            "link   full   carries        of  by tenant\n"
+            "sw->a  75 %  600 MB/s  800 MB/s  gpt 100 %\n"
+            "a->sw  50 %  400 MB/s  800 MB/s  vgg 75 %, gpt 25 %\n");
 }
 
 TEST(ServiceReport, SaysWhichHostsMakeLinksSeemFuller) {
@@ -102,9 +105,9 @@ TEST(ServiceReport, ShowsHintsAndWhatIsNotKnownOfThem) {
       {"name": "leaf0->spine0", "capacity": 1.2e9, "own": null, "free": null, "cotenants": null,
        "from": ["a", "b"], "to": ["c"]}]})");
   EXPECT_EQ(hints_text(kNoColours, hints),
-            "link                 free         of         own  others  between hosts\n"
-            "a->leaf0       0.900 GB/s  1.20 GB/s  0.300 GB/s       0  a -> b, c\n"
-            "leaf0->spine0           ?  1.20 GB/s           ?       ?  a, b -> c\n");
+            "link               free         of       own  others  between hosts\n"
+            "a->leaf0       900 MB/s  1.20 GB/s  300 MB/s       0  a -> b, c\n"
+            "leaf0->spine0         ?  1.20 GB/s         ?       ?  a, b -> c\n");
   EXPECT_EQ(hints_text(kNoColours, Json::parse(R"({"hosts": [], "links": []})")),
             "no communicator of this user is open on this host\n");
 }

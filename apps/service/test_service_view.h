@@ -34,7 +34,9 @@ inline service::ClusterView service_view(double seconds) {
                           .steward = "a",
                           .rules_version = 7,
                           .clients = 2,
-                          .memory_bytes = 64 << 20});
+                          .memory_bytes = 64 << 20,
+                          .descriptors = 19,
+                          .most_descriptors = 1024});
   }
   service::CommunicatorView job{.id = "7f3a",
                                 .name = "job17",
@@ -52,7 +54,8 @@ inline service::ClusterView service_view(double seconds) {
                          .calls_over = times(10),
                          .payload_bytes = times(200e6),
                          .sent_tcp_bytes = times(150e6),
-                         .idle_seconds = 0.01});
+                         .idle_seconds = 0.01,
+                         .idle_total_seconds = seconds / 4});
   }
   service::CommunicatorView serve{.id = "9e01",
                                   .name = "serve",

@@ -120,16 +120,18 @@ class DashboardTest(unittest.TestCase):
         self.assertEqual(self.run_js("[...document.querySelectorAll('.link')].map(e => e.dataset.link)"),
                          ["leaf0->spine0", "leaf0->spine1"], "without the one that carries nothing now")
         self.assertEqual(self.texts(".link [data-load]"), ["90 %", "5 %"])
-        first = "document.querySelector('.link path[data-tenant=\"%s\"]').getAttribute('d')"
-        steps = [self.run_js(first % tenant).count("M") for tenant in ("1000/train", "1001/eval")]
-        self.assertEqual(steps[0], steps[1])
-        self.assertGreaterEqual(steps[0], 9)
+        # Of one moment: the page goes on drawing.
+        drawn = """['1000/train', '1001/eval'].map(tenant =>
+            document.querySelector(`.link path[data-tenant="${tenant}"]`).getAttribute('d'))"""
+        train, evaluate = self.run_js(drawn)
+        steps = train.count("M")
+        self.assertEqual(steps, evaluate.count("M"))
+        self.assertGreaterEqual(steps, 9)
         # Stacked: 600 MB/s from the floor of 84 up, 300 on top of them.
-        self.assertIn("33.6H", self.run_js(first % "1000/train"))
-        last = re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)", self.run_js(first % "1001/eval"))[-1]
-        self.assertEqual(last, ("33.6", "8.4"))
+        self.assertIn("33.6H", train)
+        self.assertEqual(re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)", evaluate)[-1], ("33.6", "8.4"))
         self.wait(5)
-        self.assertGreater(self.run_js(first % "1000/train").count("M"), steps[0])
+        self.assertGreater(self.run_js(drawn)[0].count("M"), steps)
 
     def test_communicators_say_how_far_they_are_and_whom_they_wait_for(self):
         self.open(busy)

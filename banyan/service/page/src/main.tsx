@@ -53,7 +53,7 @@ function Figures({ view, history }: { view: ClusterView; history: History }) {
     ["tenants", count(new Set(view.communicators.map((communicator) => communicator.tenant)).size)],
     ["communicators", count(view.communicators.length)],
     ["calls", rates === null ? "–" : frequency(sum(each.map((one) => one.calls)))],
-    ["sent", rates === null ? "–" : rate(sum(each.map((one) => one.sent)))],
+    ["sent by ranks", rates === null ? "–" : rate(sum(each.map((one) => one.sent)))],
   ];
   return (
     <dl class="figures">

@@ -232,8 +232,8 @@ export function Communicators({ view, rates }: { view: ClusterView; rates: Rates
                 <th>Tenant</th>
                 <th class="number wide">Ranks</th>
                 <th class="number">Calls</th>
-                <th class="number wide">Sent</th>
-                <th class="number wide">Allowed</th>
+                <th class="number wide">Sent by ranks</th>
+                <th class="number wide">Allowed on a link</th>
                 <th>Call under way</th>
                 <th>Who waits</th>
               </tr>
