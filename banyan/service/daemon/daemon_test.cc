@@ -231,8 +231,8 @@ TEST_F(Services, TakeOtherRulesFromAnOperatorWhileTheyRun) {
   });
   EXPECT_THAT(reports, Each(HasSubstr("it is late (rule 'no more')")));
   // By each of both daemons.
-  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host0","version":5,"changes":[{)"));
-  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host1","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host0","version":5,"warnings":[],"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host1","version":5,"warnings":[],"changes":[{)"));
   EXPECT_THAT(reports[1], HasSubstr(R"("calls":{"kind":"allreduce","least":0})"));
 }
 
