@@ -68,6 +68,10 @@ std::optional<ChosenCompression> compress(const StepQuestion& question, const St
 
 StepAnswer predict_step(StepQuestion question, JobObserver& observer) {
   TrainSetup& setup = question.setup;
+  {  // a fabric that is too small is said first: what is wrong with it matters more than memory
+    predict::Placement free(question.fabric);
+    take_places(free, question.fabric, static_cast<uint32_t>(setup.config.ranks()), question.place, question.words);
+  }
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);
   JobQuestion of_job{.title = describe(setup.config) + " on " + question.fabric_name,
                      .fabric = question.fabric,

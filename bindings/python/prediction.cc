@@ -4,6 +4,7 @@
 #include "banyan/answer/predicted_plans.h"
 #include "banyan/answer/step_answer.h"
 #include "banyan/base/file.h"
+#include "banyan/base/nearest.h"
 #include "banyan/base/option.h"
 #include "banyan/base/words.h"
 #include "banyan/predict/report/chrome_trace.h"
@@ -61,6 +62,7 @@ py::list points_of(const Predicted& of) {
 struct PredictedStep : Predicted {
   answer::TrainSetup setup;
   predict::MemoryReport memory;
+  std::optional<answer::StepCompression> compression;
   double launches = 0;  // part of the computing
 };
 
@@ -102,6 +104,7 @@ PredictedStep predict_step(const Fabric& fabric, const std::string& fabric_name,
   made.launches = answer::launch_share(*step.job);
   made.setup = std::move(step.setup);
   made.memory = std::move(step.memory);
+  made.compression = std::move(step.compression);
   return made;
 }
 
@@ -130,6 +133,22 @@ py::list stages_of(const PredictedStep& step) {
   for (const predict::StageMemory& stage : step.memory.stages)
     stages.append(py::make_tuple(stage.parameters, stage.gradients, stage.optimizer, stage.activations));
   return stages;
+}
+
+// The choice, why, what was tried with its seconds, and of each bucket: stage, ranks, bytes, code, whether it is coded
+// between boxes only, bytes in the code, seconds without and with it. None where no code was asked for.
+py::object compression_of(const PredictedStep& step) {
+  if (!step.compression) return py::none();
+  const answer::StepCompression& found = *step.compression;
+  py::list tried, buckets;
+  for (const answer::TriedCompression& each : found.tried)
+    tried.append(py::make_tuple(each.name, to_seconds(each.time)));
+  for (const answer::CompressedBucket& bucket : found.buckets) {
+    buckets.append(py::make_tuple(bucket.gradients.stage, bucket.gradients.ranks, bucket.gradients.bytes,
+                                  bucket.codec ? to_string(*bucket.codec) : "none", bucket.is_between_boxes,
+                                  bucket.wire_bytes, bucket.dense_seconds, bucket.coded_seconds));
+  }
+  return py::make_tuple(found.tried[found.best].name, found.why, tried, buckets);
 }
 
 py::list what_if_of(const PredictedStep& step) {
@@ -199,16 +218,27 @@ void add_step(py::module_& module) {
              return std::tuple(rates.flops_a_device, rates.of_peak, rates.tokens_a_second);
            })
       .def("launches", [](const Step& step) { return step.launches; })
+      .def("compression", &compression_of)
       .def("what_if", &what_if_of)
       .def(
           "to_trace", [](const Step& step) { return chrome_trace(step.report); }, unlocked);
   module.def("predict_step", &predict_step, py::arg("fabric"), py::arg("fabric_name"), py::arg("jobs_file"),
              py::arg("options"), py::arg("words"), py::arg("progress"));
+  // Group, name, what stands for the value ("" of a switch) and the meaning.
   module.def("list_train_options", [] {
-    std::vector<std::string> names;
-    for (const answer::TrainOption& option : answer::train_options()) names.emplace_back(option.name);
-    return names;
+    std::vector<std::tuple<std::string, std::string, std::string, std::string>> options;
+    for (const answer::TrainOption& option : answer::train_options())
+      options.emplace_back(option.group, option.name, option.value, option.help);
+    return options;
   });
+  module.def(
+      "nearest_name",
+      [](const std::string& name, const std::vector<std::string>& candidates) {
+        NearestName nearest(name);
+        for (const std::string& candidate : candidates) nearest.offer(candidate);
+        return nearest.best();
+      },
+      py::arg("name"), py::arg("candidates"));
 }
 
 }  // namespace

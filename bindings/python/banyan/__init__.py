@@ -15,12 +15,13 @@ from ._fabric import Fabric, FabricSpec, Link, Node, list_fabrics
 from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, LinkChange, LinkLengths, Plan, Planner,
                     Potential, Repair, Tree, Verdict, WeightedCut, bound, compare, list_planners, plan, verify)
 from ._predict import BusyLink, PredictedPlan, Prediction, Sweep, predict, sweep
-from ._step import StageMemory, StepParts, StepPrediction, WhatIf, predict_step
+from ._step import (CompressedBucket, StageMemory, StepCompression, StepParts, StepPrediction, TrainOption,
+                    TriedCompression, WhatIf, list_train_options, predict_step)
 
 __all__ = [
-    "Bound", "BusyLink", "ComparedPlanner", "Comparison", "Cut", "Error", "Export", "Fabric", "FabricSpec", "Hop",
-    "Limit", "Link", "LinkChange", "LinkLengths", "Node", "Plan", "Planner", "Potential", "PredictedPlan", "Prediction",
-    "Repair", "StageMemory", "StepParts", "StepPrediction", "Sweep", "Tree", "Verdict", "WeightedCut", "WhatIf",
-    "__version__", "bound", "compare", "list_fabrics", "list_planners", "plan", "predict", "predict_step", "sweep",
-    "verify",
+    "Bound", "BusyLink", "ComparedPlanner", "Comparison", "CompressedBucket", "Cut", "Error", "Export", "Fabric",
+    "FabricSpec", "Hop", "Limit", "Link", "LinkChange", "LinkLengths", "Node", "Plan", "Planner", "Potential",
+    "PredictedPlan", "Prediction", "Repair", "StageMemory", "StepCompression", "StepParts", "StepPrediction", "Sweep",
+    "TrainOption", "Tree", "TriedCompression", "Verdict", "WeightedCut", "WhatIf", "__version__", "bound", "compare",
+    "list_fabrics", "list_planners", "list_train_options", "plan", "predict", "predict_step", "sweep", "verify",
 ]

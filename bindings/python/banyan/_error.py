@@ -21,8 +21,8 @@ class Error(RuntimeError):
 
     def __init__(self, code: str, message: str, where: str = "") -> None:
         self.code = code
-        self.message = _with_arguments(message)
-        self.where = _with_arguments(where)
+        self.message = with_arguments(message)
+        self.where = with_arguments(where)
         super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
 
     def __reduce__(self) -> tuple[type["Error"], tuple[str, str, str]]:
@@ -34,10 +34,11 @@ _ARGUMENTS = {name: name.replace("-", "_") for name in (
     "algorithm", "alpha", "boxes", "bytes", "collectives", "costs", "degrade", "eager", "fail", "max-height", "nic",
     "on-failure", "placement", "ranks", "remove", "root", "seed", "slice", "traffic", "trees", "weights",
     "window",
-    *_core.list_train_options())}
+    *(option[1] for option in _core.list_train_options()))}
 _ARGUMENTS.update({"event": "events", "unfused-attention": "fused_attention=False",
                    "no-scatter-gather": "scatter_gather=False"})
 
 
-def _with_arguments(text: str) -> str:
+def with_arguments(text: str) -> str:
+    """The options in a text of the library as Python calls them."""
     return re.sub("--([a-z][a-z0-9-]*)", lambda option: _ARGUMENTS.get(option.group(1), option.group(0)), text)

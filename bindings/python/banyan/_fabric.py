@@ -87,11 +87,16 @@ class Fabric:
             self._core = _core.Fabric.parse(json.dumps(source), where)
             self._name = where
             return
-        if boxes < 1:
+        if not 1 <= _words.to_whole(boxes, "boxes") < 1 << 32:
             raise Error("invalid_input", f"{boxes} is no number of boxes", "boxes")
         text = os.fspath(source)
         self._core = _core.Fabric.load(text, boxes, gpu or "", nic or "", nics or "", nvlink or "", cpu_link or "")
-        self._name = (os.path.basename(text) if os.path.exists(text) else text) if name is None else name
+        if name is None:  # with all that makes it another fabric, as the command line has it
+            name = text
+            for option, value in (("boxes", "" if boxes == 1 else str(boxes)), ("gpu", gpu), ("nic", nic), ("nics", nics),
+                                  ("nvlink", nvlink), ("cpu-link", cpu_link)):
+                name += f" --{option} {value}" if value else ""
+        self._name = name
 
     @classmethod
     def _of(cls, core: CoreFabric, name: str) -> "Fabric":
@@ -147,7 +152,7 @@ class Fabric:
 
     def degrade(self, what: str, bandwidth: Union[str, int]) -> "Fabric":
         """The fabric with another bandwidth between two nodes ("gpu0-nvsw0"): "100GB/s", or bytes per second."""
-        return self._edited("degrade", f"{what}={bandwidth if isinstance(bandwidth, str) else f'{bandwidth} B/s'}")
+        return self._edited("degrade", f"{what}={_words.to_rate(bandwidth, 'bandwidth')}")
 
     def remove(self, node: str) -> "Fabric":
         """The fabric without a node and its links."""

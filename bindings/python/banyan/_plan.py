@@ -1,8 +1,8 @@
 """Plans: trees that carry out a collective, with the proof of how good they are."""
 import os
 from fractions import Fraction
-from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union,
-                    overload)
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
+                    Union, overload)
 
 from . import _core, _words
 from ._core import Bound as CoreBound, Plan as CorePlan
@@ -255,12 +255,12 @@ class Plan(_Paced):
         The verifier looks at it, and a plan that does not do what it promises is an Error. Without `check` it is read
         nevertheless; verify() then says what is wrong.
         """
-        return cls(CorePlan.read(os.fspath(path), check), os.path.basename(os.fspath(path)))
+        return cls(CorePlan.read(os.fspath(path), _words.to_truth(check, "check")), os.path.basename(os.fspath(path)))
 
     @classmethod
     def from_json(cls, text: str, *, name: str = "JSON", check: bool = True) -> "Plan":
         """The plan of a text that to_json() has made; `check` as of load()."""
-        return cls(CorePlan.parse(text, name, check), name)
+        return cls(CorePlan.parse(text, name, _words.to_truth(check, "check")), name)
 
     @property
     def collective(self) -> str:
@@ -362,8 +362,9 @@ class Plan(_Paced):
         where the plan needs more than the runtime has.
         """
         text, limits, sizes, loss = self._core.export(
-            format, name, in_place, 0 if min_bytes is None else _words.to_bytes(min_bytes, "min_bytes"),
-            0 if max_bytes is None else _words.to_bytes(max_bytes, "max_bytes"), exact)
+            format, name, _words.to_truth(in_place, "in_place"), 0 if min_bytes is None else _words.to_bytes(min_bytes, "min_bytes"),
+            0 if max_bytes is None else _words.to_bytes(max_bytes, "max_bytes"),
+            _words.to_truth(exact, "exact"))
         export = Export(text)
         export.limits = [Limit(*limit) for limit in limits]
         export.sizes, export.loss = sizes, loss
@@ -453,7 +454,7 @@ def rank_name(rank: Optional[Rank], fabric: Fabric, where: str) -> str:
     if rank is None or isinstance(rank, str):
         return rank or ""
     ranks = fabric.ranks
-    if not 0 <= rank < len(ranks):
+    if not 0 <= _words.to_whole(rank, where) < len(ranks):
         raise Error("not_found", f"there is no rank {rank}; the fabric has ranks 0 to {len(ranks) - 1}", where)
     return ranks[rank]
 
@@ -468,7 +469,7 @@ def words_of(collective: str, fabric: Fabric, ranks: Union[None, str, Iterable[R
             raise Error("invalid_input", "is empty; leave it out to mean all ranks", "ranks")
     if ranks == "":
         raise Error("invalid_input", "is empty; leave it out to mean all ranks", "ranks")
-    numbers = [] if weights is None else list(weights)
+    numbers = [] if weights is None else [_words.to_whole(weight, "weights") for weight in weights]
     if any(number < 0 for number in numbers):
         raise Error("invalid_input", "a weight is negative", "weights")
     return _core.CollectiveWords(collective, ranks if isinstance(ranks, str) else "", names,
@@ -537,14 +538,17 @@ def plan(collective: str, fabric: AnyFabric, *, trees: Optional[int] = None, max
         raise Error("invalid_input", "bytes chooses among all planners; leave trees and max_height out", "bytes")
     size = "" if bytes is None else f"{_words.to_bytes(bytes, 'bytes')}"
     words = words_of(collective, on, ranks, root, weights, traffic)
-    return Plan(_core.plan(on._core, words, _count(trees, "trees"), _count(max_height, "max_height"), lower, size,
-                           progress), on.name)
+    return Plan(_core.plan(on._core, words, _count(trees, "trees"), _count(max_height, "max_height"),
+                           _words.to_truth(lower, "lower"), size, progress), on.name)
 
 
 def _count(number: Optional[int], where: str) -> Optional[int]:
-    if number is not None and not 1 <= number <= 1_000_000:
+    if number is None:
+        return None
+    count = _words.to_whole(number, where)
+    if not 1 <= count <= 1_000_000:
         raise Error("invalid_input", f"{number} is not between 1 and 1000000", where)
-    return number
+    return count
 
 
 def bound(collective: str, fabric: AnyFabric, *, root: Optional[Rank] = None,
@@ -603,6 +607,12 @@ class Comparison(Sequence[ComparedPlanner]):
         return iter(self._rows)
 
     def __str__(self) -> str:
+        return f"{self.title}\n{_words.table(*self._table())}"
+
+    def _repr_html_(self) -> str:
+        return _words.html_table(self.title, *self._table())
+
+    def _table(self) -> Tuple[List[str], List[List[str]]]:
         sizes = list(self._rows[0].estimates)
         heads = ["planner", "algbw", "of bound", "height", "mean",
                  "trees", *(_words.size(size) for size in sizes)]
@@ -614,7 +624,7 @@ class Comparison(Sequence[ComparedPlanner]):
             rows.append([row.planner, _words.rate(row.throughput), _words.percent(1 / row.times_bound), str(row.height),
                          f"{row.mean_height:.1f}", str(row.trees),
                          *(_words.time(row.estimates[size]) for size in sizes)])
-        return f"{self.title}\n{_words.table(heads, rows)}"
+        return heads, rows
 
     def __repr__(self) -> str:
         return f"<banyan.Comparison of {_words.counted(len(self), 'planner')}: {self.title}>"

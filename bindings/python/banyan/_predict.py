@@ -137,7 +137,7 @@ class Prediction(_Report):
         return self.best.bus_throughput
 
     def _repr_html_(self) -> str:
-        return _rows_as_html(self.title, [_row(plan) for plan in self.plans])
+        return _words.html_table(self.title, _HEADS, [_row(plan) for plan in self.plans])
 
     def __str__(self) -> str:
         return f"{self.title}\n{_words.table(_HEADS, [_row(plan) for plan in self.plans])}"
@@ -177,13 +177,15 @@ class Sweep(_Report, Sequence[PredictedPlan]):
         return [timed[best] for _, best, timed in self._points]
 
     def _repr_html_(self) -> str:
-        return _rows_as_html(self.title, [_row(plan) for plan in self])
+        return _words.html_table(self.title, _HEADS, [_row(plan) for plan in self])
 
     def __str__(self) -> str:
         return _words.table(_HEADS, [_row(plan) for plan in self])
 
     def __repr__(self) -> str:
-        return f"<banyan.Sweep of {_words.counted(len(self), 'size')}: {self.title}>"
+        sizes = self.sizes
+        return (f"<banyan.Sweep of {_words.counted(len(sizes), 'size')}: {self._plans[0]._title()}, "
+                f"{_words.size(sizes[0])} to {_words.size(sizes[-1])}>")
 
 
 _HEADS = ["plan", "size", "time", "algbw", "busbw"]
@@ -192,13 +194,6 @@ _HEADS = ["plan", "size", "time", "algbw", "busbw"]
 def _row(plan: PredictedPlan) -> List[str]:
     return [plan.plan, _words.size(plan.bytes), _words.time(plan.time), _words.rate(plan.throughput),
             _words.rate(plan.bus_throughput)]
-
-
-def _rows_as_html(title: str, rows: List[List[str]]) -> str:
-    import html
-    lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    heads = "".join(f"<th>{head}</th>" for head in _HEADS)
-    return f"<p>{html.escape(title)}</p><table><tr>{heads}</tr>{lines}</table>"
 
 
 def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root: Optional[Rank],
@@ -224,8 +219,8 @@ def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root
         _require_one_question(plans, None if fabric is None else as_fabric(fabric))
         names, title = _names(plans, given), plans[0].fabric.name
     core = _core.predict([(name, plan._core) for name, plan in zip(names, plans)], sizes, title,
-                         "" if slice is None else str(_words.to_bytes(slice, "slice")), _words.to_duration(alpha),
-                         _words.to_duration(window), fold, progress)
+                         "" if slice is None else str(_words.to_bytes(slice, "slice")), _words.to_duration(alpha, "alpha"),
+                         _words.to_duration(window, "window"), _words.to_truth(fold, "fold"), progress)
     return core, names, plans
 
 

@@ -1,10 +1,10 @@
 """Predictions of training steps: where their time goes, and whether they fit into memory."""
 import os
-from typing import Any, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from . import _core, _words
 from ._core import Step as CoreStep
-from ._error import Error
+from ._error import Error, with_arguments
 from ._fabric import as_fabric
 from ._plan import AnyFabric, Progress
 from ._predict import Simulated
@@ -12,6 +12,8 @@ from ._words import Bytes, Path, Seconds
 
 Model = Union[str, Path, Mapping[str, Any]]
 """The name of a model, the path of a file of jobs with one training step, or the options of such a step as a dict."""
+StepOption = Union[None, bool, int, str, Path]
+"""The value of an option of predict_step(): a truth value, a whole number or a text, as list_train_options() says."""
 
 
 class StepParts(NamedTuple):
@@ -52,6 +54,47 @@ class WhatIf(NamedTuple):
     """Seconds."""
     gain: float
     """The part of the time that it saves: 0.2 is a fifth."""
+
+
+class TriedCompression(NamedTuple):
+    """One way for the gradients of a step, and what the whole step takes with it."""
+
+    name: str
+    """"none", "int8", "int8, between boxes", "by bucket", "int8, buckets of 12 MiB"."""
+    time: float
+    """Seconds."""
+
+
+class CompressedBucket(NamedTuple):
+    """Gradients that are reduced together, and how they go."""
+
+    stage: int
+    ranks: int
+    """That reduce them together."""
+    bytes: int
+    """As they are."""
+    code: str
+    """ "none" where they go as they are."""
+    between_boxes: bool
+    """Whether they are coded between boxes only."""
+    wire_bytes: int
+    """In the code."""
+    dense_seconds: float
+    """Their collectives alone, without the code,"""
+    coded_seconds: float
+    """and with it, encoding and decoding included."""
+
+
+class StepCompression(NamedTuple):
+    """Which code the gradients of a step take, and why."""
+
+    choice: str
+    """As the best of `tried` is called: "int8"."""
+    why: str
+    tried: List[TriedCompression]
+    """The first: none."""
+    buckets: List[CompressedBucket]
+    """By stage, in their order."""
 
 
 class StepPrediction(Simulated):
@@ -145,8 +188,20 @@ class StepPrediction(Simulated):
 
     @property
     def training(self) -> str:
-        """What is trained and how, in words."""
-        return self._core.training()
+        """What is trained and how, in words; with the code of the gradients, where one was asked for."""
+        found = self.compression
+        return self._core.training() + ("" if found is None else f", gradients as {found.choice}")
+
+    @property
+    def compression(self) -> Optional[StepCompression]:
+        """The code of the gradients, with what was tried and the table of buckets; None where none was asked for
+        (compress="int8", compress="auto")."""
+        found = self._core.compression()
+        if found is None:
+            return None
+        choice, why, tried, buckets = found
+        return StepCompression(choice, why, [TriedCompression(*each) for each in tried],
+                               [CompressedBucket(*bucket) for bucket in buckets])
 
     @property
     def device(self) -> str:
@@ -194,27 +249,33 @@ class StepPrediction(Simulated):
         return f"{self.title}\n{self.summary}"
 
     def __repr__(self) -> str:
+        found = self.compression
         return (f"<banyan.StepPrediction {self.title}: {_words.time(self.time)}, "
-                f"{_words.percent(self.utilisation)} of the peak>")
+                f"{_words.percent(self.utilisation)} of the peak"
+                f"{'' if found is None else f', gradients as {found.choice}'}>")
 
 
-def predict_step(model: Optional[Model], fabric: AnyFabric, *, layers: Optional[int] = None,
-                 hidden: Optional[int] = None, heads: Optional[int] = None, kv_heads: Optional[int] = None,
-                 ffn: Optional[int] = None, seq: Optional[int] = None, vocab: Optional[int] = None,
-                 pad_vocab: Optional[int] = None, experts: Optional[int] = None, top_k: Optional[int] = None,
-                 gpu: Optional[str] = None, devices: Optional[Path] = None, tp: Optional[int] = None,
-                 pp: Optional[int] = None, dp: Optional[int] = None, ep: Optional[int] = None,
-                 interleave: Optional[int] = None, sequence_parallel: Optional[bool] = None,
-                 micro_batch: Optional[int] = None, global_batch: Optional[int] = None,
-                 accumulate: Optional[int] = None, recompute: Optional[str] = None, zero: Optional[int] = None,
-                 precision: Optional[str] = None, fused_attention: Optional[bool] = None,
-                 ignore_memory: Optional[bool] = None, gradients_fp32: Optional[bool] = None,
-                 bucket: Optional[Bytes] = None, overlap_gradients: Optional[bool] = None,
-                 scatter_gather: Optional[bool] = None, placement: str = "packed", seed: int = 1,
+class TrainOption(NamedTuple):
+    """An option of predict_step()."""
+
+    name: str
+    """As predict_step() takes it: "global_batch"."""
+    value: str
+    """What stands for its value: "N", "SIZE", "NAME"; "" of one that is True or False."""
+    meaning: str
+
+
+def list_train_options() -> List[TrainOption]:
+    """The options of a training step, which are those of `banyan predict train`."""
+    return [TrainOption(_argument(name), value, with_arguments(text))
+            for _, name, value, text in _core.list_train_options()]
+
+
+def predict_step(model: Optional[Model], fabric: AnyFabric, *, placement: str = "packed", seed: int = 1,
                  events: Iterable[str] = (), on_failure: str = "stop", eager: Optional[Bytes] = None,
                  costs: Optional[Path] = None, algorithm: str = "rings", collectives: str = "flow",
                  window: Optional[Seconds] = None, fold: bool = True, what_if: bool = False,
-                 progress: Optional[Progress] = None) -> StepPrediction:
+                 progress: Optional[Progress] = None, **options: StepOption) -> StepPrediction:
     """Predicts a training step of a transformer, as `banyan predict train` does, whose options these are.
 
         >>> import banyan
@@ -229,20 +290,13 @@ def predict_step(model: Optional[Model], fabric: AnyFabric, *, layers: Optional[
         to a step that is alone. Arguments win over what these say.
     fabric
         A Fabric, or what Fabric() reads.
-    layers, hidden, heads, kv_heads, ffn, seq, vocab, pad_vocab, experts, top_k
-        The shape of the model: what a named model has otherwise, or a model of free shape.
-    gpu, devices
-        The device, by default that in the fabric's name, as h100 in "dgx-h100:8", or "a100-80g"; a file of devices that
-        adds to those built in.
-    tp, pp, dp, ep, interleave, sequence_parallel
-        How the model is spread over ranks: tensor, pipeline, data and expert parallel; model chunks per stage.
-    micro_batch, global_batch, accumulate
-        Sequences at once in a replica and in a step; or micro-batches in a step.
-    recompute, zero, precision, fused_attention, ignore_memory, gradients_fp32
-        What memory holds: "none", "selective" or "full" recomputation; what is sharded over dp, 0 to 3; "bf16" and
-        others. A step that does not fit is an Error that says what would, or is predicted anyway with ignore_memory.
-    bucket, overlap_gradients, scatter_gather
-        How gradients and activations travel.
+    options
+        Of the step itself, by name: all that list_train_options() lists. For the model layers, hidden, heads, kv_heads,
+        ffn, seq, vocab, pad_vocab, experts, top_k; gpu and devices (by default the one in the fabric's name, as h100 in
+        "dgx-h100:8"); how it is spread over ranks, tp, pp, dp, ep, interleave, sequence_parallel; micro_batch,
+        global_batch, accumulate; what memory holds, recompute, zero, precision, fused_attention, gradients_fp32,
+        ignore_memory (else a step that does not fit is an Error that says what would); and how gradients and activations
+        travel, bucket, overlap_gradients, compress, codec_speed, scatter_gather. None is as if left out.
     placement, seed
         "packed", "random" (with a seed) or "round-robin" over boxes.
     events, on_failure
@@ -260,39 +314,69 @@ def predict_step(model: Optional[Model], fabric: AnyFabric, *, layers: Optional[
 
     Other threads of Python go on meanwhile, and Ctrl-C ends it.
     """
-    arguments = {
-        "layers": layers, "hidden": hidden, "heads": heads, "kv-heads": kv_heads, "ffn": ffn, "seq": seq,
-        "vocab": vocab, "pad-vocab": pad_vocab, "experts": experts, "top-k": top_k, "gpu": gpu, "devices": devices,
-        "tp": tp, "pp": pp, "dp": dp, "ep": ep, "interleave": interleave, "sequence-parallel": sequence_parallel,
-        "micro-batch": micro_batch, "global-batch": global_batch, "accumulate": accumulate, "recompute": recompute,
-        "zero": zero, "precision": precision, "fused-attention": fused_attention, "ignore-memory": ignore_memory,
-        "gradients-fp32": gradients_fp32, "bucket": bucket, "overlap-gradients": overlap_gradients,
-        "no-scatter-gather": None if scatter_gather is None else not scatter_gather}
-    file, options = _model_options(model)
-    options += [(name, _word(value, name)) for name, value in arguments.items() if value is not None]
-    words = _core.JobWords(placement, str(seed), _words.to_duration(window), "" if costs is None else os.fspath(costs),
-                           algorithm, collectives, [events] if isinstance(events, str) else list(events), on_failure,
-                           "" if eager is None else str(eager), what_if, fold)
+    file, of_model = _model_options(model)
+    words = _core.JobWords(placement, str(seed), _words.to_duration(window, "window"),
+                           "" if costs is None else os.fspath(costs), algorithm, collectives,
+                           [events] if isinstance(events, str) else list(events), on_failure, _eager(eager),
+                           _words.to_truth(what_if, "what_if"), _words.to_truth(fold, "fold"))
+    of_step = [(_option(name), value) for name, value in options.items() if value is not None]
+    texts = [(name, _text(value, name)) for name, value in of_model + [_without_no(*each) for each in of_step]]
     on = as_fabric(fabric)
-    return StepPrediction(_core.predict_step(on._core, on.name, file, options, words, progress))
+    return StepPrediction(_core.predict_step(on._core, on.name, file, texts, words, progress))
 
 
-def _model_options(model: Optional[Model]) -> Tuple[str, List[Tuple[str, str]]]:
+_OWN = ("placement", "seed", "events", "on_failure", "eager", "costs", "algorithm", "collectives", "window", "fold",
+        "what_if", "progress")
+_IS_SWITCH = {name: value == "" for _, name, value, _ in _core.list_train_options()}
+
+
+def _argument(name: str) -> str:
+    """The argument of predict_step() for an option: "no-scatter-gather" is scatter_gather=False."""
+    return (name[3:] if name.startswith("no-") else name).replace("-", "_")
+
+
+_OPTIONS: Dict[str, str] = {_argument(name): name for name in _IS_SWITCH}
+
+
+def _option(argument: str) -> str:
+    """The option that an argument is for."""
+    if argument not in _OPTIONS:
+        hint = _core.nearest_name(argument, [*_OPTIONS, *_OWN])
+        raise Error("invalid_input", f"predict_step() has no option '{argument}'"
+                    + (f" (did you mean '{hint}'?)" if hint else "; list_train_options() lists them"))
+    return _OPTIONS[argument]
+
+
+def _without_no(name: str, value: StepOption) -> Tuple[str, StepOption]:
+    """The value of the option, where the argument's is its opposite."""
+    if not name.startswith("no-"):
+        return name, value
+    return name, not _words.to_truth(value, _argument(name))
+
+
+def _model_options(model: Optional[Model]) -> Tuple[str, List[Tuple[str, Any]]]:
     """The file of jobs, "" for none, and the options that the model says."""
     if model is None:
         return "", []
     if isinstance(model, Mapping):
-        return "", [(name, _word(value, name)) for name, value in model.items()]
+        return "", list(model.items())
     text = os.fspath(model)
     if not isinstance(model, str) or "/" in text or text.endswith(".json"):
         return text, []
     return "", [("model", text)]
 
 
-def _word(value: Any, name: str) -> str:
-    """How a value stands on the command line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, str, os.PathLike)):
-        return str(value)
-    raise Error("invalid_input", f"{value!r} is not a text, a number, true or false", name.replace("-", "_"))
+def _eager(size: Optional[Bytes]) -> str:
+    if size is None or isinstance(size, str):
+        return size or ""
+    return str(_words.to_bytes(size, "eager")) if size != 0 else "0"
+
+
+def _text(value: Any, name: str) -> str:
+    """A value as the library reads it."""
+    where = name.replace("-", "_")
+    if _IS_SWITCH.get(name, False):
+        return "true" if _words.to_truth(value, where) else "false"
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    return str(_words.to_whole(value, where))

@@ -1,7 +1,10 @@
-"""Arguments as texts, and figures as people read them."""
+"""Arguments as the library reads them, and figures as people read them. Whatever is wrong is told as it was given."""
+import html
+import math
+import operator
 import os
 from fractions import Fraction
-from typing import Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from . import _core
 from ._error import Error
@@ -16,19 +19,53 @@ Path = Union[str, "os.PathLike[str]"]
 def to_bytes(size: Bytes, where: str) -> int:
     """The number of bytes, at least one."""
     try:
-        count = _core.parse_bytes(size) if isinstance(size, str) else int(size)
+        count = _core.parse_bytes(size) if isinstance(size, str) else to_whole(size, where)
     except Error as error:
         raise Error(error.code, error.message, where) from None
-    if count <= 0:
+    if not 0 < count < 1 << 64:
         raise Error("invalid_input", f"{size!r} is no size; give a number of bytes or a text such as '64MiB'", where)
     return count
 
 
-def to_duration(time: Optional[Seconds]) -> str:
+def to_duration(time: Optional[Seconds], where: str) -> str:
     """A text that the library reads; "" for None."""
     if time is None or isinstance(time, str):
         return time or ""
-    return f"{Fraction(time).limit_denominator(10**12) * 10**12 // 1} ps"
+    if isinstance(time, bool) or not isinstance(time, (int, float, Fraction)) or not math.isfinite(time):
+        raise Error("invalid_input", f"{time!r} is no time; give seconds or a text such as '5us'", where)
+    if not 0 <= time <= 1000:
+        raise Error("invalid_input", f"{time!r} is no time from 0 to 1000 s", where)
+    return f"{math.floor(Fraction(time).limit_denominator(10**12) * 10**12)} ps"
+
+
+def to_rate(bandwidth: Union[str, int, float], where: str) -> str:
+    """A text that the library reads."""
+    if isinstance(bandwidth, str):
+        return bandwidth
+    if isinstance(bandwidth, bool) or not isinstance(bandwidth, (int, float)) or not 1 <= bandwidth < 1 << 63:
+        raise Error("invalid_input", f"{bandwidth!r} is no bandwidth; give bytes per second or a text such as '100GB/s'",
+                    where)
+    return f"{math.floor(bandwidth)} B/s"
+
+
+def to_whole(number: Any, where: str) -> int:
+    """A whole number, of whichever type: 8, 8.0, one of numpy."""
+    whole = None
+    if not isinstance(number, bool):
+        try:
+            whole = int(number) if isinstance(number, float) and number == int(number) else operator.index(number)
+        except (TypeError, ValueError, OverflowError):
+            whole = None
+    if whole is None:
+        raise Error("invalid_input", f"{number!r} is not a whole number", where)
+    return whole
+
+
+def to_truth(value: Any, where: str) -> bool:
+    """A switch: True or False, and nothing that Python would take for one of them."""
+    if not isinstance(value, bool):
+        raise Error("invalid_input", f"{value!r} is not True or False", where)
+    return value
 
 
 def rate(bytes_per_second: Union[float, Fraction]) -> str:
@@ -66,6 +103,17 @@ def table(heads: "list[str]", rows: "list[list[str]]") -> str:
                  for i, cell in enumerate(row)]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def html_table(title: str, heads: "list[str]", rows: "list[list[str]]") -> str:
+    """The same for notebooks, under a title."""
+    lines = [f"<tr>{''.join(f'<th>{html.escape(head)}</th>' for head in heads)}</tr>"]
+    for row in rows:
+        cells = [f"<td>{html.escape(cell)}</td>" for cell in row]
+        if len(row) < len(heads):
+            cells[-1] = f'<td colspan="{len(heads) - len(row) + 1}">{html.escape(row[-1])}</td>'
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<p>{html.escape(title)}</p><table>{''.join(lines)}</table>"
 
 
 def picture_or_none(draw: Callable[[], str]) -> Optional[str]:

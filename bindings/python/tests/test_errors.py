@@ -46,6 +46,29 @@ class Mistakes(unittest.TestCase):
         self.expect("invalid_input", "bytes", lambda: banyan.plan("allgather", "full:3@1GB/s", bytes=0))
         self.expect("invalid_input", "bytes", lambda: banyan.predict("allgather", "full:3@1GB/s", bytes="many"))
 
+    def test_numbers_and_switches(self):
+        """Sizes, times, bandwidths, counts and switches are told as they were given, not as the library read them."""
+        full = "full:3@1GB/s"
+        plan = banyan.plan("allgather", full)
+        self.expect("invalid_input", "bytes: 1.5 is not a whole number", lambda: plan.estimate(1.5))
+        self.expect("invalid_input", "bytes: True is not a whole", lambda: banyan.predict(plan, bytes=True))
+        self.expect("invalid_input", "bytes: nan is not a whole", lambda: banyan.predict(plan, bytes=float("nan")))
+        self.expect("invalid_input", "alpha: -1.0 is no time", lambda: banyan.predict(plan, alpha=-1.0))
+        self.expect("invalid_input", "window: [] is no time", lambda: banyan.sweep(plan, sizes="1MiB:2MiB", window=[]))
+        self.expect("invalid_input", "fold: 'no' is not True or False", lambda: banyan.predict(plan, fold="no"))
+        self.expect("invalid_input", "lower: 0 is not True", lambda: banyan.plan("allgather", full, lower=0))
+        self.expect("invalid_input", "trees: 1.5 is not a whole", lambda: banyan.plan("allgather", full, trees=1.5))
+        self.expect("invalid_input", "exact: 'yes' is not True", lambda: plan.export("msccl", exact="yes"))
+        self.expect("invalid_input", "in_place: 1 is not True", lambda: plan.export("msccl", in_place=1))
+        self.expect("invalid_input", "check: None is not True", lambda: banyan.Plan.from_json("{}", check=None))
+        self.expect("invalid_input", "bandwidth: -5 is no bandwidth",
+                    lambda: banyan.Fabric(full).degrade("gpu0-gpu1", -5))
+        self.expect("invalid_input", "boxes: 1.5 is not a whole", lambda: banyan.Fabric(full, boxes=1.5))
+        self.expect("invalid_input", "weights: 1.5 is not a whole",
+                    lambda: banyan.plan("allgather", full, weights=[1, 1.5, 1]))
+        half = banyan.Fabric(full).degrade("gpu0-gpu1", 5e8)
+        self.assertEqual(half, banyan.Fabric(full).degrade("gpu0-gpu1", 500_000_000))
+
     def test_files(self):
         self.expect("not_found", "/nowhere/plan.json", lambda: banyan.Plan.load("/nowhere/plan.json"))
         self.expect("invalid_input", "line 1", lambda: banyan.Plan.from_json("{"))

@@ -21,7 +21,16 @@ class Sources(unittest.TestCase):
             path = os.path.join(folder, "triangle.json")
             fabric.save(path)
             loaded = banyan.Fabric(path)
-            self.assertEqual((loaded, loaded.name), (fabric, "triangle.json"))
+            self.assertEqual((loaded, loaded.name), (fabric, path))
+
+    def test_two_fabrics_never_have_one_name(self):
+        path = os.path.join(os.path.dirname(__file__), "..", "..", "..", "examples", "gpu-topo.txt")
+        names = [banyan.Fabric(f"{path}@25GB/s", **more).name
+                 for more in ({}, {"boxes": 2, "nic": "400Gb/s"}, {"boxes": 3, "nic": "400Gb/s"},
+                              {"boxes": 2, "nic": "200Gb/s"})]
+        self.assertEqual(names[1], f"{path}@25GB/s --boxes 2 --nic 400Gb/s")
+        self.assertEqual(len(set(names)), 4)
+        self.assertIn("--boxes 2", repr(banyan.plan("allgather", banyan.Fabric("dgx-a100:2", name=names[1]))))
 
     def test_every_named_fabric_that_is_complete_can_be_made(self):
         made = 0

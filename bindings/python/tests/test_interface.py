@@ -91,6 +91,23 @@ class Interface(unittest.TestCase):
                          "<banyan.Bound 346.67 GB/s: rank gpu0 must receive 15 of 16 shards over 325 GB/s>")
         self.assertEqual(repr(plan.verify()), "<banyan.Verdict valid>")
         self.assertEqual(repr(plan.fabric.links[0])[:6], "Link(g")
+        sweep = banyan.sweep("allreduce", "mi250:2", "256KiB:1MiB")
+        self.assertEqual(repr(sweep), "<banyan.Sweep of 3 sizes: allreduce on mi250:2, 256 KiB to 1 MiB>")
+        self.assertIn("of 256 KiB to 1 MiB on mi250:2", sweep.title)
+
+    def test_notebooks_show_tables(self):
+        compared = banyan.compare("allgather", "dgx-a100:2", ["1MiB", "1GiB"])
+        page = compared._repr_html_()
+        self.assertTrue(page.startswith("<p>allgather on dgx-a100:2</p><table><tr><th>planner</th>"), page[:200])
+        self.assertEqual(page.count("<tr>"), 1 + len(compared))
+        self.assertIn('<td>bfb</td><td colspan="7">not here: ', page)
+        self.assertIn("<td>346.67 GB/s</td><td>100.0 %</td>", page)
+
+    def test_completion_shows_what_the_package_has(self):
+        import types
+        shown = {name for name in dir(banyan) if not name.startswith("_")}
+        modules = {name for name in shown if isinstance(getattr(banyan, name), types.ModuleType)}
+        self.assertEqual((shown, modules), (set(banyan.__all__) - {"__version__"}, set()))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,22 @@ class LikeTheCommandLine(unittest.TestCase):
                                 bucket=1 << 20, overlap_gradients=True, scatter_gather=False, recompute="selective",
                                 precision="bf16", pad_vocab=1, eager="1KiB", window=1e-6))
 
+    def test_gradients_in_a_code(self):
+        words = ("--model gpt3-1.3b --gpu a100-80g --fabric star:4@1Gb/s --dp 4 --global-batch 4 --compress int8 "
+                 "--codec-speed 20GB/s")
+        step = banyan.predict_step("gpt3-1.3b", "star:4@1Gb/s", gpu="a100-80g", dp=4, global_batch=4, compress="int8",
+                                   codec_speed="20GB/s")
+        self.expect_same(words, step)
+
+    def test_every_option_of_the_command_line_is_one_here(self):
+        options = banyan.list_train_options()
+        self.assertEqual(options[0].name, "model")  # which is the first argument
+        for option in options[1:]:
+            with self.subTest(option.name):
+                with self.assertRaises(banyan.Error) as caught:
+                    banyan.predict_step(None, "dgx-a100:1", **{option.name: ["no value of any option"]})
+                self.assertEqual(caught.exception.where, option.name)
+
     def test_places_plans_and_messages(self):
         self.expect_same(
             "--layers 4 --hidden 512 --dp 8 --global-batch 8 --fabric dgx-a100:2 --placement random --seed 7 "
@@ -122,6 +138,27 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(step.tokens_per_second * step.time, 16 * 2048)
         self.assertTrue(0 < step.launches < 1)
 
+    def test_a_code_of_gradients_is_seen(self):
+        self.assertIsNone(self.step.compression)
+        options = {"model": "gpt3-1.3b", "dp": 4, "global-batch": 4}
+        dense = banyan.predict_step(options, "star:4@1Gb/s")
+        coded = banyan.predict_step(options, "star:4@1Gb/s", compress="int8")
+        found = coded.compression
+        self.assertEqual((found.choice, found.tried[0].name), ("int8", "none"))
+        times = {each.name: each.time for each in found.tried}
+        self.assertEqual((times["none"], times["int8"]), (dense.time, coded.time))
+        self.assertLess(coded.time, 0.6 * dense.time)
+        self.assertEqual({bucket.code for bucket in found.buckets}, {"int8"})
+        gradients = 2 * sum(stage.gradients / 2 for stage in coded.memory)  # of bfloat16
+        self.assertAlmostEqual(sum(bucket.bytes for bucket in found.buckets) / gradients, 1, places=2)
+        for bucket in found.buckets:
+            self.assertEqual((bucket.ranks, bucket.stage, bucket.between_boxes), (4, 0, False))
+            self.assertLess(bucket.coded_seconds, bucket.dense_seconds)
+            self.assertAlmostEqual(bucket.wire_bytes / bucket.bytes, 65 / 256 * 2, places=2)
+        self.assertTrue(coded.training.endswith(", gradients as int8"), coded.training)
+        self.assertIn(", gradients as int8>", repr(coded))
+        self.assertNotIn("gradients as", dense.training + repr(dense))
+
     def test_busiest_links_are_links_of_the_fabric(self):
         links = {(link.source, link.target) for link in banyan.Fabric("dgx-a100:1").links}
         busiest = self.step.busiest_links(3)
@@ -185,8 +222,35 @@ class Mistakes(unittest.TestCase):
         self.expect("invalid_input", "take a larger fabric", None, fabric, layers=4, hidden=512, dp=64)
         self.expect("not_found", "/nowhere.json", "/nowhere.json", fabric)
         self.expect("invalid_input", "did you mean 'model'", {"modle": "gpt3-13b"}, fabric)
-        self.expect("invalid_input", "tp: [8] is not a text", {"model": "gpt3-13b", "tp": [8]}, fabric)
-        self.expect("invalid_input", "is not true or false", {"model": "gpt3-13b", "ignore-memory": 1}, fabric)
+        self.expect("invalid_input", "tp: [8] is not a whole number", {"model": "gpt3-13b", "tp": [8]}, fabric)
+        self.expect("invalid_input", "ignore_memory: 1 is not True or False",
+                    {"model": "gpt3-13b", "ignore-memory": 1}, fabric)
+        self.expect("invalid_input", "has no option 'compres' (did you mean 'compress'?)", "gpt3-13b", fabric,
+                    compres="int8")
+        self.expect("invalid_input", "has no option 'windwo' (did you mean 'window'?)", "gpt3-13b", fabric, windwo=1)
+        self.expect("invalid_input", "has no option 'xyz'; list_train_options()", "gpt3-13b", fabric, xyz=1)
+
+    def test_truth_values_are_true_or_false_and_nothing_else(self):
+        small = {"layers": 4, "hidden": 512}
+        for wrong in ("no", [], 0, 1, "false"):
+            for name in ("scatter_gather", "fused_attention", "ignore_memory", "overlap_gradients", "fold", "what_if"):
+                self.expect("invalid_input", f"{name}: {wrong!r} is not True or False", None, "dgx-a100:1", **small,
+                            **{name: wrong})
+
+    def test_numbers_are_told_as_they_were_given(self):
+        small = {"layers": 4, "hidden": 512}
+        for name, wrong, words in (("window", -1.0, "-1.0 is no time from 0 to 1000 s"),
+                                   ("window", float("nan"), "nan is no time"), ("window", 1e300, "1e+300 is no time"),
+                                   ("eager", -5, "-5 is no size"), ("eager", 1.5, "1.5 is not a whole number"),
+                                   ("tp", True, "True is not a whole number"), ("tp", 1.5, "1.5 is not a whole"),
+                                   ("dp", -8, "'-8' is not a whole number")):
+            self.expect("invalid_input", f"{name}: {words}", None, "dgx-a100:1", **small, **{name: wrong})
+        told = [banyan.predict_step(None, "dgx-a100:1", **small, dp=many).time for many in (8, 8.0)]
+        self.assertEqual(told[0], told[1])
+
+    def test_a_fabric_that_is_too_small_is_said_before_memory(self):
+        self.expect("invalid_input", "take a larger fabric", "gpt3-175b", "dgx-h100:1", tp=8, dp=8, pp=2,
+                    global_batch=64)
 
     def test_a_step_that_does_not_fit_is_refused_with_what_would(self):
         self.expect("unsupported", "it fits with ", "gpt3-175b", "dgx-a100:64", tp=8, pp=8, dp=8, global_batch=1536,
