@@ -1,5 +1,7 @@
 # Two commands set everything up: `make demo` and `make test`. All targets install what is missing (tools/deps) first.
-.PHONY: all docs demo test test-all test-packages install uninstall deb install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
+# `make help` lists them: the first sentence above a rule is its line there.
+
+.PHONY: all help docs demo test test-all test-packages install uninstall deb install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
@@ -22,31 +24,31 @@ define build
 	cmake --build --preset release --target $(2)
 endef
 
-# What is installed, and the examples; the backend of PyTorch where PyTorch is found.
+# Builds what is installed, and the examples: the default. The backend of PyTorch where PyTorch is found.
 all:
 	@tools/deps
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO -DBANYAN_PYTHON_PACKAGE=AUTO,all)
 
-# What README.md uses and nothing more, so that a newcomer does not wait for tests and benches to be built.
+# Builds what README.md uses and shows it. Nothing more, so that a newcomer does not wait for tests and benches to be built.
 demo:
 	@tools/deps
 	$(call build,-DBANYAN_TESTS=OFF,banyan example_allreduce example_gradients)
 	tools/demo $(BUILD)/banyan
 
-# The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
+# Builds everything and runs the quick tests. They cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
 # More at a time than a small machine has cores: many tests wait for clocks and other processes.
 test:
 	@tools/deps test python tidy $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all)
 	tools/run-tests $(BUILD) -j 4 -LE slow
 
-# With a browser, for the tests of the page of predictions.
+# All tests. With a browser, for those of the page of predictions.
 test-all:
 	@tools/deps test python tidy page $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all benches)
 	tools/run-tests $(BUILD) -j 4
 
-# The reference of the interfaces: $(BUILD)/docs/html/index.html.
+# Makes the reference of the interfaces: $(BUILD)/docs/html/index.html.
 docs:
 	@tools/deps docs
 	$(call build,-DBANYAN_TESTS=OFF,reference)
@@ -58,44 +60,49 @@ test-packages:
 	tools/package-check 13
 	tools/package-check sid
 
-# The program, the library with its headers, and the Python packages for the system's python3. As root where PREFIX wants it.
+# Installs the program, the library with its headers, and the Python packages for the system's python3. As root where PREFIX wants it.
 install:
 	@tools/deps
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO -DBANYAN_PYTHON_PACKAGE=AUTO,banyan_products)
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) && mv $(BUILD)/install_manifest.txt $(BUILD)/installed_files.txt
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
+# Removes what `make install` has installed.
 uninstall:
 	@DESTDIR="$(DESTDIR)" cmake -DBUILD=$(BUILD) -P packaging/uninstall.cmake
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
-# Packages of Debian for this release, into $(BUILD)/packages. TORCH=OFF leaves the backend of PyTorch out.
+# Makes packages of Debian for this release, into $(BUILD)/packages. TORCH=OFF leaves the backend of PyTorch out.
 deb:
 	@tools/deps deb python $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
 	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
 	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
 
-# The package banyan_torch, to where BANYAN_PYTHON finds it, or to DEST=folder.
+# Installs the package banyan_torch, to where BANYAN_PYTHON finds it, or to DEST=folder.
 install-torch:
 	@tools/deps torch
 	@BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch --check $(DEST)
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package)
 	BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
 
+# The tests with a sanitizer, in a build of its own.
 asan tsan:
 	@tools/deps test
 	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
 
+# Every reader and decoder with random inputs, SEED_SECONDS=60 each.
 fuzz:
 	@tools/deps test fuzz
 	cmake --preset fuzz && cmake --build --preset fuzz
 	tools/fuzz build-fuzz $(SEED_SECONDS)
 
+# Builds the benchmarks.
 benches:
 	@tools/deps test
 	$(call build,-DBANYAN_TESTS=ON,benches)
 
+# Runs them.
 bench: benches
 	bench/run $(BUILD)
 
@@ -111,5 +118,13 @@ bench-torch:
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package banyan)
 	bench/torch_run $(BUILD)
 
+# Lists these targets.
+help:
+	@awk '/^# / { text = text substr($$0, 2); next } \
+	  /^[a-z][a-z -]*:/ && text { sub(/:.*/, ""); sub(/\. .*/, ".", text); printf "  make %-14s%s\n", $$0, text } \
+	  { text = "" }' Makefile
+	@echo "Variables: BUILD=$(BUILD) PREFIX=$(PREFIX) DESTDIR= BANYAN_PYTHON=$(BANYAN_PYTHON) TORCH=$(TORCH) WERROR=$(WERROR)"
+
+# Removes what the builds have made.
 clean:
 	rm -rf build build-asan build-tsan build-fuzz

@@ -55,6 +55,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"TransportOfPrograms", {"run", "allreduce", "--transport", "ucx"}, {"BANYAN_TRANSPORT=ucx"}},
         BadCommand{"NearLabCommand", {"lab", "staus"}, {"'staus'", "did you mean 'status'", "banyan lab --help"}},
         BadCommand{"NearPredictCommand", {"predict", "trian"}, {"'trian'", "did you mean 'train'"}},
+        BadCommand{"BeginningOfCommand", {"topo"}, {"'topo'", "did you mean 'topology'"}},
+        BadCommand{"BeginningOfOption", {"fabric", "ring:4", "--out", "f"}, {"'--out'", "did you mean '--output'"}},
+        BadCommand{
+            "OthersOption", {"predict", "allreduce", "ring:4", "--size", "1G"}, {"'--size' (did you mean '--bytes'?)"}},
+        BadCommand{"NameAsWord", {"lab", "down", "nc2"}, {"'nc2' is one word too many", "say --name nc2"}},
         BadCommand{"NearHelp", {"help", "plna"}, {"'plna'", "did you mean 'plan'"}},
         BadCommand{"TwiceGiven", {"plan", "allgather", "ring:4", "--trees", "1", "--trees", "2"}, {"more than once"}},
         BadCommand{"ValueOfFlag", {"plan", "allgather", "ring:4", "--json=maybe"}, {"--json"}},

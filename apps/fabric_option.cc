@@ -70,6 +70,9 @@ std::vector<fabric::FabricEdit> FabricOption::edits_in_order() const {
 
 std::string FabricOption::described() const {
   std::string text = text_;
+  for (const auto& [option, value] : {std::pair("--boxes", &boxes_), {"--gpu", &gpu_}, {"--nic", &nic_}}) {
+    if (!value->empty()) text += " " + std::string(option) + " " + *value;
+  }
   for (const fabric::FabricEdit& edit : edits_in_order()) {
     for (const Edit& known : edits_) {
       if (known.kind == edit.kind) text += " " + known.option->name() + " " + edit.text;

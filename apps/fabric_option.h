@@ -21,7 +21,8 @@ class FabricOption {
   // Whether any of the accompanying options was given, which makes no sense without a fabric.
   bool any_edit() const;
   const std::string& text() const { return text_; }  // as the user wrote it, without edits
-  // The same with the edits, in order: "dgx-a100:4 --fail gpu3-ib0"; what reports call this fabric.
+  // The same with all that makes it another fabric, edits in order: "node.txt --boxes 8 --fail box0/gpu3"; what reports
+  // call this fabric. Two fabrics never have one name.
   std::string described() const;
   void set_text(std::string text) { text_ = std::move(text); }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/command.h"
+#include "apps/report.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 
@@ -17,6 +18,10 @@ namespace {
 Error refused(const CommandSyntax& command, const std::string& what) {
   return Error(ErrorCode::invalid_input, what + "; see '" + command.name() + " --help'");
 }
+
+// What other tools call options of ours; too unlike them to be found by their letters.
+constexpr std::pair<std::string_view, std::string_view> kOthersSay[] = {
+    {"--size", "--bytes"}, {"--message-size", "--bytes"}, {"--msg-size", "--bytes"}, {"--payload", "--bytes"}};
 
 std::string nearest_command(const CommandSyntax& command, const std::string& word) {
   NearestName meant(word);
@@ -101,15 +106,23 @@ class Parser {
     const auto culprit = std::find_if(left.begin(), left.end(), is_option);
     if (culprit == left.end()) {
       throw refused(command_, in_quotes(left.front()) + " is one word too many for '" + command_.name() + "'" +
-                                  where_programs_go());
+                                  what_it_names(left.front()) + where_programs_go());
     }
     const std::string name = culprit->substr(0, culprit->find('='));
     throw refused(command_, "unknown option " + in_quotes(name) + what_was_meant(name) + where_programs_go());
   }
 
+  // Where things have names, a word is probably one: `banyan lab down nc2`.
+  std::string what_it_names(const std::string& word) const {
+    return command_.find("--name") == nullptr ? "" : "; say --name " + harmless(word);
+  }
+
   // The nearest name, or the command that has the option. Letters are all near to each other.
   std::string what_was_meant(const std::string& name) const {
     if (!name.starts_with("--")) return "";
+    for (const auto& [others, ours] : kOthersSay) {
+      if (name == others && command_.find(ours) != nullptr) return " (did you mean '" + std::string(ours) + "'?)";
+    }
     for (const CommandSyntax& other : all_.commands()) {
       if (other.find(name) != nullptr && !other.is_hidden()) return " ('" + other.name() + "' has it)";
     }

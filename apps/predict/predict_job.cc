@@ -143,11 +143,11 @@ Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, std::s
     answer::TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
     const answer::TrainSetup setup = make_train_setup(train, fabric);
+    place(static_cast<uint32_t>(setup.config.ranks()));
     const predict::MemoryReport memory = predict::memory_report(setup.config, setup.device);
     if (!memory.fits && !train.ignore_memory) throw Error(ErrorCode::unsupported, misfit(setup, memory));
     if (traced.gpu.empty()) file.links = setup.device.links;
     for (const std::string& note : setup.notes) add_note(file.notes, note);
-    place(static_cast<uint32_t>(setup.config.ranks()));
     if (setup.compress && !setup.compress->is_dense()) {
       throw Error(ErrorCode::unsupported,
                   "\"compress\" is for 'banyan predict train'; jobs of a file reduce gradients "

@@ -51,8 +51,11 @@ predict::ReportInput report_of(std::span<const NamedPlan> plans, std::span<const
   const predict::ScheduleSimulation& simulation = last.timed[shown].simulation;
   const Schedule& schedule = *plans[shown].schedule;
   predict::ReportInput input{.prediction = {}, .fabric = schedule.fabric(), .points = {}, .what_if = {}};
-  input.prediction.title = std::string(to_string(schedule.collective().kind())) + " of " + last.total.to_string() +
-                           " on " + fabric + ", " + plans[shown].name;
+  const std::string kind(to_string(schedule.collective().kind()));
+  input.prediction.title = sizes.size() == 1
+                               ? kind + " of " + last.total.to_string() + " on " + fabric + ", " + plans[shown].name
+                               : kind + " of " + sizes.front().total.to_string() + " to " + last.total.to_string() +
+                                     " on " + fabric + "; links under " + plans[shown].name + " at the last size";
   input.prediction.time = simulation.time;
   input.prediction.complete = last.is_complete();
   input.prediction.window = simulation.window;

@@ -37,7 +37,10 @@ TEST(PredictedPlans, NamesTheQuickestForEachSize) {
   EXPECT_EQ(timed[0].best, 1) << "few hops for few bytes";
   EXPECT_EQ(timed[1].best, 0) << "NVLink within each box for many";
   const predict::ReportInput report = report_of(plans, timed, "two boxes");
-  EXPECT_THAT(report.prediction.title, StartsWith("allreduce of 64 MiB on two boxes, hierarchical-ring"));
+  EXPECT_THAT(report.prediction.title,
+              StartsWith("allreduce of 64 B to 64 MiB on two boxes; links under hierarchical-ring"));
+  EXPECT_EQ(report_of(plans, {&timed[1], 1}, "two boxes").prediction.title,
+            "allreduce of 64 MiB on two boxes, hierarchical-ring");
   EXPECT_EQ(report.points.size(), 4);
   EXPECT_EQ(report.prediction.time, timed[1].timed[0].simulation.time);
 }

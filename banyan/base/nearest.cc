@@ -22,6 +22,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Whether the name is the candidate cut short: "topo" for "topology". Dashes before it do not count as letters.
+bool is_beginning(std::string_view name, std::string_view candidate) {
+  constexpr size_t kLeastLetters = 3;
+  const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
+  return name.size() - dashes >= kLeastLetters && candidate.starts_with(name);
+}
+
 }  // namespace
 
 NearestName::NearestName(std::string_view name)
@@ -30,7 +37,8 @@ NearestName::NearestName(std::string_view name)
 
 void NearestName::offer(std::string_view candidate) {
   if (name_.empty() || candidate.size() > kMaxLength) return;
-  const size_t distance = edit_distance(name_, candidate);
+  size_t distance = edit_distance(name_, candidate);
+  if (is_beginning(name_, candidate)) distance = std::min<size_t>(distance, 2);
   // Replacing every character is no resemblance.
   if (distance >= best_distance_ || distance >= std::max(name_.size(), candidate.size())) return;
   best_distance_ = distance;
