@@ -10,12 +10,6 @@ namespace {
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-double core_share(const answer::CodecRow& row) {
-  const predict::ScheduleSimulation& simulation = row.timed.simulation;
-  const double all = seconds_of(simulation.time);
-  return all > 0 ? seconds_of(simulation.core_busy) / all : 0;
-}
-
 double bound_of(const answer::CodecRow& row, double bound) { return bound * static_cast<double>(row.on_wire.count()); }
 
 }  // namespace
@@ -31,6 +25,10 @@ void CodecOption::declare(CommandSyntax& command, const std::string& help) {
               "float32 that a core encodes, decodes, decodes and adds a second: 20GB/s, or three rates (default: "
               "measured here)")
       .needs = "--codec";
+  command
+      .option("--ranks-per-core", &ranks_per_core_, "N",
+              "ranks that share a core, each of which has a part of its speed (default 1)")
+      .needs = "--codec";
 }
 
 answer::CodecWish CodecOption::wish() const {
@@ -38,9 +36,17 @@ answer::CodecWish CodecOption::wish() const {
   return parse_option("--codec", [&] { return answer::parse_codec_wish(codec_); });
 }
 
-std::optional<predict::CodecSpeed> CodecOption::speed() const {
-  if (speed_.empty()) return std::nullopt;
-  return parse_option("--codec-speed", [&] { return predict::parse_codec_speed(speed_); });
+answer::CodecCores CodecOption::cores() const {
+  constexpr uint64_t kMostRanks = 10'000;
+  answer::CodecCores cores;
+  if (!speed_.empty()) {
+    cores.speed = parse_option("--codec-speed", [&] { return predict::parse_codec_speed(speed_); });
+  }
+  if (!ranks_per_core_.empty()) {
+    cores.ranks_per_core =
+        static_cast<uint32_t>(parse_count(ranks_per_core_, "--ranks-per-core", {.most = kMostRanks}));
+  }
+  return cores;
 }
 
 std::string codec_or_float32(const std::optional<codec::Codec>& codec) { return codec ? to_string(*codec) : "float32"; }
@@ -52,12 +58,15 @@ std::string format_codec_rows(const Terminal& terminal, const answer::CodecChoic
     const double time = seconds_of(row.timed.simulation.time);
     table.add({codec_or_float32(row.codec) + (i == choice.best ? " *" : ""), row.on_wire.to_string(), row.planner,
                row.timed.slice.to_string(), format_seconds(time), format_percent(bound_of(row, bound) / time),
-               row.codec ? format_percent(core_share(row)) : "", row.codec ? format_percent(row.loss) : ""});
+               row.codec ? format_percent(row.core_share()) + (row.is_bound_by_core() ? " !" : "") : "",
+               row.codec ? format_percent(row.loss) : ""});
   }
   return "\n" + table.format(terminal) +
          terminal.styled(Terminal::Style::dim,
                          "of bound: the least time for these bytes over the time; core: how long the busiest rank "
-                         "encodes and decodes;\nloses: of a value by one rounding, root mean square of normal values") +
+                         "encodes and decodes\n(!: that makes the time, not the links; ranks that share cores take "
+                         "longer, see --ranks-per-core);\nloses: of a value by one rounding, root mean square of "
+                         "normal values") +
          "\n";
 }
 
@@ -71,6 +80,7 @@ Json codec_choice_json(const answer::CodecChoice& choice, double bound) {
                     {"time_ps", row.timed.simulation.time.count()},
                     {"bound_seconds", bound_of(row, bound)},
                     {"core_busy_ps", row.timed.simulation.core_busy.count()},
+                    {"is_bound_by_core", row.is_bound_by_core()},
                     {"relative_loss", row.loss}});
   }
   const answer::CodecRow& best = choice.chosen();

@@ -1,4 +1,4 @@
-// The options --codec and --codec-speed of commands that predict, and a table of what codecs would do.
+// The options --codec, --codec-speed and --ranks-per-core of commands that predict, and a table of what codecs would do.
 #pragma once
 
 #include <optional>
@@ -19,10 +19,10 @@ class CodecOption {
   bool is_given() const { return !codec_.empty(); }
   // "none" where nothing is given. Throws Error that names the option.
   answer::CodecWish wish() const;
-  std::optional<predict::CodecSpeed> speed() const;
+  answer::CodecCores cores() const;
 
  private:
-  std::string codec_, speed_;
+  std::string codec_, speed_, ranks_per_core_;
 };
 
 std::string codec_or_float32(const std::optional<codec::Codec>& codec);

@@ -310,7 +310,7 @@ class PlanCommand : public Command {
     if (find_collective_kind(collective_.text())) {
       parse_option("--codec", [&] { answer::expect_codes(collective_.kind()); });
     }
-    answer::CodecQuestion question{.wish = codec_.wish(), .speed = codec_.speed()};
+    answer::CodecQuestion question{.wish = codec_.wish(), .cores = codec_.cores()};
     if (texts_.compare) question.wish = beside_all(question.wish);
     return question;
   }

@@ -158,10 +158,10 @@ class PredictCommand : public Command {
       watched.observer = &watch;
       std::optional<codec::Codec> codec = wish.codecs.back();
       if (texts_.sweep.empty() && codec_.is_given()) {
-        choice_ = choose_codec(candidates_of(plans), sizes.front(), wish, codec_.speed(), watched);
+        choice_ = choose_codec(candidates_of(plans), sizes.front(), wish, codec_.cores(), watched);
         codec = choice_->chosen().codec;
       }
-      if (codec) options.codec = watched.codec = answer::codec_cost(*codec, codec_.speed());
+      if (codec) options.codec = watched.codec = answer::codec_cost(*codec, codec_.cores());
       points = time_sizes(plans, sizes, watched);
     }
     predict::ReportInput report = answer::report_of(plans, points, fabric_text_);

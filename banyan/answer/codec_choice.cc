@@ -43,8 +43,16 @@ CodecWish beside_all(const CodecWish& wish) {
   return all;
 }
 
-predict::CodecCost codec_cost(const codec::Codec& codec, const std::optional<predict::CodecSpeed>& given) {
-  return {.codec = codec, .speed = given ? *given : predict::measured_speed(codec)};
+predict::CodecCost codec_cost(const codec::Codec& codec, const CodecCores& cores) {
+  CHECK(cores.ranks_per_core > 0);
+  predict::CodecSpeed speed = cores.speed ? *cores.speed : predict::measured_speed(codec);
+  for (double* const seconds : {&speed.encode, &speed.decode, &speed.decode_add}) *seconds *= cores.ranks_per_core;
+  return {.codec = codec, .speed = speed};
+}
+
+double CodecRow::core_share() const {
+  if (!codec || timed.simulation.time.count() == 0) return 0;
+  return static_cast<double>(timed.simulation.core_busy.count()) / static_cast<double>(timed.simulation.time.count());
 }
 
 void expect_codes(CollectiveKind kind) {
@@ -86,7 +94,7 @@ size_t best_codec(std::span<const CodecRow> rows, CodecWish::Choice choice, std:
 }
 
 CodecChoice choose_codec(std::span<const plan::Candidate> candidates, Bytes total, const CodecWish& wish,
-                         const std::optional<predict::CodecSpeed>& given, const TimingOptions& options) {
+                         const CodecCores& cores, const TimingOptions& options) {
   CHECK(!candidates.empty() && !wish.codecs.empty());
   CodecChoice choice;
   for (const std::optional<codec::Codec>& codec : wish.codecs) {
@@ -95,7 +103,7 @@ CodecChoice choose_codec(std::span<const plan::Candidate> candidates, Bytes tota
     CodecRow row{.codec = codec, .on_wire = total};
     if (codec) {
       expect_codes(candidates.front().schedule.collective().kind());
-      timing.codec = codec_cost(*codec, given);
+      timing.codec = codec_cost(*codec, cores);
       row.on_wire = timing.codec->coded(total);
       row.loss = predict::relative_loss(*codec);
     }

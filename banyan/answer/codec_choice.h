@@ -30,8 +30,12 @@ CodecWish parse_codec_wish(std::string_view text);
 // The same choice among all codecs that round to nearest, and none.
 CodecWish beside_all(const CodecWish& wish);
 
-// How quick the cores of ranks are: as given, else as measured here.
-predict::CodecCost codec_cost(const codec::Codec& codec, const std::optional<predict::CodecSpeed>& given);
+// How quick the cores of ranks are.
+struct CodecCores {
+  std::optional<predict::CodecSpeed> speed = {};  // of one; nothing: as measured here
+  uint32_t ranks_per_core = 1;                    // which share it, so that each has a part of its speed; at least 1
+};
+predict::CodecCost codec_cost(const codec::Codec& codec, const CodecCores& cores);
 
 // Throws Error{unsupported} for an all-to-all, whose blocks are sent as they are.
 void expect_codes(CollectiveKind kind);
@@ -44,6 +48,12 @@ struct CodecRow {
   std::string planner = {};
   TimedPlan timed = {};
   std::vector<TimedCandidate> ranking = {};  // of all plans
+
+  // The part of the time in which the busiest rank encodes and decodes, from 0 to 1.
+  double core_share() const;
+  // Whether that, and not the links, makes the time: another share of the core changes it, a quicker link does not.
+  bool is_bound_by_core() const { return core_share() >= kCoreBound; }
+  static constexpr double kCoreBound = 0.8;
 };
 
 struct CodecChoice {
@@ -57,7 +67,7 @@ struct CodecChoice {
 // Of float32, `total` bytes of it; options.codec is not used. Throws
 // what rank_by_simulation and expect_codes throw.
 CodecChoice choose_codec(std::span<const plan::Candidate> candidates, Bytes total, const CodecWish& wish,
-                         const std::optional<predict::CodecSpeed>& given, const TimingOptions& options);
+                         const CodecCores& cores, const TimingOptions& options);
 
 // The rule alone, of rows of which all are timed.
 size_t best_codec(std::span<const CodecRow> rows, CodecWish::Choice choice, std::string& why);

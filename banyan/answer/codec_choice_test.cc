@@ -19,8 +19,9 @@ std::vector<plan::Candidate> plans_for_allreduce(const std::string& fabric) {
   return plan::plan_candidates(made, Collective::make(made, {.kind = CollectiveKind::all_reduce}));
 }
 
-CodecChoice choose_on(const std::string& fabric, Bytes total, const std::string& wish) {
-  return choose_codec(plans_for_allreduce(fabric), total, parse_codec_wish(wish), kTenGigabytes, {});
+CodecChoice choose_on(const std::string& fabric, Bytes total, const std::string& wish, uint32_t ranks_per_core = 1) {
+  return choose_codec(plans_for_allreduce(fabric), total, parse_codec_wish(wish),
+                      {.speed = kTenGigabytes, .ranks_per_core = ranks_per_core}, {});
 }
 
 CodecRow row(std::optional<ValueCode> code, double loss, double milliseconds) {
@@ -111,7 +112,18 @@ TEST(CodecChoice, ReadsWishes) {
 TEST(CodecChoice, RefusesAnAllToAll) {
   const Fabric fabric = fabric::generate_fabric("star:4@1Gb/s");
   const auto candidates = plan::plan_candidates(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_to_all}));
-  EXPECT_THROW(choose_codec(candidates, Bytes(1 << 20), parse_codec_wish("int8"), kTenGigabytes, {}), Error);
+  EXPECT_THROW(choose_codec(candidates, Bytes(1 << 20), parse_codec_wish("int8"), {.speed = kTenGigabytes}, {}), Error);
+}
+
+TEST(CodecChoice, SaysWhatIsBoundByCoresThatRanksShare) {
+  const Bytes total(64 << 20);
+  const CodecRow alone = choose_on("star:4@1Gb/s", total, "sign").chosen();
+  const CodecRow shared = choose_on("star:4@1Gb/s", total, "sign", 8).chosen();
+  EXPECT_FALSE(alone.is_bound_by_core()) << alone.core_share();
+  EXPECT_TRUE(shared.is_bound_by_core()) << shared.core_share();
+  EXPECT_EQ(shared.timed.simulation.core_busy, 8 * alone.timed.simulation.core_busy);
+  EXPECT_GT(shared.timed.simulation.time, alone.timed.simulation.time);
+  EXPECT_FALSE(choose_on("star:4@1Gb/s", total, "none", 8).chosen().is_bound_by_core());
 }
 
 }  // namespace

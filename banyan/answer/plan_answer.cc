@@ -117,7 +117,7 @@ void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* p
       plan::plans_of_all(plan.schedule.fabric(), plan.schedule.collective(), planning);
   std::vector<TimedCandidate> ranking;
   if (codecs != nullptr) {
-    answer.codecs = choose_codec(candidates, total, codecs->wish, codecs->speed, {.observer = simulating});
+    answer.codecs = choose_codec(candidates, total, codecs->wish, codecs->cores, {.observer = simulating});
     ranking = answer.codecs->chosen().ranking;
   } else {
     ranking = rank_by_simulation(candidates, total, {.observer = simulating});

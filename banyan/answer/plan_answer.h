@@ -45,7 +45,7 @@ PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const p
 
 struct CodecQuestion {
   CodecWish wish;
-  std::optional<predict::CodecSpeed> speed = {};
+  CodecCores cores = {};
 };
 
 // Puts the quickest of all plans for that size in the place of the forest; with a question of codecs, that of the code

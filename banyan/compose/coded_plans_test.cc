@@ -75,14 +75,14 @@ TEST(CodedPlans, AreThoseThatTheCommandLineNames) {
         const Bytes float32(kib << 10);
         answer::PlanAnswer proposed = answer::make_plan(ranks.fabric(), collective, {});
         const answer::CodecQuestion question{.wish = answer::parse_codec_wish(codec),
-                                             .speed = predict::parse_codec_speed("20GB/s")};
+                                             .cores = {.speed = predict::parse_codec_speed("20GB/s")}};
         choose_by_simulation(proposed, float32, nullptr, nullptr, &question);
         const auto followed = ranks.plan(float32, codec);
         const answer::TimedPlan timed = answer::time_plan(
             *followed.schedule, float32,
             {.codec = codec == std::string("none")
                           ? std::nullopt
-                          : std::optional(answer::codec_cost(codec::parse_codec(codec), question.speed))});
+                          : std::optional(answer::codec_cost(codec::parse_codec(codec), question.cores))});
         const Picoseconds least = proposed.contenders.front().time;
         EXPECT_LE(static_cast<double>(timed.simulation.time.count()),
                   static_cast<double>(least.count()) * (kib < 256 ? 1.15 : 1.05))
