@@ -70,15 +70,20 @@ banyan_result_t pbanyan_sparse_all_reduce(const int64_t* rows, const float* valu
                                           const int64_t** sum_rows, const float** sum_values, size_t* sum_count) {
   return guarded(table != nullptr ? table->comm : nullptr, [&] {
     expect_pointer(table, "table");
-    if (count > 0) {
-      expect_pointer(rows, "rows");
-      expect_pointer(values, "values");
-    }
     table->comm->communicator();  // or it throws
     if (table->comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized");
     const size_t width = table->reduce.table().width;
-    if (count > SIZE_MAX / sizeof(float) / width) {
-      throw Error(ErrorCode::invalid_input, std::to_string(count) + " rows are more than there is memory for");
+    try {
+      if (count > 0) {
+        expect_pointer(rows, "rows");
+        expect_pointer(values, "values");
+      }
+      if (count > SIZE_MAX / sizeof(float) / width) {
+        throw Error(ErrorCode::invalid_input, std::to_string(count) + " rows are more than there is memory for");
+      }
+    } catch (const Error&) {
+      table->reduce.refuse(table->comm->timeout);
+      throw;
     }
     table->sum = table->reduce.run({.rows = {rows, count},
                                     .values = {values, count * width},

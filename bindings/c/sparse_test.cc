@@ -181,6 +181,31 @@ TEST(SparseTables, RefuseWhatCannotBe) {
   EXPECT_THAT(run_ranks(2, body), Each(HasSubstr("entry 0 of the list is row 4; the table has rows 0 to 3")));
 }
 
+TEST(SparseTables, AreToldWhoseArgumentsWereWrongAndGoOn) {
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    banyan_sparse_t table = nullptr;
+    banyan_sparse_create(&table, 4, 1, BANYAN_FLOAT32, BANYAN_SPARSE_AUTO, comm);
+    const float value = 2;
+    const int64_t good = 1, outside = -1;
+    for (const int64_t* wrong : {static_cast<const int64_t*>(nullptr), &outside}) {
+      const banyan_result_t result =
+          banyan_sparse_all_reduce(rank == 1 ? wrong : &good, &value, 1, table, nullptr, nullptr, nullptr);
+      const std::string said = banyan_last_error(comm);
+      if (result != (rank == 1 ? BANYAN_INVALID_ARGUMENT : BANYAN_MISMATCH)) return said;
+      if (rank != 1 && said.find("rank 1: has refused") == std::string::npos) return said;
+    }
+    const int64_t row = 3;
+    const int64_t* rows = nullptr;
+    const float* sums = nullptr;
+    size_t count = 0;
+    const banyan_result_t result = banyan_sparse_all_reduce(&row, &value, 1, table, &rows, &sums, &count);
+    const bool is_right = result == 0 && count == 1 && rows[0] == 3 && sums[0] == 6;
+    banyan_sparse_destroy(table);
+    return is_right ? "" : "then wrong";
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(""));
+}
+
 TEST(SparseTables, ThatDifferAreNamed) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     banyan_sparse_t table = nullptr;

@@ -445,8 +445,9 @@ banyan_result_t banyan_sparse_create(banyan_sparse_t* table, size_t rows, size_t
  * order, and several times: then they are added. All ranks get the same rows, ascending, with the same bits, until the
  * table's next call: those that any rank has given. The arrays are the library's, and may be NULL with nothing to get.
  * Contributions are added in the order of the ranks, but for those that go densely. A value that is not finite is so on
- * all ranks, and leaves what is kept as it was; so does a call that fails. A collective, called in the order of all
- * others. Time: timeout for each of its four exchanges. */
+ * all ranks, and leaves what is kept as it was; so does a call that fails. Where a rank's arguments are wrong, it gets
+ * BANYAN_INVALID_ARGUMENT, and all others BANYAN_MISMATCH, which names it: nothing was added, and the table goes on. A
+ * collective, called in the order of all others. Time: timeout for each of its four exchanges. */
 banyan_result_t banyan_sparse_all_reduce(const int64_t* rows, const float* values, size_t count, banyan_sparse_t table,
                                          const int64_t** sum_rows, const float** sum_values, size_t* sum_count);
 /* What is kept on this rank between two calls, rows * width values: to save and restore it, to scale it, to set it to

@@ -94,7 +94,7 @@ uint64_t SparseAllReduce::seed_of(uint32_t shard, MessageKind kind) const {
   return mix(mix(table_.seed, steps_), mix(communicator_.rank(), uint64_t{shard} << 2 | static_cast<uint64_t>(kind)));
 }
 
-RowList SparseAllReduce::run(const SparseGradient& gradient) {
+void SparseAllReduce::expect_fits(const SparseGradient& gradient) const {
   if (gradient.values.size() != gradient.rows.size() * table_.width) {
     throw invalid(std::to_string(gradient.rows.size()) + " rows of " + std::to_string(table_.width) + " values need " +
                   std::to_string(gradient.rows.size() * table_.width) + " values, not " +
@@ -104,8 +104,26 @@ RowList SparseAllReduce::run(const SparseGradient& gradient) {
     throw invalid("the residual of a sparse table has " + std::to_string(gradient.residual.size()) +
                   " values; it needs " + std::to_string(size_t{table_.rows} * table_.width));
   }
-  const Rows own = own_rows(gradient);
-  std::vector<SparseNotice> notices = exchange_notices(own, gradient.timeout);
+}
+
+void SparseAllReduce::refuse(std::chrono::milliseconds timeout) {
+  try {
+    exchange_notices(nullptr, timeout);
+  } catch (...) {
+    // Of the communicator, which stays in error, or another rank's. The caller has an older one.
+  }
+}
+
+RowList SparseAllReduce::run(const SparseGradient& gradient) {
+  Rows own;
+  try {
+    expect_fits(gradient);
+    own = own_rows(gradient);
+  } catch (const Error&) {
+    refuse(gradient.timeout);
+    throw;
+  }
+  std::vector<SparseNotice> notices = exchange_notices(&own, gradient.timeout);
   try {
     for (uint32_t rank = 0; rank < notices.size(); ++rank) expect_possible(notices[rank], table_, rank_name(rank));
     ResidualUndo undo(gradient.residual, table_.width);
@@ -144,12 +162,14 @@ std::vector<uint32_t> SparseAllReduce::positions_in(const Rows& own, uint32_t sh
   return positions;
 }
 
-std::vector<SparseNotice> SparseAllReduce::exchange_notices(const Rows& own, std::chrono::milliseconds timeout) {
+std::vector<SparseNotice> SparseAllReduce::exchange_notices(const Rows* own, std::chrono::milliseconds timeout) {
   const uint32_t ranks = communicator_.size();
-  const SparseNotice own_notice = notice_of(table_, steps_, own.permuted);
+  SparseNotice own_notice = notice_of(
+      table_, steps_, own == nullptr ? std::span<const uint32_t>() : std::span<const uint32_t>(own->permuted));
+  own_notice.is_refused = own == nullptr ? 1 : 0;
   std::vector<SparseNotice> sent(ranks, own_notice), notices(ranks);
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    sent[rank].bytes_for_you = message_bytes(context_of(rank), positions_in(own, rank));
+  for (uint32_t rank = 0; rank < ranks && own != nullptr; ++rank) {
+    sent[rank].bytes_for_you = message_bytes(context_of(rank), positions_in(*own, rank));
   }
   communicator_.run({.kind = OperationKind::all_to_all,
                      .type = element::DataType::uint8,
@@ -158,6 +178,7 @@ std::vector<SparseNotice> SparseAllReduce::exchange_notices(const Rows& own, std
                      .count = sizeof(SparseNotice),
                      .timeout = timeout});
   for (uint32_t rank = 0; rank < ranks; ++rank) expect_alike(notices[rank], own_notice, rank_name(rank));
+  for (uint32_t rank = 0; rank < ranks; ++rank) expect_taken(notices[rank], rank_name(rank));
   return notices;
 }
 

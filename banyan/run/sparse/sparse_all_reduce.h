@@ -26,8 +26,9 @@
 // but for the rounding of float32. Where a result is not finite, nothing was added: there all keep what they had.
 // A call that fails leaves the residual as it was.
 //
-// Messages are checked before memory is taken for what they announce. Errors: invalid_input for rows outside the table,
-// before anything has happened; mismatch, naming the rank, where a rank calls with another table or step; invalid_input
+// Messages are checked before memory is taken for what they announce. Errors: invalid_input for rows outside the table
+// and counts that do not fit; the first exchange tells the others, on which the call is a mismatch that names this rank.
+// Nothing has changed then, and all ranks are in step. Mismatch, naming the rank, where a rank calls with another table or step; invalid_input
 // naming the sender of a damaged message, after which the communicator is in error; and those of the communicator.
 // One thread at a time.
 #pragma once
@@ -63,6 +64,9 @@ class SparseAllReduce {
   const SparseTable& table() const { return table_; }
   // Collective; blocks. O(table.rows / 64 + values that go in or out); dense: O(table). Rows are natural ones.
   sparse::RowList run(const SparseGradient& gradient);
+  // Collective, in the place of run(): tells the others that this rank was called with something that it cannot take,
+  // so that they do not wait for it. Throws nothing: what was refused is the caller's error.
+  void refuse(std::chrono::milliseconds timeout);
   const SparseStep& last_step() const { return last_; }
 
  private:
@@ -70,13 +74,15 @@ class SparseAllReduce {
   struct Exchange;  // a step under way
 
   Rows own_rows(const SparseGradient& gradient) const;
+  void expect_fits(const SparseGradient& gradient) const;
   std::vector<uint32_t> positions_in(const Rows& own, uint32_t shard) const;
   std::vector<uint32_t> rows_at(uint32_t shard, std::span<const uint32_t> positions) const;
   sparse::MessageContext context_of(uint32_t shard) const;  // of a contribution
   sparse::MessageContext context_of_all() const { return whole_context(table_, steps_); }
   uint64_t seed_of(uint32_t shard, sparse::MessageKind kind) const;
 
-  std::vector<SparseNotice> exchange_notices(const Rows& own, std::chrono::milliseconds timeout);
+  // With nothing for own, this rank refuses.
+  std::vector<SparseNotice> exchange_notices(const Rows* own, std::chrono::milliseconds timeout);
   sparse::RowList carry_out(const Exchange& exchange);
   sparse::RowList by_shards(const Exchange& exchange, SparseStep& step);
   sparse::RowList by_gather(const Exchange& exchange, SparseStep& step);

@@ -436,6 +436,31 @@ TEST_P(SparseAllReduces, RefuseRowsThatAreNotThere) {
   EXPECT_THAT(run_ranks(3, body), Each(""));
 }
 
+// Its calls stay paired with those of the others: the next one has the right sum.
+TEST_P(SparseAllReduces, TellAllRanksOfWrongRowsOnOne) {
+  const auto body = [&](Communicator& comm) -> std::string {
+    SparseAllReduce reduce(comm, {.rows = 10, .width = 2});
+    const auto call = [&](std::vector<int64_t> rows, float value) {
+      return reduce.run({.rows = rows, .values = std::vector<float>(rows.size() * 2, value)});
+    };
+    for (const uint32_t culprit : {0U, 2U}) {
+      const bool is_culprit = comm.rank() == culprit;
+      try {
+        call({is_culprit ? int64_t{-1} : int64_t{3}}, 5);
+        return "nothing was said";
+      } catch (const Error& error) {
+        const std::string name = "rank " + std::to_string(culprit) + ": has refused";
+        if (error.code() != (is_culprit ? ErrorCode::invalid_input : ErrorCode::mismatch)) return error.what();
+        if (!is_culprit && std::string(error.what()).find(name) == std::string::npos) return error.what();
+      }
+      const RowList sum = call({4}, static_cast<float>(comm.rank() + 1));
+      if (sum.rows != std::vector<uint32_t>{4} || sum.values != std::vector<float>{6, 6}) return "then wrong";
+    }
+    return "";
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(""));
+}
+
 // A rank that announces what is impossible, or sends other bytes than it should: it makes the calls that are due by
 // hand.
 TEST_P(SparseAllReduces, EndWithTheNameOfWhoeverSendsNonsense) {

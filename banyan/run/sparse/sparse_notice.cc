@@ -68,6 +68,14 @@ void expect_alike(const SparseNotice& notice, const SparseNotice& own, const std
               sender);
 }
 
+void expect_taken(const SparseNotice& notice, const std::string& sender) {
+  if (notice.is_refused == 0) return;
+  throw Error(ErrorCode::mismatch,
+              "has refused the arguments of its sparse allreduce, as its own error says; nothing was added up, and the "
+              "next call is that of all ranks",
+              sender);
+}
+
 void expect_possible(const SparseNotice& notice, const SparseTable& table, const std::string& sender) {
   const sparse::MessageLimits all = message_limits(whole_context(table, 0), std::min(notice.entries, table.rows));
   if (notice.entries <= table.rows && notice.bytes_for_all >= all.least && notice.bytes_for_all <= all.most &&

@@ -19,6 +19,7 @@ struct SparseNotice {
   uint32_t entries = 0;                      // rows that the rank has
   uint64_t bytes_for_you = 0;                // the message to the owner that reads this
   uint64_t bytes_for_all = 0;                // the message of all rows
+  uint64_t is_refused = 0;                   // 1: the rank was called with wrong arguments and has nothing to add
 };
 
 // Of the message of all rows of a rank, by permuted row.
@@ -28,6 +29,8 @@ SparseNotice notice_of(const SparseTable& table, uint64_t step, std::span<const 
 
 // Throws Error{mismatch}, naming the sender, where the rank calls something else.
 void expect_alike(const SparseNotice& notice, const SparseNotice& own, const std::string& sender);
+// Throws Error{mismatch}, naming the sender, where it has refused its arguments.
+void expect_taken(const SparseNotice& notice, const std::string& sender);
 // Throws Error{invalid_input}, naming the sender, for numbers that no rank can mean.
 void expect_possible(const SparseNotice& notice, const SparseTable& table, const std::string& sender);
 
