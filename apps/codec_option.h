@@ -1,4 +1,4 @@
-// The options --codec, --codec-speed and --ranks-per-core of commands that predict, and a table of what codecs would do.
+// The options --codec, --codec-speed and --ranks-per-core of commands that predict; a table of what codecs would do.
 #pragma once
 
 #include <optional>

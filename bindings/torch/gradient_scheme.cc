@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
 #include "bindings/torch/auto_scheme.h"
 #include "bindings/torch/boxed_scheme.h"
 #include "bindings/torch/coded_scheme.h"
@@ -52,6 +53,7 @@ std::shared_ptr<GradientScheme> coded_or_boxed(const std::string& name, SchemeOp
 }  // namespace
 
 double SchemeOptions::take(const std::string& name, double otherwise) {
+  known_.push_back(name);
   const auto found = given_.find(name);
   if (found == given_.end()) return otherwise;
   const double value = found->second;
@@ -64,6 +66,7 @@ uint64_t SchemeOptions::take_count(const std::string& name, uint64_t otherwise) 
 }
 
 std::optional<uint64_t> SchemeOptions::take_count(const std::string& name) {
+  known_.push_back(name);
   if (!given_.contains(name)) return {};
   const double value = take(name, 0);
   if (!(value >= 0 && value <= 0x1p53 && std::floor(value) == value)) {
@@ -74,7 +77,9 @@ std::optional<uint64_t> SchemeOptions::take_count(const std::string& name) {
 
 void SchemeOptions::expect_empty(const std::string& scheme) const {
   if (given_.empty()) return;
-  throw Error(ErrorCode::invalid_input, scheme + " has no option '" + given_.begin()->first + "'");
+  NearestName nearest(given_.begin()->first);
+  for (const std::string& name : known_) nearest.offer(name);
+  throw Error(ErrorCode::invalid_input, scheme + " has no option '" + given_.begin()->first + "'" + nearest.hint());
 }
 
 void GradientScheme::set_state(const State& state) {

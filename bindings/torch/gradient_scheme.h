@@ -35,11 +35,12 @@ class SchemeOptions {
   // The same of a whole number that is not negative. Throws Error{invalid_input}.
   uint64_t take_count(const std::string& name, uint64_t otherwise);
   std::optional<uint64_t> take_count(const std::string& name);  // none where it is not given
-  // Throws Error{invalid_input} that names an option which nobody has taken.
+  // Throws Error{invalid_input} that names an option which nobody has taken, and the nearest that somebody asked for.
   void expect_empty(const std::string& scheme) const;
 
  private:
   std::map<std::string, double> given_;
+  std::vector<std::string> known_;  // that were asked for
 };
 
 class GradientScheme {

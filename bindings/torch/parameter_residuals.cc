@@ -153,9 +153,17 @@ std::map<std::string, at::Tensor> ParameterResiduals::copies() {
 
 void ParameterResiduals::check(const std::map<std::string, at::Tensor>& values, const std::string& what) const {
   for (const auto& [name, given] : values) {
-    if (given.sizes() != parameters_[number_of(name)].tensor.sizes()) {
-      throw Error(ErrorCode::invalid_input, "the " + what + " of '" + name + "' has another shape than the parameter");
+    const auto refuse = [&, &name = name](const std::string& why) {
+      throw Error(ErrorCode::invalid_input, "the " + what + " of '" + name + "' " + why);
+    };
+    const at::Tensor& parameter = parameters_[number_of(name)].tensor;
+    if (!given.defined() || given.layout() != at::kStrided || !given.device().is_cpu() ||
+        given.scalar_type() != at::kFloat) {
+      refuse("is not a dense tensor of float32 on the CPU");
     }
+    if (given.sizes() != parameter.sizes()) refuse("has another shape than the parameter");
+    if (!at::isfinite(given).all().item<bool>())
+      refuse("has values that are not finite; save the state before such a step");
   }
 }
 

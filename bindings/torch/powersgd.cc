@@ -332,6 +332,10 @@ void PowerSgd::set_state(const State& state) {
         parameter.steps = static_cast<uint64_t>(std::max<int64_t>(0, tensor.item<int64_t>()));
       } else {
         const at::Tensor values_here = tensor.to(at::kFloat).contiguous();
+        if (!at::isfinite(values_here).all().item<bool>()) {
+          throw Error(ErrorCode::invalid_input,
+                      "the " + kind + " of '" + parameter_name + "' have values that are not finite");
+        }
         parameter.directions.assign(floats_of(values_here).begin(), floats_of(values_here).end());
       }
     }

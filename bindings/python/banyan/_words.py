@@ -43,8 +43,7 @@ def to_rate(bandwidth: Union[str, int, float], where: str) -> str:
     if isinstance(bandwidth, str):
         return bandwidth
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, (int, float)) or not 1 <= bandwidth < 1 << 63:
-        raise Error("invalid_input", f"{bandwidth!r} is no bandwidth; give bytes per second or a text such as '100GB/s'",
-                    where)
+        raise Error("invalid_input", f"{bandwidth!r} is no bandwidth; give bytes per second or '100GB/s'", where)
     return f"{math.floor(bandwidth)} B/s"
 
 

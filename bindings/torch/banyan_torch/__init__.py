@@ -77,6 +77,12 @@ __all__ = [
 ]
 __version__ = _C.version
 
+
+def __dir__() -> "list[str]":
+    """What completion in a notebook shows: not what this file imports for itself."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
 Seconds = Union[float, datetime.timedelta]
 
 

@@ -1,19 +1,61 @@
 """Compression of DistributedDataParallel's gradients; see compress()."""
 
 import math
-from typing import Any, Dict
+import warnings
+from typing import Any, Dict, List, Mapping, Tuple
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _C
+from ._alike import expect_alike
 
 
 def _backend(group: Any) -> Any:
     from . import _backend as backend_of  # the package is not complete while it imports this file
 
     return backend_of(group)
+
+
+def _not_coded(parameters: Mapping[str, torch.Tensor]) -> str:
+    """"torch.bfloat16 (87.5 % of the values that are trained)" of types that no code takes, or "" for none."""
+    counts: Dict[str, int] = {}
+    for tensor in parameters.values():
+        if tensor.requires_grad:
+            counts[str(tensor.dtype)] = counts.get(str(tensor.dtype), 0) + tensor.numel()
+    total = sum(counts.values())
+    shares: List[Tuple[str, float]] = [(name, 100 * count / total) for name, count in counts.items()
+                                       if name != str(torch.float32) and count]
+    return ", ".join(f"{name} ({share:.3g} % of the values that are trained)" for name, share in shares)
+
+
+def expect_numbers(options: Mapping[str, Any]) -> None:
+    """Raises TypeError that names an option which is none."""
+    for name, value in options.items():
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"the option {name} of a codec is a number, not {value!r}")
+
+
+def expect_residuals(given: Any, parameters: Mapping[str, torch.Tensor], what: str = "residual") -> None:
+    """Raises ValueError, naming the parameter, for what is no residual of it: another shape or type, values that are
+    not finite. These would stay for ever, since a step with them is skipped and leaves its residual as it was."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"the state's {what}s are a {type(given).__name__} instead of tensors by name")
+    for name, values in given.items():
+        if name not in parameters:
+            raise ValueError(f"the state has a {what} of '{name}', which is no parameter of the model")
+        if not isinstance(values, torch.Tensor):
+            raise ValueError(f"the {what} of '{name}' is a {type(values).__name__} instead of a tensor")
+        expected = tuple(parameters[name].shape)
+        if tuple(values.shape) != expected:
+            raise ValueError(f"the {what} of '{name}' has shape {tuple(values.shape)} instead of {expected}")
+        if values.dtype != torch.float32 or values.device.type != "cpu":
+            raise ValueError(f"the {what} of '{name}' is {values.dtype} on {values.device} instead of torch.float32 on "
+                             "the CPU")
+        if not bool(torch.isfinite(values).all()):
+            raise ValueError(f"the {what} of '{name}' has values that are not finite; take a state from before them")
 
 
 class Compression:
@@ -41,7 +83,11 @@ class Compression:
               masking=1, with momentum, which then starts anew where it was sent; 0 lets it go on, as dense training
               does; warm_up=0, the first steps over which the share falls from 25 % to its own
 
-    Only gradients of float32 are coded; those of other types, and sparse ones, are averaged as they are.
+    Only gradients of float32 are coded; those of other types are averaged as they are, and rank 0 warns of them. So are
+    sparse ones.
+
+    Collective: all ranks of the group make equal ones. Raises MismatchError when their codecs or options differ, which
+    says who has what.
     """
 
     def __init__(self, model: nn.Module, codec: str, *, group: Any = None, residual: bool = True,
@@ -50,9 +96,16 @@ class Compression:
             group = model.process_group if group is None else group
             model = model.module
         self._parameters = dict(model.named_parameters())
+        expect_numbers(options)
+        group = dist.group.WORLD if group is None else group
+        expect_alike("compress", {"codec": codec, "residual": bool(residual), **options}, group)
         self._inside = _C.Compression(_backend(group), codec, options, bool(residual), list(self._parameters.items()))
         self.codec = self._inside.scheme
         self.residual = self._inside.keeps_residuals
+        as_it_is = _not_coded(self._parameters)
+        if as_it_is and self.codec != "none" and dist.get_rank(group) == 0:
+            warnings.warn(f"banyan_torch.compress: gradients of {as_it_is} go as they are: codes are of float32",
+                          stacklevel=3)
 
     def state_dict(self) -> Dict[str, Any]:
         """The codec's name, the residuals by the parameters' names, and what the codec keeps beside them. They are those
@@ -60,18 +113,20 @@ class Compression:
         return {"codec": self.codec, **self._inside.state()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Takes a state_dict() of the same rank, codec and model. What it does not have becomes zero."""
+        """Takes a state_dict() of the same rank, codec and model. What it does not have of a parameter becomes zero.
+        Raises ValueError, and changes nothing, for what does not fit, and for values that are not finite."""
+        for key in ("codec", "residuals"):
+            if not isinstance(state, Mapping) or key not in state:
+                raise ValueError(f"the state has no '{key}': it is not of Compression.state_dict()")
         if state["codec"] != self.codec:
             raise ValueError(f"the state is of codec {state['codec']}, and this is of {self.codec}")
-        residuals = state["residuals"]
-        if residuals and not self.residual:
+        if state["residuals"] and not self.residual:
             raise ValueError("the state has residuals, and this keeps none")
-        for name, values in residuals.items():
-            if name not in self._parameters:
-                raise ValueError(f"the state has a residual of '{name}', which is no parameter of the model")
-            expected = tuple(self._parameters[name].shape)
-            if tuple(values.shape) != expected:
-                raise ValueError(f"the residual of '{name}' has shape {tuple(values.shape)} instead of {expected}")
+        expect_residuals(state["residuals"], self._parameters)
+        for kind, values in state.items():
+            if kind not in ("codec", "residuals") and not (isinstance(values, Mapping) and all(
+                    isinstance(tensor, torch.Tensor) for tensor in values.values())):
+                raise ValueError(f"the state's '{kind}' are not tensors by name")
         self._inside.set_state({kind: values for kind, values in state.items() if kind != "codec"})
 
     def residual_norms(self) -> Dict[str, float]:
@@ -97,8 +152,8 @@ class Compression:
 
 def compress(ddp: DistributedDataParallel, codec: str, *, residual: bool = True,
              **options: float) -> Compression:
-    """Has a model in DistributedDataParallel send its gradients in fewer bits from now on: before the first backward
-    pass, once, alike on all ranks. See Compression for the arguments.
+    """Has a model in DistributedDataParallel send its gradients in fewer bits from now on: once, alike on all ranks,
+    before the first backward pass or between two steps, the same ones on all ranks. See Compression for the arguments.
 
         ddp = DistributedDataParallel(model)
         compression = banyan_torch.compress(ddp, "int8")

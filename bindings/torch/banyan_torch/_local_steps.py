@@ -1,6 +1,7 @@
 """Training that exchanges parameters every so many steps; see LocalSteps."""
 
 import dataclasses
+import math
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -9,6 +10,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _C
+from ._alike import expect_alike
+from ._compress import expect_numbers, expect_residuals
 
 
 @dataclasses.dataclass
@@ -54,15 +57,6 @@ def _split(named: List[Tuple[str, torch.Tensor]], fragments: int) -> List[List[T
     return parts
 
 
-def _ranks_by(values: List[Any]) -> str:
-    """"100 on ranks 0, 2; 50 on rank 1"."""
-    groups: Dict[str, List[str]] = {}
-    for rank, value in enumerate(values):
-        groups.setdefault(str(value), []).append(str(rank))
-    return "; ".join(f"{value} on rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
-                     for value, ranks in groups.items())
-
-
 def _size(group: Any) -> int:
     return dist.get_world_size(group)
 
@@ -91,7 +85,9 @@ class LocalSteps:
                 less than every / fragments. With it, gradients of the steps between are not lost: see keep_local
     keep_local: parameters become keep_local * their own + (1 - keep_local) * those of all
     codec:      changes go in this code: one of those of compress(), such as "int4"; what it loses is kept and added to
-                the next ones
+                the next ones. "powersgd:4" does without `box`, and each exchange is a step to it: its dense_steps=10
+                are 10 exchanges
+    options:    of the codec, as compress() takes them
     box:        a group of ranks that have equal parameters at every step, since DistributedDataParallel averages their
                 gradients; `group` then holds one rank of each box, the same place of all. Each rank exchanges its part
                 of the changes and gathers the rest in its box. two_level_groups() makes both
@@ -102,8 +98,8 @@ class LocalSteps:
     """
 
     def __init__(self, model: nn.Module, *, every: int, group: Any = None, lr: float = 0.7, momentum: float = 0.9,
-                 fragments: int = 1, delay: int = 0, keep_local: float = 0.0, codec: str = "none",
-                 box: Any = None) -> None:
+                 fragments: int = 1, delay: int = 0, keep_local: float = 0.0, codec: str = "none", box: Any = None,
+                 **options: float) -> None:
         from . import _backend  # the package is not complete while it imports this file
 
         if isinstance(model, DistributedDataParallel):
@@ -114,15 +110,19 @@ class LocalSteps:
         self._group = dist.group.WORLD if group is None else group
         self._box = box
         named = [(name, tensor) for name, tensor in model.named_parameters() if tensor.requires_grad]
-        self._expect_alike(named)
+        expect_numbers(options)
+        self._expect_alike(named, options)
         self._expect_valid(named)
         self._period = self.every // self.fragments
         self._under_way: Optional[_UnderWay] = None
         with torch.no_grad():
             self._parts = [self._fragment(part) for part in _split(named, self.fragments)]
-        own = [(str(number), self._own_part(part.last)) for number, part in enumerate(self._parts)]
-        self._own = [tensor for _, tensor in own]
-        self._compression = _C.Compression(_backend(self._group), codec, {}, codec != "none", own)
+        # By parameter, so that matrices are matrices to a codec; where a box shares a fragment, by part.
+        self._own = [dict(zip(part.names, part.parameters)) if box is None else {str(number): self._own_part(part.last)}
+                     for number, part in enumerate(self._parts)]
+        self._kept_for = {name: tensor for own in self._own for name, tensor in own.items()}
+        self._compression = _C.Compression(_backend(self._group), codec, options, codec != "none",
+                                           list(self._kept_for.items()))
 
     def step(self) -> None:
         """After each step of the inner optimizer."""
@@ -162,10 +162,18 @@ class LocalSteps:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Of the same rank and model, with the same fragments, codec and box."""
+        for key in ("steps", "names", "codec", "last", "momentum", "exchange"):
+            if key not in state:
+                raise ValueError(f"the state has no '{key}': it is not of LocalSteps.state_dict()")
         for name, own in (("names", [part.names for part in self._parts]), ("codec", self.codec)):
             if state[name] != own:
                 what = "parameters or fragments" if name == "names" else "codec"
                 raise ValueError(f"the state is of other {what}: {state[name]} instead of {own}")
+        vectors = {str(number): part.last for number, part in enumerate(self._parts)}
+        for what, key in (("parameters", "last"), ("momentum", "momentum")):
+            expect_residuals({str(number): vector for number, vector in enumerate(state[key])}, vectors,
+                             f"{what} of a fragment")
+        expect_residuals(state["exchange"].get("residuals", {}), self._kept_for)
         self._compression.set_state(state["exchange"])
         self._under_way, self.steps = None, int(state["steps"])
         for part, last, velocity in zip(self._parts, state["last"], state["momentum"]):
@@ -175,27 +183,23 @@ class LocalSteps:
     def residual_norms(self) -> List[float]:
         """Euclidean norm of what the codec has lost so far of each fragment on this rank."""
         norms = self._compression.residual_norms()
-        return [norms.get(str(number), 0.0) for number in range(self.fragments)]
+        return [math.hypot(*(norms.get(name, 0.0) for name in own)) for own in self._own]
 
     def __repr__(self) -> str:
         values = sum(part.last.numel() for part in self._parts)
         return (f"LocalSteps(every={self.every}, fragments={self.fragments}, delay={self.delay}, codec={self.codec!r}, "
                 f"{values} values)")
 
-    def _expect_alike(self, named: List[Tuple[str, torch.Tensor]]) -> None:
+    def _expect_alike(self, named: List[Tuple[str, torch.Tensor]], of_codec: Dict[str, float]) -> None:
         """Before anything is exchanged whose size would follow from what differs."""
         options = {name: getattr(self, name) for name in ("every", "fragments", "delay", "lr", "momentum", "keep_local",
                                                           "codec")}
+        options.update(of_codec)
         options["parameters"] = len(named)
         options["values"] = sum(tensor.numel() for _, tensor in named)
         options["shapes"] = str([(name, tuple(tensor.shape)) for name, tensor in named])
         for group in [self._group] + ([] if self._box is None else [self._box]):
-            everyone: List[Any] = [None] * _size(group)
-            dist.all_gather_object(everyone, options, group=group)
-            for name in options:
-                values = [one[name] for one in everyone]
-                if any(value != values[0] for value in values):
-                    raise _C.MismatchError(f"LocalSteps: the ranks of a group differ in {name}: {_ranks_by(values)}")
+            expect_alike("LocalSteps", options, group)
 
     def _expect_valid(self, named: List[Tuple[str, torch.Tensor]]) -> None:
         if not named:
@@ -215,6 +219,9 @@ class LocalSteps:
             raise ValueError("keep_local and momentum are to be from 0 to below 1, lr above 0")
         if self.codec == "auto":
             raise ValueError('LocalSteps takes a code by its name, such as "int4": "auto" measures steps of gradients')
+        if self._box is not None and self.codec.startswith("powersgd"):
+            raise ValueError(f"{self.codec} codes matrices, and in a box each rank has a part of the changes that is none; "
+                             'give another codec, such as "int4", or leave box out')
 
     def _fragment(self, part: List[Tuple[str, torch.Tensor]]) -> _Fragment:
         names, parameters = [name for name, _ in part], [tensor for _, tensor in part]
@@ -246,7 +253,7 @@ class LocalSteps:
         part = self._parts[number]
         with torch.no_grad():
             change = self._own_part(part.last - part.vector())
-        future = self._compression.average_of(change, [self._own[number]])
+        future = self._compression.average_of(change, list(self._own[number].values()))
         self._under_way = _UnderWay(number, self.steps + self.delay, change, future)
 
     def _gathered(self, own: torch.Tensor, values: int) -> torch.Tensor:

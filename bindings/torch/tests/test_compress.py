@@ -10,6 +10,7 @@ import io
 import math
 import os
 import time
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -358,6 +359,34 @@ class Modes(CompressTest):
         self.expect_agreement(replica.module)
 
     @on_ranks(2)
+    def test_types_that_no_code_takes_are_told_once_with_their_share(self):
+        said = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.compressed(made(Net, dtype=torch.bfloat16), "int8")
+            self.compressed(made(Net), "int8")
+            self.compressed(made(Net, dtype=torch.bfloat16), "none")
+            said = [str(each.message) for each in caught if "banyan_torch" in str(each.message)]
+        self.assertEqual(said, [] if self.rank else [
+            "banyan_torch.compress: gradients of torch.bfloat16 (100 % of the values that are trained) go as they are: "
+            "codes are of float32"])
+
+    @on_ranks(2)
+    def test_between_two_steps(self):
+        """compress() after backward passes: from the next one on, as if the model began there."""
+        model = made(Net, width=33)
+        replica = parallel(model, process_group=self.tcp())
+        optimizer = sgd(replica.parameters())
+        train(replica, optimizer, [batch_of(self.rank, step) for step in range(3)])
+        begun = copy.deepcopy(replica.module)
+        compression = banyan_torch.compress(replica, "int8")
+        for step in range(3, 6):
+            self.step(replica, compression, optimizer, batch_of(self.rank, step))
+        self.expect_agreement(replica.module)
+        self.assertGreater(sum(compression.residual_norms().values()), 0)
+        self.assertFalse(torch.equal(begun.layers[0].weight, replica.module.layers[0].weight))
+
+    @on_ranks(2)
     def test_other_types_than_float32_are_as_without_a_hook(self):
         replica, compression = self.compressed(made(Mixed), small_buckets=True)
         plain = parallel(made(Mixed), process_group=self.tcp(), small_buckets=True)
@@ -521,9 +550,24 @@ class State(CompressTest):
         replica, compression = self.compressed(made(Net))
         loss_of(replica, batch_of(0, 0)).backward()
         before = compression.state_dict()
+
+        def other(name, change):
+            values = before["residuals"][name].clone()
+            changed = change(values)
+            return {"codec": "int8", "residuals": {**before["residuals"], name: changed}}
+
         for wrong, words in (({"codec": "int4", "residuals": {}}, "the state is of codec int4, and this is of int8"),
                              ({"codec": "int8", "residuals": {"x": torch.zeros(1)}}, "'x', which is no parameter"),
-                             ({"codec": "int8", "residuals": {"layers.0.bias": torch.zeros(1)}}, r"\(1,\) instead of")):
+                             ({"codec": "int8", "residuals": {"layers.0.bias": torch.zeros(1)}}, r"\(1,\) instead of"),
+                             ({"codec": "int8"}, "has no 'residuals'"), ({}, "has no 'codec'"), ([], "has no 'codec'"),
+                             ({"codec": "int8", "residuals": [1]}, "are a list instead of tensors"),
+                             ({"codec": "int8", "residuals": {"layers.0.bias": 3}}, "'layers.0.bias' is a int instead"),
+                             ({**before, "directions": {"layers.0.bias": 3}}, "'directions' are not tensors by name"),
+                             (other("layers.0.bias", lambda values: values.double()), "'layers.0.bias' is torch.float64"),
+                             (other("layers.0.bias", lambda values: values.fill_(math.nan)),
+                              "'layers.0.bias' has values that are not finite"),
+                             (other("layers.2.weight", lambda values: values.view(-1)[-1:].fill_(math.inf) and values),
+                              "'layers.2.weight' has values that are not finite")):
             with self.assertRaisesRegex(ValueError, words):
                 compression.load_state_dict(wrong)
         forgetful = banyan_torch.Compression(replica, "int8", residual=False)
@@ -537,6 +581,26 @@ class State(CompressTest):
 
 
 class Arguments(CompressTest):
+    @on_ranks(3)
+    def test_options_that_differ_name_the_ranks(self):
+        """At once, and the next attempt works."""
+        begin = time.monotonic()
+        replica = parallel(made(Net), process_group=self.tcp())
+        for mine, words in (
+                (("int8", {} if self.rank == 0 else {"box_ranks": 1}),
+                 "box_ranks: left out on rank 0; 1 on ranks 1, 2"),
+                (("topk:1%" if self.rank < 2 else "topk:2%", {}), "codec: topk:1% on ranks 0, 1; topk:2% on rank 2"),
+                (("topk:1%", {"momentum": 0.9 if self.rank else 0.8}), "momentum: 0.8 on rank 0; 0.9 on ranks 1, 2"),
+                (("topk:1%", {"warm_up": self.rank // 2}), "warm_up: 0 on ranks 0, 1; 1 on rank 2"),
+                (("powersgd:2", {"seed": self.rank, "dense_steps": 0}), "seed: 0 on rank 0; 1 on rank 1; 2 on rank 2"),
+                (("auto", {"steps": 4 + self.rank // 2}), "steps: 4 on ranks 0, 1; 5 on rank 2"),
+                (("int8", {"residual": self.rank > 0}), "residual: False on rank 0; True on ranks 1, 2")):
+            with self.assertRaisesRegex(banyan_torch.MismatchError, f"differ in {words}$"):
+                banyan_torch.compress(replica, mine[0], **mine[1])
+        banyan_torch.compress(replica, "int8")
+        loss_of(replica, batch_of(self.rank, 0)).backward()
+        self.assertLess(time.monotonic() - begin, 60)
+
     @on_ranks(1)
     def test_wrong_ones_are_refused_in_one_line(self):
         replica = parallel(made(Net), process_group=self.tcp())
@@ -555,7 +619,11 @@ class Arguments(CompressTest):
                 banyan_torch.compress(replica, "topk:1%", **options)
         with self.assertRaisesRegex(ValueError, "^int8 has no option 'momentum'$"):
             banyan_torch.compress(replica, "int8", momentum=0.9)
+        with self.assertRaisesRegex(ValueError, r"has no option 'dense_step' \(did you mean 'dense_steps'\?\)$"):
+            banyan_torch.compress(replica, "powersgd:2", dense_step=3)
         self.assertEqual(banyan_torch.Compression(replica, "topk:0.10%+bf16").codec, "topk:0.1%+bfloat16")
+        with self.assertRaisesRegex(TypeError, "^the option momentum of a codec is a number, not 'much'$"):
+            banyan_torch.compress(replica, "topk:1%", momentum="much")
         with self.assertRaisesRegex(TypeError, "takes a model in DistributedDataParallel, not a Net"):
             banyan_torch.compress(replica.module, "int8")
         with self.assertRaisesRegex(ValueError, "backend is not banyan"):

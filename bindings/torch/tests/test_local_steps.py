@@ -180,8 +180,9 @@ class Codes(LocalTest):
         optimizer = None
 
         def lost():
-            found = outer.state_dict()["exchange"]["residuals"].get("0", torch.zeros_like(outer._parts[0].last))
-            return self.summed(found)
+            found = outer.state_dict()["exchange"]["residuals"]
+            return self.summed(torch.cat([found.get(name, torch.zeros_like(values)).reshape(-1)
+                                          for name, values in model.named_parameters()]))
 
         for turn in range(4):
             optimizer = self.run_steps(model, outer, 2, 3 * turn + 1, optimizer)
@@ -198,6 +199,50 @@ class Codes(LocalTest):
         total = tensor.detach().double().clone()
         dist.all_reduce(total)
         return total
+
+
+    @on_ranks(3)
+    def test_matrices_are_sent_as_products_of_two(self):
+        """PowerSGD: all ranks have the same bits, which are not those of no codec, and nothing is lost."""
+        changed = {}
+        for codec, options in (("none", {}), ("powersgd:2", {"dense_steps": 1})):
+            model = made(Net, width=65)
+            outer = banyan_torch.LocalSteps(model, every=2, codec=codec, group=self.tcp(), lr=1.0, momentum=0.0,
+                                            **options)
+            optimizer = self.run_steps(model, outer, 2)  # sent as it is
+            self.assertEqual(outer.residual_norms(), [0.0])
+            before = outer._parts[0].last.clone()
+            train(model, optimizer, [batch_of(self.rank, 3)])
+            outer.step()
+            train(model, optimizer, [batch_of(self.rank, 4)])
+            own = self.summed(before - outer._parts[0].vector())
+            outer.step()
+            self.expect_agreement(model)
+            changed[codec] = before.double() - outer._parts[0].last.double()
+            found = outer.state_dict()["exchange"]["residuals"]
+            kept = self.summed(torch.cat([found.get(name, torch.zeros_like(values)).reshape(-1)
+                                          for name, values in model.named_parameters()]))
+            off = (own - changed[codec] * self.world - kept).abs().max()
+            self.assertLess(float(off), 1e-5 * float(own.abs().max()))
+        self.assertGreater(outer.residual_norms()[0], 0)
+        self.assertGreater(float((changed["none"] - changed["powersgd:2"]).abs().max()), 0)
+
+    @on_ranks(2)
+    def test_powersgd_goes_on_from_a_state(self):
+        options = {"every": 2, "codec": "powersgd:1", "dense_steps": 0, "group": self.tcp()}
+        model = made(Net, width=65)
+        outer = banyan_torch.LocalSteps(model, **options)
+        optimizer = self.run_steps(model, outer, 4)
+        saved = copy.deepcopy([model.state_dict(), optimizer.state_dict(), outer.state_dict()])
+        other = made(Net, width=65)
+        resumed = banyan_torch.LocalSteps(other, **options)
+        other.load_state_dict(saved[0])
+        again = adam(other.parameters())
+        again.load_state_dict(saved[1])
+        resumed.load_state_dict(saved[2])
+        self.run_steps(model, outer, 4, 5, optimizer)
+        self.run_steps(other, resumed, 4, 5, again)
+        self.same_parameters(other, model, 0.0)
 
 
 class State(LocalTest):
@@ -233,6 +278,14 @@ class State(LocalTest):
             other = banyan_torch.LocalSteps(made(Net), every=4, group=self.tcp(), **options)
             with self.assertRaisesRegex(ValueError, words):
                 other.load_state_dict(good)
+        other = banyan_torch.LocalSteps(made(Net), every=4, group=self.tcp())
+        for key in ("last", "momentum"):
+            bad = copy.deepcopy(good)
+            bad[key][0][3] = float("nan")
+            with self.assertRaisesRegex(ValueError, "of a fragment of '0' has values that are not finite"):
+                other.load_state_dict(bad)
+        with self.assertRaisesRegex(ValueError, "has no 'momentum': it is not of LocalSteps.state_dict"):
+            other.load_state_dict({key: value for key, value in good.items() if key != "momentum"})
 
 
 class Arguments(LocalTest):
@@ -240,6 +293,8 @@ class Arguments(LocalTest):
     def test_options_that_differ_name_the_ranks(self):
         for mine, words in (({"every": 6 if self.rank == 1 else 12}, "every: 12 on ranks 0, 2; 6 on rank 1"),
                             ({"every": 6, "fragments": 1 + self.rank // 2}, "fragments: 1 on ranks 0, 1; 2 on rank 2"),
+                            ({"every": 6, "codec": "powersgd:2", "dense_steps": self.rank // 2},
+                             "dense_steps: 0 on ranks 0, 1; 1 on rank 2"),
                             ({"every": 6, "codec": "int8" if self.rank else "none"},
                              "codec: none on rank 0; int8 on ranks 1, 2")):
             with self.assertRaisesRegex(banyan_torch.MismatchError, f"differ in {words}$"):
@@ -257,6 +312,9 @@ class Arguments(LocalTest):
                                ({"every": 4, "keep_local": 1}, "keep_local and momentum"),
                                ({"every": 4, "lr": 0}, "lr"),
                                ({"every": 4, "codec": "auto"}, "takes a code by its name"),
+                               ({"every": 4, "codec": "int8", "dense_steps": 2}, "int8 has no option 'dense_steps'"),
+                               ({"every": 4, "codec": "powersgd:2", "box": dist.group.WORLD},
+                                "powersgd:2 codes matrices"),
                                ({"every": 4, "codec": "int7"}, "int7")):
             with self.case(**options), self.assertRaisesRegex(ValueError, f"^[^\n]*{words}[^\n]*$"):
                 banyan_torch.LocalSteps(made(Net), **options)
