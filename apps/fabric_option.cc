@@ -70,7 +70,12 @@ std::vector<fabric::FabricEdit> FabricOption::edits_in_order() const {
 
 std::string FabricOption::described() const {
   std::string text = text_;
-  for (const auto& [option, value] : {std::pair("--boxes", &boxes_), {"--gpu", &gpu_}, {"--nic", &nic_}}) {
+  for (const auto& [option, value] : {std::pair("--boxes", &boxes_),
+                                      {"--gpu", &gpu_},
+                                      {"--nic", &nic_},
+                                      {"--nics", &nics_},
+                                      {"--nvlink", &nvlink_},
+                                      {"--cpu-link", &cpu_link_}}) {
     if (!value->empty()) text += " " + std::string(option) + " " + *value;
   }
   for (const fabric::FabricEdit& edit : edits_in_order()) {
