@@ -6,7 +6,7 @@
 #include "apps/lists.h"
 #include "apps/predict/predict_train.h"
 #include "apps/report.h"
-#include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/cost/curve.h"
@@ -55,7 +55,7 @@ struct File {
 std::vector<File> read_all(const std::vector<std::string>& paths) {
   if (paths.size() > kMostFiles) throw Error(ErrorCode::unsupported, "more than 64 files at once");
   std::vector<File> files;
-  for (const std::string& path : paths) files.push_back({path, read_file(path, kMaxFileBytes)});
+  for (const std::string& path : paths) files.push_back({path, read_plain_text(path, kMaxFileBytes).text});
   return files;
 }
 

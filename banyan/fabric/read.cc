@@ -1,11 +1,12 @@
 #include "banyan/fabric/read.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/gpu_matrix.h"
 #include "banyan/fabric/hwloc_xml.h"
@@ -33,9 +34,8 @@ Format format_of_text(std::string_view contents) {
   return is_gpu_matrix(contents) ? Format::gpu_matrix : Format::text;
 }
 
-// Told by the first character that is neither space nor the mark that some editors put in front of UTF-8.
+// Told by the first character that is no space.
 Format format_of(std::string_view contents, const std::string& path) {
-  if (contents.starts_with("\xef\xbb\xbf")) contents.remove_prefix(3);
   const size_t first = contents.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) throw Error(ErrorCode::invalid_input, "is empty", path);
   switch (contents[first]) {
@@ -111,16 +111,70 @@ std::optional<NamedFile> find_file(const std::string& fabric) {
   }
 }
 
-Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::vector<std::string>& notes) {
+// Formats that people have and that are not read: by what only they hold, and what to give instead.
+void refuse_foreign_format(std::string_view contents, const std::string& path) {
+  struct Foreign {
+    std::string_view mark, also, name, mend;
+  };
+  constexpr std::string_view kNcclDump = "give NCCL's topology: run a job with NCCL_TOPO_DUMP_FILE=topo.xml";
+  constexpr Foreign kForeign[] = {
+      {"<graphs", "<graph ", "a dump of NCCL's graphs (NCCL_GRAPH_DUMP_FILE)", kNcclDump},
+      {"Weight between two GPUs", "", "the table of rocm-smi --showtopo", kNcclDump},
+      {"WEIGHT TABLE:", "HOPS TABLE:", "the table of amd-smi topology", kNcclDump},
+      {"==(", "CA: ", "what iblinkinfo prints", "give what ibnetdiscover prints"},
+      {"switches:", "topology:", "Slurm's topology.yaml",
+       "give what `scontrol show topology` prints, or topology.conf"},
+      {"blocks:", "topology:", "Slurm's topology.yaml", "give what `scontrol show topology` prints, or topology.conf"},
+      {"npus_count:", "topology:", "ASTRA-sim's network.yml", "write a spec such as torus:4x4 (banyan fabric --list)"}};
+  const std::string_view head = contents.substr(0, size_t{1} << 16);
+  for (const Foreign& foreign : kForeign) {
+    if (head.find(foreign.mark) == std::string_view::npos || head.find(foreign.also) == std::string_view::npos)
+      continue;
+    throw Error(ErrorCode::unsupported,
+                "is " + std::string(foreign.name) + ", which is not read; " + std::string(foreign.mend), path);
+  }
+}
+
+std::string read_included(const std::string& path, const std::string& name) {
+  const std::filesystem::path beside = std::filesystem::path(path).parent_path() / name;  // an absolute name stays so
+  return read_plain_text(beside.string(), FabricSource::kMaxFileBytes).text;
+}
+
+// Nodes that `--remove` names may be what keeps the tree from having one part: they are left out before that is checked.
+Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file,
+                  std::vector<std::string>& notes, std::vector<std::string>& left_out) {
+  SlurmOptions options{.include = [&](const std::string& name) { return read_included(file.path, name); }};
+  for (const FabricEdit& edit : source.edits) {
+    if (edit.kind == FabricEdit::Kind::remove) options.left_out.push_back(edit.text);
+  }
+  const size_t noted = notes.size();
+  if (!options.left_out.empty()) {
+    try {
+      return parse_slurm_topology(plain.text, file.bandwidth, file.path, notes, {.include = options.include});
+    } catch (const Error&) {
+      notes.resize(noted);
+    }
+  }
+  options.met = &left_out;
+  return parse_slurm_topology(plain.text, file.bandwidth, file.path, notes, options);
+}
+
+Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::vector<std::string>& notes,
+                        std::vector<std::string>& left_out) {
   const std::string& path = file.path;
-  const std::string contents = read_file(path, FabricSource::kMaxFileBytes);
+  PlainText plain = read_plain_text(path, FabricSource::kMaxFileBytes);
+  plain.begin_at(
+      [](std::string_view line) { return is_gpu_matrix(line) || is_slurm_topology(line) || is_ib_topology(line); });
+  notes.insert(notes.end(), plain.notes.begin(), plain.notes.end());
+  const std::string& contents = plain.text;
   const Format format = format_of(contents, path);
   const BoxOptions& box = source.box;
   if (format == Format::hwloc) return parse_hwloc_xml(contents, box, file.bandwidth, path, notes);
   if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
   if (format != Format::nccl) refuse_box_options(source);
-  if (format == Format::slurm) return parse_slurm_topology(contents, file.bandwidth, path, notes);
+  if (format == Format::slurm) return read_slurm(plain, source, file, notes, left_out);
   if (format == Format::ib) return parse_ib_topology(contents, file.bandwidth, path, notes);
+  if (format == Format::nccl || format == Format::text) refuse_foreign_format(contents, path);
   if (format == Format::text && contents.find("->") == std::string::npos) {
     throw Error(
         ErrorCode::invalid_input,
@@ -135,11 +189,11 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   return fabric;
 }
 
-Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes) {
+Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes, std::vector<std::string>& left_out) {
   const std::string& fabric = source.fabric;
   if (fabric.empty())
     throw Error(ErrorCode::invalid_input, "the fabric's name is empty; give a file or a spec such as dgx-h100:8");
-  if (const auto file = find_file(fabric)) return read_fabric_file(source, *file, notes);
+  if (const auto file = find_file(fabric)) return read_fabric_file(source, *file, notes, left_out);
   if (fabric.find("->") != std::string::npos) {
     refuse_box_options(source);
     return parse_fabric_text(fabric);
@@ -155,10 +209,17 @@ Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes
 
 Fabric load_fabric(const FabricSource& source, std::vector<std::string>* notes) {
   std::vector<std::string> assumed;
-  const Fabric fabric = load_unedited(source, assumed);
+  std::vector<std::string> left_out;  // by --remove, before the fabric was made
+  const Fabric fabric = load_unedited(source, assumed, left_out);
   if (notes != nullptr) notes->insert(notes->end(), assumed.begin(), assumed.end());
   try {
-    return edit_fabric(fabric, source.edits);
+    if (left_out.empty()) return edit_fabric(fabric, source.edits);
+    std::vector<FabricEdit> edits = source.edits;
+    std::erase_if(edits, [&](const FabricEdit& edit) {
+      return edit.kind == FabricEdit::Kind::remove &&
+             std::find(left_out.begin(), left_out.end(), edit.text) != left_out.end();
+    });
+    return edit_fabric(fabric, edits);
   } catch (const Error& error) {
     throw error.within(source.fabric.substr(0, 200));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -14,8 +15,13 @@
 namespace banyan::fabric {
 namespace {
 
-constexpr std::string_view kKeys[] = {"SwitchName", "Switches",   "Nodes",    "LinkSpeed",
-                                      "BlockName",  "BlockSizes", "SubBlocks"};
+constexpr std::string_view kKeys[] = {"SwitchName", "Switches",   "Nodes",     "LinkSpeed", "Level",
+                                      "BlockName",  "BlockSizes", "SubBlocks", "BlockSize", "BlockIndex"};
+// Of lines alone, which scontrol's output and Slurm's own sites have: what they say changes no link.
+constexpr std::string_view kWithoutMeaning[] = {"Level", "BlockSizes", "SubBlocks", "BlockSize", "BlockIndex"};
+constexpr int kMostIncludes = 8;  // one in the other
+// Upper switches may repeat the nodes below them, level by level.
+constexpr uint64_t kMostRepeated = uint64_t{4} * Fabric::kMaxNodes;
 
 bool is_key(std::string_view text, std::string_view key) { return lower(text) == lower(key); }
 
@@ -30,58 +36,146 @@ struct Switch {
 
 class SlurmReader : LineReader {
  public:
+  SlurmReader(const SlurmOptions& options, std::vector<std::string>& notes)
+      : left_out_(options.left_out.begin(), options.left_out.end()),
+        met_(options.met),
+        include_(options.include),
+        notes_(notes) {}
+
   void read(std::string_view text) {
-    for_each_line(text, [&](std::string_view line, size_t number) {
-      line_ = number;
-      line = trim(line.substr(0, line.find('#')));
-      if (!line.empty()) read_line(line);
-      return true;
-    });
+    read_lines(text, 0);
     line_ = 0;
     if (all_.empty()) throw bad("the file has no SwitchName and no BlockName");
+    if (not_read_ > 0)
+      notes_.push_back(plural(not_read_, "line") + " without a 'Name=' " + (not_read_ == 1 ? "was" : "were") +
+                       " passed over");
   }
 
-  Fabric build(Bandwidth port, std::vector<std::string>& notes) && {
+  Fabric build(Bandwidth port) && {
     find_parents();
     if (has_blocks_) join_blocks();
     add_ranks(port);
     for (const Switch& node : all_) builder_.add_switch(node.name);
-    add_cables(notes);
-    notes.push_back("every node has one cable of " + port.to_string() + " (given after '@')");
+    check_parts();
+    add_cables();
+    notes_.push_back("every node has one cable of " + port.to_string() + " (given after '@')");
     return std::move(builder_).build();
   }
 
  private:
-  // "SwitchName=s0 Nodes=tux[0-3] LinkSpeed=100". Spaces do not stand in values.
+  // Lines that end in a backslash go on in the next one.
+  void read_lines(std::string_view text, int depth) {
+    std::string whole;
+    size_t first = 0;
+    for_each_line(text, [&](std::string_view line, size_t number) {
+      line = trim(line.substr(0, line.find('#')));
+      if (whole.empty()) first = number;
+      const bool goes_on = line.ends_with('\\');
+      if (goes_on) line.remove_suffix(1);
+      whole += line;
+      if (goes_on) {
+        whole += ' ';
+        return true;
+      }
+      line_ = first;
+      read_whole(whole, depth);
+      whole.clear();
+      return true;
+    });
+    line_ = first;
+    read_whole(whole, depth);
+  }
+
+  void read_whole(std::string_view line, int depth) {
+    line = trim(line);
+    if (line.empty()) return;
+    const size_t end = std::min(line.find_first_of(" \t="), line.size());
+    if (is_key(line.substr(0, end), "Include")) return read_include(unquoted(trim(line.substr(end))), depth);
+    if (line.find('=') == std::string_view::npos) {
+      ++not_read_;  // what a terminal showed besides
+      return;
+    }
+    read_line(line);
+  }
+
+  void read_include(std::string_view name, int depth) {
+    if (!include_) throw bad("Include is followed in files only; put the lines of " + in_quotes(name) + " here");
+    if (depth == kMostIncludes) throw bad("more than " + std::to_string(kMostIncludes) + " files include one another");
+    const size_t line = line_;
+    try {
+      read_lines(include_(std::string(name)), depth + 1);
+    } catch (const Error& error) {
+      throw error.within("line " + std::to_string(line) + ": Include " + in_quotes(name));
+    }
+    line_ = line;
+  }
+
+  static std::string_view unquoted(std::string_view value) {
+    if (value.size() < 2 || value.front() != '"' || value.back() != '"') return value;
+    return value.substr(1, value.size() - 2);
+  }
+
+  // The next "Name=value" of a line: blanks may stand around '=', and inside of quotes.
+  std::pair<std::string_view, std::string_view> take_word(std::string_view& line) const {
+    const size_t equals = line.find('=');
+    const std::string_view key = trim(line.substr(0, equals));
+    if (equals == std::string_view::npos || key.empty() || key.find_first_of(" \t") != std::string_view::npos) {
+      throw bad(in_quotes(key.substr(0, key.find_first_of(" \t"))) + " is not of the form Name=value");
+    }
+    line = trim(line.substr(equals + 1));
+    size_t end = std::min(line.find_first_of(" \t"), line.size());
+    if (line.starts_with('"')) {
+      end = line.find('"', 1);
+      if (end == std::string_view::npos) throw bad("the value of " + std::string(key) + " has no second quote");
+      ++end;
+    } else if (line.substr(0, end).find('=') != std::string_view::npos) {
+      end = 0;  // "Switches= Nodes=n1": the value is empty
+    }
+    const std::string_view value = unquoted(line.substr(0, end));
+    line = trim(line.substr(end));
+    return {key, value};
+  }
+
+  // "SwitchName=s0 Nodes=tux[0-3] LinkSpeed=100".
   void read_line(std::string_view line) {
     Switch found{.line = line_};
     bool is_named = false;
+    std::string_view nodes;
     ++listed_nodes_;
     while (!line.empty()) {
-      const size_t end = std::min(line.find_first_of(" \t"), line.size());
-      const std::string_view word = line.substr(0, end);
-      line = trim(line.substr(end));
-      const size_t equals = word.find('=');
-      if (equals == std::string_view::npos) throw bad(in_quotes(word) + " is not of the form Name=value");
-      is_named |= read_word(word.substr(0, equals), word.substr(equals + 1), found);
+      const auto [key, value] = take_word(line);
+      if (is_key(key, "Nodes")) {
+        nodes = value;
+      } else {
+        is_named |= read_word(key, value, found);
+      }
     }
+    found.nodes = read_list(nodes, found.switches.empty() ? listed_nodes_ : listed_again_,
+                            found.switches.empty() ? Fabric::kMaxNodes : kMostRepeated);
     if (!is_named) return;
     if (found.switches.empty() && found.nodes.empty()) {
       throw bad(found.name + " has neither Switches nor Nodes beneath it");
     }
+    std::erase_if(found.nodes, [&](const std::string& node) {
+      if (!left_out_.contains(node)) return false;
+      if (met_ != nullptr) met_->push_back(node);
+      return true;
+    });
     if (!place_.emplace(found.name, all_.size()).second) throw bad(in_quotes(found.name) + " is declared twice");
     all_.push_back(std::move(found));
   }
 
   // Refused before the names are made: a few bytes can ask for billions. `listed` is how many there are already.
-  std::vector<std::string> read_list(std::string_view value, uint64_t& listed) const {
+  std::vector<std::string> read_list(std::string_view value, uint64_t& listed,
+                                     uint64_t most = Fabric::kMaxNodes) const {
+    if (value.empty()) return {};
     try {
       const HostlistSize size = measure_hostlist(value);
       if (size.most_bytes > Fabric::kMaxNameBytes) {
         throw invalid("list " + in_quotes(value) + " has a name of more than " + std::to_string(Fabric::kMaxNameBytes) +
                       " bytes");
       }
-      if (listed > Fabric::kMaxNodes || size.names > Fabric::kMaxNodes - listed) {
+      if (listed > most || size.names > most - listed) {
         throw invalid("list " + in_quotes(value) + " makes more than " + std::to_string(Fabric::kMaxNodes) +
                       " nodes, switches included; a fabric has no more");
       }
@@ -102,15 +196,14 @@ class SlurmReader : LineReader {
     }
     if (is_key(key, "Switches")) {
       found.switches = read_list(value, listed_switches_);
-    } else if (is_key(key, "Nodes")) {
-      found.nodes = read_list(value, listed_nodes_);
     } else if (is_key(key, "LinkSpeed")) {
       const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), found.link_speed);
       const bool is_good = code == std::errc() && end == value.data() + value.size() && found.link_speed > 0;
       if (!is_good || found.link_speed > 1'000'000'000) {
         throw bad("LinkSpeed is " + in_quotes(value) + " but must be a whole number from 1 to 1000000000");
       }
-    } else if (!is_key(key, "BlockSizes") && !is_key(key, "SubBlocks")) {
+    } else if (std::none_of(std::begin(kWithoutMeaning), std::end(kWithoutMeaning),
+                            [&](std::string_view known) { return is_key(key, known); })) {
       NearestName nearest{std::string(key.substr(0, NearestName::kMaxLength))};
       std::string known;
       for (const std::string_view name : kKeys) {
@@ -178,23 +271,63 @@ class SlurmReader : LineReader {
       has_speeds = has_speeds && leaf.link_speed > 0;
     }
     std::map<std::string, size_t> leaf_of;
-    for (size_t i = 0; i < all_.size(); ++i) {
-      Switch& leaf = all_[i];
-      line_ = leaf.line;
-      const unsigned __int128 own = static_cast<unsigned __int128>(port.bytes_per_second()) *
-                                    (has_speeds ? leaf.link_speed : 1) / (has_speeds && slowest > 0 ? slowest : 1);
-      if (!leaf.nodes.empty() && own > Bandwidth::kMaxBytesPerSecond) throw bad("ports of more than 1 PB/s");
-      for (const std::string& node : leaf.nodes) {
-        const auto [other, is_new] = leaf_of.emplace(node, i);
-        if (!is_new)
-          throw bad("node " + in_quotes(node) + " hangs on both " + all_[other->second].name + " and " + leaf.name);
-        cables_.push_back({.rank = builder_.add_rank(node), .leaf = i, .bytes_per_second = static_cast<uint64_t>(own)});
+    for (const bool is_leaf : {true, false}) {
+      for (size_t i = 0; i < all_.size(); ++i) {
+        const Switch& leaf = all_[i];
+        if (leaf.switches.empty() != is_leaf) continue;
+        line_ = leaf.line;
+        const unsigned __int128 own = static_cast<unsigned __int128>(port.bytes_per_second()) *
+                                      (has_speeds ? leaf.link_speed : 1) / (has_speeds && slowest > 0 ? slowest : 1);
+        if (!leaf.nodes.empty() && own > Bandwidth::kMaxBytesPerSecond) throw bad("ports of more than 1 PB/s");
+        for (size_t n = 0; n < leaf.nodes.size(); ++n) {
+          const std::string& node = leaf.nodes[n];
+          const auto [other, is_new] = leaf_of.emplace(node, i);
+          if (!is_new && is_below(other->second, i)) continue;  // scontrol repeats what is below
+          if (!is_new)
+            throw bad("node " + in_quotes(node) + " hangs on both " + all_[other->second].name + " and " + leaf.name);
+          cables_.push_back(
+              {.rank = builder_.add_rank(node), .leaf = i, .place = n, .bytes_per_second = static_cast<uint64_t>(own)});
+        }
       }
     }
     line_ = 0;
   }
 
-  void add_cables(std::vector<std::string>& notes) {
+  bool is_below(size_t place, size_t above) const {
+    // A switch above itself is found later: no more steps than there are switches.
+    for (size_t steps = 0; place != SIZE_MAX && place != above && steps <= all_.size(); ++steps) {
+      place = all_[place].parent;
+    }
+    return place == above;
+  }
+
+  // Names what does not hang together, and how to go on without it.
+  void check_parts() const {
+    std::map<size_t, std::vector<size_t>> cables_of;  // by the topmost switch
+    for (size_t i = 0; i < cables_.size(); ++i) {
+      size_t top = cables_[i].leaf;
+      for (size_t steps = 0; all_[top].parent != SIZE_MAX && steps <= all_.size(); ++steps) top = all_[top].parent;
+      cables_of[top].push_back(i);
+    }
+    if (cables_of.size() < 2) return;
+    const auto smallest = std::min_element(cables_of.begin(), cables_of.end(), [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    });
+    constexpr size_t kShown = 4;
+    std::string parts, mend;
+    size_t shown = 0;
+    for (const auto& [top, cables] : cables_of) {
+      if (shown++ == kShown) break;
+      parts += (parts.empty() ? "" : ", ") + plural(cables.size(), "node") + " below " + in_quotes(all_[top].name);
+    }
+    for (size_t i = 0; i < smallest->second.size() && i < kShown; ++i)
+      mend += " --remove " + name_of(cables_[smallest->second[i]]);
+    throw invalid("the tree is in " + std::to_string(cables_of.size()) + " parts (" + parts +
+                  (cables_of.size() > kShown ? ", ..." : "") + "); join them by a switch above, or leave one out:" +
+                  mend + (smallest->second.size() > kShown ? " ..." : ""));
+  }
+
+  void add_cables() {
     const auto ranks = static_cast<uint32_t>(cables_.size());
     const auto node = [&](size_t place) { return NodeId{static_cast<uint32_t>(ranks + place)}; };
     for (const Cable& cable : cables_) {
@@ -207,6 +340,7 @@ class SlurmReader : LineReader {
     for (const size_t i : from_below()) {
       const Switch& below = all_[i];
       if (below.parent == SIZE_MAX) continue;
+      if (below.bytes_per_second == 0 && !left_out_.empty()) continue;  // its nodes were left out
       if (below.bytes_per_second == 0) throw invalid("no node is below switch " + in_quotes(below.name));
       if (below.bytes_per_second > Bandwidth::kMaxBytesPerSecond) {
         throw Error(ErrorCode::unsupported, "the nodes below " + in_quotes(below.name) + " have more than 1 PB/s");
@@ -218,19 +352,26 @@ class SlurmReader : LineReader {
       has_trunks = true;
     }
     if (has_trunks) {
-      notes.push_back(std::string(has_blocks_ ? "blocks are joined by a network that never blocks"
-                                              : "switches are joined so that the tree never blocks") +
-                      ": the file does not say how wide it is; change it by --degrade");
+      notes_.push_back(std::string(has_blocks_ ? "blocks are joined by a network that never blocks"
+                                               : "switches are joined so that the tree never blocks") +
+                       ": the file does not say how wide it is; change it by --degrade");
     }
   }
 
   struct Cable {
     NodeId rank{};
-    size_t leaf = 0;
+    size_t leaf = 0, place = 0;  // its switch, and which of the nodes there it is
     uint64_t bytes_per_second = 0;
   };
+  const std::string& name_of(const Cable& cable) const { return all_[cable.leaf].nodes[cable.place]; }
 
-  uint64_t listed_nodes_ = 0, listed_switches_ = 0;  // names in lists; a line's switch is one of the nodes
+  std::set<std::string> left_out_;
+  std::vector<std::string>* met_;
+  const std::function<std::string(const std::string&)>& include_;
+  std::vector<std::string>& notes_;
+  size_t not_read_ = 0;  // lines
+  uint64_t listed_nodes_ = 0, listed_switches_ = 0,
+           listed_again_ = 0;  // names in lists; a line's switch is one of the nodes
   std::vector<Switch> all_;
   std::map<std::string, size_t> place_;  // in all_, by name
   bool has_blocks_ = false, has_switches_ = false;
@@ -244,25 +385,31 @@ bool is_slurm_topology(std::string_view text) {
   bool is_one = false;
   for_each_line(text, [&](std::string_view line, size_t) {
     const std::string_view words = trim(line);
-    for (const std::string_view key : {"SwitchName=", "BlockName=", "BlockSizes="}) {
-      is_one = is_one || is_key(words.substr(0, key.size()), key);
+    const size_t equals = words.find('=');
+    const std::string_view own = trim(words.substr(0, std::min(equals, words.size())));
+    for (const std::string_view key : {"SwitchName", "BlockName", "BlockSizes"}) {
+      is_one = is_one || (equals != std::string_view::npos && is_key(own, key));
     }
+    const size_t blank = words.find_first_of(" \t");
+    const bool has_two =
+        blank != std::string_view::npos && trim(words.substr(blank)).find_first_of(" \t") == std::string_view::npos;
+    is_one = is_one || (has_two && words.substr(0, blank) == "Include");
     return !is_one && (words.empty() || words.starts_with('#'));
   });
   return is_one;
 }
 
 Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
-                            std::vector<std::string>& notes) {
+                            std::vector<std::string>& notes, const SlurmOptions& options) {
   try {
-    SlurmReader reader;
+    SlurmReader reader(options, notes);
     reader.read(text);
     if (!port) {
       throw invalid(
           "a topology.conf does not say how fast links are; put the speed of a node's cable behind its name: " + where +
           "@400Gb/s");
     }
-    return std::move(reader).build(*port, notes);
+    return std::move(reader).build(*port);
   } catch (const Error& error) {
     throw error.within(where);
   }

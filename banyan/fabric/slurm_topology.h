@@ -5,6 +5,7 @@
 // switch is joined to the one above it by as much as all nodes below it have together.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,10 +16,16 @@
 
 namespace banyan::fabric {
 
+struct SlurmOptions {
+  std::vector<std::string> left_out = {};   // nodes that are not taken, before it is checked that the tree has one part
+  std::vector<std::string>* met = nullptr;  // those of left_out that were there
+  std::function<std::string(const std::string&)> include = {};  // the text of a file that the file includes
+};
+
 // `where` (a file's name) is put in front of what is wrong, with the line; what was assumed is appended to `notes`.
 // Throws Error{invalid_input} when the file is no topology.conf, or `port` is missing.
 Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
-                            std::vector<std::string>& notes);
+                            std::vector<std::string>& notes, const SlurmOptions& options = {});
 
 // Whether a text looks like one.
 bool is_slurm_topology(std::string_view text);

@@ -87,7 +87,7 @@ TEST(SlurmTopology, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=a[0-1\n"), HasSubstr("line 1: list 'a[0-1'"));
   EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=a,b\nBlockName=b Nodes=c"), HasSubstr("not both"));
   EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=a,b\nSwitchName=s1 Nodes=c,d\n"),
-              HasSubstr("cannot be reached from rank"));
+              HasSubstr("the tree is in 2 parts (2 nodes below 's0', 2 nodes below 's1')"));
   EXPECT_THAT(slurm_error("BlockSizes=4\n"), HasSubstr("no SwitchName and no BlockName"));
   EXPECT_THAT(slurm_error("SwitchName=s0 Nodes"), HasSubstr("'Nodes' is not of the form Name=value"));
 }

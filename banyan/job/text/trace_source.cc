@@ -3,24 +3,18 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
 namespace banyan::job {
 namespace {
 
 constexpr size_t kPiece = size_t{1} << 16;
-
-// Traces are packed ten to forty times. What is packed more than this is made to keep readers busy.
-constexpr uint64_t kMostPacked = 300;
-constexpr uint64_t kLeastLimit = uint64_t{1} << 24;
 
 Error cannot_read(const std::string& name, int code) {
   return Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
@@ -63,17 +57,6 @@ class TraceSource::File {
   int fd_;
 };
 
-struct TraceSource::Packed {
-  Packed() { CHECK(::inflateInit2(&stream, 16 + MAX_WBITS) == Z_OK) << "inflateInit2"; }
-  ~Packed() { ::inflateEnd(&stream); }
-  Packed(const Packed&) = delete;
-  Packed& operator=(const Packed&) = delete;
-
-  z_stream stream{};
-  bool ended = false;  // a gzip member, of which a file may hold several
-  uint64_t read = 0;   // bytes of the file so far
-};
-
 TraceSource::TraceSource() = default;
 TraceSource::TraceSource(TraceSource&&) noexcept = default;
 TraceSource::~TraceSource() = default;
@@ -110,62 +93,15 @@ bool TraceSource::give_plain(std::string_view raw) {
 }
 
 bool TraceSource::refill() {
-  if (!begun_) {
-    begun_ = true;
-    const std::string_view raw = more_raw();
-    if (raw.size() >= 2 && raw[0] == '\x1f' && raw[1] == '\x8b') {
-      packed_ = std::make_unique<Packed>();
-      unpacked_.resize(kPiece);
-      packed_->stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(raw.data()));
-      packed_->stream.avail_in = static_cast<uInt>(raw.size());
-      packed_->read = raw.size();
-    } else {
-      return give_plain(raw);
-    }
-  }
-  if (!packed_) return give_plain(more_raw());
-  z_stream& stream = packed_->stream;
-  const auto damaged = [&](const std::string& what) {
-    return Error(ErrorCode::invalid_input, what + "; copy the file again, or gzip it anew",
-                 name_ + " byte " + std::to_string(packed_->read - stream.avail_in));
-  };
-  stream.next_out = reinterpret_cast<Bytef*>(unpacked_.data());
-  stream.avail_out = static_cast<uInt>(unpacked_.size());
-  while (stream.avail_out == unpacked_.size()) {
-    if (stream.avail_in == 0) {
-      const std::string_view raw = more_raw();
-      if (raw.empty()) {
-        if (packed_->ended) return false;
-        throw damaged("the gzip data ends in the middle");
-      }
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(raw.data()));
-      stream.avail_in = static_cast<uInt>(raw.size());
-      packed_->read += raw.size();
-    }
-    if (packed_->ended) {
-      // Another member follows, or padding, which gzip tells to ignore.
-      if (*stream.next_in != 0x1f) {
-        stream.avail_in = 0;
-        continue;
-      }
-      CHECK(::inflateReset(&stream) == Z_OK) << "inflateReset";
-      packed_->ended = false;
-    }
-    const int result = ::inflate(&stream, Z_NO_FLUSH);
-    if (result == Z_STREAM_END) {
-      packed_->ended = true;
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      throw damaged("the gzip data is damaged" + std::string(stream.msg ? std::string(" (") + stream.msg + ")" : ""));
-    }
-  }
-  at_ = unpacked_.data();
-  end_ = at_ + (unpacked_.size() - stream.avail_out);
-  given_ += static_cast<uint64_t>(end_ - at_);
-  if (given_ > kLeastLimit && given_ / kMostPacked > packed_->read) {
-    throw damaged("the gzip data unpacks to more than " + std::to_string(kMostPacked) +
-                  " times its size, which no trace does");
-  }
-  return true;
+  if (begun_) return give_plain(packed_ ? packed_->next([&] { return more_raw(); }) : more_raw());
+  begun_ = true;
+  std::string_view first = more_raw();
+  if (is_gzip(first)) packed_ = std::make_unique<Gunzip>(name_);
+  const bool has_some = give_plain(
+      packed_ ? packed_->next([&] { return first.empty() ? more_raw() : std::exchange(first, {}); }) : first);
+  // Some editors put a mark in front of UTF-8.
+  if (std::string_view(at_, static_cast<size_t>(end_ - at_)).starts_with("\xef\xbb\xbf")) at_ += 3;
+  return has_some && (at_ != end_ || refill());
 }
 
 }  // namespace banyan::job

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "banyan/base/gzip.h"
+
 namespace banyan::job {
 
 class TraceSource {
@@ -41,7 +43,6 @@ class TraceSource {
   uint64_t position() const { return given_ - static_cast<uint64_t>(end_ - at_); }
 
  private:
-  struct Packed;
   class File;
 
   TraceSource();
@@ -51,10 +52,9 @@ class TraceSource {
 
   std::string name_;
   std::unique_ptr<File> file_;
-  std::unique_ptr<Packed> packed_;
+  std::unique_ptr<Gunzip> packed_;
   std::string_view text_;  // from memory: what is not yet given
   std::string piece_;      // what at_ and end_ point into
-  std::string unpacked_;
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   uint64_t given_ = 0;

@@ -125,6 +125,8 @@ class Reader {
       if (words[i] == "time") (time < 0 ? time : second_time) = static_cast<int>(i);
     }
     if (size >= 0 && time > size) {
+      if (!log_.points.empty())
+        throw invalid(line_, "a second table begins here; put each into a file of its own, which names its ranks");
       size_column_ = size;
       time_column_ = options_.in_place && second_time >= 0 ? second_time : time;
       size_factor_ = 1, time_factor_ = 1e-6;  // what nccl-tests prints, should no line of units follow

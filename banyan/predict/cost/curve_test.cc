@@ -190,5 +190,17 @@ TEST(CurveLog, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of(""), HasSubstr("no measurements"));
 }
 
+TEST(CurveLog, TwoTablesAreNotFittedAsOne) {
+  const std::string table =
+      "# size count type redop root time algbw busbw\n# (B) (elements) (us) (GB/s)\n8 2 float sum -1 10.0 1 1\n";
+  EXPECT_EQ(parse_curve_log(table).points.size(), 1u);
+  try {
+    parse_curve_log(table + table);
+    ADD_FAILURE() << "read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("line 4: a second table begins here"));
+  }
+}
+
 }  // namespace
 }  // namespace banyan::predict

@@ -1,0 +1,102 @@
+// Files as people have them: what a terminal, a web form, a launcher or an editor has made of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/read.h"
+
+namespace banyan::fabric {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// In a folder that goes away with the test.
+class HandedOn : public ::testing::Test {
+ protected:
+  HandedOn() {
+    std::string path = (std::filesystem::temp_directory_path() / "banyan_handed_on_XXXXXX").string();
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+    folder_ = path;
+  }
+  ~HandedOn() override { std::filesystem::remove_all(folder_); }
+
+  Fabric load(const std::string& text, const std::string& behind, std::vector<FabricEdit> edits = {}) {
+    const std::string path = (folder_ / "file").string();
+    write_file(path, text);
+    notes_.clear();
+    return load_fabric({.fabric = path + behind, .edits = std::move(edits)}, &notes_);
+  }
+  std::string problem(const std::string& text, const std::string& behind) {
+    try {
+      load(text, behind);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "read";
+  }
+  std::filesystem::path folder_;
+  std::vector<std::string> notes_;
+};
+
+constexpr char kTable[] = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV12\t0-3\nGPU1\tNV12\t X \t0-3\n";
+constexpr char kConf[] = "SwitchName=s0 Nodes=n[0-1]\nSwitchName=s1 Nodes=n[2-3]\nSwitchName=top Switches=s0,s1\n";
+const FabricEdit kRemoved[] = {{FabricEdit::Kind::remove, "n13"}, {FabricEdit::Kind::remove, "n23"}};
+
+TEST_F(HandedOn, TablesOfGpusAreTheSameHoweverTheyWerePasted) {
+  const std::string expected = load(kTable, "@24GB/s").fingerprint();
+  EXPECT_EQ(load("\xef\xbb\xbf" + std::string(kTable), "@24GB/s").fingerprint(), expected);
+  EXPECT_EQ(load("GPU Topology:\n" + std::string(kTable), "@24GB/s").fingerprint(), expected);
+  EXPECT_THAT(notes_, Contains("1 line above what is read was passed over"));
+  EXPECT_EQ(
+      load("\t[4mGPU0\tGPU1\tCPU Affinity[0m\nGPU0\t X \tNV12\t0-3\nGPU1\tNV12\t X \t0-3\n", "@24GB/s").fingerprint(),
+      expected);
+}
+
+TEST_F(HandedOn, SlurmIsTheSameInAllItsSpellings) {
+  const std::string expected = load(kConf, "@400Gb/s").fingerprint();
+  const std::string upper = "SwitchName=s1 Nodes=n[2-3]\nSwitchName=top Switches=s0,s1\n";
+  for (const std::string& text :
+       {"\xef\xbb\xbf" + std::string(kConf), "SwitchName=\"s0\" Nodes=\"n[0-1]\"\n" + upper,
+        "SwitchName=s0 \\\n  Nodes=n[0-1]\n" + upper, "user@head:~$ cat topology.conf\n" + std::string(kConf),
+        std::string(
+            "SwitchName = s0 Nodes = n[0-1]\nSwitchName = s1 Nodes = n[2-3]\nSwitchName = top Switches = s0,s1"),
+        std::string("SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-1]\nSwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[2-3]\n"
+                    "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s[0-1]\n")}) {
+    EXPECT_EQ(load(text, "@400Gb/s").fingerprint(), expected) << text;
+  }
+  write_file((folder_ / "leaf.conf").string(), "SwitchName=s0 Nodes=n[0-1]\n");
+  EXPECT_EQ(load("Include leaf.conf\n" + upper, "@400Gb/s").fingerprint(), expected);
+  write_file((folder_ / "leaf.conf").string(), "Include leaf.conf\n");
+  EXPECT_THAT(problem("Include leaf.conf\n" + upper, "@400Gb/s"), HasSubstr("more than 8 files include one another"));
+}
+
+TEST_F(HandedOn, PartsOfATreeAreNamedAndMayBeLeftOut) {
+  const std::string text =
+      "SwitchName=core Switches=leaf[1-2]\nSwitchName=leaf1 Nodes=n[11-12]\nSwitchName=leaf2 Nodes=n[21-22]\n"
+      "SwitchName=no-topology Nodes=n[13,23]\n";
+  EXPECT_THAT(problem(text, "@400Gb/s"),
+              HasSubstr("the tree is in 2 parts (4 nodes below 'core', 2 nodes below 'no-topology'); join them by a "
+                        "switch above, or leave one out: --remove n13 --remove n23"));
+  const Fabric fabric = load(text, "@400Gb/s", {kRemoved[0], kRemoved[1]});
+  EXPECT_EQ(fabric.ranks().size(), 4u);
+  EXPECT_TRUE(fabric.find("n22"));
+  EXPECT_FALSE(fabric.find("n13"));
+}
+
+TEST_F(HandedOn, FormatsThatAreNotReadAreNamedWithWhatToGiveInstead) {
+  EXPECT_THAT(problem("====== ROCm System Management Interface ======\nWeight between two GPUs\n", "@24GB/s"),
+              HasSubstr("is the table of rocm-smi --showtopo, which is not read; give NCCL's topology"));
+  EXPECT_THAT(problem("- topology: a\n  tree:\n    switches:\n      - switch: s0\n", ""),
+              HasSubstr("is Slurm's topology.yaml, which is not read; give what `scontrol show topology` prints"));
+  EXPECT_THAT(problem("topology: [ Ring ]\nnpus_count: [ 4 ]\n", ""), HasSubstr("is ASTRA-sim's network.yml"));
+  EXPECT_THAT(problem("<graphs version=\"1\"><graph id=\"0\"/></graphs>", "@24GB/s"), HasSubstr("NCCL_TOPO_DUMP_FILE"));
+  EXPECT_THAT(problem("{\"some\": 1}", "@24GB/s"), ::testing::Not(HasSubstr("leave '@")));
+}
+
+}  // namespace
+}  // namespace banyan::fabric
