@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 
+#include "bindings/torch/buffers.h"
 #include "bindings/torch/futures.h"
 #include "bindings/torch/process_group.h"
 
@@ -14,9 +15,10 @@ namespace banyan::pytorch {
 // Collective. Of any type, in place; of sparse tensors, too.
 TensorFuture plain_average(ProcessGroupBanyan& group, const at::Tensor& buffer);
 
-// Of a contiguous float32 tensor.
+// Of a plain float32 tensor.
 inline std::span<float> floats_of(const at::Tensor& tensor) {
-  return {tensor.data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+  TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kFloat);
+  return {reinterpret_cast<float*>(mutable_bytes_of(tensor)), static_cast<size_t>(tensor.numel())};
 }
 
 }  // namespace banyan::pytorch

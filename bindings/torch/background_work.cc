@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "bindings/torch/signals.h"
+
 namespace banyan::pytorch {
 
 bool BackgroundWork::isCompleted() {
@@ -10,14 +12,11 @@ bool BackgroundWork::isCompleted() {
 }
 
 bool BackgroundWork::wait(std::chrono::milliseconds timeout) {
-  {
+  const auto is_over_within = [this](std::chrono::milliseconds at_most) {
     std::unique_lock lock(mutex_);
-    if (timeout.count() <= 0) {
-      cv_.wait(lock, [this] { return completed_; });
-    } else if (!cv_.wait_for(lock, timeout, [this] { return completed_; })) {
-      throw not_done_within(timeout);
-    }
-  }
+    return cv_.wait_for(lock, at_most, [this] { return completed_; });
+  };
+  if (!wait_and_look(timeout, is_over_within)) throw not_done_within(timeout);
   if (exception_) std::rethrow_exception(exception_);
   return true;
 }

@@ -5,11 +5,31 @@
 #include <algorithm>
 
 namespace banyan::pytorch {
+namespace {
+
+bool is_marked(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+
+}  // namespace
+
+bool is_plain(const at::Tensor& tensor) { return tensor.is_contiguous() && !is_marked(tensor); }
+
+at::Tensor plain(const at::Tensor& tensor) {
+  if (is_plain(tensor)) return tensor;
+  const at::NoGradGuard no_grad;
+  at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
+  copy.copy_(tensor);
+  return copy;
+}
+
+std::byte* mutable_bytes_of(const at::Tensor& tensor) {
+  TORCH_INTERNAL_ASSERT(!is_marked(tensor), "memory of a tensor that is stored conjugated or negated");
+  return static_cast<std::byte*>(tensor.data_ptr());
+}
 
 std::optional<TensorPieces> pieces_of(const std::vector<at::Tensor>& tensors) {
   TensorPieces pieces;
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_contiguous()) return std::nullopt;
+    if (!is_plain(tensor)) return std::nullopt;
     if (tensor.numel() == 0) continue;
     std::byte* const begin = mutable_bytes_of(tensor);
     if (pieces.base == nullptr || begin < pieces.base) pieces.base = begin;

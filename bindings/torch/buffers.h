@@ -9,15 +9,23 @@
 
 namespace banyan::pytorch {
 
-inline const std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<const std::byte*>(tensor.data_ptr()); }
-inline std::byte* mutable_bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+// Whether memory holds the values, one after the other. Views like x.conj() and x.conj().imag are contiguous, too, but
+// only carry a mark, "conjugated" or "negated": their memory holds other values.
+bool is_plain(const at::Tensor& tensor);
+// The same values in plain memory: of the tensor itself, if it is plain, else of a copy.
+at::Tensor plain(const at::Tensor& tensor);
+
+// Where the memory of a plain tensor begins. All calls get at memory by these two, so that a mark that was overlooked
+// ends in an exception, not in wrong values.
+std::byte* mutable_bytes_of(const at::Tensor& tensor);
+inline const std::byte* bytes_of(const at::Tensor& tensor) { return mutable_bytes_of(tensor); }
 
 // Tensors of one type and size that lie anywhere in memory, as pieces of one buffer that begins at the lowest of them.
 struct TensorPieces {
   std::byte* base = nullptr;
   std::vector<size_t> counts, displacements;  // in elements
 };
-// None where they are no such pieces: one is not contiguous, or they do not lie at a multiple of an element.
+// None where they are no such pieces: one is not plain, or they do not lie at a multiple of an element.
 std::optional<TensorPieces> pieces_of(const std::vector<at::Tensor>& tensors);
 
 // One after the other, in a new tensor, which no gradient flows through.

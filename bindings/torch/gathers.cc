@@ -118,7 +118,7 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::gather_parts(const at::Tensor
                                                                 const at::Tensor& buffer) {
   const Checks checks("gather_parts");
   checks.dense({buffer, own});
-  checks.expect(buffer.is_contiguous() && own.is_contiguous(), "takes contiguous tensors");
+  checks.expect(is_plain(buffer) && is_plain(own), "takes contiguous tensors, not conjugated or negated ones");
   const BanyanWork::Task task(c10d::OpType::ALLGATHER, "banyan:all_gather", {own}, {{buffer}});
   return start(task,
                {.kind = run::OperationKind::all_gather_v,

@@ -12,6 +12,7 @@
 #include "banyan/run/transport/ucx/transport.h"
 #include "bindings/torch/compression.h"
 #include "bindings/torch/errors.h"
+#include "bindings/torch/marks.h"
 #include "bindings/torch/process_group.h"
 #include "bindings/torch/shared_allocator.h"
 
@@ -101,12 +102,30 @@ void add_compression(py::module_& module) {
       .def("report", &Compression::report, Release());
 }
 
+void add_survivors(py::module_& module) {
+  using Release = py::call_guard<py::gil_scoped_release>;
+  py::class_<Survivors>(module, "Survivors")
+      .def_property_readonly("rank", &Survivors::rank)
+      .def_property_readonly("size", &Survivors::size)
+      .def_property_readonly("ranks", &Survivors::ranks)
+      .def_property_readonly("lost", &Survivors::lost)
+      .def("own_address", &Survivors::own_address)
+      .def("spread", &Survivors::spread, Release());
+  module.def(
+      "survivors",
+      [](const Group& group, double seconds) {
+        return banyan_group(group).survivors(compose::milliseconds_of(seconds, "timeout"));
+      },
+      py::arg("group"), py::arg("seconds"), Release());
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "The inside of banyan_torch.";
   py::module_::import("torch._C._distributed_c10d");  // knows the classes of groups and stores
 
+  pass_marked_tensors_on();
   add_error_classes(module);
 
   // Groups reach Python as objects of the base class, which lets go of the interpreter's lock when it destroys them.
@@ -129,6 +148,7 @@ PYBIND11_MODULE(_C, module) {
     return py::make_tuple(usage.used_bytes, usage.kept_bytes);
   });
 
+  add_survivors(module);
   add_compression(module);
 
   module.attr("version") = BANYAN_VERSION;

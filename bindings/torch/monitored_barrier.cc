@@ -5,6 +5,7 @@
 
 #include "banyan/run/join/deadline.h"
 #include "bindings/torch/process_group.h"
+#include "bindings/torch/signals.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -51,7 +52,10 @@ class Messages {
 };
 
 bool is_done(run::Request request, const run::Deadline& deadline) {
-  return guarded([&] { return request.wait_for(std::max(deadline.left(), milliseconds(1))); });
+  return guarded([&] {
+    return wait_and_look(std::max(deadline.left(), milliseconds(1)),
+                         [&](milliseconds at_most) { return request.wait_for(at_most); });
+  });
 }
 
 std::string words_of(milliseconds time) { return std::to_string(time.count()) + " ms"; }

@@ -8,6 +8,7 @@
 
 #include "banyan/base/error.h"
 #include "bindings/torch/averages.h"
+#include "bindings/torch/buffers.h"
 #include "bindings/torch/errors.h"
 
 namespace banyan::pytorch {
@@ -331,7 +332,7 @@ void PowerSgd::set_state(const State& state) {
       if (kind == kSteps) {
         parameter.steps = static_cast<uint64_t>(std::max<int64_t>(0, tensor.item<int64_t>()));
       } else {
-        const at::Tensor values_here = tensor.to(at::kFloat).contiguous();
+        const at::Tensor values_here = plain(tensor.to(at::kFloat));
         if (!at::isfinite(values_here).all().item<bool>()) {
           throw Error(ErrorCode::invalid_input,
                       "the " + kind + " of '" + parameter_name + "' have values that are not finite");

@@ -18,6 +18,7 @@
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
 #include "bindings/torch/joined_work.h"
+#include "bindings/torch/task_buffers.h"
 #include "bindings/torch/torch_store.h"
 
 namespace banyan::pytorch {
@@ -291,6 +292,13 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::among(const std::vect
   });
 }
 
+std::unique_ptr<Survivors> ProcessGroupBanyan::survivors(std::chrono::milliseconds patience) {
+  return guarded([&] {
+    run::Communicator::Options options = options_from(own_settings(settings_.name.value_or("") + ", survivors"));
+    return std::make_unique<Survivors>(communicator_.shrink({}, patience, std::move(options)), rank_, size_);
+  });
+}
+
 void ProcessGroupBanyan::abort(const std::string& why) {
   communicator_.abort(why);
   if (run::SparseQueue* const queue = sparse_queue_.load()) queue->abort(why);
@@ -370,12 +378,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
   const bool is_from_any = task.type == c10d::OpType::RECVANYSOURCE;
   TORCH_CHECK_INDEX(is_from_any || peer < ranks(), "rank ", static_cast<int>(peer), " is not in this group of ",
                     ranks());
-  at::Tensor buffer = tensors.front();
-  if (!buffer.is_contiguous()) {
-    buffer = buffer.contiguous();
-    task.held.push_back(buffer);
-    if (kind == run::OperationKind::recv) task.at_end = [tensor = tensors.front(), buffer] { tensor.copy_(buffer); };
-  }
+  const bool is_send = kind == run::OperationKind::send;
+  const at::Tensor buffer = is_send ? read(tensors.front(), task) : written(tensors.front(), task, true);
   task.outputs = {tensors};
   const ElementMove move = move_of(buffer);
   run::Call call{.kind = kind,
@@ -384,8 +388,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
                  .count = static_cast<uint64_t>(buffer.numel()) * move.elements_each,
                  .tag = tag_of(tag, checks)};
   if (const std::chrono::milliseconds timeout = timeout_.load(); timeout.count() > 0) call.timeout = timeout;
-  (kind == run::OperationKind::send) ? (void)(call.send = bytes_of(buffer))
-                                     : (void)(call.recv = mutable_bytes_of(buffer));
+  is_send ? (void)(call.send = bytes_of(buffer)) : (void)(call.recv = mutable_bytes_of(buffer));
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
   return begun(std::move(work));

@@ -32,6 +32,7 @@
 #include "banyan/run/sparse/sparse_queue.h"
 #include "banyan/run/system/fork_guard.h"
 #include "bindings/torch/errors.h"
+#include "bindings/torch/survivors.h"
 #include "bindings/torch/torch_version.h"
 #include "bindings/torch/work.h"
 
@@ -150,6 +151,10 @@ class ProcessGroupBanyan : public BackendBase {
   // Collective over `members`, ranks of this group in the order of the new one, this rank among them. `purpose` is
   // equal on all of them and tells their group from others.
   c10::intrusive_ptr<ProcessGroupBanyan> among(const std::vector<int>& members, const std::string& purpose);
+  // Collective among the members that live: who they are, for going on without the others. Ends what is under way on
+  // this group, which is of no use after that. Who does not call within `patience` is left out. Throws
+  // CommunicationError as run::Communicator::shrink() does.
+  std::unique_ptr<Survivors> survivors(std::chrono::milliseconds patience);
   // Why it has failed; empty while it works.
   std::string error() const;
   // Whether the ranks exchange through shared memory, all being on one host.

@@ -16,9 +16,10 @@ using Tensors = std::vector<at::Tensor>;
 // All tensors of this rank, reduced to one in a new place.
 at::Tensor reduced_here(const Tensors& tensors, const ElementReduction& reduction) {
   const at::NoGradGuard no_grad;
-  at::Tensor sum = tensors.front().clone(at::MemoryFormat::Contiguous);
+  at::Tensor sum = at::empty(tensors.front().sizes(), tensors.front().options());
+  sum.copy_(tensors.front());
   for (size_t i = 1; i < tensors.size(); ++i) {
-    const at::Tensor next = tensors[i].contiguous();
+    const at::Tensor next = plain(tensors[i]);
     const element::Reduction reduce{.type = reduction.type, .op = reduction.op};
     reduce(mutable_bytes_of(sum), bytes_of(sum), bytes_of(next), count_of(sum, reduction.elements_each));
   }
@@ -72,7 +73,7 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::coded_average(const at::Tenso
                                                                  const std::shared_ptr<run::Residual>& residual) {
   const Checks checks("coded_average");
   checks.dense(buffer);
-  checks.expect(buffer.is_contiguous(), "takes contiguous tensors");
+  checks.expect(is_plain(buffer), "takes contiguous tensors, not conjugated or negated ones");
   BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:coded_all_reduce", {buffer}, {{buffer}});
   task.at_end = [residual] {};  // holds it until then
   const run::Call call{.kind = run::OperationKind::all_reduce,
@@ -90,7 +91,7 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::sum_parts(const at::Tensor& b
                                                              const std::vector<size_t>& counts, const at::Tensor& own) {
   const Checks checks("sum_parts");
   checks.dense({buffer, own});
-  checks.expect(buffer.is_contiguous() && own.is_contiguous(), "takes contiguous tensors");
+  checks.expect(is_plain(buffer) && is_plain(own), "takes contiguous tensors, not conjugated or negated ones");
   const BanyanWork::Task task(c10d::OpType::REDUCE_SCATTER, "banyan:reduce_scatter", {buffer}, {{own}});
   return start(task,
                {.kind = run::OperationKind::reduce_scatter_v,

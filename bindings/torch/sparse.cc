@@ -32,6 +32,15 @@ int64_t rows_of(const at::Tensor& tensor) {
 }
 int64_t width_of(const at::Tensor& tensor) { return c10::multiply_integers(tensor.sizes().slice(tensor.sparse_dim())); }
 
+// The same entries, their values in plain memory: PyTorch's own coalesce() takes the memory of values for values, too.
+at::Tensor with_plain_values(const at::Tensor& tensor) {
+  const at::Tensor values = tensor._values();
+  if (is_plain(values)) return tensor;
+  const bool is_coalesced = tensor.is_coalesced();
+  return at::sparse_coo_tensor(tensor._indices(), plain(values), tensor.sizes(), tensor.options())
+      ._coalesced_(is_coalesced);
+}
+
 bool is_table(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat && tensor.sparse_dim() > 0 && rows_of(tensor) > 0 &&
          rows_of(tensor) <= int64_t{UINT32_MAX} && width_of(tensor) > 0 && width_of(tensor) <= int64_t{UINT32_MAX};
@@ -47,8 +56,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
   checks.expect(tensors.front().device().is_cpu(), "only supports CPU tensors");
   checks.expect(tensors.front().dim() <= static_cast<int64_t>(kMostDimensions), "too many dimensions");
   const auto add_up = [this, tensors](run::Communicator& communicator, std::chrono::milliseconds timeout) {
-    at::Tensor input = tensors.front();
-    for (size_t i = 1; i < tensors.size(); ++i) input = input + tensors[i];
+    at::Tensor input = with_plain_values(tensors.front());
+    for (size_t i = 1; i < tensors.size(); ++i) input = input + with_plain_values(tensors[i]);
     const at::Tensor sum =
         is_table(input) ? sum_of_rows(communicator, input, timeout) : sum_of_all_entries(communicator, input, timeout);
     for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
@@ -103,7 +112,7 @@ run::SparseAllReduce& ProcessGroupBanyan::sparse_table(run::Communicator& commun
 
 at::Tensor ProcessGroupBanyan::sum_of_rows(run::Communicator& communicator, const at::Tensor& input,
                                            std::chrono::milliseconds timeout) {
-  const at::Tensor indices = input._indices(), values = input._values().contiguous();
+  const at::Tensor indices = input._indices(), values = plain(input._values());
   at::Tensor rows = indices[0].contiguous();
   for (int64_t i = 1; i < input.sparse_dim(); ++i) rows = rows * input.size(i) + indices[i];
 
@@ -132,7 +141,7 @@ at::Tensor ProcessGroupBanyan::sum_of_all_entries(run::Communicator& communicato
                                                   std::chrono::milliseconds timeout) const {
   const Checks checks("allreduce");
   const at::Tensor input = tensor.coalesce();
-  const at::Tensor indices = input.indices().t().contiguous(), values = input.values().contiguous();
+  const at::Tensor indices = input.indices().t().contiguous(), values = plain(input.values());
   const Outline own = outline_of(input);
   std::vector<Outline> all(ranks());
   communicator.run({.kind = run::OperationKind::all_gather,

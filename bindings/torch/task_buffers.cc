@@ -1,22 +1,18 @@
 #include "bindings/torch/task_buffers.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include "bindings/torch/buffers.h"
 
 namespace banyan::pytorch {
 
 at::Tensor read(const at::Tensor& tensor, BanyanWork::Task& task) {
-  if (tensor.is_contiguous()) return tensor;
-  const at::NoGradGuard no_grad;
-  task.held.push_back(tensor.contiguous());
+  if (is_plain(tensor)) return tensor;
+  task.held.push_back(plain(tensor));
   return task.held.back();
 }
 
 at::Tensor written(const at::Tensor& tensor, BanyanWork::Task& task, bool is_only_written) {
-  if (tensor.is_contiguous()) return tensor;
-  const at::NoGradGuard no_grad;
-  at::Tensor copy = is_only_written ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : tensor.contiguous();
+  if (is_plain(tensor)) return tensor;
+  const at::Tensor copy = is_only_written ? at::empty(tensor.sizes(), tensor.options()) : plain(tensor);
   task.held.push_back(copy);
   task.at_end = [tensor, copy] { tensor.copy_(copy); };
   return copy;

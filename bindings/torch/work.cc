@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bindings/torch/errors.h"
+#include "bindings/torch/signals.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -128,9 +129,7 @@ std::vector<at::Tensor> BanyanWork::result() {
 bool BanyanWork::wait(std::chrono::milliseconds timeout) {
   run::Request request = request_;
   try {
-    if (timeout.count() <= 0) {
-      request.wait();
-    } else if (!request.wait_for(timeout)) {
+    if (!wait_and_look(timeout, [&](std::chrono::milliseconds at_most) { return request.wait_for(at_most); })) {
       throw not_done_within(timeout);
     }
   } catch (const Error&) {  // told below, as to everybody who asks

@@ -10,6 +10,7 @@ ranks of several hosts by schedules that are planned for the network between the
 - `use_shared_memory()` makes large tensors in memory that the ranks of a host read directly.
 - `compress(ddp, "int8")` sends the gradients of DistributedDataParallel in fewer bits.
 - `LocalSteps(model, every=100)` exchanges how parameters have changed every so many steps.
+- `survivors()` tells those who live, after a death, their new ranks and where they meet again.
 - `Error` is what failed communication raises; its `code` says how, as do its subclasses, such as `PeerLostError`.
 - `python3 -m banyan_torch` prints versions and tests itself; `python3 -m banyan_torch.run` is torchrun.
 
@@ -36,6 +37,7 @@ _built_for.check(torch.__version__)  # before the module below fails with words 
 from . import _C, _libuv  # noqa: E402
 from ._compress import Compression, compress, compress_hook  # noqa: E402
 from ._local_steps import LocalSteps, two_level_groups  # noqa: E402
+from ._survivors import Survivors, survivors  # noqa: E402
 from ._C import (  # noqa: E402
     AbortedError,
     Error,
@@ -60,6 +62,7 @@ __all__ = [
     "NotFoundError",
     "Options",
     "PeerLostError",
+    "Survivors",
     "SystemCallError",
     "TimedOutError",
     "UnsupportedError",
@@ -70,6 +73,7 @@ __all__ = [
     "monitored_barrier",
     "reroutes",
     "shared_memory_usage",
+    "survivors",
     "trim_shared_memory",
     "two_level_groups",
     "use_shared_memory",

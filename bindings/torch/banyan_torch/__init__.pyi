@@ -36,6 +36,14 @@ class Options:
     connections: Optional[int] = ...
     encryption: Optional[str] = ...
 
+class Survivors:
+    rank: int
+    world_size: int
+    lost: List[int]
+    store: torch.distributed.Store
+
+def survivors(group: Any = ..., timeout: Seconds = ...) -> Survivors: ...
+
 class Compression:
     codec: str
     residual: bool

@@ -1,6 +1,7 @@
 """The programs of examples/torch do what they say. Over Gloo, too, where that is the backend under test."""
 
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -68,6 +69,20 @@ class Ddp(ExampleTest):
         self.assertIn("rank 0 goes on at step 20", output)
         self.assertIn("rank 1 goes on at step 20", output)
         self.assertEqual(self.losses("restarted", output), wanted)
+
+
+class GoOn(ExampleTest):
+    """go_on.py: whichever rank dies, the others train on with equal parameters."""
+
+    def test_the_others_go_on_in_the_same_processes(self):
+        for victim in (0, 2):
+            code, output = examples.run(examples.banyan(), "run", "-n", 3, "--keep-going", "--",
+                                        *examples.python("go_on.py", "--die", f"{victim}:10", "--steps", 20))
+            self.assertEqual(code, 128 + signal.SIGKILL, output)  # that of the rank that was killed
+            for new, rank in enumerate(rank for rank in range(3) if rank != victim):
+                self.assertRegex(output, rf"rank {rank} is rank {new} of 2 now, and goes on at step (9|10|11) without "
+                                         rf"ranks \[{victim}\]")
+            self.assertIn("20 steps; 2 ranks have equal parameters", output)
 
 
 class Moe(ExampleTest):
