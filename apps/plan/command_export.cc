@@ -100,6 +100,7 @@ class ExportCommand : public Command {
                          {"file", output_},
                          {"fits", result.fit.fits()},
                          {"limits", rows},
+                         {"needs", result.needs},
                          {"sizes",
                           {{"in_words", sizes.in_words()},
                            {"count_of", sizes.per_rank ? "rank" : "buffer"},
@@ -117,6 +118,7 @@ class ExportCommand : public Command {
       table.add({row.limit, std::to_string(row.needed), std::to_string(row.allowed)});
     const schedule::ExportSizes& sizes = result.sizes;
     std::string text = table.format(plain) + labelled(plain, "sizes", sizes.in_words());
+    for (const std::string& need : result.needs) text += labelled(plain, "needs", need);
     if (sizes.divisor != sizes.exact_divisor) {
       text += labelled(plain, "shares",
                        "rounded, which costs " + format_decimals(100 * sizes.loss, 2) +

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/boxes.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/export_msccl.h"
 #include "banyan/schedule/export_mscclpp.h"
 #include "banyan/schedule/export_mscclpp_switch.h"
+#include "banyan/schedule/export_routes.h"
 #include "banyan/schedule/export_shares.h"
 
 namespace banyan::schedule {
@@ -92,8 +94,23 @@ void expect_exportable(const Schedule& schedule, ExportFormat format, bool in_pl
 
 }  // namespace
 
-Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
-  expect_exportable(schedule, format, options.in_place);
+namespace {
+
+// A fabric says which ranks stand together, but not whether their memory can be reached from elsewhere.
+std::vector<std::string> needs_of(const Schedule& schedule, ExportFormat format) {
+  if (format != ExportFormat::mscclpp) return {};
+  const fabric::Boxes boxes = find_boxes(schedule.fabric());
+  for (uint32_t r = 0; r < schedule.route_count(); ++r) {
+    const Route route = schedule.route(RouteId{r});
+    if (boxes.box_of[index(route.from)] == boxes.box_of[index(route.to)]) continue;
+    return {"memory channels between " + std::to_string(boxes.count()) +
+            " boxes: GPUs must reach each other's memory there, as in a rack of NVL72 they do and by InfiniBand or "
+            "Ethernet they do not; where they do not, use --format msccl, or plan each box alone"};
+  }
+  return {};
+}
+
+Export export_with_shares(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
   const CollectiveKind kind = schedule.collective().kind();
   ExportSizes sizes{.divisor = parts_of(schedule), .exact_divisor = parts_of(schedule), .per_rank = is_sharded(kind)};
   const bool is_power = (sizes.divisor & (sizes.divisor - 1)) == 0;
@@ -101,6 +118,16 @@ Export export_schedule(const Schedule& schedule, ExportFormat format, const Expo
     if (std::optional<Export> rounded = export_rounded(schedule, format, options, sizes)) return *rounded;
   }
   return export_as_it_is(schedule, format, options, sizes);
+}
+
+}  // namespace
+
+Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
+  expect_exportable(schedule, format, options.in_place);
+  if (!options.any_routes) expect_runtime_routes(schedule);
+  Export result = export_with_shares(schedule, format, options);
+  result.needs = needs_of(schedule, format);
+  return result;
 }
 
 }  // namespace banyan::schedule

@@ -29,6 +29,7 @@ struct ExportOptions {
   std::string name = "banyan";            // the algorithm's name in the file
   bool in_place = false;                  // else out of place
   uint64_t min_bytes = 0, max_bytes = 0;  // the sizes the runtime may use it for; 0: no limit
+  bool any_routes = false;                // also of a plan whose routes the runtime does not take (export_routes.h)
 };
 
 // What the file needs of the runtime, next to what the runtime has. Reported also for files that fit.
@@ -56,12 +57,15 @@ struct Export {
   std::string text;
   ExportFit fit;
   ExportSizes sizes = {};
+  // What it needs of the machine besides, and what no limit of the runtime tells: for MSCCL++, whose files have memory
+  // channels only, memory that GPUs of different boxes (fabric/boxes.h) can reach.
+  std::vector<std::string> needs = {};
 };
 
-// Throws Error{unsupported} for what the runtimes do not know: shards or pairs of unequal size, an all-to-all in place,
-// switches as nodes of trees, but for MSCCL++ the one of an allreduce in one box; and when the plan cannot fit, naming
-// the limit, by how much, and the number of trees per rank that would: "needs 91 thread blocks on gpu3, MSCCL has 64;
-// plan with --trees 2".
+// Throws Error{unsupported} for routes that no runtime takes (export_routes.h), and for what the runtimes do not know:
+// shards or pairs of unequal size, an all-to-all in place, switches as nodes of trees, but for MSCCL++ the one of an
+// allreduce in one box; and when the plan cannot fit, naming the limit, by how much, and the number of trees per rank
+// that would: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options = {});
 
 }  // namespace banyan::schedule

@@ -115,6 +115,17 @@ ScheduleFile read_document(JsonNode root) {
   return file;
 }
 
+// What `banyan export` writes, from its head.
+void refuse_export(std::string_view text) {
+  const std::string_view head = text.substr(0, 4096);
+  const bool is_msccl = head.substr(0, head.find('\n')).find("<algo ") != std::string_view::npos;
+  const bool is_mscclpp =
+      head.find("\"collective\":") != std::string_view::npos && head.find("\"protocol\":") != std::string_view::npos;
+  if (!is_msccl && !is_mscclpp) return;
+  throw invalid(std::string("is an export for ") + (is_msccl ? "MSCCL" : "MSCCL++") +
+                ", not a plan; give the plan that it was made of");
+}
+
 std::string json_text(const std::string& text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -186,6 +197,7 @@ void append_chunk(std::string& text, const Schedule& schedule, size_t i) {
 
 ScheduleFile parse_schedule(std::string_view json, const std::string& where) {
   try {
+    refuse_export(json);
     return read_document(JsonDocument(json, kForm).root());
   } catch (const Error& error) {
     throw error.within(where);

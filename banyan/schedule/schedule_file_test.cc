@@ -40,6 +40,14 @@ TEST(ScheduleFile, KeepsTheTrafficOfAnAllToAll) {
   EXPECT_THROW(parse_schedule(odd, "file"), Error);
 }
 
+TEST(ScheduleFile, SaysThatAnExportIsNoPlan) {
+  const auto error = [](const std::string& text) { return testing::error_of([&] { parse_schedule(text, "file"); }); };
+  EXPECT_EQ(error("<algo name=\"banyan\" proto=\"Simple\" nchannels=\"1\">\n</algo>\n"),
+            "file: is an export for MSCCL, not a plan; give the plan that it was made of");
+  EXPECT_EQ(error("{\n  \"name\": \"banyan\",\n  \"collective\": \"allreduce\",\n  \"protocol\": \"Simple\"}"),
+            "file: is an export for MSCCL++, not a plan; give the plan that it was made of");
+}
+
 // Broadcast from "a" down a path, in two chunks, one of them with steps.
 ScheduleFile sample() {
   const Fabric fabric = fabric::parse_fabric_text("a <-> sw 2GB/s; b <-> sw 2GB/s; b <-> c 1GB/s");

@@ -9,6 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
+#include "banyan/fabric/text.h"
 #include "banyan/plan/baselines/baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/testing/msccl_interpreter.h"
@@ -39,7 +40,7 @@ void check(const Schedule& schedule, schedule::ExportFormat format, uint32_t see
     SCOPED_TRACE(::testing::Message() << to_string(schedule.collective().kind())
                                       << (in_place ? " in place" : " out of place")
                                       << (format == schedule::ExportFormat::msccl ? " msccl" : " mscclpp"));
-    const schedule::Export result = export_schedule(schedule, format, {.in_place = in_place});
+    const schedule::Export result = export_schedule(schedule, format, {.in_place = in_place, .any_routes = true});
     EXPECT_TRUE(result.fit.fits());
     try {
       if (format == schedule::ExportFormat::msccl) {
@@ -56,7 +57,7 @@ void check(const Schedule& schedule, schedule::ExportFormat format, uint32_t see
 // Out of place only: an all-to-all in place is refused.
 void check_all_to_all(const Schedule& schedule) {
   for (const schedule::ExportFormat format : kFormats) {
-    const schedule::Export result = export_schedule(schedule, format);
+    const schedule::Export result = export_schedule(schedule, format, {.any_routes = true});
     EXPECT_TRUE(result.fit.fits());
     EXPECT_THAT(result.sizes.in_words(), HasSubstr("per rank"));
     try {
@@ -105,6 +106,34 @@ INSTANTIATE_TEST_SUITE_P(OnFabrics, ExportOf,
                          ::testing::Values("dgx-a100:1", "dgx-h100:2", "mi250:1", "ring:5", "ring:2", "torus:3x3",
                                            "star:7", "leaf-spine:leaves=2,hosts=3,spines=2",
                                            "random:n=9,links=14,seed=5"));
+
+// Two GPUs by a wide switch, which is NVLink, and by a narrow one, which is PCI: no runtime uses both.
+TEST(Export, RefusesRoutesThatNoRuntimeTakes) {
+  const std::string text = "a <-> nvsw0 100GB/s; b <-> nvsw0 100GB/s; c <-> nvsw0 100GB/s; ";
+  const std::string beside = "a <-> swp 20GB/s; b <-> swp 20GB/s; c <-> swp 20GB/s";
+  const auto planned = [](const std::string& of) {
+    const Fabric fabric = fabric::parse_fabric_text(of);
+    return plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_gather}), {}).schedule;
+  };
+  for (const schedule::ExportFormat format : kFormats) {
+    EXPECT_EQ(error_of([&] { export_schedule(planned(text), format); }), "no error");
+    EXPECT_THAT(error_of([&] { export_schedule(planned(text + beside), format); }, ErrorCode::unsupported),
+                ::testing::AllOf(HasSubstr(" by swp, where a runtime takes nvsw0, which is wider"),
+                                 HasSubstr("not at 180 GB/s; plan without such ways, as with --fail ")));
+    EXPECT_EQ(error_of([&] { export_schedule(planned(text + beside), format, {.any_routes = true}); }), "no error");
+  }
+}
+
+TEST(Export, SaysThatMemoryChannelsMustReachOtherBoxes) {
+  for (const auto& [spec, needs] : {std::pair{"dgx-h100:1", false}, std::pair{"dgx-h100:2", true}}) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {}), {.trees = 1}).schedule;
+    EXPECT_TRUE(export_schedule(schedule, schedule::ExportFormat::msccl).needs.empty()) << spec;
+    const auto told = export_schedule(schedule, schedule::ExportFormat::mscclpp).needs;
+    ASSERT_EQ(told.size(), needs ? 1u : 0u) << spec;
+    if (needs) EXPECT_THAT(told.front(), HasSubstr("memory channels between 2 boxes"));
+  }
+}
 
 // Of three GPUs whose switch sums for each of them.
 nlohmann::ordered_json switch_plan(bool in_place) {
