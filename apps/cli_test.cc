@@ -182,6 +182,28 @@ TEST(Fabric, WritesAFabricThatReadsBackTheSame) {
   EXPECT_EQ(json_of({"fabric", file, "--json"})["fingerprint"], written["fingerprint"]);
 }
 
+// Of a file of one server the links between CPUs are assumed, until somebody says how fast they are.
+TEST(Fabric, SaysWhatABoundRestsOn) {
+  const TemporaryFolder folder;
+  const std::string table = BANYAN_SOURCE_DIR "/banyan/fabric/corpus/gpu_matrix/pcie.txt@24GB/s",
+                    saved = folder.path("fabric.json");
+  const Outcome guess = run_banyan({"fabric", table, "-o", saved});
+  EXPECT_THAT(guess.out, AllOf(HasSubstr("so allgathers have up to 12.00 GB/s, as far as is known:"),
+                               HasSubstr("cpu0-cpu1 (6 GB/s) assumed"), HasSubstr("--degrade cpu0-cpu1=BANDWIDTH"),
+                               HasSubstr("--cpu-link BANDWIDTH"), Not(HasSubstr("no allgather is faster"))));
+  EXPECT_THAT(run_banyan({"plan", "allgather", saved}).out,
+              HasSubstr("as far as is known: cpu0-cpu1 (6 GB/s) assumed"));
+  const Json report = json_of({"fabric", saved, "--json"});
+  ASSERT_EQ(report["bottleneck"]["assumed"].size(), 1u);
+  EXPECT_EQ(report["bottleneck"]["assumed"][0]["bytes_per_second"], 6'000'000'000u);
+  for (const std::vector<std::string>& given :
+       {std::vector<std::string>{"--cpu-link", "64GB/s"}, std::vector<std::string>{"--degrade", "cpu0-cpu1=64GB/s"}}) {
+    const std::string text = run_banyan({"fabric", table, given[0], given[1]}).out;
+    EXPECT_THAT(text, AllOf(HasSubstr("so no allgather is faster than 32.00 GB/s"), Not(HasSubstr("as far as"))))
+        << given[0];
+  }
+}
+
 TEST(Fabric, TakesTheNicsThatAreNamed) {
   const std::string table = BANYAN_SOURCE_DIR "/banyan/fabric/corpus/gpu_matrix/far_nic.txt@24GB/s";
   for (const std::vector<std::string>& nics :

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "banyan/plan/bound/assumed_links.h"
+
 namespace banyan::app {
 namespace {
 
@@ -96,7 +98,25 @@ Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& coll
                {"fraction", exact_algbw(bound.seconds_per_byte)},
                {"witness", describe(bound.witness, fabric, collective)}};
   json.update(std::visit([&](const auto& proof) { return proof_json(proof, fabric); }, bound.witness));
+  json["assumed"] = Json::array();
+  for (const LinkId id : plan::assumed_links(bound.witness, fabric, collective)) {
+    const Link& link = fabric.link(id);
+    json["assumed"].push_back({{"from", fabric.name(link.from)},
+                               {"to", fabric.name(link.to)},
+                               {"bytes_per_second", link.bandwidth.bytes_per_second()}});
+  }
   return json;
+}
+
+std::string assumed_in_words(const Bound& bound, const Fabric& fabric, const Collective& collective) {
+  const std::vector<LinkId> links = plan::assumed_links(bound.witness, fabric, collective);
+  if (links.empty()) return "";
+  const Link& first = fabric.link(links.front());
+  const bool at_rank = fabric.is_rank(first.from) || fabric.is_rank(first.to);
+  return plan::describe_assumed(links, fabric) + " assumed; say what a link has by\n--degrade " +
+         fabric.name(first.from) + "-" + fabric.name(first.to) +
+         "=BANDWIDTH or, where a file describes one server, by " +
+         (at_rank ? "--gpu or --nvlink BANDWIDTH" : "--cpu-link BANDWIDTH");
 }
 
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound) {

@@ -40,6 +40,8 @@ Json counts_json(const Fabric& fabric);
 
 // The caller adds "seconds".
 Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective);
+// "cpu0-cpu1 (6 GB/s) assumed; say ...", with the options that settle it; empty where no link of the proof is assumed.
+std::string assumed_in_words(const Bound& bound, const Fabric& fabric, const Collective& collective);
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound);
 
 // "optimal", "98.4 % of the bound".

@@ -194,7 +194,11 @@ class FabricCommand : public Command {
     text += table.format(terminal) + "\n";
     if (bound) {
       text += labelled(terminal, "bottleneck", describe(bound->witness, fabric, allgather));
-      text += labelled(terminal, "", "so no allgather is faster than " + format_algbw(bound->seconds_per_byte));
+      const std::string assumed = assumed_in_words(*bound, fabric, allgather),
+                        best = format_algbw(bound->seconds_per_byte);
+      text += labelled(terminal, "",
+                       assumed.empty() ? "so no allgather is faster than " + best
+                                       : "so allgathers have up to " + best + ", as far as is known:\n" + assumed);
     } else {
       text += labelled(terminal, "bottleneck", "not looked for beyond " + std::to_string(kMaxRanksForCut) + " ranks");
     }

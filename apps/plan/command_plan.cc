@@ -149,6 +149,8 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   text += labelled(terminal, "bound",
                    format_algbw(plan.bound.seconds_per_byte) + ", exactly " + exact_algbw(plan.bound.seconds_per_byte) +
                        " bytes/s, because\n" + describe(plan.bound.witness, planned.fabric, planned.collective));
+  if (const std::string assumed = assumed_in_words(plan.bound, planned.fabric, planned.collective); !assumed.empty())
+    text += labelled(terminal, "", "as far as is known: " + assumed);
   text += labelled(terminal, "schedule",
                    format_algbw(plan.seconds_per_byte) + ", " +
                        terminal.styled(plan.optimal ? Terminal::Style::good : Terminal::Style::bold,

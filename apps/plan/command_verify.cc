@@ -87,6 +87,10 @@ class VerifyCommand : public Command {
     text += labelled(terminal, "bound",
                      format_algbw(answer.bound.seconds_per_byte) + ", because\n" +
                          describe(answer.bound.witness, schedule.fabric(), schedule.collective()));
+    if (const std::string assumed = assumed_in_words(answer.bound, schedule.fabric(), schedule.collective());
+        !assumed.empty()) {
+      text += labelled(terminal, "", "as far as is known: " + assumed);
+    }
     if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.described());
     return text;
   }

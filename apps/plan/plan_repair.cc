@@ -132,6 +132,8 @@ std::string as_text(const Terminal& terminal, const Repaired& repaired) {
       labelled(terminal, "bound",
                format_algbw(repair.bound.seconds_per_byte) + ", exactly " + exact_algbw(repair.bound.seconds_per_byte) +
                    " bytes/s, because\n" + describe(repair.bound.witness, fabric, collective));
+  if (const std::string assumed = assumed_in_words(repair.bound, fabric, collective); !assumed.empty())
+    text += labelled(terminal, "", "as far as is known: " + assumed);
   text += labelled(terminal, "schedule",
                    format_algbw(repair.seconds_per_byte) + ", " +
                        terminal.styled(repair.optimal ? Terminal::Style::good : Terminal::Style::bold,

@@ -131,7 +131,9 @@ TEST(Export, SaysThatMemoryChannelsMustReachOtherBoxes) {
     EXPECT_TRUE(export_schedule(schedule, schedule::ExportFormat::msccl).needs.empty()) << spec;
     const auto told = export_schedule(schedule, schedule::ExportFormat::mscclpp).needs;
     ASSERT_EQ(told.size(), needs ? 1u : 0u) << spec;
-    if (needs) EXPECT_THAT(told.front(), HasSubstr("memory channels between 2 boxes"));
+    if (needs) {
+      EXPECT_THAT(told.front(), HasSubstr("memory channels between 2 boxes"));
+    }
   }
 }
 

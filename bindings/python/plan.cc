@@ -9,6 +9,7 @@
 #include "banyan/base/file.h"
 #include "banyan/fabric/rank_names.h"
 #include "banyan/picture/picture.h"
+#include "banyan/plan/bound/assumed_links.h"
 #include "banyan/plan/choose.h"
 #include "banyan/plan/compare.h"
 #include "banyan/plan/planner.h"
@@ -208,6 +209,17 @@ py::object link_lengths_of(const FabricBound& of) {
   return py::make_tuple(proof->length, large_number(proof->crossed), large_number(proof->carried));
 }
 
+// The links of the proof whose bandwidth is assumed.
+py::list assumed_of(const FabricBound& of) {
+  py::list links;
+  for (const LinkId id : plan::assumed_links(of.bound->witness, of.fabric, of.collective)) {
+    const Link& link = of.fabric.link(id);
+    links.append(py::make_tuple(of.fabric.name(link.from), of.fabric.name(link.to), link.bandwidth.bytes_per_second(),
+                                to_seconds(link.latency), link.loss, link.assumed));
+  }
+  return links;
+}
+
 // The matrix, a row for each sender; nothing where all pairs are alike, and of other kinds.
 std::optional<std::vector<std::vector<uint64_t>>> traffic_of(const SharedPlan& plan) {
   const Collective& collective = plan.collective();
@@ -264,7 +276,8 @@ void add_bound(py::module_& module) {
       .def("witness", &witness_of)
       .def("cuts", &cuts_of)
       .def("weighted_cuts", &weighted_cuts_of)
-      .def("link_lengths", &link_lengths_of);
+      .def("link_lengths", &link_lengths_of)
+      .def("assumed", &assumed_of);
   module.def("bound", &make_bound, py::arg("fabric"), py::arg("words"), py::arg("progress"));
 }
 

@@ -7,8 +7,10 @@
 #include <random>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/edit.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/plan/bound/assumed_links.h"
 #include "banyan/testing/brute_force_cuts.h"
 #include "banyan/testing/random_fabric.h"
 
@@ -177,6 +179,58 @@ TEST(Bound, RefusesBandwidthsTooDiverseForExactArithmetic) {
     EXPECT_TRUE(holds(bound.witness, fabric, Collective::make(fabric, {})));
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("round them to fewer digits"));
+  }
+}
+
+// Two servers' sockets: what is assumed is the link between them, and the narrowest cut of all ranks.
+TEST(Bound, SaysWhichOfTheLinksThatProveItAreAssumed) {
+  const Fabric fabric = fabric::parse_fabric_text(
+      "swa <-> swb 6GB/s assumed; a <-> swa 24GB/s; b <-> swa 24GB/s; c <-> swb 24GB/s; d <-> swb 24GB/s assumed");
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                    CollectiveKind::all_reduce, CollectiveKind::all_to_all}) {
+    const Collective all = Collective::make(fabric, {.kind = kind});
+    const Bound bound = compute_bound(fabric, all);
+    EXPECT_EQ(describe_assumed(assumed_links(bound.witness, fabric, all), fabric), "swa-swb (6 GB/s)")
+        << to_string(kind);
+    const Collective near = Collective::make(fabric, {.kind = kind, .ranks = {fabric.at("a"), fabric.at("b")}});
+    EXPECT_TRUE(assumed_links(compute_bound(fabric, near).witness, fabric, near).empty()) << to_string(kind);
+  }
+  const fabric::FabricEdit given{fabric::FabricEdit::Kind::degrade, "swa-swb=6GB/s"};
+  const Fabric known = fabric::edit_fabric(fabric, {&given, 1});
+  const Collective all = Collective::make(known, {});
+  EXPECT_TRUE(assumed_links(compute_bound(known, all).witness, known, all).empty());
+}
+
+Fabric with_faster_link(const Fabric& fabric, uint32_t faster, bool all_assumed) {
+  Fabric::Builder builder;
+  for (const Node& node : fabric.nodes()) builder.add_node(node);
+  for (uint32_t number = 0; number < fabric.links().size(); ++number) {
+    Link link = fabric.link(LinkId{number});
+    if (number == faster) link.bandwidth = Bandwidth::bytes_per_second(link.bandwidth.bytes_per_second() * 2);
+    link.assumed = all_assumed;
+    builder.add_link(link);
+  }
+  return std::move(builder).build();
+}
+
+// Whatever the proof: it holds for as long as none of the links that are named has another bandwidth.
+TEST(Bound, NamesEveryLinkWhoseBandwidthProvesIt) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 40; ++round) {
+    const Fabric fabric = with_faster_link(
+        testing::random_fabric({.ranks = 4, .switches = 2, .directed = random() % 2 == 0, .seed = random()}),
+        UINT32_MAX, true);
+    const Collective collective = random_collective(fabric, random);
+    const Witness witness = compute_bound(fabric, collective).witness;
+    const std::vector<LinkId> named = assumed_links(witness, fabric, collective);
+    EXPECT_FALSE(named.empty());
+    for (uint32_t number = 0; number < fabric.links().size(); ++number) {
+      const bool is_named = std::ranges::binary_search(named, LinkId{number});
+      EXPECT_EQ(holds(witness, with_faster_link(fabric, number, true), collective), !is_named)
+          << to_string(collective.kind()) << ", link " << number;
+    }
   }
 }
 

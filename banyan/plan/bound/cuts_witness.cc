@@ -28,6 +28,13 @@ ArcClasses classes_for(const CutsWitness& witness, const Network& network, const
   return witness.over_images ? ArcClasses(network, fabric) : ArcClasses::alone(network);
 }
 
+// What the cuts charge.
+struct Charges {
+  std::vector<int128> costs = {};  // by class of arcs: what crossing all of it costs at most; twice that if mirrored
+  std::vector<int128> crossings = {};  // by class of vertices: the cuts around them
+  bool mirrored = false;
+};
+
 // Of given roots, where nothing is taken to be alike.
 std::optional<ProvenByCuts> of_mean_piece(std::span<const int128> crossings, std::span<const uint64_t> weights,
                                           int128 total, const Network& network) {
@@ -56,10 +63,8 @@ std::optional<ProvenByCuts> proven(const CutsWitness& witness, const Fabric& fab
   return count_crossings(witness, fabric, network, ArcClasses::alone(network), collective.weights());
 }
 
-}  // namespace
-
-std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fabric& fabric, const Network& network,
-                                            const ArcClasses& classes, std::span<const uint64_t> weights) {
+std::optional<Charges> charges_of(const CutsWitness& witness, const Fabric& fabric, const Network& network,
+                                  const ArcClasses& classes) {
   std::unordered_map<uint32_t, uint32_t> at;
   for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   // By class of arcs: what all of them cost together, for spreading and for gathering.
@@ -91,18 +96,29 @@ std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fa
     for (const uint32_t a : network.in_arcs(v->second)) costs[classes.of_arc(a)] += potential.height;
     for (const uint32_t a : network.out_arcs(v->second)) costs[classes.of_arc(a)] -= potential.height;
   }
-  const bool mirrored = witness.over_images && classes.is_symmetric();
-  std::vector<int64_t> bandwidth(classes.arc_classes(), 0);
-  for (uint32_t a = 0; a < network.arcs().size(); ++a) bandwidth[classes.of_arc(a)] = network.bandwidths()[a];
-  int128 total = 0;  // mirrored: twice as much
+  Charges charges{.crossings = std::move(crossings), .mirrored = witness.over_images && classes.is_symmetric()};
   for (uint32_t c = 0; c < classes.arc_classes(); ++c) {
     int128 one = spread[c], other = gather[c];
-    if (mirrored) {
+    if (charges.mirrored) {
       one += gather[classes.opposite(c)];
       other += spread[classes.opposite(c)];
     }
-    total += std::max({one, other, int128{0}}) * bandwidth[c];
+    charges.costs.push_back(std::max({one, other, int128{0}}));
   }
+  return charges;
+}
+
+}  // namespace
+
+std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fabric& fabric, const Network& network,
+                                            const ArcClasses& classes, std::span<const uint64_t> weights) {
+  const auto charges = charges_of(witness, fabric, network, classes);
+  if (!charges) return std::nullopt;
+  const std::vector<int128>& crossings = charges->crossings;
+  std::vector<int64_t> bandwidth(classes.arc_classes(), 0);
+  for (uint32_t a = 0; a < network.arcs().size(); ++a) bandwidth[classes.of_arc(a)] = network.bandwidths()[a];
+  int128 total = 0;  // mirrored: twice as much
+  for (uint32_t c = 0; c < classes.arc_classes(); ++c) total += charges->costs[c] * bandwidth[c];
   if (!weights.empty()) return of_mean_piece(crossings, weights, total, network);
   std::optional<Fraction> least;
   for (uint32_t t = 0; t < network.participant_count(); ++t) {
@@ -111,14 +127,25 @@ std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fa
     if (!least || mean < *least) least = mean;
   }
   if (total == 0 || !(Fraction(0) < *least)) return std::nullopt;
-  return ProvenByCuts{
-      .crossings = *least,
-      .bytes_per_second = Fraction(total, mirrored ? 2 : 1) * Fraction(static_cast<int128>(network.unit()), 1)};
+  return ProvenByCuts{.crossings = *least,
+                      .bytes_per_second = Fraction(total, charges->mirrored ? 2 : 1) *
+                                          Fraction(static_cast<int128>(network.unit()), 1)};
 }
 
 bool holds_as_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {
   const auto sums = proven(witness, fabric, collective);
   return sums && sums->seconds_per_byte() == witness.bound;
+}
+
+std::vector<LinkId> links_of_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {
+  const Network network(fabric, collective, false);
+  const ArcClasses classes = classes_for(witness, network, fabric);
+  const auto charges = charges_of(witness, fabric, network, classes);
+  std::vector<LinkId> links;
+  for (uint32_t a = 0; charges && a < network.arcs().size(); ++a) {
+    if (charges->costs[classes.of_arc(a)] > 0) links.push_back(network.arcs()[a].link);
+  }
+  return links;
 }
 
 std::string describe_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {

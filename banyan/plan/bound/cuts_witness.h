@@ -26,6 +26,8 @@ std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fa
                                             const ArcClasses& classes, std::span<const uint64_t> weights = {});
 
 bool holds_as_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective);
+// The links that something is charged for, so that the proof rests on their bandwidths.
+std::vector<LinkId> links_of_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective);
 std::string describe_cuts(const CutsWitness& witness, const Fabric& fabric, const Collective& collective);
 
 }  // namespace banyan::plan

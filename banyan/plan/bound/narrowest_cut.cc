@@ -173,10 +173,35 @@ std::string name_list(const Fabric& fabric, std::vector<NodeId> ids) {
   return text;
 }
 
-bool holds_as_cut(const CutWitness& witness, const Fabric& fabric, const Collective& collective) {
-  std::vector<uint8_t> inside(fabric.nodes().size(), 0), present(fabric.nodes().size(), 0);
+namespace {
+
+// By node: participants and switches.
+std::vector<uint8_t> nodes_present(const Fabric& fabric, const Collective& collective) {
+  std::vector<uint8_t> present(fabric.nodes().size(), 0);
   for (uint32_t v = 0; v < present.size(); ++v) present[v] = !fabric.is_rank(NodeId{v});
   for (const NodeId id : collective.participants()) present[index(id)] = 1;
+  return present;
+}
+
+}  // namespace
+
+std::vector<LinkId> links_of_cut(const CutWitness& witness, const Fabric& fabric, const Collective& collective) {
+  const std::vector<uint8_t> present = nodes_present(fabric, collective);
+  std::vector<uint8_t> inside(present.size(), 0);
+  for (const NodeId id : witness.inside) inside[index(id)] = 1;
+  std::vector<LinkId> links;
+  for (uint32_t number = 0; number < fabric.links().size(); ++number) {
+    const Link& link = fabric.link(LinkId{number});
+    const NodeId near = witness.gathering ? link.to : link.from, far = witness.gathering ? link.from : link.to;
+    if (present[index(near)] && present[index(far)] && inside[index(near)] && !inside[index(far)])
+      links.push_back(LinkId{number});
+  }
+  return links;
+}
+
+bool holds_as_cut(const CutWitness& witness, const Fabric& fabric, const Collective& collective) {
+  const std::vector<uint8_t> present = nodes_present(fabric, collective);
+  std::vector<uint8_t> inside(present.size(), 0);
   for (const NodeId id : witness.inside) {
     if (index(id) >= inside.size() || !present[index(id)] || inside[index(id)]) return false;
     inside[index(id)] = 1;
@@ -189,11 +214,8 @@ bool holds_as_cut(const CutWitness& witness, const Fabric& fabric, const Collect
     some_outside |= !is_inside;
   }
   unsigned __int128 bandwidth = 0;
-  for (const Link& link : fabric.links()) {
-    if (!present[index(link.from)] || !present[index(link.to)]) continue;
-    const NodeId near = witness.gathering ? link.to : link.from, far = witness.gathering ? link.from : link.to;
-    if (inside[index(near)] && !inside[index(far)]) bandwidth += link.bandwidth.bytes_per_second();
-  }
+  for (const LinkId id : links_of_cut(witness, fabric, collective))
+    bandwidth += fabric.link(id).bandwidth.bytes_per_second();
   return some_outside && weight == witness.crossing_weight && collective.total_weight() == witness.total_weight &&
          bandwidth == witness.bytes_per_second;
 }

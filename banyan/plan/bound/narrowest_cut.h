@@ -18,6 +18,9 @@ CutWitness narrowest_cut(const Network& network, const Collective& collective, b
 // of them must, and the others with weight must reach it.
 void check_connected(const Network& network, const Fabric& fabric, const Collective& collective);
 
+// The links that cross it.
+std::vector<LinkId> links_of_cut(const CutWitness& witness, const Fabric& fabric, const Collective& collective);
+
 bool holds_as_cut(const CutWitness& witness, const Fabric& fabric, const Collective& collective);
 std::string describe_cut(const CutWitness& witness, const Fabric& fabric, const Collective& collective);
 

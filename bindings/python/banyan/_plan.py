@@ -7,7 +7,7 @@ from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, Name
 from . import _core, _words
 from ._core import Bound as CoreBound, Plan as CorePlan
 from ._error import Error
-from ._fabric import Fabric, as_fabric
+from ._fabric import Fabric, Link, as_fabric
 from ._words import Bytes, Path
 
 AnyFabric = Union[Fabric, Path, Mapping[str, Any]]
@@ -119,6 +119,12 @@ class Bound(_Paced):
         """The proof of an all-to-all; None of other collectives."""
         lengths = self._core.link_lengths()
         return None if lengths is None else LinkLengths(*lengths)
+
+    @property
+    def assumed(self) -> List[Link]:
+        """The links of the proof whose bandwidth is assumed: while there are any, the bound holds as far as is known.
+        Fabric.degrade, or Fabric's `cpu_link` and `nvlink`, say what they have."""
+        return [Link(*link) for link in self._core.assumed()]
 
     @property
     def witness(self) -> str:

@@ -51,6 +51,9 @@ class Sources(unittest.TestCase):
         self.assertEqual([link.assumed for link in banyan.Fabric.from_json(guess.to_json()).links], [True, True, False, False])
         self.assertEqual([link.assumed for link in guess.degrade("a-b", "6GB/s").links], [False] * 4)
         self.assertIn("stroke-dasharray", guess.svg())
+        bound = banyan.bound("allgather", guess)
+        self.assertEqual([link.bandwidth for link in bound.assumed], [6 * 10**9])
+        self.assertEqual(banyan.bound("allgather", guess.degrade("a-b", "6GB/s")).assumed, [])
 
     def test_switches_are_no_ranks(self):
         fabric = banyan.Fabric("dgx-a100:2")
