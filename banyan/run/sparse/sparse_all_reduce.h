@@ -27,9 +27,10 @@
 // A call that fails leaves the residual as it was.
 //
 // Messages are checked before memory is taken for what they announce. Errors: invalid_input for rows outside the table
-// and counts that do not fit; the first exchange tells the others, on which the call is a mismatch that names this rank.
-// Nothing has changed then, and all ranks are in step. Mismatch, naming the rank, where a rank calls with another table or step; invalid_input
-// naming the sender of a damaged message, after which the communicator is in error; and those of the communicator.
+// and counts that do not fit; the first exchange tells the others, on which the call is a mismatch that names this
+// rank. Nothing has changed then, and all ranks are in step. Mismatch, naming the rank, where a rank calls with another
+// table or step; invalid_input naming the sender of a damaged message, after which the communicator is in error; and
+// those of the communicator.
 // One thread at a time.
 #pragma once
 

@@ -93,8 +93,8 @@ class Fabric:
         self._core = _core.Fabric.load(text, boxes, gpu or "", nic or "", nics or "", nvlink or "", cpu_link or "")
         if name is None:  # with all that makes it another fabric, as the command line has it
             name = text
-            for option, value in (("boxes", "" if boxes == 1 else str(boxes)), ("gpu", gpu), ("nic", nic), ("nics", nics),
-                                  ("nvlink", nvlink), ("cpu-link", cpu_link)):
+            for option, value in (("boxes", "" if boxes == 1 else str(boxes)), ("gpu", gpu), ("nic", nic),
+                                  ("nics", nics), ("nvlink", nvlink), ("cpu-link", cpu_link)):
                 name += f" --{option} {value}" if value else ""
         self._name = name
 

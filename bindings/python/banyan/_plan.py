@@ -368,7 +368,8 @@ class Plan(_Paced):
         where the plan needs more than the runtime has.
         """
         text, limits, sizes, loss = self._core.export(
-            format, name, _words.to_truth(in_place, "in_place"), 0 if min_bytes is None else _words.to_bytes(min_bytes, "min_bytes"),
+            format, name, _words.to_truth(in_place, "in_place"),
+            0 if min_bytes is None else _words.to_bytes(min_bytes, "min_bytes"),
             0 if max_bytes is None else _words.to_bytes(max_bytes, "max_bytes"),
             _words.to_truth(exact, "exact"))
         export = Export(text)

@@ -295,8 +295,8 @@ def predict_step(model: Optional[Model], fabric: AnyFabric, *, placement: str = 
         ffn, seq, vocab, pad_vocab, experts, top_k; gpu and devices (by default the one in the fabric's name, as h100 in
         "dgx-h100:8"); how it is spread over ranks, tp, pp, dp, ep, interleave, sequence_parallel; micro_batch,
         global_batch, accumulate; what memory holds, recompute, zero, precision, fused_attention, gradients_fp32,
-        ignore_memory (else a step that does not fit is an Error that says what would); and how gradients and activations
-        travel, bucket, overlap_gradients, compress, codec_speed, scatter_gather. None is as if left out.
+        ignore_memory (else a step that does not fit is an Error that says what would); and how gradients and
+        activations travel, bucket, overlap_gradients, compress, codec_speed, scatter_gather. None is as if left out.
     placement, seed
         "packed", "random" (with a seed) or "round-robin" over boxes.
     events, on_failure

@@ -220,7 +220,7 @@ class LocalSteps:
         if self.codec == "auto":
             raise ValueError('LocalSteps takes a code by its name, such as "int4": "auto" measures steps of gradients')
         if self._box is not None and self.codec.startswith("powersgd"):
-            raise ValueError(f"{self.codec} codes matrices, and in a box each rank has a part of the changes that is none; "
+            raise ValueError(f"{self.codec} codes matrices, and in a box each rank has a part that is none; "
                              'give another codec, such as "int4", or leave box out')
 
     def _fragment(self, part: List[Tuple[str, torch.Tensor]]) -> _Fragment:

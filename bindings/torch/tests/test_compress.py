@@ -563,7 +563,7 @@ class State(CompressTest):
                              ({"codec": "int8", "residuals": [1]}, "are a list instead of tensors"),
                              ({"codec": "int8", "residuals": {"layers.0.bias": 3}}, "'layers.0.bias' is a int instead"),
                              ({**before, "directions": {"layers.0.bias": 3}}, "'directions' are not tensors by name"),
-                             (other("layers.0.bias", lambda values: values.double()), "'layers.0.bias' is torch.float64"),
+                             (other("layers.0.bias", lambda values: values.double()), "bias' is torch.float64"),
                              (other("layers.0.bias", lambda values: values.fill_(math.nan)),
                               "'layers.0.bias' has values that are not finite"),
                              (other("layers.2.weight", lambda values: values.view(-1)[-1:].fill_(math.inf) and values),
