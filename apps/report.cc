@@ -162,12 +162,6 @@ std::string Table::format(const Terminal& terminal, const std::string& indent) c
   return text;
 }
 
-std::string harmless(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return name;
-}
-
 std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text) {
   std::string padded = label;
   padded.resize(std::max(kLabelWidth, label.size() + 1), ' ');

@@ -59,9 +59,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A name from a file or the command line without control characters, which terminals obey.
-std::string harmless(std::string name);
-
 // "label      text", with the lines after the first indented alike.
 std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text);
 // "written    FILE"; nothing where no file was written: no path, or "-".

@@ -13,6 +13,9 @@
 
 namespace banyan::app {
 
+// A name from a file or the command line without control characters, which terminals obey.
+std::string harmless(std::string name);
+
 class Terminal {
  public:
   struct Abilities {
