@@ -29,6 +29,15 @@ Bound allgather_bound(std::string_view spec) {
   return compute_bound(fabric, Collective::make(fabric, {}));
 }
 
+// Nothing where some participant can only be reached through a rank that does not take part.
+std::optional<Fraction> by_brute_force(const Fabric& fabric, const Collective& collective) {
+  try {
+    return banyan::testing::brute_force_seconds_per_byte(fabric, collective);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 // What a random question may ask: any kind, a subset of the ranks, any root, uneven shards.
 Collective random_collective(const Fabric& fabric, std::mt19937_64& random) {
   Collective::Options options{.kind = kAllKinds[random() % 5]};
@@ -58,12 +67,7 @@ TEST(Bound, IsTheWorstOfAllCutsOnHundredsOfRandomFabrics) {
                                                           .directed = random() % 2 == 0,
                                                           .seed = seed});
     const Collective collective = random_collective(fabric, random);
-    std::optional<Fraction> expected;
-    try {
-      expected = banyan::testing::brute_force_seconds_per_byte(fabric, collective);
-    } catch (const Error&) {
-      // Some participant can only be reached through a rank that does not take part.
-    }
+    const std::optional<Fraction> expected = by_brute_force(fabric, collective);
     if (!expected) {
       ++cut_off;
       EXPECT_THROW(compute_bound(fabric, collective), Error);
@@ -223,11 +227,15 @@ TEST(Bound, NamesEveryLinkWhoseBandwidthProvesIt) {
         testing::random_fabric({.ranks = 4, .switches = 2, .directed = random() % 2 == 0, .seed = random()}),
         UINT32_MAX, true);
     const Collective collective = random_collective(fabric, random);
+    if (!by_brute_force(fabric, collective)) continue;
     const Witness witness = compute_bound(fabric, collective).witness;
     const std::vector<LinkId> named = assumed_links(witness, fabric, collective);
     EXPECT_FALSE(named.empty());
+    const auto* cuts = std::get_if<CutsWitness>(&witness);
     for (uint32_t number = 0; number < fabric.links().size(); ++number) {
       const bool is_named = std::ranges::binary_search(named, LinkId{number});
+      // Another bandwidth of any link may end the likeness by which the images of a cut are found.
+      if (!is_named && cuts != nullptr && cuts->over_images) continue;
       EXPECT_EQ(holds(witness, with_faster_link(fabric, number, true), collective), !is_named)
           << to_string(collective.kind()) << ", link " << number;
     }

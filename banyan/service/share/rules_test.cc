@@ -401,7 +401,7 @@ TEST(Rules, GiveControlGroupsAQuotaOfTheirOwn) {
       {"name": "tenant", "match": {"tenant": "a"}, "then": {"weight": 1}},
       {"name": "one of all", "match": {"cgroup": "/kubepods/shared/*"}, "then": {}},
       {"name": "pods", "match": {"cgroup": "/kubepods/*"}, "then": {"quota": "cgroup"}},
-      {"name": "root's", "match": {"cgroup": "/jobs/*/step", "user": 0}, "then": {"quota": "cgroup", "weight": 2}})");
+      {"name": "root's", "match": {"cgroup": "/jobs/*/step*", "user": 0}, "then": {"quota": "cgroup", "weight": 2}})");
   const auto group = [&](const std::string& cgroup, uint32_t user = 1000) {
     return rules.quota_group({.user = "u", .cgroup = cgroup, .user_id = user});
   };
