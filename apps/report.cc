@@ -112,10 +112,10 @@ std::string assumed_in_words(const Bound& bound, const Fabric& fabric, const Col
   const std::vector<LinkId> links = plan::assumed_links(bound.witness, fabric, collective);
   if (links.empty()) return "";
   const Link& first = fabric.link(links.front());
-  const bool at_rank = fabric.is_rank(first.from) || fabric.is_rank(first.to);
-  return plan::describe_assumed(links, fabric) + " assumed; say what a link has by\n--degrade " +
-         fabric.name(first.from) + "-" + fabric.name(first.to) +
-         "=BANDWIDTH or, where a file describes one server, by " +
+  const auto [a, b] = std::minmax(first.from, first.to);
+  const bool at_rank = fabric.is_rank(a) || fabric.is_rank(b);
+  return plan::describe_assumed(links, fabric) + " assumed; say what a link has by\n--degrade " + fabric.name(a) + "-" +
+         fabric.name(b) + "=BANDWIDTH or, where a file describes one server, by " +
          (at_rank ? "--gpu or --nvlink BANDWIDTH" : "--cpu-link BANDWIDTH");
 }
 

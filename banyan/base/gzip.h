@@ -1,7 +1,7 @@
 // gzip, unpacked on the way: of whole files and of streams.
 //
-// A file may hold several members, and padding behind them. What unpacks to more than kMostPacked times its size (beyond
-// 16 MiB) is refused, so that a hostile file ends in an error and not in days of reading.
+// A file may hold several members, and padding behind them. What unpacks to more than kMostPacked times its size
+// (beyond 16 MiB) is refused, so that a hostile file ends in an error and not in days of reading.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  // The next unpacked bytes, up to 64 KiB, good until the next call; none at the end. `more` is asked for the next packed
-  // bytes, below 4 GiB, which stay until it is asked again; it gives none at the end. Throws Error{invalid_input} with the
-  // byte where the data is damaged or ends too early.
+  // The next unpacked bytes, up to 64 KiB, good until the next call; none at the end. `more` is asked for the next
+  // packed bytes, below 4 GiB, which stay until it is asked again; it gives none at the end. Throws
+  // Error{invalid_input} with the byte where the data is damaged or ends too early.
   std::string_view next(const std::function<std::string_view()>& more);
 
  private:

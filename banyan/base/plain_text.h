@@ -6,9 +6,9 @@
 //   - escapes that colour a terminal, also those that have lost their first byte on the way through a web form ("[4m");
 //   - what launchers put before every line: "[1,0]<stdout>:", "3: ", "node7: ", "[pod/x/y] ";
 //   - lines with a shell's prompt and a command ("$ nvidia-smi topo -m", "user@host:~$ ...").
-// Lines keep their numbers: what is taken off leaves an empty line. JSON and XML have rules of their own for what stands
-// inside: of them only gzip, UTF-16 and the byte order mark are taken off. What was taken off that a reader might have
-// wanted is counted and told.
+// Lines keep their numbers: what is taken off leaves an empty line. JSON and XML have rules of their own for what
+// stands inside: of them only gzip, UTF-16 and the byte order mark are taken off. What was taken off that a reader
+// might have wanted is counted and told.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct PlainText {
   std::string text;
   std::vector<std::string> notes = {};  // "took '[1,0]<stdout>:' off 5 lines", one for each kind
 
-  // Empties all lines above the first for which `begins` holds, which the text goes on from, and notes how many; without
-  // such a line nothing changes.
+  // Empties all lines above the first for which `begins` holds, which the text goes on from, and notes how many;
+  // without such a line nothing changes.
   template <typename Begins>
   void begin_at(Begins begins);
 

@@ -140,7 +140,8 @@ std::string read_included(const std::string& path, const std::string& name) {
   return read_plain_text(beside.string(), FabricSource::kMaxFileBytes).text;
 }
 
-// Nodes that `--remove` names may be what keeps the tree from having one part: they are left out before that is checked.
+// Nodes that `--remove` names may be what keeps the tree from having one part: they are left out before that is
+// checked.
 Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file,
                   std::vector<std::string>& notes, std::vector<std::string>& left_out) {
   SlurmOptions options{.include = [&](const std::string& name) { return read_included(file.path, name); }};

@@ -30,8 +30,8 @@ class Canvas {
  public:
   using Attributes = std::initializer_list<std::pair<const char*, std::string>>;
 
-  // <element attributes/>, or with a tooltip <element attributes><title>tip</title></element>. Attributes without a value
-  // are left out.
+  // <element attributes/>, or with a tooltip <element attributes><title>tip</title></element>. Attributes without a
+  // value are left out.
   void draw(const char* element, Attributes attributes, std::string_view tip = {});
   void open(const char* element, Attributes attributes, std::string_view tip = {});
   void close(const char* element);

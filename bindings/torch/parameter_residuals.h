@@ -86,7 +86,8 @@ class ParameterResiduals {
   void set(const std::map<std::string, at::Tensor>& values);
   // Throws Error{invalid_input}, naming the parameter, for unknown names, for other shapes than the parameters',
   // for other types than float32, and for values that are not finite: these would stay in the residual, since a step
-  // with them is skipped, and make every further step one that is skipped. `what` they are is for its words. Needs no lock.
+  // with them is skipped, and make every further step one that is skipped. `what` they are is for its words. Needs no
+  // lock.
   void check(const std::map<std::string, at::Tensor>& values, const std::string& what) const;
   void scale(double factor);
 

@@ -13,8 +13,9 @@ namespace banyan::pytorch {
 // How long a handler may have to wait, and a bit more.
 constexpr std::chrono::milliseconds kSignalLook{250};
 
-// Lets handlers run that are due, in the main thread of the process; elsewhere nothing happens. What a handler raises is
-// thrown as pybind11::error_already_set. Takes the interpreter's lock for a moment, whether this thread has it or not.
+// Lets handlers run that are due, in the main thread of the process; elsewhere nothing happens. What a handler raises
+// is thrown as pybind11::error_already_set. Takes the interpreter's lock for a moment, whether this thread has it or
+// not.
 void look_for_signals();
 
 // Calls `wait_for(at most)`, which says whether what it waits for is over, until that is so or `timeout` is over (none

@@ -12,7 +12,8 @@ namespace banyan::pytorch {
 // One thread.
 class Survivors {
  public:
-  // Collective over the communicator, which has just been made of who lives. `rank` was this one's in a group of `size`.
+  // Collective over the communicator, which has just been made of who lives. `rank` was this one's in a group of
+  // `size`.
   Survivors(run::Communicator communicator, int rank, int size);
 
   int rank() const { return static_cast<int>(communicator_.rank()); }

@@ -22,8 +22,8 @@ namespace banyan::plan {
 size_t exact_flow_columns(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry);
 
 // `demand` has the symmetry. Ways lead to everything that is to be shipped. Pairs whose demand is lost beside that of
-// others in doubles take the way that is shortest by the duals, and are shipped to the last unit all the same. Where the
-// program cannot be solved, since bandwidths or demands are too diverse, paths are balanced instead.
+// others in doubles take the way that is shortest by the duals, and are shipped to the last unit all the same. Where
+// the program cannot be solved, since bandwidths or demands are too diverse, paths are balanced instead.
 ConcurrentFlow solve_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry,
                              const FlowOptions& options = {});
 

@@ -15,7 +15,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <sstream>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -221,8 +220,9 @@ std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
   }
   if (views.empty()) {
     throw Error(ErrorCode::not_found,
-                place + " and the processes that it has started have joined no job by this version of Banyan, or are "
-                        "still joining, or are in another network");
+                place +
+                    " and the processes that it has started have joined no job by this version of Banyan, or are "
+                    "still joining, or are in another network");
   }
   return views;
 }

@@ -140,8 +140,8 @@ class TagMatcher {
   bool take_own(uint32_t tag, std::span<const std::byte> bytes, uint8_t type = 0);
 
   // Appends the receives that are over since the last call, in the order in which they ended; true when there are any.
-  // Throws Error{mismatch} when one was posted for an unexpected message of another length or type; the reason of the last
-  // loss, when a receive from any waits and all peers are lost.
+  // Throws Error{mismatch} when one was posted for an unexpected message of another length or type; the reason of the
+  // last loss, when a receive from any waits and all peers are lost.
   bool hand_over(std::vector<MessageEnd>& ended);
 
   // Nothing will come from the peer any more: who receives from any waits for the others.

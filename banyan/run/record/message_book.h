@@ -2,12 +2,12 @@
 // are over, and how many there have been with each rank. It is for messages what the Recorder is for calls of all
 // ranks, and apart from it, since thousands of messages may lie between two calls.
 //
-// A message costs about a hundred plain instructions, and no clock is read for it. Only who waits for one in vain says so
-// again and again (note_wait), with the time. Nothing is locked; a reader leaves out what is just being written.
+// A message costs about a hundred plain instructions, and no clock is read for it. Only who waits for one in vain says
+// so again and again (note_wait), with the time. Nothing is locked; a reader leaves out what is just being written.
 //
 // The memory is this process's own, and is taken by the first message. It holds kPlaces messages: those that are under
-// way keep their place, and those that ended first lose theirs first. Where more are under way, the rest is counted, but
-// not shown. Where there is no memory, nothing is noted.
+// way keep their place, and those that ended first lose theirs first. Where more are under way, the rest is counted,
+// but not shown. Where there is no memory, nothing is noted.
 //
 // Threads: one writes at a time; any reads.
 #pragma once

@@ -1,11 +1,11 @@
 // Stalls of messages between two ranks: which rank does not send what another waits for, or does not receive what
 // another waits to send. A part of the diagnosis of stalls (stall.h); pure.
 //
-// A rank that waits for a message is to blame for nothing. Its peer is where it has begun fewer sends, or has no receive
-// open, and waits for something else than a message, or for nothing: then the peer is named, with what it has sent and
-// where it is. Where all that wait for messages wait for each other, the circle is named: two that both send before they
-// receive, or both receive before they send. A message that its peer has sent, or has a receive open for, is said to be
-// on its way, where nothing else explains why all stand still.
+// A rank that waits for a message is to blame for nothing. Its peer is where it has begun fewer sends, or has no
+// receive open, and waits for something else than a message, or for nothing: then the peer is named, with what it has
+// sent and where it is. Where all that wait for messages wait for each other, the circle is named: two that both send
+// before they receive, or both receive before they send. A message that its peer has sent, or has a receive open for,
+// is said to be on its way, where nothing else explains why all stand still.
 #pragma once
 
 #include <map>

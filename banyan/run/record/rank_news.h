@@ -1,4 +1,5 @@
-// RankNews: what a rank tells its peers of the calls it made last and of its messages, while somebody waits. It travels as a text.
+// RankNews: what a rank tells its peers of the calls it made last and of its messages, while somebody waits. It travels
+// as a text.
 //
 // A few bytes per call, so that a whole world can answer many at once; what it has left out, the dumps (dump.h) have.
 #pragma once

@@ -47,9 +47,10 @@ struct RankState {
   int64_t awaited_for() const;
 };
 
-// What keeps a communicator from going on, or what else records tell. Crossing to contradiction come from records of several ranks
-// only (diagnosis.h): crossing: ranks wait for each other in several communicators. straggler: slow but moving.
-// reported: a rank reports an error that nothing else explains. contradiction: the records do not belong together.
+// What keeps a communicator from going on, or what else records tell. Crossing to contradiction come from records of
+// several ranks only (diagnosis.h): crossing: ranks wait for each other in several communicators. straggler: slow but
+// moving. reported: a rank reports an error that nothing else explains. contradiction: the records do not belong
+// together.
 enum class FindingKind : uint8_t {
   none,
   mismatch,
