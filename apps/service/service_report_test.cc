@@ -47,7 +47,8 @@ TEST(ServiceReport, SaysWhatHostsAreUpTo) {
   view.hosts[1].refused = {{"not sealed", 3}, {"foreign user", 1200}};
   view.hosts[1].node = "";
   EXPECT_THAT(status_text(kNoColours, view),
-              HasSubstr("\nb     -     0.2.0    60.0 s         2  64 MiB  19 of 1,024      7  draining, 1,203 refused\n"));
+              HasSubstr("\nb     -     0.2.0    60.0 s         2  64 MiB  19 of 1,024      7  draining, 1,203 "
+                        "refused\n"));
 }
 
 TEST(ServiceReport, SaysWhyACommunicatorHasEnded) {
