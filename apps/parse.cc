@@ -144,7 +144,7 @@ class Parser {
     if (!option.is_given()) return;
     const std::string* const text =
         std::holds_alternative<std::string*>(option.target) ? std::get<std::string*>(option.target) : nullptr;
-    if (text != nullptr && text->empty()) {
+    if (text != nullptr && text->empty() && !option.may_be_empty) {
       throw refused(command_,
                     option.name() + " is empty" + (option.is_word() ? "" : "; leave it out to mean the default"));
     }

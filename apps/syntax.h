@@ -33,6 +33,7 @@ struct OptionSyntax {
   std::string group;  // the heading under which the help shows it
   Target target;
   bool is_required = false;
+  bool may_be_empty = false;               // of a text: "" means something else than leaving it out
   bool takes_rest = false;                 // of a list: one mention takes all values up to the next option
   std::vector<std::string> excludes = {};  // options that cannot be given beside this one
   std::string needs = {};                  // an option without which this one means nothing

@@ -22,6 +22,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/option.h"
+#include "banyan/base/text.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/cores.h"
 #include "banyan/service/daemon/daemon.h"
@@ -71,7 +72,9 @@ banyan::run::Secret secret_from(const std::string& file) {
 
 void add_to(HostNames& names, const std::vector<std::string>& more) {
   try {
-    for (const std::string& name : more) names.add(name);
+    for (const std::string& some : more) {
+      for (const std::string_view name : banyan::split(some, ',')) names.add(std::string(name));
+    }
   } catch (const Error& error) {
     throw error.within("--http-host");
   }
@@ -175,9 +178,11 @@ void add_network(CommandSyntax& syntax, Asked& asked) {
 void add_places(CommandSyntax& syntax, Asked& asked) {
   Daemon::Options& options = asked.options;
   syntax.option("--socket", &options.socket, "PATH", "where programs attach (default " + options.socket + ")");
-  syntax.option("--operators", &options.operators, "PATH",
-                "where operators ask (banyan service); without: operator.sock beside banyand.sock, x-operator.sock "
-                "beside x.sock; empty: nowhere");
+  syntax
+      .option("--operators", &options.operators, "PATH",
+              "where operators ask (banyan service); without: operator.sock beside banyand.sock, x-operator.sock "
+              "beside x.sock; empty: nowhere")
+      .may_be_empty = true;
   syntax.option("--http", &options.http, "ADDRESS:PORT",
                 "where everybody may look: a page, and metrics for Prometheus at /metrics");
   syntax.option("--http-host", &asked.http_hosts, "NAME,...",
