@@ -12,7 +12,7 @@ namespace banyan::schedule {
 namespace {
 
 // Of an all-to-all in lowest terms: of one pair, and of all together, which the shares of a schedule count.
-constexpr uint64_t kMostOfPair = uint64_t{1} << 60, kMostOfAll = uint64_t{1} << 62;
+constexpr uint64_t kMostOfPair = Collective::kMaxTraffic, kMostOfAll = 4 * kMostOfPair;
 
 std::vector<NodeId> checked_participants(const Fabric& fabric, const std::vector<NodeId>& ranks) {
   std::vector<NodeId> participants =

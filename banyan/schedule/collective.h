@@ -22,7 +22,7 @@ namespace banyan::schedule {
 class Collective {
  public:
   static constexpr uint64_t kMaxWeight = 1'000'000;
-  static constexpr uint64_t kMaxTraffic = uint64_t{1} << 32;  // of a pair, in lowest terms of the matrix
+  static constexpr uint64_t kMaxTraffic = uint64_t{1} << 60;  // of a pair; of all pairs together, four times that
 
   struct Options {
     CollectiveKind kind = CollectiveKind::all_gather;
