@@ -86,6 +86,32 @@ class Judgement(unittest.TestCase):
         self.assertEqual(published_ratios.unmet(rows), [("a", "dense"), ("d", "dense")])
 
 
+class Marks(unittest.TestCase):
+    def test_rows_that_cannot_fall_short_are_marked(self):
+        def row(is_fixed):
+            return published_ratios.Row("a", "w", "dense", 3.52, "sign", 3.53, 3.41, 3.53, is_fixed=is_fixed)
+
+        *_, fixed, other = published_ratios.table_of([row(True), row(False)]).splitlines()
+        self.assertIn(" 3.52† ", fixed)
+        self.assertIn(" 3.52 ", other)
+
+    def test_ways_that_send_less_than_the_papers_are_fixed(self):
+        class Planner:
+            @staticmethod
+            def seconds(collective, fabric, size, codes=("none",)):
+                return {code: size / 4 * published_ratios.model.BITS[code] * 1e-10 for code in codes}
+
+        class Labs:
+            are_there = False
+
+        rows = {row.ours: row for row in published_ratios.sdp4bit(Planner(), Labs())}
+        self.assertEqual({name: row.is_fixed for name, row in rows.items()},
+                         {"int4 gradients, int4 weights": False, "int8 gradients, int8 weights": False,
+                          "sign gradients, int4 weights": True})
+        for row in rows.values():
+            self.assertEqual(row.is_fixed, row.predicted >= row.published)
+
+
 class Sparse(unittest.TestCase):
     def test_rows_have_the_shares_that_were_asked_for(self):
         *ranks, total = published_ratios.rows_with(80_000, 16, 0.01, 0.10)
