@@ -80,8 +80,9 @@ class Services : public ::testing::Test {
   std::string folder_;
   Daemon::Options daemons_ = {.socket = "", .is_oversubscribed = true};  // but for what is each one's own
   uint32_t ranks_per_job_ = UINT32_MAX;
-  std::vector<std::string> tenants_;        // by job
-  run::Communicator::Options own_options_;  // of this rank's communicator
+  std::vector<std::string> tenants_;                  // by job
+  std::function<void(uint32_t host)> daemon_begins_;  // in the process of each daemon; empty: nothing
+  run::Communicator::Options own_options_;            // of this rank's communicator
 
  private:
   template <typename Condition>
@@ -95,6 +96,7 @@ class Services : public ::testing::Test {
     options.operators = socket + ".operators";
     options.world = "file://" + folder_ + "/world";
     options.node = "h" + std::to_string(host);
+    if (daemon_begins_) daemon_begins_(host);
     Daemon daemon(std::move(options));
     std::thread thread([&] { daemon.run(); });
     std::ofstream(socket + ".up");
