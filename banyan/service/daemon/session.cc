@@ -91,8 +91,8 @@ bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
     if (std::exchange(is_suspect_, false)) expect_memory();
-    if (is_addressed_) attend();
-    bool moved = take(most);
+    bool moved = is_addressed_ && attend();
+    moved |= take(most);
     moved |= move();
     moved |= say();
     if (share_) share_->look(!messages_.empty());
@@ -242,10 +242,13 @@ uint64_t Session::propose(const run::PlanWish& wish) {
   return reviser->propose(wish);
 }
 
-void Session::attend() {
+// True when that moved something: whom the calls wait for may be another rank now.
+bool Session::attend() {
   run::PlanReviser& reviser = *executor_->reviser();
+  const uint64_t steps = executor_->steps();
   reviser.attend();
   is_addressed_ = reviser.is_unsettled();
+  return executor_->steps() != steps;
 }
 
 void Session::complete(const Flight& flight, uint32_t peer) {

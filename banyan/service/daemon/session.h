@@ -128,7 +128,7 @@ class Session : public run::EventSource {
   void follow(const std::string& plan);
   void mark_lanes();
   bool move();
-  void attend();
+  bool attend();
   void complete(const Flight& flight, uint32_t peer);
   bool say();
   void show();
