@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "banyan/run/communicator/patience.h"
 #include "banyan/run/join/deadline.h"
 
 namespace banyan::pytorch {
@@ -22,11 +23,12 @@ void look_for_signals() {
 }
 
 bool wait_and_look(std::chrono::milliseconds timeout, const std::function<bool(std::chrono::milliseconds)>& wait_for) {
+  static_assert(2 * kSignalLook <= run::Patience::kLongestGap && run::Patience::kLongestGap < kSignalLookOfLimited);
   const bool is_limited = timeout.count() > 0;
   const run::Deadline deadline = run::Deadline::after(timeout);
   while (true) {
     const std::chrono::milliseconds left = is_limited ? deadline.left() : kSignalLook;
-    if (wait_for(std::clamp(left, std::chrono::milliseconds(1), kSignalLook))) return true;
+    if (wait_for(std::clamp(left, std::chrono::milliseconds(1), kSignalLookOfLimited))) return true;
     if (is_limited && deadline.has_passed()) return false;
     look_for_signals();
   }

@@ -10,8 +10,10 @@
 
 namespace banyan::pytorch {
 
-// How long a handler may have to wait, and a bit more.
-constexpr std::chrono::milliseconds kSignalLook{250};
+// How long a handler may have to wait, and a bit more. Asking for a message again and again counts as waiting where the
+// pieces are short (run/communicator/patience.h). So who waits without a limit does so in short ones, and has the
+// group's timeout; who waits for so long at most does so in long ones, and has no other than that.
+constexpr std::chrono::milliseconds kSignalLook{100}, kSignalLookOfLimited{300};
 
 // Lets handlers run that are due, in the main thread of the process; elsewhere nothing happens. What a handler raises
 // is thrown as pybind11::error_already_set. Takes the interpreter's lock for a moment, whether this thread has it or

@@ -353,6 +353,10 @@ class State(PowerSgdTest):
 
     @on_ranks(2)
     def test_ranks_of_other_options_are_told(self):
-        replica, _ = self.low_rank(made(Net, width=33), rank=1 + self.rank)
-        with self.assertRaises(banyan_torch.MismatchError):
-            loss_of(replica, batch_of(self.rank, 0)).backward()
+        replica = parallel(made(Net, width=33), process_group=self.tcp())
+        for mine, options, words in (
+                (f"powersgd:{1 + self.rank}", {}, "codec: powersgd:1 on rank 0; powersgd:2 on rank 1"),
+                ("powersgd:2", {"dense_steps": 4 + self.rank}, "dense_steps: 4 on rank 0; 5 on rank 1"),
+                ("powersgd:2", {"seed": 3} if self.rank else {}, "seed: left out on rank 0; 3 on rank 1")):
+            with self.case(mine, **options), self.assertRaisesRegex(banyan_torch.MismatchError, f"differ in {words}$"):
+                banyan_torch.compress(replica, mine, **options)
