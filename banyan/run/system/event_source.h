@@ -8,7 +8,9 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -20,7 +22,18 @@ class WaitSet {
   using Clock = std::chrono::steady_clock;
 
   // `events` as poll(2) calls them.
-  void watch(int fd, short events) { polled_.push_back({.fd = fd, .events = events, .revents = 0}); }
+  void watch(int fd, short events) { watch_kept(fd, events, 0); }
+  // The same of one of some descriptors that are all open since this number was drawn: who has watched them with it
+  // before may keep what it has told the kernel of them. 0: nothing is known.
+  void watch_kept(int fd, short events, uint64_t since) {
+    polled_.push_back({.fd = fd, .events = events, .revents = 0});
+    since_.push_back(since);
+  }
+  // Any thread.
+  static uint64_t draw_number() {
+    static std::atomic<uint64_t> numbers{0};
+    return ++numbers;
+  }
   // The earliest of the moments counts.
   void wake_at(Clock::time_point moment) { deadline_ = std::min(deadline_, moment); }
   // There is work already: the thread only looks at the descriptors.
@@ -30,6 +43,7 @@ class WaitSet {
   friend class Waiter;
   friend class Poller;
   std::vector<pollfd> polled_;
+  std::vector<uint64_t> since_;  // by descriptor
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 

@@ -13,9 +13,6 @@
 namespace banyan::run {
 namespace {
 
-// What an event of the kernel names: a time of watching, and which descriptor of the source.
-constexpr unsigned kIndexBits = 16;
-
 static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP);
 
 }  // namespace
@@ -28,7 +25,6 @@ bool Poller::watch(EventSource& source, std::function<void()> ready) {
   WaitSet set;
   source.prepare(set);
   if (set.deadline_ == WaitSet::Clock::time_point::min()) return false;
-  CHECK(set.polled_.size() < size_t{1} << kIndexBits) << set.polled_.size() << " descriptors";
   const uint64_t number = ++next_number_;
   const auto [entry, is_new] = watched_.try_emplace(&source);
   CHECK(is_new) << "the source is watched already";
@@ -37,8 +33,10 @@ bool Poller::watch(EventSource& source, std::function<void()> ready) {
       .number = number, .ready = std::move(ready), .polled = std::move(set.polled_), .deadline = set.deadline_};
   if (set.deadline_ != WaitSet::Clock::time_point::max()) deadlines_.emplace(set.deadline_, &source);
   try {
-    uint64_t index = 0;
-    for (const pollfd& wanted : entry->second.polled) arm(wanted, number << kIndexBits | index++);
+    const std::vector<pollfd>& polled = entry->second.polled;
+    for (size_t i = 0; i < polled.size(); ++i) {
+      arm(polled[i], {.since = set.since_[i], .events = polled[i].events, .number = number, .index = i});
+    }
   } catch (...) {
     forget(source);
     throw;
@@ -46,15 +44,30 @@ bool Poller::watch(EventSource& source, std::function<void()> ready) {
   return true;
 }
 
-// For one event. A descriptor stays known to the kernel until it is closed, so most have been armed before.
-void Poller::arm(const pollfd& wanted, uint64_t what) {
-  epoll_event event{.events = static_cast<uint32_t>(wanted.events) | EPOLLONESHOT, .data = {.u64 = what}};
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, wanted.fd, &event) == 0) return;
-  if (errno == ENOENT && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wanted.fd, &event) == 0) return;
-  throw system_error("cannot wait for a descriptor");
+// For one event, unless it is kept. A descriptor stays known to the kernel until it is closed, so most have been armed
+// before.
+void Poller::arm(const pollfd& wanted, Armed armed) {
+  Armed& last = armed_[wanted.fd];
+  const bool is_kept = armed.since != 0 && armed.since == last.since && armed.events == last.events;
+  last = armed;
+  if (is_kept) return;
+  last.since = 0;  // where the kernel refuses
+  epoll_event event{.events = static_cast<uint32_t>(wanted.events), .data = {.fd = wanted.fd}};
+  if (armed.since == 0) event.events |= EPOLLONESHOT;
+  const auto tell = [&](int operation) { return epoll_ctl(epoll_.get(), operation, wanted.fd, &event) == 0; };
+  if (!tell(EPOLL_CTL_MOD) && (errno != ENOENT || !tell(EPOLL_CTL_ADD))) {
+    throw system_error("cannot wait for a descriptor");
+  }
+  last.since = armed.since;
 }
 
-// What it has armed may still happen once: nobody has that number then.
+// Not by events of none: the kernel would go on telling that the other end is gone.
+void Poller::disarm(int fd) {
+  armed_.at(fd).since = 0;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+// What it has armed may still happen: nobody has that number then.
 void Poller::forget(EventSource& source) {
   const auto entry = watched_.find(&source);
   if (entry == watched_.end()) return;
@@ -64,18 +77,23 @@ void Poller::forget(EventSource& source) {
 }
 
 void Poller::look() {
+  const bool has_slept = std::exchange(has_slept_, false);
   if (watched_.empty()) return;
   std::array<epoll_event, 64> events;
   std::vector<EventSource*> found;
-  for (;;) {
+  // The kernel tells of what it goes on watching again and again: of each once.
+  for (size_t told = 0; told <= armed_.size(); told += events.size()) {
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     if (count < 0 && errno != EINTR) throw system_error("cannot wait for connections");
     for (int i = 0; i < count; ++i) {
       const epoll_event event = events[static_cast<size_t>(i)];
-      const auto source = by_number_.find(event.data.u64 >> kIndexBits);
-      if (source == by_number_.end()) continue;
-      pollfd& polled = watched_.at(source->second).polled.at(event.data.u64 & ((uint64_t{1} << kIndexBits) - 1));
-      polled.revents = static_cast<short>(event.events);
+      const Armed& armed = armed_.at(event.data.fd);
+      const auto source = by_number_.find(armed.number);
+      if (source == by_number_.end()) {
+        if (has_slept) disarm(event.data.fd);
+        continue;
+      }
+      watched_.at(source->second).polled.at(armed.index).revents = static_cast<short>(event.events);
       found.push_back(source->second);
     }
     if (count < static_cast<int>(events.size())) break;
@@ -109,13 +127,16 @@ bool Poller::try_watching(EventSource& source, const std::function<void()>& read
   }
 }
 
+// What happens to nobody's descriptors is no reason to wake.
 void Poller::prepare(WaitSet& set) {
+  has_slept_ = true;
+  if (watched_.empty()) return;
   set.watch(epoll_.get(), POLLIN);
   if (!deadlines_.empty()) set.wake_at(deadlines_.begin()->first);
 }
 
 bool Poller::react(std::span<const pollfd> polled) {
-  if (polled.front().revents != 0) return true;
+  if (!polled.empty() && polled.front().revents != 0) return true;
   return !deadlines_.empty() && deadlines_.begin()->first <= WaitSet::Clock::now();
 }
 

@@ -4,7 +4,11 @@
 // A source is watched from watch() until it may have work, and not used meanwhile but to be forgotten. The thread finds
 // those by look(). It sleeps until there are any by a Waiter (waiter.h): the poller is an event source itself.
 //
-// One thread; a descriptor belongs to one source. Watching and finding cost a system call for each descriptor.
+// Finding costs one system call. Watching costs one for each descriptor, but none for those that are the same as the
+// last time (WaitSet::watch_kept): the kernel goes on watching them while their source is used otherwise. What it tells
+// of them then is nobody's; only where that ends a sleep does the kernel cease to watch them.
+//
+// One thread; a descriptor belongs to one source.
 #pragma once
 
 #include <cstdint>
@@ -48,13 +52,23 @@ class Poller : public EventSource {
     std::vector<pollfd> polled;  // as the source has asked
     WaitSet::Clock::time_point deadline;
   };
+  // What the kernel was told last of a descriptor.
+  struct Armed {
+    uint64_t since = 0;  // as in WaitSet::watch_kept; 0: it is to be told anew
+    short events = 0;
+    uint64_t number = 0;  // of the time of watching that it is for,
+    size_t index = 0;     // and which descriptor of the source it is there
+  };
 
-  void arm(const pollfd& wanted, uint64_t what);
+  void arm(const pollfd& wanted, Armed armed);
+  void disarm(int fd);
   void tell(EventSource& source);
   bool try_watching(EventSource& source, const std::function<void()>& ready);
 
   FileDescriptor epoll_;
   uint64_t next_number_ = 0;
+  bool has_slept_ = false;                // since look()
+  std::unordered_map<int, Armed> armed_;  // by descriptor
   std::unordered_map<EventSource*, Watched> watched_;
   std::unordered_map<uint64_t, EventSource*> by_number_;
   std::set<std::pair<WaitSet::Clock::time_point, EventSource*>> deadlines_;  // of those that have one

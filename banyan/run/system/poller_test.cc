@@ -160,29 +160,84 @@ TEST(Poller, ThrowsWhereADescriptorCannotBeWaitedFor) {
 }
 
 // A pair of sockets, whose reader is watched or not, as chance has it. What it should find is kept beside it.
+struct Reader : EventSource {
+  explicit Reader(bool is_kept) : keeps(is_kept) { open(); }
+  void open() {
+    own.reset();
+    other.reset();
+    std::array<int, 2> both{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both.data()), 0);
+    own = FileDescriptor(both[0]);
+    other = FileDescriptor(both[1]);
+    since = keeps ? WaitSet::draw_number() : 0;
+    sent = received = 0;
+  }
+  void prepare(WaitSet& set) override { set.watch_kept(own.get(), POLLIN, since); }
+  bool react(std::span<const pollfd> polled) override { return polled.front().revents != 0; }
+  const bool keeps;
+  FileDescriptor own, other;
+  uint64_t since = 0;
+  size_t sent = 0, received = 0;
+  bool is_watched = false;
+};
+
+TEST(Poller, SleepsThoughAKeptDescriptorHasNewsForNobody) {
+  Poller poller;
+  Reader kept(true), other(false);
+  size_t told = 0;
+  const auto watch = [&](Reader& reader) { return poller.watch(reader, [&] { ++told; }); };
+  ASSERT_TRUE(watch(kept));
+  poller.forget(kept);
+  ASSERT_EQ(write(kept.other.get(), "x", 1), 1);
+  EXPECT_FALSE(wait_for(poller, milliseconds(0))) << "nobody waits for anything";
+  ASSERT_TRUE(watch(other));
+  EXPECT_TRUE(wait_for(poller, seconds(20)));
+  poller.look();
+  EXPECT_EQ(told, 0u);
+  EXPECT_FALSE(wait_for(poller, milliseconds(1))) << "it has been told once";
+  ASSERT_TRUE(watch(kept));
+  EXPECT_TRUE(wait_for(poller, seconds(20)));
+  poller.look();
+  EXPECT_EQ(told, 1u) << "it is still there to be read";
+}
+
+TEST(Poller, TellsThatTheOtherEndOfAKeptDescriptorIsGone) {
+  Poller poller;
+  Reader kept(true);
+  size_t told = 0;
+  for (size_t times = 1; times <= 2; ++times) {
+    ASSERT_TRUE(poller.watch(kept, [&] { ++told; }));
+    kept.other.reset();
+    EXPECT_TRUE(wait_for(poller, seconds(20)));
+    poller.look();
+    EXPECT_EQ(told, times);
+  }
+}
+
+TEST(Poller, FindsAllOfVeryManyKeptDescriptorsThoughMoreHaveNewsForNobody) {
+  Poller poller;
+  std::vector<std::unique_ptr<Reader>> readers(400);
+  size_t told = 0;
+  for (size_t i = 0; i < readers.size(); ++i) {
+    readers[i] = std::make_unique<Reader>(true);
+    ASSERT_EQ(write(readers[i]->other.get(), "x", 1), 1);
+    ASSERT_TRUE(poller.watch(*readers[i], [&] { ++told; }));
+    if (i % 10 > 0) poller.forget(*readers[i]);
+  }
+  poller.look();
+  EXPECT_EQ(told, readers.size() / 10);
+}
+
 TEST(Poller, MissesNothingWhateverTheOrder) {
-  struct Reader : EventSource {
-    Reader() {
-      std::array<int, 2> both{};
-      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both.data()), 0);
-      own = FileDescriptor(both[0]);
-      other = FileDescriptor(both[1]);
-    }
-    void prepare(WaitSet& set) override { set.watch(own.get(), POLLIN); }
-    bool react(std::span<const pollfd> polled) override { return polled.front().revents != 0; }
-    FileDescriptor own, other;
-    size_t sent = 0, received = 0;
-    bool is_watched = false;
-  };
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   Poller poller;
   std::vector<std::unique_ptr<Reader>> readers(20);
-  for (auto& reader : readers) reader = std::make_unique<Reader>();
+  for (size_t i = 0; i < readers.size(); ++i) readers[i] = std::make_unique<Reader>(i % 2 == 0);
   for (int step = 0; step < 20'000; ++step) {
     Reader& reader = *readers[random() % readers.size()];
-    switch (random() % 5) {
+    switch (random() % 6) {
       case 0:
         ASSERT_EQ(write(reader.other.get(), "x", 1), 1);
         ++reader.sent;
@@ -201,7 +256,13 @@ TEST(Poller, MissesNothingWhateverTheOrder) {
         reader.received += static_cast<size_t>(std::max<ssize_t>(0, read(reader.own.get(), bytes.data(), 4)));
         break;
       }
+      case 4: {  // the next ones have the same numbers
+        if (reader.is_watched || random() % 4 > 0) break;
+        reader.open();
+        break;
+      }
       default:
+        if (random() % 2 == 0) wait_for(poller, milliseconds(0));
         poller.look();
         for (const auto& each : readers) ASSERT_FALSE(each->is_watched && each->sent > each->received) << step;
     }

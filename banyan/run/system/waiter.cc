@@ -21,6 +21,7 @@ bool Waiter::wait(std::chrono::milliseconds at_most) {
 // One poll(2). Whether a source may have work.
 bool Waiter::sleep_once(WaitSet::Clock::time_point end) {
   set_.polled_.clear();
+  set_.since_.clear();
   set_.deadline_ = end;
   first_.clear();
   for (EventSource* const source : sources_) {

@@ -254,6 +254,7 @@ void LaneTransport::drop(uint32_t channel) {
   }
   stream.is_dropped = true;
   stream.connection.reset();
+  open_since_ = WaitSet::draw_number();
   stream.failure.reset();
   std::erase(used_, channel);
 }
@@ -363,7 +364,7 @@ void LaneTransport::attempt(Stream& stream, const Body& body) {
 }
 
 void LaneTransport::prepare(WaitSet& set) {
-  set.watch(wakes_.get(), POLLIN);
+  set.watch_kept(wakes_.get(), POLLIN, open_since_);
   if (pending_ > 0) set.watch(connector_->event_fd(), POLLIN);
   watched_.clear();
   for (const uint32_t channel : used_) {
@@ -379,7 +380,7 @@ void LaneTransport::prepare(WaitSet& set) {
     if (events == Connection::kNoSleep) {
       set.work_now();
     } else if ((stream.unanswered |= events) != 0) {
-      set.watch(stream.connection->fd(), stream.unanswered);
+      set.watch_kept(stream.connection->fd(), stream.unanswered, open_since_);
       watched_.push_back(channel);
     }
   }

@@ -128,9 +128,10 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   std::atomic<uint64_t> sent_by_tcp_{0}, sent_by_memory_{0};
   mutable std::mutex mutex_;  // protects that there are more and more of these
   std::deque<Counter> counters_;
-  FileDescriptor wakes_;           // an eventfd
-  std::vector<uint32_t> used_;     // channels that are connected
-  std::vector<uint32_t> watched_;  // channels whose descriptors are the last that prepare() added
+  FileDescriptor wakes_;                          // an eventfd
+  uint64_t open_since_ = WaitSet::draw_number();  // all descriptors that prepare() adds
+  std::vector<uint32_t> used_;                    // channels that are connected
+  std::vector<uint32_t> watched_;                 // channels whose descriptors are the last that prepare() added
 };
 
 }  // namespace banyan::run
