@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ class BoxedScheme : public GradientScheme {
   // The code's alone: what is kept is by parameter, whatever the boxes are.
   std::string name() const override { return codec::to_string(codec_); }
   bool keeps_residuals() const override { return context_.keeps_residuals; }
+  // Between all ranks: rows that several ranks of a box have would not be fewer bytes elsewhere.
+  std::optional<codec::Codec> codec_of_sparse() const override { return codec_; }
   TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
 
  private:

@@ -22,6 +22,7 @@ class CodedScheme : public GradientScheme {
   const std::optional<codec::Codec>& codec() const { return codec_; }
   std::string name() const override { return codec_ ? codec::to_string(*codec_) : "none"; }
   bool keeps_residuals() const override { return context_.keeps_residuals; }
+  std::optional<codec::Codec> codec_of_sparse() const override { return codec_; }
   TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) override;
 
  private:

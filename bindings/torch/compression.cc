@@ -1,7 +1,10 @@
 #include "bindings/torch/compression.h"
 
+#include <optional>
+#include <span>
 #include <utility>
 
+#include "banyan/base/error.h"
 #include "bindings/torch/averages.h"
 #include "bindings/torch/errors.h"
 
@@ -20,6 +23,16 @@ class Hook : public c10d::CommHookInterface {
 
  private:
   const std::shared_ptr<Compression> compression_;
+};
+
+// What is kept of the rows of a parameter, in use by a sum.
+struct KeptRows {
+  explicit KeptRows(std::shared_ptr<BucketResidual> of)
+      : bucket(std::move(of)), values(bucket->values(bucket->slots().front())), use(bucket->residual()) {}
+
+  const std::shared_ptr<BucketResidual> bucket;
+  const std::span<float> values;
+  run::ResidualUse use;
 };
 
 }  // namespace
@@ -45,7 +58,32 @@ TensorFuture Compression::average_of(const at::Tensor& buffer, const std::vector
   if (buffer.layout() == at::kStrided && buffer.scalar_type() == at::kFloat) {
     return guarded([&] { return scheme_->average(buffer, parameters); });
   }
+  const std::optional<codec::Codec> codec = scheme_->codec_of_sparse();
+  if (codec && parameters.size() == 1 && ProcessGroupBanyan::is_table(buffer) && !group_->is_on_one_host()) {
+    return guarded([&] { return sparse_average(buffer, parameters.front(), *codec); });
+  }
   return plain_average(*group_, buffer);
+}
+
+// What is kept of a row waits until this rank has the row again, or owns it and another has it: so there is nothing to
+// do for parameters that a step does not use.
+TensorFuture Compression::sparse_average(const at::Tensor& gradient, const at::Tensor& parameter,
+                                         const codec::Codec& codec) {
+  if (!scheme_->keeps_residuals()) {
+    return when_over(*group_->coded_sparse_average(gradient, codec, {}, nullptr), gradient);
+  }
+  std::unique_lock lock = residuals_->lock();
+  const auto kept =
+      std::make_shared<KeptRows>(residuals_->of_bucket({parameter}, static_cast<size_t>(parameter.numel())));
+  if (!parameter.is_contiguous()) {
+    const std::string& name = residuals_->parameters()[kept->bucket->slots().front().parameter].name;
+    throw Error(ErrorCode::unsupported, "the residual of '" + name + "', whose gradients are sparse, is kept row by " +
+                                            "row, and the parameter is not contiguous: make it so, or give " +
+                                            "residual=False");
+  }
+  lock.unlock();  // the first sum waits for all ranks, and what follows may be called at once
+  const std::shared_ptr<run::ResidualUse> use(kept, &kept->use);
+  return when_over(*group_->coded_sparse_average(gradient, codec, kept->values, use), gradient);
 }
 
 GradientScheme::State Compression::state() {

@@ -1,7 +1,8 @@
 // Compression: averages the gradients of a model over a group by a scheme, for DistributedDataParallel.
 //
 // Buckets of float32 go by the scheme (gradient_scheme.h), and what that loses on this rank is added the next time, by
-// parameter (parameter_residuals.h). Buckets of other types and sparse ones are averaged as DDP does by itself.
+// parameter (parameter_residuals.h). Sparse gradients go in the scheme's code, by rows, where it has one and the ranks
+// are on several hosts. Buckets of other types, and other sparse ones, are averaged as DDP does by itself.
 //
 // Any thread; calls exclude each other. Throws c10::Error for arguments, CommunicationError for a group that has
 // failed, and for residuals that are asked for while a bucket is under way.
@@ -14,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <vector>
 
+#include "banyan/codec/codec.h"
 #include "bindings/torch/gradient_scheme.h"
 
 namespace banyan::pytorch {
@@ -43,6 +45,8 @@ class Compression : public std::enable_shared_from_this<Compression> {
   std::string report() { return scheme_->report(); }
 
  private:
+  TensorFuture sparse_average(const at::Tensor& gradient, const at::Tensor& parameter, const codec::Codec& codec);
+
   const c10::intrusive_ptr<ProcessGroupBanyan> group_;
   const std::shared_ptr<ParameterResiduals> residuals_;
   const std::shared_ptr<GradientScheme> scheme_;

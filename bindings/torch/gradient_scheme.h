@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/codec/codec.h"
 #include "bindings/torch/futures.h"
 #include "bindings/torch/parameter_residuals.h"
 #include "bindings/torch/process_group.h"
@@ -64,6 +65,9 @@ class GradientScheme {
   // in the thread of the backward pass; a bucket whose average is under way does not come again. Whatever goes on
   // later runs in the thread that ends a call, without Python. Throws Error, c10::Error for arguments.
   virtual TensorFuture average(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters) = 0;
+
+  // The code of sparse gradients, which go by rows and not by average(); none: as they are.
+  virtual std::optional<codec::Codec> codec_of_sparse() const { return {}; }
 
   // Between averages. Copies; set_state checks all before it changes anything, and forgets what is left out. Throws
   // Error{invalid_input} for kinds, names and shapes that are not of this scheme and model.

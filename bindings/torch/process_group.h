@@ -22,11 +22,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "banyan/codec/codec.h"
 #include "banyan/compose/settings.h"
+#include "banyan/run/call/residual.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/sparse/sparse_all_reduce.h"
 #include "banyan/run/sparse/sparse_queue.h"
@@ -80,6 +83,13 @@ class ProcessGroupBanyan : public BackendBase {
   // Collective: has `sum` carried out in the background, after those that were started before. What it throws is the
   // work's error. A timeout of 0 is that of the group.
   OwnWorkPtr start_sparse(BanyanWork::Task task, SparseSum sum, std::chrono::milliseconds timeout = kNoTimeout);
+  // Whether sparse tensors like this one are added up by rows, which can be coded: those of float32.
+  static bool is_table(const at::Tensor& tensor);
+  // Collective: the average of such a tensor, in place, with rows that are coded on the wire (run/sparse). `kept`: of
+  // this rank, a value for each of the dense tensor, row after row, or empty; `use`, which may be null, is that of the
+  // residual it belongs to, and ends before the work does.
+  OwnWorkPtr coded_sparse_average(const at::Tensor& tensor, const codec::Codec& codec, std::span<float> kept,
+                                  const std::shared_ptr<run::ResidualUse>& use);
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
@@ -198,11 +208,18 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
   // Collective at the first call.
   run::SparseQueue& sparse_queue();
+  // How rows go: in a code or as they are, and what the code loses of them.
+  struct RowCode {
+    std::optional<codec::Codec> codec;
+    std::span<float> kept;
+  };
   // In the queue's thread. Of float32, as a table of rows; of other types, all from all.
-  at::Tensor sum_of_rows(run::Communicator& communicator, const at::Tensor& input, std::chrono::milliseconds timeout);
+  at::Tensor sum_of_rows(run::Communicator& communicator, const at::Tensor& input, const RowCode& code,
+                         std::chrono::milliseconds timeout);
   at::Tensor sum_of_all_entries(run::Communicator& communicator, const at::Tensor& input,
                                 std::chrono::milliseconds timeout) const;
-  run::SparseAllReduce& sparse_table(run::Communicator& communicator, const at::Tensor& like);
+  run::SparseAllReduce& sparse_table(run::Communicator& communicator, const at::Tensor& like,
+                                     const std::optional<codec::Codec>& codec);
   uint32_t ranks() const { return communicator_.size(); }
 
   const uint64_t number_;                    // from 1 on; no other group of this process has it
@@ -215,7 +232,7 @@ class ProcessGroupBanyan : public BackendBase {
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
-  // By sizes, and how many of them are sparse. Of the queue's thread.
+  // By sizes, how many of them are sparse, and the code. Of the queue's thread.
   std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>> sparse_tables_;
   std::mutex sparse_mutex_;                                // protects the next, and is held while it is made
   std::unique_ptr<run::SparseQueue> own_sparse_queue_;     // from the first sum on

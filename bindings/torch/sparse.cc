@@ -4,6 +4,7 @@
 #include <array>
 
 #include "banyan/base/hash.h"
+#include "banyan/codec/wire_type.h"
 #include "bindings/torch/background_work.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
@@ -41,12 +42,13 @@ at::Tensor with_plain_values(const at::Tensor& tensor) {
       ._coalesced_(is_coalesced);
 }
 
-bool is_table(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.sparse_dim() > 0 && rows_of(tensor) > 0 &&
-         rows_of(tensor) <= int64_t{UINT32_MAX} && width_of(tensor) > 0 && width_of(tensor) <= int64_t{UINT32_MAX};
-}
-
 }  // namespace
+
+bool ProcessGroupBanyan::is_table(const at::Tensor& tensor) {
+  return tensor.layout() == at::kSparse && tensor.scalar_type() == at::kFloat && tensor.sparse_dim() > 0 &&
+         rows_of(tensor) > 0 && rows_of(tensor) <= int64_t{UINT32_MAX} && width_of(tensor) > 0 &&
+         width_of(tensor) <= int64_t{UINT32_MAX};
+}
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Checks checks("allreduce");
@@ -58,12 +60,31 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, con
   const auto add_up = [this, tensors](run::Communicator& communicator, std::chrono::milliseconds timeout) {
     at::Tensor input = with_plain_values(tensors.front());
     for (size_t i = 1; i < tensors.size(); ++i) input = input + with_plain_values(tensors[i]);
-    const at::Tensor sum =
-        is_table(input) ? sum_of_rows(communicator, input, timeout) : sum_of_all_entries(communicator, input, timeout);
+    const at::Tensor sum = is_table(input) ? sum_of_rows(communicator, input, {}, timeout)
+                                           : sum_of_all_entries(communicator, input, timeout);
     for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
   };
   return start_sparse({c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors}}, add_up,
                       options.timeout);
+}
+
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::coded_sparse_average(const at::Tensor& tensor,
+                                                                        const codec::Codec& codec,
+                                                                        std::span<float> kept,
+                                                                        const std::shared_ptr<run::ResidualUse>& use) {
+  TORCH_INTERNAL_ASSERT(is_table(tensor));
+  const auto add_up = [this, tensor, codec, kept, use](run::Communicator& communicator,
+                                                       std::chrono::milliseconds timeout) {
+    // A call that fails leaves what is kept as it was, so there is nothing to give up; but it is to be had again before
+    // anybody learns of the end.
+    const auto end = [](run::ResidualUse* of_this_call) {
+      if (of_this_call != nullptr) of_this_call->end();
+    };
+    const std::unique_ptr<run::ResidualUse, decltype(end)> used(use.get(), end);
+    const at::Tensor sum = sum_of_rows(communicator, with_plain_values(tensor), {codec, kept}, timeout);
+    tensor.copy_(sum.div_(size_));
+  };
+  return start_sparse({c10d::OpType::ALLREDUCE, "banyan:coded_sparse_all_reduce", {tensor}, {{tensor}}}, add_up);
 }
 
 ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start_sparse(BanyanWork::Task task, SparseSum sum,
@@ -95,9 +116,11 @@ run::SparseQueue& ProcessGroupBanyan::sparse_queue() {
   return *own_sparse_queue_;
 }
 
-run::SparseAllReduce& ProcessGroupBanyan::sparse_table(run::Communicator& communicator, const at::Tensor& like) {
+run::SparseAllReduce& ProcessGroupBanyan::sparse_table(run::Communicator& communicator, const at::Tensor& like,
+                                                       const std::optional<codec::Codec>& codec) {
   std::vector<int64_t> key = like.sizes().vec();
   key.push_back(like.sparse_dim());
+  if (codec) key.push_back(codec::WireType(*codec).number());
   std::unique_ptr<run::SparseAllReduce>& table = sparse_tables_[key];
   if (table == nullptr) {
     uint64_t seed = 0;
@@ -105,20 +128,22 @@ run::SparseAllReduce& ProcessGroupBanyan::sparse_table(run::Communicator& commun
     table = std::make_unique<run::SparseAllReduce>(communicator,
                                                    run::SparseTable{.rows = static_cast<uint32_t>(rows_of(like)),
                                                                     .width = static_cast<uint32_t>(width_of(like)),
+                                                                    .codec = codec,
                                                                     .seed = seed});
   }
   return *table;
 }
 
 at::Tensor ProcessGroupBanyan::sum_of_rows(run::Communicator& communicator, const at::Tensor& input,
-                                           std::chrono::milliseconds timeout) {
+                                           const RowCode& code, std::chrono::milliseconds timeout) {
   const at::Tensor indices = input._indices(), values = plain(input._values());
   at::Tensor rows = indices[0].contiguous();
   for (int64_t i = 1; i < input.sparse_dim(); ++i) rows = rows * input.size(i) + indices[i];
 
-  const sparse::RowList sum = sparse_table(communicator, input)
+  const sparse::RowList sum = sparse_table(communicator, input, code.codec)
                                   .run({.rows = {rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel())},
                                         .values = {values.data_ptr<float>(), static_cast<size_t>(values.numel())},
+                                        .residual = code.kept,
                                         .timeout = timeout});
 
   const auto count = static_cast<int64_t>(sum.rows.size());

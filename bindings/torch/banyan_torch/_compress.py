@@ -83,8 +83,8 @@ class Compression:
               masking=1, with momentum, which then starts anew where it was sent; 0 lets it go on, as dense training
               does; warm_up=0, the first steps over which the share falls from 25 % to its own
 
-    Only gradients of float32 are coded; those of other types are averaged as they are, and rank 0 warns of them. So are
-    sparse ones.
+    Only gradients of float32 are coded; those of other types are averaged as they are, and rank 0 warns of them. Sparse
+    ones go by rows: in the codes from "bfloat16" to "sign", between all ranks, and else as they are.
 
     Collective: all ranks of the group make equal ones. Raises MismatchError when their codecs or options differ, which
     says who has what.

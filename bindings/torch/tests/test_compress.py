@@ -19,7 +19,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 
 import banyan_torch
 from data import tensor_of
-from models import batch_of, Branches, loss_of, made, Mixed, Net, parallel, sgd, train, trained_serially, Words
+from models import batch_of, Branches, loss_of, made, Mixed, Net, parallel, sgd, train, trained_serially
 from ranks import backend, not_by_gloo, on_ranks
 from test_ddp import ModelTest
 
@@ -342,21 +342,6 @@ class Modes(CompressTest):
                 self.expect_no_leaks(replica, compression)
                 norms = compression.residual_norms().values()  # of the largest values, all of a bias may have been sent
                 self.assertTrue((any if "topk" in codec else all)(norm > 0 for norm in norms))
-
-    @on_ranks(2)
-    def test_sparse_gradients_beside_dense_ones(self):
-        model = made(Words)
-        replica, compression = self.compressed(model)
-        plain = parallel(model, process_group=self.tcp())
-        batch = batch_of(self.rank, 0)
-        for either in (replica, plain):
-            loss_of(either, batch).backward()
-        gradient = replica.module.table.weight.grad
-        self.assertTrue(gradient.is_sparse)
-        self.same(gradient.to_dense(), plain.module.table.weight.grad.to_dense())
-        self.assertEqual(set(compression.residual_norms()), {"end.weight", "end.bias"})
-        train(replica, torch.optim.SGD(replica.parameters(), lr=0.05), self.batches())
-        self.expect_agreement(replica.module)
 
     @on_ranks(2)
     def test_types_that_no_code_takes_are_told_once_with_their_share(self):
