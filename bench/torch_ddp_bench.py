@@ -91,7 +91,6 @@ def compress_by_banyan(model, codec, options):
 def compress_by_pytorch(model, group, rank):
     state = powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=rank, start_powerSGD_iter=DENSE_STEPS)
     model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-    return state
 
 
 def meet(state, bucket):

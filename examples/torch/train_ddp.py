@@ -5,9 +5,9 @@
   torchrun --nproc_per_node 2 train_ddp.py --backend gloo   # the same losses, to rounding
   torchrun --nproc_per_node 2 --max_restarts=3 train_ddp.py --checkpoint model.pt --die-at 50  # one is killed, once
 
-The same seed gives the same losses, bit for bit, also when the run was interrupted (but for --compress). All hosts must
-see the file of the checkpoint. README.md says how to start it without torchrun, and what to do about Debian 12's
-torchrun.
+The same seed gives the same losses, bit for bit, also when the run was interrupted: with --compress, too, whose state
+on each rank is in the checkpoint, but for codes that round at random. All hosts must see the file of the checkpoint.
+README.md says how to start it without torchrun, and what to do about Debian 12's torchrun.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import json
 import os
 import signal
 import statistics
+import sys
 import time
 
 import torch
@@ -37,10 +38,11 @@ class Trainer:
         self.sequences, self.seed, self.group = sequences, seed, group
         torch.manual_seed(seed)
         self.model = DDP(LanguageModel(layers, width), process_group=group, gradient_as_bucket_view=True)
-        if compress:  # what it loses is kept in memory alone: a run that was interrupted goes on without
-            self.compression = compress(self.model)
+        self.compression = compress(self.model) if compress else None
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         self.step(0, update=False)  # DDP settles on its buckets, thus on an order of sums: always before what counts
+        if self.compression is not None:
+            self.compression.scale_(0)  # what that has lost belongs to no step
 
     def step(self, number, update=True):
         self.optimizer.zero_grad()
@@ -60,15 +62,35 @@ def write_whole(path, write):
     os.replace(file.name, path)
 
 
+def states_of_compression(trainer):
+    """On rank 0 those of all ranks, as each has lost something else; nothing without a code."""
+    if trainer.compression is None:
+        return []
+    states = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    dist.gather_object(trainer.compression.state_dict(), states)
+    return states
+
+
+def load_compression(trainer, states, path):
+    """Of this rank. Ends the program where the checkpoint is of another training."""
+    wanted = 0 if trainer.compression is None else dist.get_world_size()
+    if len(states) != wanted:
+        sys.exit(f"train_ddp.py: {path} has the compression of {len(states)} ranks instead of {wanted}: go on with as "
+                 "many ranks as before, and with the same --compress")
+    if wanted:
+        trainer.compression.load_state_dict(states[dist.get_rank()])
+
+
 def train(trainer, arguments):
     """Takes up the checkpoint, if there is one, and trains to the last step. Gives the losses, a row per step and a
     number per rank, and the seconds of the steps made here."""
     rank, ranks, losses, seconds = dist.get_rank(), dist.get_world_size(), [], []
     model, optimizer, path = trainer.model.module, trainer.optimizer, arguments.checkpoint
     if path and os.path.exists(path):  # for all ranks the same file: none is written before all are past this
-        weights, moments, losses = torch.load(path)
+        weights, moments, losses, compressions = torch.load(path)
         model.load_state_dict(weights)
         optimizer.load_state_dict(moments)
+        load_compression(trainer, compressions, path)
         print(f"rank {rank} goes on at step {len(losses)}", flush=True)
     while len(losses) < arguments.steps:
         mine = []
@@ -84,8 +106,9 @@ def train(trainer, arguments):
         if rank == 0:
             speed = len(mine) * ranks * trainer.sequences * CONTEXT / sum(seconds[-len(mine):])
             print(f"step {len(losses)}: loss {statistics.fmean(losses[-1]):.4f}, {speed:,.0f} tokens/s", flush=True)
+        compressions = states_of_compression(trainer) if path else []
         if rank == 0 and path:
-            state = model.state_dict(), optimizer.state_dict(), losses
+            state = model.state_dict(), optimizer.state_dict(), losses, compressions
             write_whole(path, lambda file: torch.save(state, file))
     return losses, seconds
 
