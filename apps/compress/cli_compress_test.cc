@@ -125,6 +125,37 @@ TEST(CompressCli, ReadsAllTypesAndVersionsOfNpyFiles) {
   EXPECT_EQ(json_of({"compress", kCorpus + "scalar", "--json"})["elements"], 1);
 }
 
+TEST(CompressCli, ReadsATensorOfASafetensorsFileByName) {
+  const std::string folder = BANYAN_SOURCE_DIR "/banyan/codec/corpus/safetensors/";
+  const auto only = json_of({"compress", folder + "one_tensor", "--json"});
+  EXPECT_EQ(only["tensor"], "w");
+  EXPECT_THAT(only["shape"], ElementsAre(4, 4));
+  EXPECT_EQ(only["bytes"], 64);
+  const auto named = json_of({"compress", folder + "several", "--tensor", "layer.0.weight", "--json"});
+  EXPECT_EQ(named["type"], "bfloat16");
+  EXPECT_THAT(named["shape"], ElementsAre(2, 3));
+  EXPECT_EQ(named["nonzero_elements"], 6);
+  EXPECT_TRUE(json_of({"compress", kGradient, "--json"})["tensor"].is_null());
+  EXPECT_THAT(run_banyan({"compress", folder + "several", "--tensor", "bias"}).out,
+              HasSubstr("several bias: float16 [4], 4 elements, 8 B"));
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{folder + "several"},
+       "holds 5 tensors: bias (F16 4), layer.0.weight (BF16 2 3), step (I64), mask (BOOL 2), ...; "
+       "name one: --tensor bias"},
+      {{folder + "several", "--tensor", "layer.1.weight"},
+       "has no tensor 'layer.1.weight' (did you mean 'layer.0.weight'?)"},
+      {{folder + "several", "--tensor", "mask"}, "tensor 'mask' is of BOOL, and codes are for F64, F32, F16 and BF16"},
+      {{folder + "one_tensor", "--type", "float32"}, "is a .safetensors file, which says types itself"},
+      {{folder + "beyond"}, "is the file cut off?"},
+      {{folder + "no_tensors"}, "holds no tensor"},
+      {{kGradient, "--tensor", "w"}, "is no .safetensors file, and has no names; leave out --tensor"}};
+  for (const auto& [arguments, reason] : cases) {
+    std::vector<std::string> whole = arguments;
+    whole.insert(whole.begin(), "compress");
+    expect_refused(whole, reason);
+  }
+}
+
 TEST(CompressCli, TellsOfZerosAndOfWhatIsNotFinite) {
   const TemporaryFolder folder;
   const std::string zeros = folder.write("zeros.bin", raw_floats(std::vector<float>(300, 0)));

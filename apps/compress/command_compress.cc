@@ -16,12 +16,14 @@ class CompressCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("compress", "Show what codes would do to a recorded tensor.");
-    OptionSyntax& file = command.word("FILE", &file_, "a .npy file, or elements without a header (--type)");
+    OptionSyntax& file =
+        command.word("FILE", &file_, "a .npy or .safetensors file, or elements without a header (--type)");
     file.is_required = true;
     file.paths = OptionSyntax::Paths::files;
     OptionSyntax& type = command.option("-d,--type", &type_, "TYPE",
                                         "of elements without a header: float16, bfloat16, float32 or float64");
     type.values = float_types();
+    command.option("--tensor", &tensor_, "NAME", "of a .safetensors file with several");
     command.option("--row", &row_, "ELEMENTS", "of a row (default: the last of several dimensions; of a vector 1)");
     command.option("--ranks", &ranks_, "RANKS", "that would share the rows (default 8)");
     command.option("--bits", &bits_, "BITS",
@@ -30,12 +32,13 @@ class CompressCommand : public Command {
     command.flag("--json", json_, "print one JSON object");
     command.flag("--speed", speed_, "measure encoding for --json, too, which then differs from run to run");
     command.examples({"banyan compress gradient.npy", "banyan compress gradient.npy --ranks 64 -o codecs.svg",
+                      "banyan compress model.safetensors --tensor lm_head.weight",
                       "banyan compress bucket.bin --type float32 --row 64",
                       "banyan compress weights.npy --bits 2.5,3,4", "banyan compress gradient.npy --json --speed"});
     command.notes(
         {"A .npy file is written by numpy.save(FILE, array): float16, float32 or float64, little-endian, in C order. "
-         "Of "
-         "a PyTorch tensor: numpy.save(FILE, tensor.detach().cpu().numpy()).",
+         "Of a PyTorch tensor: numpy.save(FILE, tensor.detach().cpu().numpy()). Of a .safetensors file, --tensor names "
+         "one.",
          "Codecs code float32; other types are taken as float32 first. Errors are those of codes alone, whatever the "
          "collective; docs/run.md says how programs use codes."});
     return command;
@@ -46,7 +49,7 @@ class CompressCommand : public Command {
     if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
     const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = sparse::kMostRanks}));
     const std::vector<double> bits = parse_bits();
-    TensorOptions options{.row_elements = row_};
+    TensorOptions options{.name = tensor_, .row_elements = row_};
     if (!type_.empty()) options.type = parse_option("--type", [&] { return parse_float_type(type_); });
     CompressAnswer answer{.file = file_, .ranks = ranks};
     {
@@ -56,6 +59,7 @@ class CompressCommand : public Command {
       const auto tell = [&](double part) { progress.fraction(part); };
       answer.type = tensor.type;
       answer.shape = recorded.shape();
+      answer.tensor = recorded.name();
       answer.row_elements = tensor.row_elements;
       progress.say("coding");
       answer.report = report_on(tensor, {.ranks = ranks, .bits = bits, .progress = tell});
@@ -87,7 +91,7 @@ class CompressCommand : public Command {
     return found;
   }
 
-  std::string file_, type_, row_, ranks_ = "8", bits_, plot_;
+  std::string file_, tensor_, type_, row_, ranks_ = "8", bits_, plot_;
   bool json_ = false, speed_ = false;
 };
 

@@ -86,7 +86,9 @@ Json codec_json(const sparse::CodecReport& each) {
 
 std::string format_compress_text(const CompressAnswer& answer, const Terminal& terminal) {
   const sparse::TensorReport& report = answer.report;
-  std::string text = labelled(terminal, "tensor", harmless(answer.file) + ": " + tensor_text(answer));
+  std::string text = labelled(terminal, "tensor",
+                              harmless(answer.file) + (answer.tensor.empty() ? "" : " " + harmless(answer.tensor)) +
+                                  ": " + tensor_text(answer));
   text += labelled(terminal, "not zero",
                    share_text(report.nonzero_elements, report.elements) + " of the elements, " +
                        share_text(report.nonzero_rows, report.rows) + " of " + plural(report.rows, "row") + " of " +
@@ -126,6 +128,7 @@ std::string format_compress_json(const CompressAnswer& answer) {
   }
   return format_json({{"banyan", "compress/1"},
                       {"file", answer.file},
+                      {"tensor", answer.tensor.empty() ? Json(nullptr) : Json(answer.tensor)},
                       {"type", to_string(answer.type)},
                       {"shape", answer.shape},
                       {"elements", report.elements},
@@ -154,7 +157,8 @@ std::string draw_compress(const CompressAnswer& answer) {
   picture::BarSeries bytes{.label = "bytes", .values = {}, .texts = {}};
   picture::BarSeries once{.label = "one coding", .values = {}, .texts = {}}, often = once;
   often.label = "mean of ten";
-  picture::BarChart chart{.title = std::filesystem::path(answer.file).filename().string(),
+  picture::BarChart chart{.title = std::filesystem::path(answer.file).filename().string() +
+                                   (answer.tensor.empty() ? "" : " " + answer.tensor),
                           .subtitle = tensor_text(answer),
                           .rows = {},
                           .panels = {}};

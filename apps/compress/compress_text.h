@@ -11,6 +11,7 @@ namespace banyan::app {
 
 struct CompressAnswer {
   std::string file;
+  std::string tensor = {};  // its name in the file; empty: it has none
   element::DataType type = element::DataType::float32;
   std::vector<uint64_t> shape = {};
   size_t row_elements = 1;

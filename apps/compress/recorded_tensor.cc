@@ -1,9 +1,13 @@
 #include "apps/compress/recorded_tensor.h"
 
+#include <algorithm>
+
 #include "banyan/base/file.h"
+#include "banyan/base/nearest.h"
 #include "banyan/base/option.h"
 #include "banyan/base/text.h"
 #include "banyan/codec/npy.h"
+#include "banyan/codec/safetensors.h"
 
 namespace banyan::app {
 namespace {
@@ -14,11 +18,49 @@ std::string all_float_types() {
   return all;
 }
 
+// What to name, of a file with so many tensors.
+std::string names_of(const std::vector<codec::SafeTensor>& tensors) {
+  constexpr size_t kShown = 4;
+  std::string names;
+  for (size_t i = 0; i < std::min(kShown, tensors.size()); ++i) {
+    names += (i > 0 ? ", " : "") + tensors[i].name.substr(0, NearestName::kMaxLength) + " (" + tensors[i].written_type;
+    for (const uint64_t each : tensors[i].shape) names += " " + std::to_string(each);
+    names += ")";
+  }
+  return names + (tensors.size() > kShown ? ", ..." : "");
+}
+
+codec::SafeTensor find_tensor(const std::string& contents, const TensorOptions& options) {
+  if (options.type) throw invalid("is a .safetensors file, which says types itself; leave out --type");
+  std::vector<codec::SafeTensor> tensors = codec::read_safetensors(contents);
+  if (tensors.empty()) throw invalid("holds no tensor; name a file that has some");
+  if (options.name.empty() && tensors.size() > 1) {
+    throw invalid("holds " + plural(tensors.size(), "tensor") + ": " + names_of(tensors) + "; name one: --tensor " +
+                  tensors.front().name.substr(0, NearestName::kMaxLength));
+  }
+  auto found = tensors.begin();
+  if (!options.name.empty()) {
+    found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& one) { return one.name == options.name; });
+  }
+  if (found == tensors.end()) {
+    NearestName nearest(options.name);
+    for (const codec::SafeTensor& tensor : tensors) nearest.offer(tensor.name);
+    throw Error(ErrorCode::not_found,
+                "has no tensor " + in_quotes(options.name) + nearest.hint() + "; it holds " + names_of(tensors));
+  }
+  if (!found->type || !is_floating(*found->type)) {
+    throw invalid("tensor " + in_quotes(found->name) + " is of " + found->written_type +
+                  ", and codes are for F64, F32, F16 and BF16; name another one by --tensor");
+  }
+  if (found->elements == 0) throw invalid("tensor " + in_quotes(found->name) + " has no elements; name another one");
+  return std::move(*found);
+}
+
 codec::NpyArray read_raw(const std::string& contents, std::optional<element::DataType> type) {
   if (contents.starts_with("PK\x03\x04")) {
     throw invalid("is an archive, as numpy.savez and torch.save write them; save one array with numpy.save");
   }
-  if (!type) throw invalid("is no .npy file; say what its elements are, such as --type float32");
+  if (!type) throw invalid("is no .npy or .safetensors file; say what its elements are, such as --type float32");
   const size_t size = element::size_of(*type);
   if (contents.size() % size != 0) {
     throw invalid(plural(contents.size(), "byte") + " are not whole elements of " + std::to_string(size) +
@@ -34,6 +76,15 @@ RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions
   RecordedTensor loaded;
   loaded.contents_ = read_file(path);
   const codec::NpyArray array = parse_option(path, [&] {
+    if (codec::is_safetensors(loaded.contents_)) {
+      codec::SafeTensor tensor = find_tensor(loaded.contents_, options);
+      loaded.name_ = std::move(tensor.name);
+      return codec::NpyArray{.type = *tensor.type,
+                             .shape = std::move(tensor.shape),
+                             .elements = tensor.elements,
+                             .first_byte = tensor.first_byte};
+    }
+    if (!options.name.empty()) throw invalid("is no .safetensors file, and has no names; leave out --tensor");
     const bool has_header = codec::is_npy(loaded.contents_);
     if (has_header && options.type) throw invalid("is a .npy file, which says its type itself; leave out --type");
     codec::NpyArray found = has_header ? codec::read_npy(loaded.contents_) : read_raw(loaded.contents_, options.type);
@@ -41,6 +92,7 @@ RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions
     return found;
   });
   loaded.first_byte_ = array.first_byte;
+  loaded.bytes_ = array.elements * size_of(array.type);
   loaded.type_ = array.type;
   loaded.shape_ = array.shape;
   loaded.row_elements_ = array.shape.size() < 2 ? 1 : array.shape.back();
@@ -58,7 +110,7 @@ RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions
 
 sparse::Tensor RecordedTensor::tensor() const {
   return {.type = type_,
-          .elements = std::as_bytes(std::span(contents_)).subspan(first_byte_),
+          .elements = std::as_bytes(std::span(contents_)).subspan(first_byte_, bytes_),
           .row_elements = row_elements_};
 }
 

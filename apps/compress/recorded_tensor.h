@@ -1,4 +1,5 @@
-// A file that holds a tensor: a .npy file, or elements without a header whose type the user says.
+// A file that holds a tensor: a .npy file, a .safetensors file of which one is named, or elements without a header
+// whose type the user says.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ namespace banyan::app {
 
 struct TensorOptions {
   std::optional<element::DataType> type = std::nullopt;  // of a file without a header
+  std::string name = {};                                 // --tensor, of a .safetensors file; empty: its only one
   std::string row_elements;                              // --row; empty: the last of at least two dimensions, or 1
 };
 
@@ -23,10 +25,12 @@ class RecordedTensor {
   // Valid as long as this object lives and stays where it is.
   sparse::Tensor tensor() const;
   const std::vector<uint64_t>& shape() const { return shape_; }
+  const std::string& name() const { return name_; }  // empty: the file has no names
 
  private:
   std::string contents_;
-  size_t first_byte_ = 0;
+  std::string name_;
+  size_t first_byte_ = 0, bytes_ = 0;
   element::DataType type_ = element::DataType::float32;
   std::vector<uint64_t> shape_;
   size_t row_elements_ = 1;
