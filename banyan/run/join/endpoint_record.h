@@ -13,8 +13,9 @@
 namespace banyan::run {
 
 struct EndpointRecord {
-  // Of cards that are not understood by those of another number.
-  static constexpr uint32_t kVersion = 3;
+  // Of cards, and of what ranks tell each other later (run/execute/revision.h, plan_switch.h), that are not understood
+  // by those of another number.
+  static constexpr uint32_t kVersion = 4;
 
   uint32_t rank = 0;
   Member member;

@@ -363,15 +363,17 @@ TEST(EndpointRecord, SaysWhatItWasTold) {
 
 TEST(EndpointRecord, RefusesOtherVersionsAndOtherThings) {
   std::string text = EndpointRecord{}.encode();
-  text.replace(text.find("\"version\":3"), 11, "\"version\":9");
+  const std::string own = std::to_string(EndpointRecord::kVersion), version = "\"version\":" + own;
+  text.replace(text.find(version), version.size(), "\"version\":9");
   try {
     EndpointRecord::decode(text);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 3"));
+    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads " + own));
   }
-  for (const std::string wrong : {"", "[]", "{\"version\":3}", "nonsense", "{\"version\":\"1\"}"}) {
+  for (const std::string& wrong :
+       std::vector<std::string>{"", "[]", "{" + version + "}", "nonsense", "{\"version\":\"1\"}"}) {
     EXPECT_THROW(EndpointRecord::decode(wrong), Error) << wrong;
   }
 }

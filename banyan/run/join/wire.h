@@ -61,8 +61,9 @@ class WireReader {
     if (count > rest_.size() / bytes_each) throw Error(ErrorCode::invalid_input, "a message is cut short");
     return count;
   }
+  bool is_at_end() const { return rest_.empty(); }
   void end() const {
-    if (!rest_.empty()) throw Error(ErrorCode::invalid_input, "a message is longer than it should be");
+    if (!is_at_end()) throw Error(ErrorCode::invalid_input, "a message is longer than it should be");
   }
 
  private:

@@ -303,6 +303,13 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
   for (const std::string& host : open.hosts) {
     std::optional<HostCard> card = directory_->find(host);
     if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    if (card->texts != HostCard::kTexts) {
+      throw Error(ErrorCode::mismatch, "the service of host " + in_quotes(card->name) + " and that of host " +
+                                           in_quotes(name_of_host()) +
+                                           " are of versions whose sessions do not understand each other (" +
+                                           std::to_string(card->texts) + " and " + std::to_string(HostCard::kTexts) +
+                                           "); upgrade the daemons of all hosts to one version");
+    }
     mesh_->meet(*card);
     cards.push_back(*std::move(card));
   }

@@ -142,6 +142,7 @@ std::string HostCard::encode() const {
     writer.number(daemon.incarnation).number(daemon.port).number(static_cast<uint32_t>(daemon.addresses.size()));
     for (const std::string& address : daemon.addresses) writer.text(address);
   }
+  writer.number(texts);
   return writer.take();
 }
 
@@ -180,6 +181,7 @@ HostCard HostCard::decode(const std::string& text) {
     daemon.addresses.resize(reader.count(sizeof(uint32_t)));
     for (std::string& address : daemon.addresses) address = reader.text();
   }
+  card.texts = reader.is_at_end() ? 1 : reader.number<uint32_t>();
   reader.end();
   return card;
 }

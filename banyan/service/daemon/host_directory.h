@@ -21,6 +21,10 @@ struct OlderDaemon {
 };
 
 struct HostCard {
+  // Of what sessions of one communicator tell each other to agree on plans (run/execute/revision.h, plan_switch.h).
+  // Sessions of two numbers would wait for each other for ever, so no communicator is opened over both.
+  static constexpr uint32_t kTexts = 2;
+
   std::string host;          // by which daemons and their clients know it; in a cluster once
   uint64_t incarnation = 0;  // of the daemon: another one each time that it begins
   std::string name;          // for people
@@ -28,6 +32,7 @@ struct HostCard {
   std::vector<std::string> addresses;
   uint16_t port = 0;
   std::vector<OlderDaemon> older = {};  // of this host, that have sessions still; the last one first
+  uint32_t texts = kTexts;              // of the newest daemon; 1: of a card that does not say
 
   // Each daemon of the host, as if it were alone: this one first.
   std::vector<HostCard> daemons() const;

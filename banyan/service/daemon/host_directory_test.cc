@@ -90,6 +90,14 @@ TEST_F(FolderOfHosts, CardsNameOlderDaemonsOfTheHost) {
   EXPECT_FALSE(found->has(9));
 }
 
+// What daemons publish that know nothing of the number.
+TEST_F(FolderOfHosts, CardsThatDoNotSayWhatTheirSessionsTellAreOfTheFirstKind) {
+  const std::string encoded = card_of("a").encode();
+  EXPECT_EQ(HostCard::decode(encoded).texts, HostCard::kTexts);
+  EXPECT_EQ(HostCard::decode(encoded.substr(0, encoded.size() - sizeof(uint32_t))).texts, 1u);
+  EXPECT_THAT(error_of([&] { HostCard::decode(encoded.substr(0, encoded.size() - 1)); }), HasSubstr("cut short"));
+}
+
 TEST_F(FolderOfHosts, ListsAllHosts) {
   const auto directory = open();
   EXPECT_THAT(hosts_of(*directory), ElementsAre());
@@ -156,7 +164,9 @@ TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
   const auto directory = open();
   directory->publish(card_of("a"));
   const std::string whole = card_of("a").encode();
+  const size_t before = whole.size() - sizeof(uint32_t);  // without the number of texts it is one of before
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    if (bytes == before) continue;
     overwrite_card(whole.substr(0, bytes));
     EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << bytes << " bytes";
   }

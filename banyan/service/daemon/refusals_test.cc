@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 #include <tuple>
 
+#include "banyan/base/file.h"
+#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/test_services.h"
 
 namespace banyan::service {
@@ -65,6 +68,33 @@ TEST_P(Refusals, ReachAllRanksAtOnceWithTheirReason) {
 INSTANTIATE_TEST_SUITE_P(OfEitherHostInEitherOrder, Refusals,
                          ::testing::Combine(::testing::Values(By::drain, By::rules), ::testing::Values(0u, 1u),
                                             ::testing::Values(0u, 1u)));
+
+// A daemon of before says nothing of its texts: its card ends without their number.
+TEST_F(Services, OfTwoKindsOfTextsOpenNoCommunicatorTogetherAndSayWhy) {
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    const std::vector<int64_t> input = values_of(comm.rank(), 100);
+    std::vector<int64_t> output(100);
+    if (comm.rank() == 0) {
+      for (const auto& card : std::filesystem::directory_iterator(folder_ + "/world")) {
+        if (HostCard::decode(read_file(card.path())).name != "host1") continue;
+        std::filesystem::resize_file(card, card.file_size() - sizeof(uint32_t));
+      }
+    }
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    const auto begin = Clock::now();
+    try {
+      std::optional<Communicator> other = comm.split(0, static_cast<int>(comm.rank()), own_options_);
+      return "it is opened";
+    } catch (const Error& error) {
+      const std::string words = error.what();
+      if (error.code() != ErrorCode::mismatch) return "another code: " + words;
+      if (words.find("do not understand each other (1 and 2); upgrade the daemons") == std::string::npos) return words;
+    }
+    if (Clock::now() - begin > milliseconds(5000)) return "refused late";
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
 
 }  // namespace
 }  // namespace banyan::service

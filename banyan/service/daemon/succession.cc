@@ -25,7 +25,7 @@ namespace banyan::service {
 namespace {
 
 // Of what they tell each other; daemons that differ do not follow each other.
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr std::chrono::seconds kHandOverTime{10};
 constexpr int kChildsSocket = 3;
 
