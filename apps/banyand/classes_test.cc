@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
@@ -64,19 +65,6 @@ class ClassesInSwitches : public lab::RealLab {
            "/secret --address $BANYAN_ADDRESS --crowded " + options + " >" + folder_ + "/$BANYAN_LAB_HOST.log 2>&1";
   }
 
-  // To the daemon, which may only be starting.
-  static std::shared_ptr<ServiceLink> attached(const std::string& url, run::RegionPool& pool) {
-    const auto last = Clock::now() + seconds(30);
-    for (;;) {
-      try {
-        return std::make_shared<ServiceLink>(url, pool, run::Deadline::after(seconds(30)));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::not_found || Clock::now() > last) throw;
-        std::this_thread::sleep_for(milliseconds(5));
-      }
-    }
-  }
-
   // A rank, which carries out kCalls in each round until there are no more. The communicator stays the same.
   std::string be_rank(const lab::Lab& lab, uint32_t number) const {
     const NodeId host = lab.plan().fabric().at(kHosts.at(number));
@@ -87,7 +75,7 @@ class ClassesInSwitches : public lab::RealLab {
     const uint32_t tenant = number / 2, rank = number % 2;
     const std::string name = tenant == 0 ? "a" : "b";
     run::RegionPool pool;
-    const auto link = attached("unix:" + folder_ + "/" + kHosts.at(number), pool);
+    const auto link = attached_to("unix:" + folder_ + "/" + kHosts.at(number), pool);
     run::Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
     options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
     options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {

@@ -98,6 +98,18 @@ bool BanyandProcess::has_ended() {
   return id_ < 0;
 }
 
+std::shared_ptr<ServiceLink> attached_to(const std::string& url, run::RegionPool& pool) {
+  const run::Deadline last = run::Deadline::after(kStartTime);
+  for (;;) {
+    try {
+      return std::make_shared<ServiceLink>(url, pool, run::Deadline::after(kStartTime));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::not_found || last.has_passed()) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+}
+
 bool has_ended(pid_t process) {
   const std::string folder = "/proc/" + std::to_string(process);
   std::ifstream file(folder + "/stat");

@@ -4,9 +4,13 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "banyan/run/host/regions.h"
+#include "banyan/service/client/service_link.h"
 
 namespace banyan::service {
 
@@ -39,6 +43,10 @@ class BanyandProcess {
   const Options options_;
   pid_t id_ = -1;
 };
+
+// To the daemon at a url, which may only be starting. Throws what ServiceLink's constructor throws, but for the first
+// half minute that nobody is there.
+std::shared_ptr<ServiceLink> attached_to(const std::string& url, run::RegionPool& pool);
 
 // Ends a process that is nobody's child.
 class EndOf {

@@ -1,5 +1,4 @@
 // Cards in etcd, against a server of its own for each test.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "banyan/run/join/free_port.h"
 #include "banyan/service/daemon/etcd_directory.h"
 #include "banyan/service/daemon/test_etcd.h"
+#include "banyan/service/daemon/test_etcd_process.h"
 #include "banyan/testing/thrown.h"
 
 namespace banyan::service {
@@ -35,33 +36,14 @@ std::vector<std::string> hosts_of(HostDirectory& directory) {
   return hosts;
 }
 
-bool is_there(const std::string& program) {
-  return std::system(("command -v " + program + " > /dev/null 2>&1").c_str()) == 0;
-}
-
-// Ends with the process that made it.
-pid_t start_program(const std::vector<std::string>& words, const std::string& log) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child > 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  dup2(file, STDOUT_FILENO);
-  dup2(file, STDERR_FILENO);
-  execvp(arguments[0], arguments.data());
-  _exit(127);
-}
-
 class Etcd : public ::testing::Test {
  protected:
-  Etcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX"), port_(run::free_port(1)) {
+  Etcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
     CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    etcd_.emplace(folder_);
   }
   ~Etcd() override {
-    stop();
+    etcd_.reset();
     std::filesystem::remove_all(folder_);
   }
   void SetUp() override {
@@ -69,27 +51,9 @@ class Etcd : public ::testing::Test {
     start();
   }
 
-  // Returns before it answers. A cluster of one may elect itself in no time, and a lease may be a second long.
-  void start(const std::vector<std::string>& more = {}) {
-    const std::string client = scheme_ + "://" + place();
-    const std::string peer = "http://127.0.0.1:" + std::to_string(port_ + 1);
-    std::vector<std::string> words = {"etcd", "--data-dir=" + folder_ + "/data", "--heartbeat-interval=10",
-                                      "--election-timeout=100"};
-    for (const char* option : {"--listen-client-urls=", "--advertise-client-urls="}) words.push_back(option + client);
-    for (const char* option : {"--listen-peer-urls=", "--initial-advertise-peer-urls=", "--initial-cluster=default="}) {
-      words.push_back(option + peer);
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    process_ = start_program(words, folder_ + "/log");
-  }
-  void stop() {
-    if (process_ <= 0) return;
-    kill(process_, SIGTERM);
-    waitpid(std::exchange(process_, 0), nullptr, 0);
-  }
-  void forget_all() const { std::filesystem::remove_all(folder_ + "/data"); }
-
-  std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+  void start(const std::vector<std::string>& more = {}) { etcd_->start(scheme_, more); }
+  void stop() { etcd_->stop(); }
+  std::string place() const { return etcd_->place(); }
   std::string url() const { return (scheme_ == "https" ? "etcds://" : "etcd://") + place() + "/banyan"; }
   std::unique_ptr<EtcdDirectory> open(EtcdDirectory::Options options = {.ttl = seconds(10), .patience = seconds(20)}) {
     return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url()), std::move(options));
@@ -107,8 +71,7 @@ class Etcd : public ::testing::Test {
   }
 
   std::string folder_, scheme_ = "http";
-  const uint16_t port_;
-  pid_t process_ = 0;
+  std::optional<EtcdProcess> etcd_;
 };
 
 TEST_F(Etcd, ShowsDaemonsEachOther) {
@@ -193,7 +156,7 @@ TEST_F(Etcd, HasTheCardAgainAfterItHasForgottenAll) {
   ASSERT_TRUE(answers(*watcher));
   directory->publish(card_of("a"));
   stop();
-  forget_all();
+  etcd_->forget_all();
   start();
   EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
 }
@@ -216,7 +179,7 @@ TEST_F(Etcd, IsAskedOnceWhileItIsStoppedAndAgainWhenItHasBeenHeard) {
   const auto directory = open({.ttl = seconds(3), .patience = seconds(20), .reading = std::chrono::milliseconds(500)});
   ASSERT_TRUE(answers(*directory));
   directory->publish(card_of("a"));
-  ASSERT_EQ(kill(process_, SIGSTOP), 0);
+  ASSERT_EQ(kill(etcd_->id(), SIGSTOP), 0);
   const auto begin = Clock::now();
   int failed = 0;
   while (Clock::now() - begin < seconds(5)) {
@@ -224,7 +187,7 @@ TEST_F(Etcd, IsAskedOnceWhileItIsStoppedAndAgainWhenItHasBeenHeard) {
     usleep(1000);
   }
   EXPECT_GT(failed, 1000) << "one question waits for half a second, and the others fail at once";
-  ASSERT_EQ(kill(process_, SIGCONT), 0);
+  ASSERT_EQ(kill(etcd_->id(), SIGCONT), 0);
   EXPECT_TRUE(comes_true([&] { return shows(*directory, "a"); }));
 }
 
@@ -239,7 +202,7 @@ TEST_F(Etcd, SaysThatItIsNotThere) {
 TEST_F(Etcd, IsBelievedWithItsCertificateOnly) {
   if (!is_there("openssl")) GTEST_SKIP() << "openssl is not installed";
   stop();
-  forget_all();
+  etcd_->forget_all();
   const std::string certificate = folder_ + "/certificate.pem", key = folder_ + "/key.pem";
   const std::string make =
       "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "

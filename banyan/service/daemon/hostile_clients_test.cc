@@ -172,6 +172,23 @@ TEST_F(HostileClients, NameMoreHostsThanRanksInVain) {
 
 // ---- Descriptors of the daemon ----
 
+size_t descriptors_of_this_process() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// The daemon closes what a client has brought some time after the client has gone: they are as many at many looks.
+size_t settled_descriptors() {
+  constexpr int kLooks = 100;
+  const run::Deadline deadline = run::Deadline::after(seconds(20));
+  size_t count = descriptors_of_this_process();
+  for (int same = 0; same < kLooks && !deadline.has_passed(); usleep(2000)) {
+    const size_t now = descriptors_of_this_process();
+    same = now == count ? same + 1 : 0;
+    count = now;
+  }
+  return count;
+}
+
 TEST_F(HostileClients, AreToldThatNoDescriptorsAreLeftAndSoAreOperators) {
   struct Limit {
     Limit() { CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0) << errno; }
@@ -183,7 +200,7 @@ TEST_F(HostileClients, AreToldThatNoDescriptorsAreLeftAndSoAreOperators) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   begin();
   EXPECT_TRUE(others_are_served());
-  usleep(300'000);  // what others_are_served() had is closed by then, and leaves no numbers free below
+  settled_descriptors();  // what others_are_served() had leaves no numbers free below
   std::vector<run::FileDescriptor> filling;
   while (filling.empty() || filling.back().get() < 224) filling.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
   try {
@@ -391,10 +408,6 @@ TEST_F(HostileClients, ThatAreTurnedAwayHoldUpNobodyWithTheirDescriptors) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, kLinger) << "others were served while it lingered";
 }
 
-size_t descriptors_of_this_process() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
-}
-
 // Messages of every length, from none on, with and without descriptors, before hello and after it. The kernel opens
 // descriptors in the daemon before it looks at a byte.
 TEST_F(HostileClients, LeaveNoDescriptorBehindWhateverMessageBringsIt) {
@@ -408,8 +421,7 @@ TEST_F(HostileClients, LeaveNoDescriptorBehindWhateverMessageBringsIt) {
   const std::string hello = encode(ClientMessage(Hello{})), bytes(kMaxMessage, '\x01');
   constexpr std::array<size_t, 4> kDescriptors = {0, 1, 2, 253};
   constexpr std::array<size_t, 5> kLong = {4095, 65'536, kMaxMessage / 2, kMaxMessage - 1024, kMaxMessage};
-  usleep(300'000);  // what others_are_served() had is closed by then
-  const size_t before = descriptors_of_this_process();
+  const size_t before = settled_descriptors();
   for (int number = 0; number < messages; ++number) {
     const size_t step = static_cast<size_t>(number);
     const size_t turn = step / (2 * kDescriptors.size());  // all ways of one length, then the next length

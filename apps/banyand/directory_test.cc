@@ -1,0 +1,137 @@
+// etcd, by which real daemons find each other, is killed or stopped while a job calls: what was open goes on, what is
+// new is opened, and operators are told what is away. Each host is a name here (BANYAN_HOST_ID).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "apps/banyand/test_banyand.h"
+#include "banyan/base/check.h"
+#include "banyan/run/communicator/communicator.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/service/client/service_executors.h"
+#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/test_etcd.h"
+#include "banyan/service/daemon/test_etcd_process.h"
+#include "banyan/service/http/client.h"
+#include "banyan/service/view/view_json.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using run::Communicator;
+using std::chrono::seconds;
+using ::testing::Each;
+using testing::error_of;
+
+constexpr uint32_t kHosts = 2;
+
+class EtcdGone : public ::testing::TestWithParam<int> {
+ protected:
+  EtcdGone() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
+  }
+  ~EtcdGone() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override {
+    if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
+  }
+
+  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
+  ClusterView seen_at(uint32_t host) const {
+    return cluster_view_from(
+        http_ask("unix:" + socket_of(host) + ".operators", "GET", "/v1/cluster", "", seconds(20)).body);
+  }
+
+  // Of both ranks, as a rank of theirs needs it.
+  static std::string sum(Communicator& comm, uint64_t step) {
+    std::vector<int64_t> values(1000);
+    const auto value_of = [&](uint32_t rank, size_t i) {
+      return static_cast<int64_t>(rank * 1'000'003 + step * 7919 + i);
+    };
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value_of(comm.rank(), i);
+    comm.all_reduce<int64_t>(values, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != value_of(0, i) + value_of(1, i)) return "element " + std::to_string(i) + " is wrong";
+    }
+    return "";
+  }
+
+  // What a daemon says is wrong, or nothing when that is what it should be.
+  std::string judge(uint32_t host) const {
+    const ClusterView seen = seen_at(host);
+    std::string all = std::to_string(seen.hosts.size()) + " hosts;";
+    for (const UnreachableHost& each : seen.unreachable) all += " " + each.host + " is unreachable: " + each.why + ";";
+    for (const FindingView& each : seen.findings) all += " " + each.kind + ": " + each.words + ";";
+    const bool is_right = seen.hosts.size() == kHosts && seen.unreachable.empty() && seen.findings.size() == 1 &&
+                          seen.findings[0].kind == "directory" &&
+                          seen.findings[0].words.find("etcd does not answer") != std::string::npos;
+    return is_right ? "" : all;
+  }
+
+  std::string be_rank(uint32_t rank, const EtcdProcess& etcd) {
+    setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank)).c_str(), 1);
+    run::RegionPool pool;
+    const auto link = std::make_shared<ServiceLink>("unix:" + socket_of(rank), pool, run::Deadline::after(seconds(30)));
+    Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
+    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
+    options.executors = [link](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
+      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
+    };
+    Communicator comm = Communicator::join(
+        pool, {.url = "file://" + folder_ + "/meeting", .rank = rank, .size = kHosts, .name = {}}, options);
+    if (std::string wrong = sum(comm, 0); !wrong.empty()) return wrong;
+    if (rank == 0) kill(etcd.id(), GetParam());
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint64_t step = 1; step <= 3; ++step) {
+      if (std::string wrong = sum(comm, step); !wrong.empty()) return wrong;
+      std::optional<Communicator> other = comm.split(0, static_cast<int>(rank), options);
+      if (std::string wrong = sum(*other, step); !wrong.empty()) return wrong;
+      other->finalize();
+    }
+    if (std::chrono::steady_clock::now() - begin > seconds(20)) return "communicators are opened late";
+    std::string wrong;
+    const bool is_told = comes_true([&] { return (wrong = judge(rank)).empty(); }, seconds(30));
+    if (!is_told) return wrong;
+    if (wrong = sum(comm, 4); !wrong.empty()) return wrong;
+    comm.finalize();
+    return "right";
+  }
+
+  std::string folder_;
+};
+
+TEST_P(EtcdGone, LeavesDaemonsThatKnowEachOtherToGoOnAndIsOneFinding) {
+  EtcdProcess etcd(folder_);
+  etcd.start();
+  const std::string world = "etcd://" + etcd.place() + "/banyan";
+  const std::unique_ptr<HostDirectory> directory = HostDirectory::at(world);
+  ASSERT_TRUE(comes_true([&] { return error_of([&] { directory->find("host0"); }) == "no error"; }));
+  std::vector<std::unique_ptr<BanyandProcess>> daemons;
+  for (uint32_t host = 0; host < kHosts; ++host) {
+    daemons.push_back(std::make_unique<BanyandProcess>(
+        BanyandProcess::Options{.socket = socket_of(host),
+                                .world = world,
+                                .host = "host" + std::to_string(host),
+                                .more = {"--operators", socket_of(host) + ".operators"}}));
+  }
+  // They see each other first: whom a daemon was never asked for it does not know.
+  for (uint32_t host = 0; host < kHosts; ++host) {
+    ASSERT_TRUE(comes_true([&] {
+      const ClusterView seen = seen_at(host);
+      return seen.hosts.size() == kHosts && seen.unreachable.empty() && seen.findings.empty();
+    }));
+  }
+  const auto reports = run::run_processes(kHosts, seconds(100), [&](uint32_t rank) { return be_rank(rank, etcd); });
+  EXPECT_THAT(reports, Each("right"));
+  for (const auto& daemon : daemons) EXPECT_FALSE(daemon->has_ended());
+}
+INSTANTIATE_TEST_SUITE_P(KilledAndStopped, EtcdGone, ::testing::Values(SIGKILL, SIGSTOP));
+
+}  // namespace
+}  // namespace banyan::service
