@@ -135,7 +135,13 @@ class Manifests(unittest.TestCase):
                 with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
                     self.assertEqual(answer.status, 200, probe)
             daemon.terminate()
-            self.assertEqual(daemon.wait(timeout=30), 0, daemon.stderr.read())
+            self.assertEqual(daemon.wait(timeout=30), 0)
+            self.assertNotIn("to every user whose program calls its", daemon.stderr.read())
+
+    def test_grant_nothing_to_whoever_says_a_name(self):
+        for rule in json.loads(of_kind("ConfigMap")["data"]["rules.json"])["rules"]:
+            self.assertTrue(rule["match"]["cgroup"].startswith("/"), rule["name"])
+            self.assertFalse({"tenant", "communicator"} & rule["match"].keys(), rule["name"])
 
 
 if __name__ == "__main__":
