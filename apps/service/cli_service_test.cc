@@ -248,6 +248,15 @@ TEST_F(ServiceCli, ReplanSaysWhatHasBecomeOfIt) {
                                   "bandwidth": {"d-sw": "1 GB/s"}, "plan": "{\"banyan\": \"schedule/1\"}"})"));
 }
 
+TEST_F(ServiceCli, ReplanSaysWhatAWishDoesNotDo) {
+  answer("POST /v1/replan",
+         R"({"hosts": [{"host": "a", "communicators": [{"id": "7f3a", "name": "job17", "generation": 3,
+      "refusal": "", "note": "c-sw is lost"}]}], "unreachable": []})");
+  const Outcome outcome = run({"replan", "job17", "--restore", "c-sw"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("goes by new plans; c-sw is lost\n"));
+}
+
 TEST_F(ServiceCli, ReplanEndsWith1WhereACommunicatorKeepsItsPlansOrThereIsNone) {
   answer(
       "POST /v1/replan",

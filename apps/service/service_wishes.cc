@@ -147,7 +147,8 @@ std::vector<ReplanOutcome> outcomes_of(const OperatorAnswers& answers) {
       outcomes.push_back({.id = text_or(row, "id", ""),
                           .name = text_or(row, "name", ""),
                           .generation = has_one ? generation->get<uint64_t>() : 0,
-                          .refusal = text_or(row, "refusal", "")});
+                          .refusal = text_or(row, "refusal", ""),
+                          .note = text_or(row, "note", "")});
     }
   }
   return outcomes;
@@ -157,8 +158,9 @@ std::string outcomes_text(const Terminal& terminal, const std::vector<ReplanOutc
   if (outcomes.empty()) return "";
   Table table({"communicator", "id", "plans", "outcome"});
   for (const ReplanOutcome& each : outcomes) {
+    const std::string outcome = each.refusal.empty() ? "goes by new plans" : "keeps its plans: " + each.refusal;
     table.add({harmless(each.name), harmless(each.id), std::to_string(each.generation),
-               each.refusal.empty() ? "goes by new plans" : "keeps its plans: " + harmless(each.refusal)});
+               harmless(outcome + (each.note.empty() ? "" : "; " + each.note))});
   }
   return table.format(terminal);
 }

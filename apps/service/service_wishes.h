@@ -43,6 +43,7 @@ struct ReplanOutcome {
   std::string id, name;
   uint64_t generation = 0;  // of the plans by which its calls go now
   std::string refusal;      // why not by new ones; empty: they do
+  std::string note = {};    // what the wish does not do
 };
 std::vector<ReplanOutcome> outcomes_of(const OperatorAnswers& answers);
 std::string outcomes_text(const Terminal& terminal, const std::vector<ReplanOutcome>& outcomes);

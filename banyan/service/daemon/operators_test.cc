@@ -121,6 +121,24 @@ TEST_F(Operators, SeeTheRanksOfAllHostsAndWhoIsLateWithinASecond) {
   EXPECT_THAT(reports, Each("right"));
 }
 
+TEST_F(Operators, AreRefusedWhereTheyAvoidAndRestoreOneLinkAtOnce) {
+  join_by_two_switches();
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    const std::vector<int64_t> input = values_of(comm.rank(), 1000);
+    std::vector<int64_t> output(1000);
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    if (comm.rank() == 0) {
+      // One cable, by the names of both its directions.
+      const std::string both = R"({"communicator": "*", "avoid": ["h0->s1"], "restore": ["s1->h0"]})";
+      const std::string said = ask(1, "POST", "/v1/replan", both).body;
+      if (said.find("link 's1->h0' is to be avoided and restored; say one of them") == std::string::npos) return said;
+      if (cluster(0).communicators.at(0).ranks.at(0).generation != 0) return "other plans all the same";
+    }
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
 // Ranks of one host do without the daemon, and are seen by it.
 TEST_F(Operators, SeeCommunicatorsOfOneHost) {
   tenants_ = {"vgg"};
