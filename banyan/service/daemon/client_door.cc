@@ -33,8 +33,25 @@ void ClientDoor::close() {
   reactor_.forget(door_.get());
 }
 
+void ClientDoor::rest(std::chrono::microseconds pause) {
+  reactor_.forget(door_.get());
+  pause_ = reactor_.after(pause, [this] { open(); });
+}
+
+bool ClientDoor::is_flooded() {
+  if (!flood_) return false;
+  const uint64_t closing = flood_->account->used(Resource::closing);
+  if (closing < flood_->least) {
+    flood_->least = closing;
+    flood_->since = reactor_.now();
+  }
+  if (flood_->account->has_room(Resource::closing, 1)) flood_.reset();
+  return flood_ && reactor_.now() - flood_->since < kStands;
+}
+
 void ClientDoor::look() {
   for (int guests = 0; guests < kGuestsAtOnce; ++guests) {
+    if (is_flooded()) return rest(kShortPause);
     run::FileDescriptor socket(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.is_open()) {
       let_in(std::move(socket));
@@ -45,8 +62,7 @@ void ClientDoor::look() {
       const int why = errno;
       if (hooks_.is_short)
         hooks_.is_short(std::string("programs wait at the door of the service: ") + std::strerror(why));
-      reactor_.forget(door_.get());
-      pause_ = reactor_.after(kPause, [this] { open(); });
+      rest(kPause);
     }
     return;  // nobody is there, or has gone again
   }
@@ -84,6 +100,9 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
     } catch (const Error&) {  // it has gone
     }
     hooks_.turned_away(account, std::move(socket));
+    if (!flood_ && !account->has_room(Resource::closing, 1)) {
+      flood_ = {.account = account, .least = account->used(Resource::closing), .since = reactor_.now()};
+    }
   }
 }
 

@@ -4,6 +4,10 @@
 // is told so and hung up on. So is everybody when descriptors are short: the last ones are kept for operators, who have
 // to see that. Where even these are gone, the door is left alone for a while: epoll would tell of it again and again.
 //
+// Who is not let in costs a descriptor until it is closed, on a thread of its user. One who comes faster than that
+// thread closes has the door rest for a moment, or none would be left; but not while the thread closes nothing at all,
+// since one user could then keep all others out.
+//
 // On the reactor's thread.
 #pragma once
 
@@ -52,11 +56,13 @@ class ClientDoor {
 
  private:
   static constexpr int kGuestsAtOnce = 64;
-  static constexpr std::chrono::milliseconds kPause{100};
+  static constexpr std::chrono::milliseconds kPause{100}, kShortPause{1}, kStands{100};
   static constexpr double kCost = 3;              // TenantAccount::act
   static constexpr std::chrono::seconds kFar{1};  // who would have to wait for so long comes too often
 
   void look();
+  void rest(std::chrono::microseconds pause);
+  bool is_flooded();
   void expect_descriptors(const run::FileDescriptor& guest) const;
   void let_in(run::FileDescriptor socket);
 
@@ -65,6 +71,14 @@ class ClientDoor {
   TenantAccounts& accounts_;
   const Hooks hooks_;
   std::optional<run::Reactor::Timer> pause_;
+  // Whose descriptors, that are to be closed, were too many when one of its programs was turned away last: how many,
+  // and since when they have not become fewer.
+  struct Flood {
+    std::shared_ptr<TenantAccount> account;  // shared with all that it has
+    uint64_t least = 0;
+    run::Reactor::TimePoint since;
+  };
+  std::optional<Flood> flood_;
 };
 
 }  // namespace banyan::service
