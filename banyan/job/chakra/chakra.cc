@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/job/chakra/binary.h"
 #include "banyan/job/chakra/groups.h"
 #include "banyan/job/chakra/json.h"
@@ -352,20 +352,6 @@ class RankReader {
   std::map<std::pair<uint64_t, StreamLabel::Kind>, uint16_t> streams_;
 };
 
-// A '{' or '[' is also the length of a message, so what follows decides: JSON goes on with blanks, quotes, brackets.
-bool is_json(TraceSource source) {
-  int c = source.next();
-  while (c == ' ' || c == '\n' || c == '\r' || c == '\t') c = source.next();
-  if (c != '{' && c != '[') return false;
-  c = source.next();
-  bool is_blank = false;
-  while (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
-    is_blank = true;
-    c = source.next();
-  }
-  return c == '"' || c == '{' || c == '}' || c == ']' || (is_blank && c < 0);
-}
-
 class Reader {
  public:
   Reader(std::string name, uint32_t rank_count, std::string_view groups, const Options& options)
@@ -380,7 +366,7 @@ class Reader {
     RankReader rank(static_cast<uint32_t>(slots_.size()), rank_count_, options_, groups_, builder_);
     std::optional<TraceSource> source;
     try {
-      const bool json = is_json(open());
+      const JsonForm form = json_form(open());
       source.emplace(open());
       const uint64_t most = size == 0 ? UINT64_MAX : std::max(size * kMaxGzipRatio, kMinGzipLimit);
       const auto add = [&](const TraceNode& node) {
@@ -390,8 +376,8 @@ class Reader {
         }
         rank.add(node);
       };
-      if (json) {
-        read_json(*source, add);
+      if (form != JsonForm::none) {
+        read_json(*source, form, add);
       } else {
         BinaryReader reader(*source);
         for (TraceNode node; reader.next(node);) add(node);
@@ -438,7 +424,7 @@ uint32_t checked_count(size_t files) {
 }  // namespace
 
 Job read_job(std::span<const std::string> files, const std::string& groups_file, const Options& options) {
-  const std::string groups = groups_file.empty() ? "" : read_file(groups_file, uint64_t{1} << 30);
+  const std::string groups = groups_file.empty() ? "" : read_plain_text(groups_file, uint64_t{1} << 30).text;
   const uint32_t count = checked_count(files.size());
   std::optional<Reader> reader;
   try {

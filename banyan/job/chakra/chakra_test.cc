@@ -420,10 +420,30 @@ TEST(Chakra, ReadsJsonInItsSpellings) {
               "attr": [{"name": "is_cpu_op", "boolVal": false}, {"name": "comm_type", "int64Val": "2"},
                        {"name": "comm_size", "int64Val": "64"}]}]})",
            R"([{"id": 1, "name": "a", "node_type": "comp_node", "duration_micros": 5.0},
-               {"id": 2, "name": "c", "node_type": "CommCollNode", "data_dep": [1], "comm_type": "ALL_GATHER", "comm_size": 64}])"}) {
+               {"id": 2, "name": "c", "node_type": "CommCollNode", "data_dep": [1], "comm_type": "ALL_GATHER", "comm_size": 64}])",
+           // As chakra_jsonizer writes it.
+           R"({
+  "version": "0.0.4"
+}{
+  "id": "1", "name": "a", "type": "COMP_NODE", "durationMicros": "5"
+}{
+  "id": "2", "name": "c", "type": "COMM_COLL_NODE", "dataDeps": ["1"],
+  "attr": [{"name": "is_cpu_op", "boolVal": false}, {"name": "comm_type", "int64Val": "2"},
+           {"name": "comm_size", "int64Val": "64"}]
+}
+)",
+           "{\"id\": 1, \"name\": \"a\", \"type\": 4, \"duration\": 5}\n"
+           "{\"id\": 2, \"name\": \"c\", \"type\": 7, \"deps\": [1], \"comm_type\": 2, \"comm_size\": 64, "
+           "\"is_cpu_op\": false}\n"}) {
     EXPECT_EQ(describe(job_of(std::vector<std::string>{text})), expected) << text;
   }
   EXPECT_THAT(error_of(std::vector<std::string>{R"({"a": 1})"}), HasSubstr("neither 'workload_graph' nor 'nodes'"));
+  EXPECT_THAT(
+      error_of(std::vector<std::string>{R"({"version": "0.0.4"}{"id": 1, "type": 4, "duration": 1}{"name": "b"})"}),
+      AllOf(StartsWith("t.0.et"), HasSubstr("event 2"), HasSubstr("a node has no id")));
+  EXPECT_THAT(
+      error_of(std::vector<std::string>{R"({"version": "0.0.4"}{"id": 1, "type": 4, "duration": 1}{"id": 2, )"}),
+      HasSubstr("is the file whole, and JSON?"));
   EXPECT_THAT(error_of(std::vector<std::string>{R"([{"name": "a"}])"}),
               AllOf(StartsWith("t.0.et"), HasSubstr("a node has no id")));
   EXPECT_THAT(error_of(std::vector<std::string>{R"([{"id": 1, "type": 4, "duration": -5}])"}),

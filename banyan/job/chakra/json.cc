@@ -1,5 +1,6 @@
 #include "banyan/job/chakra/json.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <string_view>
@@ -65,7 +66,13 @@ class NodeReader {
     return std::move(node_);
   }
 
+  static bool has_id(const JsonValue& object) {
+    return std::any_of(object.keys.begin(), object.keys.end(),
+                       [](const std::string& key) { return is_id(plain(key)); });
+  }
+
  private:
+  static bool is_id(std::string_view key) { return is_one_of(key, {"id", "nodeid"}); }
   static int64_t integer(std::string_view key, const JsonValue& value) {
     if (value.type == JsonValue::Type::boolean) return value.boolean;
     const auto number = value.as_integer();
@@ -81,7 +88,7 @@ class NodeReader {
   void read_member(std::string_view written, const JsonValue& value) {
     const std::string key = plain(written);
     if (value.type == JsonValue::Type::null) return;
-    if (is_one_of(key, {"id", "nodeid"})) {
+    if (is_id(key)) {
       node_.id = natural(written, value);
       has_id_ = true;
     } else if (is_one_of(key, {"name", "nodename"})) {
@@ -142,14 +149,50 @@ class NodeReader {
   bool has_id_ = false;
 };
 
+int skip_blanks(TraceSource& source, int c) {
+  while (c == ' ' || c == '\n' || c == '\r' || c == '\t') c = source.next();
+  return c;
+}
+
+// Whether another text begins behind the first, of which `c` stands behind the bracket.
+bool has_second_text(TraceSource& source, int c) {
+  constexpr uint64_t kMostFirst = uint64_t{1} << 20;  // of metadata, or of a node
+  uint64_t depth = 1;
+  bool in_string = false;
+  for (; depth > 0; c = source.next()) {
+    if (c < 0 || source.position() > kMostFirst) return false;
+    if (in_string && c == '\\') {
+      source.next();
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      depth += c == '{' || c == '[';
+      depth -= c == '}' || c == ']';
+    }
+  }
+  return skip_blanks(source, c) == '{';
+}
+
 }  // namespace
 
-void read_json(TraceSource& source, const std::function<void(const TraceNode&)>& visit) {
+// A '{' or '[' is also the length of a message, so what follows decides: JSON goes on with blanks, quotes, brackets.
+JsonForm json_form(TraceSource source) {
+  const int first = skip_blanks(source, source.next());
+  if (first != '{' && first != '[') return JsonForm::none;
+  const int second = source.next(), c = skip_blanks(source, second);
+  const bool is_json = c == '"' || c == '{' || c == '}' || c == ']' || (c != second && c < 0);
+  if (!is_json) return JsonForm::none;
+  return first == '{' && has_second_text(source, c) ? JsonForm::texts : JsonForm::document;
+}
+
+void read_json(TraceSource& source, JsonForm form, const std::function<void(const TraceNode&)>& visit) {
   bool is_found = false;
   stream_json(source, {.streamed = "workload_graph",
                        .element =
-                           [&](const JsonValue& value, uint64_t) {
+                           [&](const JsonValue& value, uint64_t number) {
                              is_found = true;
+                             // chakra_jsonizer begins with the file's metadata.
+                             if (form == JsonForm::texts && number == 0 && !NodeReader::has_id(value)) return;
                              visit(NodeReader().read(value));
                            },
                        .member =
@@ -157,7 +200,8 @@ void read_json(TraceSource& source, const std::function<void(const TraceNode&)>&
                              if (key != "nodes") return;
                              is_found = true;
                              for (const JsonValue& node : value.items) visit(NodeReader().read(node));
-                           }});
+                           },
+                       .is_joined = form == JsonForm::texts});
   if (!is_found)
     throw Error(ErrorCode::invalid_input, "holds no nodes: neither 'workload_graph' nor 'nodes'", source.name());
 }

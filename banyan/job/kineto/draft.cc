@@ -24,6 +24,8 @@ void take_over(const Trace& trace, RankDraft& draft) {
   counts.ends_alone = trace.ends_alone;
   counts.mended_text = trace.mended_text;
   counts.cut_files = trace.cut;
+  for (const UnknownCategory& row : trace.unknown) counts.unknown_events += row.events;
+  draft.unknown = trace.unknown;
   if (trace.cut) {
     draft.note(trace.source + " ends in the middle, at byte " + std::to_string(trace.position) + " after event " +
                std::to_string(trace.event_count) + ": read up to there");

@@ -118,6 +118,7 @@ struct RankDraft {
   std::vector<std::vector<uint32_t>> rank_lists;  // what CommCall::ranks means
   LinkCounts counts;
   std::vector<std::string> notes;
+  std::vector<UnknownCategory> unknown;
 
   // Only the first few are kept.
   void note(std::string text) {

@@ -23,8 +23,9 @@ class Emitter {
  public:
   Emitter(RankDraft& draft, int64_t start_late, const Options& options)
       : draft_(draft), options_(options), origin_(draft.origin - start_late), works_(draft) {
-    const auto is_kernel = [](const DraftWork& work) { return work.kind != DraftWork::Kind::comm; };
-    has_device_ = std::any_of(draft.works.begin(), draft.works.end(), is_kernel);
+    has_device_ = std::any_of(draft.tracks.begin(), draft.tracks.end(), [](const DraftTrack& t) { return !t.host; }) ||
+                  std::any_of(draft.unknown.begin(), draft.unknown.end(),
+                              [](const UnknownCategory& category) { return category.on_device; });
   }
 
   // Threads and streams are written one after the other. A node may wait for one that is made later, so such waits are
@@ -339,7 +340,7 @@ class Emitter {
   const Options& options_;
   const int64_t origin_;
   DraftStreams works_;
-  bool has_device_ = false;  // some kernel ran on one
+  bool has_device_ = false;  // something ran on one, whether it was understood or not
 
   std::vector<Moment> moments_;       // by time
   std::vector<uint32_t> host_comms_;  // works by end

@@ -81,6 +81,7 @@ LinkedJob read_all(std::vector<Opened> ranks, const Options& options) {
                             .kineto = drafts[d].source,
                             .host = drafts[d].host_source,
                             .counts = drafts[d].counts,
+                            .unknown = std::move(drafts[d].unknown),
                             .clock_offset = std::chrono::nanoseconds(offset),
                             .notes = std::move(drafts[d].notes)});
     drafts[d] = RankDraft();

@@ -66,6 +66,20 @@ struct Options {
   std::chrono::nanoseconds handoff{200'000};
 };
 
+// Events that are of no category that is known, and so are left out.
+struct UnknownCategory {
+  static constexpr size_t kMost = 16;  // that are named; further ones are "others"
+
+  std::string name = {};
+  uint64_t events = 0;
+  bool on_device = false;  // a device or stream is said
+  int64_t ns = 0;          // that they lasted, all together
+
+  void add_time(int64_t more);
+  // Into the row of this category.
+  void add_to(std::vector<UnknownCategory>& rows) const;
+};
+
 // Counts of one rank, or of all. What they mean is said by lines().
 struct LinkCounts {
   uint64_t events = 0, operators = 0, kernels = 0, memory = 0, collectives = 0, messages = 0;
@@ -76,7 +90,7 @@ struct LinkCounts {
   uint64_t comm_by_kernel = 0, comm_by_operator = 0, comm_by_host = 0, comm_by_order = 0, comm_by_peers = 0;
   uint64_t syncs = 0, waits = 0, handoffs = 0;
 
-  uint64_t without_time = 0, without_end = 0, ends_alone = 0, mended_text = 0, cut_files = 0;
+  uint64_t without_time = 0, without_end = 0, ends_alone = 0, mended_text = 0, cut_files = 0, unknown_events = 0;
   uint64_t missing_parents = 0, repeated_nodes = 0;
   uint64_t without_launcher = 0, repeated_correlations = 0, without_gpu_time = 0, before_launch = 0, clocks_shifted = 0;
   uint64_t overlaps = 0, cycles_broken = 0, syncs_inferred = 0, waits_inferred = 0, waits_unknown = 0,
@@ -96,6 +110,7 @@ struct RankLinkReport {
   uint32_t rank = 0;
   std::string kineto, host;
   LinkCounts counts;
+  std::vector<UnknownCategory> unknown;
   // Ahead of the first rank's, from the ends of collectives; 0 where the two have none in common.
   std::chrono::nanoseconds clock_offset{0};
   std::vector<std::string> notes;  // the first repairs by name, for a person to look at
@@ -107,6 +122,9 @@ struct LinkReport {
   LinkCounts total() const;
   // One thing a line: first all ranks together, then what is particular to a rank. Counts of zero are left out.
   std::vector<std::string> lines() const;
+
+ private:
+  std::vector<std::string> unknown_lines() const;
 };
 
 struct LinkedJob {

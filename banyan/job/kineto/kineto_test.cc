@@ -25,9 +25,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::make_sample;
 using testing::read_sample;
+using testing::read_texts;
 using testing::Sample;
 using testing::SampleCall;
 using testing::SampleOptions;
+using testing::trace_of;
 using testing::true_calls;
 using Host = SampleOptions::Host;
 
@@ -63,6 +65,25 @@ TEST(Kineto, TellsTheHostFromTheDevice) {
     EXPECT_GT(of_host, 0u);
     EXPECT_EQ(of_device, sample.ranks[rank].kernels.size());
   }
+}
+
+// The host's 50 us are not computing, and nobody is told that nothing was left out.
+TEST(Kineto, ADeviceWhoseEventsAreNotKnownIsTold) {
+  const std::string host =
+      R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 10, "tid": 10, "ts": 1000, "dur": 50})";
+  const std::string device =
+      R"({"ph": "X", "cat": "npu_events", "name": "gemm_pe", "pid": 0, "tid": 7, "ts": 1040, "dur": 900, )"
+      R"("args": {"correlation": 1, "stream": 7, "device": 0}})";
+  const auto kind_of = [](const LinkedJob& read) {
+    EXPECT_EQ(read.job.program(0).nodes.size(), 1u);
+    return read.job.program(0).nodes[0].kind;
+  };
+  EXPECT_EQ(kind_of(read_texts({trace_of({host})})), NodeKind::compute);
+  const LinkedJob read = read_texts({trace_of({host, device, device})});
+  EXPECT_EQ(kind_of(read), NodeKind::host);
+  EXPECT_FALSE(has_line(read.report, "nothing mended"));
+  EXPECT_TRUE(has_line(read.report, "2 events of categories that are not known: left out"));
+  EXPECT_TRUE(has_line(read.report, "2 events of category 'npu_events', of a device, 1.8 ms all together"));
 }
 
 TEST(Kineto, SeveralStepsAndRanksGiveTheRunThatMadeThem) {

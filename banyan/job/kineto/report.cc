@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -41,6 +42,7 @@ constexpr std::array kRows = {
         true},
     Row{&LinkCounts::cut_files, "files that end in the middle: read up to there", true},
     Row{&LinkCounts::mended_text, "characters and words mended that JSON forbids", true},
+    Row{&LinkCounts::unknown_events, "events of categories that are not known: left out", true},
     Row{&LinkCounts::without_time, "events without a time: left out", true},
     Row{&LinkCounts::without_end, "events without an end: last until the next one of their thread or stream begins",
         true},
@@ -82,6 +84,25 @@ static_assert(sizeof(LinkCounts) == sizeof(uint64_t) * (kRows.size() + kTimes.si
 
 }  // namespace
 
+void UnknownCategory::add_time(int64_t more) {
+  if (__builtin_add_overflow(ns, more, &ns)) ns = INT64_MAX;
+}
+
+void UnknownCategory::add_to(std::vector<UnknownCategory>& rows) const {
+  const auto find = [&](const std::string& wanted) {
+    return std::find_if(rows.begin(), rows.end(),
+                        [&](const UnknownCategory& row) { return row.name == wanted && row.on_device == on_device; });
+  };
+  auto row = find(name);
+  if (row == rows.end()) {
+    const std::string own = rows.size() < kMost ? name : "others";
+    row = find(own);
+    if (row == rows.end()) row = rows.insert(row, {.name = own, .on_device = on_device});
+  }
+  row->events += events;
+  row->add_time(ns);
+}
+
 void LinkCounts::add_time(int64_t LinkCounts::*sum, int64_t ns) {
   if (__builtin_add_overflow(this->*sum, ns, &(this->*sum))) this->*sum = INT64_MAX;
 }
@@ -103,6 +124,20 @@ LinkCounts LinkReport::total() const {
   LinkCounts sum;
   for (const RankLinkReport& rank : ranks) sum += rank.counts;
   return sum;
+}
+
+std::vector<std::string> LinkReport::unknown_lines() const {
+  std::vector<UnknownCategory> all;
+  for (const RankLinkReport& rank : ranks) {
+    for (const UnknownCategory& row : rank.unknown) row.add_to(all);
+  }
+  std::vector<std::string> out;
+  for (const UnknownCategory& row : all) {
+    const std::string category = row.name.empty() ? "without a category" : "of category '" + row.name + "'";
+    out.push_back("    " + plural(row.events, "event") + " " + category + (row.on_device ? ", of a device, " : ", ") +
+                  format_duration(row.ns) + (row.events > 1 ? " all together" : ""));
+  }
+  return out;
 }
 
 std::vector<std::string> LinkReport::lines() const {
@@ -131,6 +166,8 @@ std::vector<std::string> LinkReport::lines() const {
       line += concerned == 1 ? " (rank " + where + ")" : " (ranks " + where + ")";
     }
     out.push_back(std::move(line));
+    if (row.count != &LinkCounts::unknown_events) continue;
+    for (std::string& category : unknown_lines()) out.push_back(std::move(category));
   }
   if (sum.overlap_ns > 0)
     out.push_back("  " + format_duration(sum.overlap_ns) + " of kernels that overlapped the next one");

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 #include "banyan/job/text/json_stream.h"
 
 namespace banyan::job::kineto {
@@ -99,10 +100,9 @@ class Reader {
                                                                            {"memcpy", Kind::memcpy},
                                                                            {"gpu_memset", Kind::memset},
                                                                            {"memset", Kind::memset}}};
-    std::string lower(category);
-    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string own = lower(category);
     for (const auto& [name, kind] : kKinds) {
-      if (lower == name) return kind;
+      if (own == name) return kind;
     }
     if (!category.empty()) return std::nullopt;
     // PyTorch without Kineto writes no categories, but says in whose name the event stands.
@@ -143,6 +143,7 @@ class Reader {
       return;
     }
     const auto kind = kind_of(category, value);
+    if (!kind && phase != 'E') count_unknown(category, value, args);
     if (!kind && phase == 'X') return;
     const auto start = time(value.find("ts"));
     int64_t process = number_of(value.find("pid")), thread = number_of(value.find("tid"));
@@ -190,6 +191,20 @@ class Reader {
       ++trace_.without_end;
       without_end_.push_back(trace_.events.size() - 1);
     }
+  }
+
+  // What runs on a device says on which, and on which of its streams.
+  void count_unknown(std::string_view category, const JsonValue& value, const JsonValue* args) {
+    constexpr std::array<std::string_view, 10> kLeftOutOnPurpose = {
+        "python_function",      "overhead",         "trace",         "gpu_user_annotation",
+        "external_correlation", "cuda_event",       "mtia_counters", "cuda_profiler_range",
+        "gpu_pm_counter",       "cpu_instant_event"};
+    const std::string own = lower(category);
+    if (std::find(kLeftOutOnPurpose.begin(), kLeftOutOnPurpose.end(), own) != kLeftOutOnPurpose.end()) return;
+    const bool on_device = args && (args->find("device") || args->find("stream"));
+    UnknownCategory event{.name = std::string(category.substr(0, 60)), .events = 1, .on_device = on_device};
+    event.add_time(std::max<int64_t>(time(value.find("dur")).value_or(0), 0));
+    event.add_to(trace_.unknown);
   }
 
   void end_of(std::vector<size_t>& open, std::optional<int64_t> end) {

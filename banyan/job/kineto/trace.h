@@ -2,8 +2,9 @@
 //
 // Read are both spellings that Kineto had (cat "kernel" and "Kernel", tid 7 and "stream 7", times in whole or fractions
 // of microseconds), ROCm's, and the traces of PyTorch without Kineto (a bare list of events without categories). Begin
-// and end events (ph B, E) are joined, the last one that began first. Left out: memory, python_function and other
-// events that neither launch, nor run on a GPU, nor name a host operator.
+// and end events (ph B, E) are joined, the last one that began first. Left out: python_function, overhead and other
+// events that are known to neither launch, nor run on a GPU, nor name a host operator. Events of all other categories
+// are left out, too, and counted.
 //
 // Memory: 80 bytes an event that is kept, names and lists of ranks once each; a communication takes some 200 bytes
 // more.
@@ -17,6 +18,7 @@
 
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/group_table.h"
+#include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/names.h"
 #include "banyan/job/text/trace_source.h"
 
@@ -75,6 +77,8 @@ struct Trace {
   std::vector<std::vector<uint32_t>> rank_lists;  // of groups, each once: communications repeat them
   std::vector<ProcessGroup> groups;               // of distributedInfo
   std::optional<uint32_t> rank, world_size;
+
+  std::vector<UnknownCategory> unknown;  // in the order of the file
 
   uint64_t event_count = 0;   // in the file
   uint64_t without_time = 0;  // left out, for they have no start

@@ -111,6 +111,62 @@ TEST(Trace, TextThatIsNoJsonIsMendedAndCounted) {
   EXPECT_EQ(trace.names[trace.names.size() - 1], "C:\\path ?  \xc3\xa9");
 }
 
+// PyTorch 2.0 writes the names of Python functions as they are (pytorch issue 113001).
+TEST(Trace, QuotesWithinNamesAreMendedAndCounted) {
+  const auto name_of = [](const std::string& written) {
+    const Trace trace =
+        read(R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": ")" + written +
+             "\",\n  \"pid\": 10, \"tid\": 10, \"ts\": 1, \"dur\": 50}, {\"ph\": \"X\", \"cat\": \"kernel\", "
+             "\"ts\": 2, \"dur\": 900, \"name\": \"" +
+             written + "\" }], \"traceName\": \"t\"}");
+    EXPECT_EQ(trace.events.size(), 2u) << written;
+    EXPECT_EQ(trace.names.size(), 1u) << written;
+    return std::pair(trace.names[0], trace.mended_text);
+  };
+  EXPECT_EQ(name_of("lib = Library(\"ops\", \"IMPL\")\n(1): <module>"),
+            std::pair(std::string("lib = Library(\"ops\", \"IMPL\") (1): <module>"), uint64_t{10}));
+  EXPECT_EQ(name_of("{\"a\": [\"b\"], \"c\"}"), std::pair(std::string("{\"a\": [\"b\"], \"c\"}"), uint64_t{12}));
+  EXPECT_EQ(name_of("\"ends\""), std::pair(std::string("\"ends\""), uint64_t{4}));
+  EXPECT_EQ(name_of("a, b: {c} \\\"d\\\""), std::pair(std::string("a, b: {c} \"d\""), uint64_t{0}));
+}
+
+TEST(Trace, QuotesThatEndTextsAreLeftAsTheyAre) {
+  const std::string blanks(5000, ' ');
+  const std::string text = "[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\"" + blanks +
+                           ", \"a\": [\"x\" , \"y\", \"z\"\n, 1, \"\"], " +
+                           "\"args\": {\"b\": {\"c\": \"d\"}, \"e\": \"\"}, \"g\": \"\", \"" + std::string(5000, 'l') +
+                           "\": \"m\", \"f\\\"\": \"\", \"ts\": 1, \"dur\": \"2\"}\n]\n";
+  const Trace trace = read(text);
+  EXPECT_EQ(trace.mended_text, 0u);
+  ASSERT_EQ(trace.events.size(), 1u);
+  EXPECT_EQ(trace.events[0].duration, 2000);
+  EXPECT_EQ(trace.position, text.size());
+}
+
+TEST(Trace, CategoriesThatAreNotKnownAreCounted) {
+  std::string text = R"([{"ph": "X", "cat": "mtia_ccp_events", "name": "a", "ts": 1, "dur": 9, "args": {"device": 0}},
+                         {"ph": "X", "cat": "mtia_ccp_events", "name": "b", "ts": 1, "dur": 5, "args": {"stream": 7}},
+                         {"ph": "X", "cat": "mtia_ccp_events", "name": "b", "ts": 1, "dur": -5},
+                         {"ph": "B", "name": "b", "ts": 1}, {"ph": "E", "name": "b", "ts": 3},
+                         {"ph": "X", "cat": "python_function", "name": "f", "ts": 1, "dur": 3},
+                         {"ph": "X", "cat": "Trace", "name": "f", "ts": 1, "dur": 3})";
+  for (int i = 0; i < 40; ++i)
+    text += ",{\"ph\": \"X\", \"cat\": \"c" + std::to_string(i) + "\", \"ts\": 1, \"dur\": 1}";
+  const Trace trace = read(text + "]");
+  EXPECT_TRUE(trace.events.empty());
+  ASSERT_EQ(trace.unknown.size(), UnknownCategory::kMost + 1);
+  EXPECT_EQ(trace.unknown[0].name, "mtia_ccp_events");
+  EXPECT_EQ(trace.unknown[0].events, 2u);
+  EXPECT_TRUE(trace.unknown[0].on_device);
+  EXPECT_EQ(trace.unknown[0].ns, 14'000);
+  EXPECT_EQ(trace.unknown[1].name, "mtia_ccp_events");
+  EXPECT_FALSE(trace.unknown[1].on_device);
+  EXPECT_EQ(trace.unknown[2].name, "");
+  EXPECT_EQ(trace.unknown[2].events, 1u);
+  EXPECT_EQ(trace.unknown.back().name, "others");
+  EXPECT_EQ(trace.unknown.back().events, 27u);
+}
+
 TEST(Trace, OnlyWhatEndsWithinTheEventsIsCut) {
   const std::string text =
       R"({"a": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}, {"ph": "X", "cat")";

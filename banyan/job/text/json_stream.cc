@@ -216,12 +216,12 @@ std::string short_problem(const std::string& what) {
 }  // namespace
 
 JsonStreamResult stream_json(TraceSource& source, const JsonStreamHandler& handler) {
-  JsonText text(source);
+  JsonText text(source, handler.is_joined ? JsonText::Documents::joined : JsonText::Documents::one);
   Handler sax(handler, source);
   const bool good = nlohmann::json::sax_parse(Cursor(&text), Cursor(nullptr), &sax);
-  JsonStreamResult result{.elements = sax.elements(), .mended = text.mended(), .position = source.position()};
+  JsonStreamResult result{.elements = sax.elements(), .mended = text.mended(), .position = text.position()};
   if (good) return result;
-  if (handler.accept_cut && sax.in_stream() && source.peek() < 0) {
+  if (handler.accept_cut && sax.in_stream() && text.is_at_end()) {
     result.cut = true;
     return result;
   }

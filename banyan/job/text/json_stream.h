@@ -52,6 +52,7 @@ struct JsonStreamHandler {
   std::function<void(const JsonValue& element, uint64_t number)> element;
   std::function<void(std::string_view key, const JsonValue& value)> member;  // all others
   bool accept_cut = false;
+  bool is_joined = false;  // documents follow one after the other without a list around them: each is an element
 };
 
 // An element, or a member of the document besides, has at most so many values: 400 MiB in memory.
