@@ -88,6 +88,37 @@ TEST_F(HandedOn, PartsOfATreeAreNamedAndMayBeLeftOut) {
   EXPECT_FALSE(fabric.find("n13"));
 }
 
+TEST_F(HandedOn, PartsOfASubnetAreNamedAndMayBeLeftOut) {
+  const auto adapter = [](const std::string& id, const std::string& name, const std::string& leaf, int port) {
+    return "Ca\t1 \"H-" + id + "\"\t\t# \"" + name + " mlx5_0\"\n[1](0)\t\"S-" + leaf + "\"[" + std::to_string(port) +
+           "]\t\t# lid 1 lmc 0 \"" + leaf + "\" lid 2 4xHDR\n";
+  };
+  const std::string text = "vendid=0x2c9\nSwitch\t40 \"S-a\"\t\t# \"leaf1\"\nSwitch\t40 \"S-b\"\t\t# \"leaf2\"\n" +
+                           adapter("1", "n1", "a", 1) + adapter("2", "n2", "a", 2) + adapter("3", "n3", "a", 3) +
+                           adapter("4", "n13", "b", 1) + adapter("5", "n23", "b", 2);
+  EXPECT_THAT(problem(text, ""),
+              HasSubstr("the network is in 2 parts (3 adapters with 'n1/mlx5_0', 2 adapters with 'n13/mlx5_0'); join "
+                        "them by a switch above, or leave one out: --remove n13/mlx5_0 --remove n23/mlx5_0"));
+  const Fabric fabric = load(text, "",
+                             {{FabricEdit::Kind::remove, "n13/mlx5_0"},
+                              {FabricEdit::Kind::remove, "n23/mlx5_0"},
+                              {FabricEdit::Kind::remove, "n2/mlx5_0"}});
+  EXPECT_EQ(fabric.ranks().size(), 2u);
+  EXPECT_TRUE(fabric.find("n3/mlx5_0"));
+}
+
+// Where the file gives no figure: a node's cable was given after '@', and how wide switches are joined is a guess.
+TEST_F(HandedOn, UplinksOfSlurmAreAssumed) {
+  const Fabric fabric = load(kConf, "@400Gb/s");
+  size_t assumed = 0;
+  for (const Link& link : fabric.links()) {
+    const bool has_rank = fabric.is_rank(link.from) || fabric.is_rank(link.to);
+    EXPECT_EQ(link.assumed, !has_rank) << fabric.name(link.from) << " " << fabric.name(link.to);
+    assumed += link.assumed;
+  }
+  EXPECT_EQ(assumed, 4u);
+}
+
 TEST_F(HandedOn, FormatsThatAreNotReadAreNamedWithWhatToGiveInstead) {
   EXPECT_THAT(problem("====== ROCm System Management Interface ======\nWeight between two GPUs\n", "@24GB/s"),
               HasSubstr("is the table of rocm-smi --showtopo, which is not read; give NCCL's topology"));
@@ -95,6 +126,20 @@ TEST_F(HandedOn, FormatsThatAreNotReadAreNamedWithWhatToGiveInstead) {
               HasSubstr("is Slurm's topology.yaml, which is not read; give what `scontrol show topology` prints"));
   EXPECT_THAT(problem("topology: [ Ring ]\nnpus_count: [ 4 ]\n", ""), HasSubstr("is ASTRA-sim's network.yml"));
   EXPECT_THAT(problem("<graphs version=\"1\"><graph id=\"0\"/></graphs>", "@24GB/s"), HasSubstr("NCCL_TOPO_DUMP_FILE"));
+  EXPECT_THAT(problem("{\"system\": {\"(Topology) Weight between DRM devices 0 and 1\": \"15\"}}", "@24GB/s"),
+              HasSubstr("is the table of rocm-smi --showtopo"));
+  EXPECT_THAT(problem("ACCESS TABLE:\n  0000:0c:00.0\nWEIGHT TABLE:\nHOPS TABLE:\n", "@24GB/s"),
+              HasSubstr("is the table of amd-smi topology"));
+  EXPECT_THAT(
+      problem("CA: n1 mlx5_0:\n  0x2c9  4  1[  ] ==( 4X 25.78 Gbps Active/ LinkUp)==>  0x2c8 2 1[  ] \"a\"\n", ""),
+      HasSubstr("is what iblinkinfo prints, which is not read; give what ibnetdiscover prints"));
+  EXPECT_THAT(
+      problem("CA    21  1 0x0002c9030005f34c 4x HDR - SW     2 13 0x0002c90200422d98 ( 'n1 mlx5_0' - 'leaf' )\n", ""),
+      HasSubstr("is what ibnetdiscover -p prints, which is not read; give what ibnetdiscover prints without"));
+  EXPECT_THAT(problem("16 8 4 8 20 H100\n16 17 18\n0 16 2880Gbps 0.000025ms 0\n", ""),
+              HasSubstr("is a topology of SimAI"));
+  EXPECT_THAT(problem("\t   NPU0       NPU1       CPU Affinity\nNPU0       X          HCCS       0-23\n", "@28GB/s"),
+              HasSubstr("is the table of npu-smi info -t topo"));
   EXPECT_THAT(problem("{\"some\": 1}", "@24GB/s"), ::testing::Not(HasSubstr("leave '@")));
 }
 

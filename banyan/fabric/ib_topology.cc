@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/parts.h"
 #include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
@@ -115,11 +117,14 @@ struct Device {
   enum class Kind : uint8_t { adapter, switch_, other } kind = Kind::other;
   std::string id;                // "H-0002c903004f2a12"
   std::string description = {};  // "node7 mlx5_0"
+  std::string name = {};         // "node7/mlx5_0"
   bool is_connected = false;
 };
 
 class IbReader : LineReader {
  public:
+  explicit IbReader(const IbOptions& options) : options_(options) {}
+
   void read(std::string_view text) {
     for_each_line(text, [&](std::string_view line, size_t number) {
       line_ = number;
@@ -157,6 +162,7 @@ class IbReader : LineReader {
     });
     add_nodes(ranks, NodeKind::rank);
     add_nodes(switches, NodeKind::switch_);
+    check_parts(ranks);
     add_cables();
     notes.push_back("every channel adapter is a rank, joined to those of the same host by the network only");
     if (nameless_ > 0) notes.push_back(plural(nameless_, "device") + " without a host's name called by the id");
@@ -164,8 +170,6 @@ class IbReader : LineReader {
     if (others > 0) notes.push_back(plural(others, "router or aggregation node") + " left out");
     return std::move(builder_).build();
   }
-
-  void set_fallback(std::optional<Bandwidth> fallback) { fallback_ = fallback; }
 
  private:
   using End = std::pair<std::string, uint32_t>;  // a device's id and the port of it
@@ -233,6 +237,11 @@ class IbReader : LineReader {
     for (const size_t i : devices) {
       std::string name = name_of(devices_[i].description);
       if (name.empty() || count[name] > 1) name += (name.empty() ? "" : "@") + name_of(devices_[i].id);
+      devices_[i].name = name;
+      if (std::find(options_.left_out.begin(), options_.left_out.end(), name) != options_.left_out.end()) {
+        if (options_.met != nullptr) options_.met->push_back(name);
+        continue;
+      }
       node_.emplace(devices_[i].id, builder_.add_node({.name = name, .kind = kind}));
     }
   }
@@ -247,11 +256,35 @@ class IbReader : LineReader {
     return name;
   }
 
+  // Names what does not hang together, and how to go on without it.
+  void check_parts(const std::vector<size_t>& ranks) const {
+    std::vector<size_t> part(devices_.size());  // by device: another one of its part, itself for one of them
+    std::iota(part.begin(), part.end(), size_t{0});
+    const auto find = [&](size_t device) {
+      while (part[device] != device) device = part[device] = part[part[device]];
+      return device;
+    };
+    for (const auto& [ends, cable] : cables_) {
+      if (!node_.contains(ends.first.first) || !node_.contains(ends.second.first)) continue;
+      part[find(place_.at(ends.first.first))] = find(place_.at(ends.second.first));
+    }
+    std::vector<NetworkPart> parts;
+    std::map<size_t, size_t> number;
+    for (const size_t rank : ranks) {
+      if (!node_.contains(devices_[rank].id)) continue;
+      const std::string& name = devices_[rank].name;
+      const auto [found, is_new] = number.emplace(find(rank), parts.size());
+      if (is_new) parts.push_back({.where = "with " + in_quotes(name), .ranks = {}});
+      parts[found->second].ranks.push_back(name);
+    }
+    if (parts.size() > 1) throw in_parts("the network", "adapter", parts);
+  }
+
   void add_cables() {
     for (const auto& [ends, cable] : cables_) {
       const auto a = node_.find(ends.first.first), b = node_.find(ends.second.first);
       if (a == node_.end() || b == node_.end()) continue;  // it leads to what was left out
-      const std::optional<Bandwidth> bandwidth = cable.bandwidth ? cable.bandwidth : fallback_;
+      const std::optional<Bandwidth> bandwidth = cable.bandwidth ? cable.bandwidth : options_.fallback;
       line_ = cable.line;
       if (!bandwidth) {
         throw bad(
@@ -268,7 +301,7 @@ class IbReader : LineReader {
     size_t line = 0;
   };
 
-  std::optional<Bandwidth> fallback_;
+  const IbOptions& options_;
   std::vector<Device> devices_;
   size_t nameless_ = 0;                  // devices
   std::map<std::string, size_t> place_;  // in devices_, by id
@@ -291,11 +324,10 @@ bool is_ib_topology(std::string_view text) {
   return is_one;
 }
 
-Fabric parse_ib_topology(std::string_view text, std::optional<Bandwidth> fallback, const std::string& where,
-                         std::vector<std::string>& notes) {
+Fabric parse_ib_topology(std::string_view text, const std::string& where, std::vector<std::string>& notes,
+                         const IbOptions& options) {
   try {
-    IbReader reader;
-    reader.set_fallback(fallback);
+    IbReader reader(options);
     reader.read(text);
     return std::move(reader).build(notes);
   } catch (const Error& error) {

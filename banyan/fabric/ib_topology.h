@@ -16,10 +16,16 @@
 
 namespace banyan::fabric {
 
-// `fallback`: of cables whose lines have no width and speed. `where` (a file's name) is put in front of what is wrong,
-// with the line; what was left out is appended to `notes`. Throws Error{invalid_input}.
-Fabric parse_ib_topology(std::string_view text, std::optional<Bandwidth> fallback, const std::string& where,
-                         std::vector<std::string>& notes);
+struct IbOptions {
+  std::optional<Bandwidth> fallback = std::nullopt;  // of cables whose lines have no width and speed
+  std::vector<std::string> left_out = {};            // adapters and switches, by name, that are not taken
+  std::vector<std::string>* met = nullptr;           // those of left_out that were there
+};
+
+// `where` (a file's name) is put in front of what is wrong, with the line; what was left out is appended to `notes`.
+// Throws Error{invalid_input}, which names the parts of a network that is in several.
+Fabric parse_ib_topology(std::string_view text, const std::string& where, std::vector<std::string>& notes,
+                         const IbOptions& options = {});
 
 // Whether a text looks like one.
 bool is_ib_topology(std::string_view text);

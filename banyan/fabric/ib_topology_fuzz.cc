@@ -7,7 +7,7 @@ namespace {
 const testing::Fuzzer kFuzzer("ib_topology", "banyan/fabric/corpus/ib", [](std::string_view input) {
   std::vector<std::string> notes;
   (void)is_ib_topology(input);
-  parse_ib_topology(input, Bandwidth::gigabits_per_second(200), "fuzz", notes);
+  parse_ib_topology(input, "fuzz", notes, {.fallback = Bandwidth::gigabits_per_second(200)});
 });
 
 }  // namespace

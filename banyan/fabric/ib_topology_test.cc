@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 Fabric parse_ib(const std::string& text, std::vector<std::string>& notes,
                 std::optional<Bandwidth> fallback = std::nullopt) {
-  return parse_ib_topology(text, fallback, "net.txt", notes);
+  return parse_ib_topology(text, "net.txt", notes, {.fallback = fallback});
 }
 
 std::string ib_error(const std::string& text) {

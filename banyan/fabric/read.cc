@@ -117,15 +117,23 @@ void refuse_foreign_format(std::string_view contents, const std::string& path) {
     std::string_view mark, also, name, mend;
   };
   constexpr std::string_view kNcclDump = "give NCCL's topology: run a job with NCCL_TOPO_DUMP_FILE=topo.xml";
+  constexpr std::string_view kIbnetdiscover = "give what ibnetdiscover prints without options";
+  constexpr std::string_view kTopologyConf = "give what `scontrol show topology` prints, or topology.conf";
+  constexpr std::string_view kTextForm = "write its links in the text form, as in 'npu0 <-> npu1 28GB/s'";
   constexpr Foreign kForeign[] = {
       {"<graphs", "<graph ", "a dump of NCCL's graphs (NCCL_GRAPH_DUMP_FILE)", kNcclDump},
       {"Weight between two GPUs", "", "the table of rocm-smi --showtopo", kNcclDump},
+      {"(Topology) Weight between DRM devices", "", "the table of rocm-smi --showtopo", kNcclDump},
       {"WEIGHT TABLE:", "HOPS TABLE:", "the table of amd-smi topology", kNcclDump},
-      {"==(", "CA: ", "what iblinkinfo prints", "give what ibnetdiscover prints"},
-      {"switches:", "topology:", "Slurm's topology.yaml",
-       "give what `scontrol show topology` prints, or topology.conf"},
-      {"blocks:", "topology:", "Slurm's topology.yaml", "give what `scontrol show topology` prints, or topology.conf"},
-      {"npus_count:", "topology:", "ASTRA-sim's network.yml", "write a spec such as torus:4x4 (banyan fabric --list)"}};
+      {"==(", "CA: ", "what iblinkinfo prints", kIbnetdiscover},
+      {"==(", "Switch: 0x", "what iblinkinfo prints", kIbnetdiscover},
+      {" ( '", "' - '", "what ibnetdiscover -p prints", kIbnetdiscover},
+      {"switches:", "topology:", "Slurm's topology.yaml", kTopologyConf},
+      {"blocks:", "topology:", "Slurm's topology.yaml", kTopologyConf},
+      {"flat:", "topology:", "Slurm's topology.yaml", kTopologyConf},
+      {"npus_count:", "topology:", "ASTRA-sim's network.yml", "write a spec such as torus:4x4 (banyan fabric --list)"},
+      {"Gbps 0.", "ms 0", "a topology of SimAI", kTextForm},
+      {"HCCS", "NPU0", "the table of npu-smi info -t topo", kTextForm}};
   const std::string_view head = contents.substr(0, size_t{1} << 16);
   for (const Foreign& foreign : kForeign) {
     if (head.find(foreign.mark) == std::string_view::npos || head.find(foreign.also) == std::string_view::npos)
@@ -140,24 +148,41 @@ std::string read_included(const std::string& path, const std::string& name) {
   return read_plain_text(beside.string(), FabricSource::kMaxFileBytes).text;
 }
 
-// Nodes that `--remove` names may be what keeps the tree from having one part: they are left out before that is
-// checked.
-Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file,
-                  std::vector<std::string>& notes, std::vector<std::string>& left_out) {
-  SlurmOptions options{.include = [&](const std::string& name) { return read_included(file.path, name); }};
+// Nodes that `--remove` names may be what keeps a network from having one part: they are left out before that is
+// checked, when it is not read without. `read` is given their names, and where to put those that it met.
+template <typename Read>
+Fabric read_network(const FabricSource& source, std::vector<std::string>& notes, std::vector<std::string>& met,
+                    Read read) {
+  std::vector<std::string> left_out;
   for (const FabricEdit& edit : source.edits) {
-    if (edit.kind == FabricEdit::Kind::remove) options.left_out.push_back(edit.text);
+    if (edit.kind == FabricEdit::Kind::remove) left_out.push_back(edit.text);
   }
   const size_t noted = notes.size();
-  if (!options.left_out.empty()) {
+  if (!left_out.empty()) {
     try {
-      return parse_slurm_topology(plain.text, file.bandwidth, file.path, notes, {.include = options.include});
+      return read({}, nullptr);
     } catch (const Error&) {
       notes.resize(noted);
     }
   }
-  options.met = &left_out;
-  return parse_slurm_topology(plain.text, file.bandwidth, file.path, notes, options);
+  return read(std::move(left_out), &met);
+}
+
+Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file,
+                  std::vector<std::string>& notes, std::vector<std::string>& met) {
+  return read_network(source, notes, met, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
+    const auto include = [&](const std::string& name) { return read_included(file.path, name); };
+    return parse_slurm_topology(plain.text, file.bandwidth, file.path, notes,
+                                {.left_out = std::move(left_out), .met = found, .include = include});
+  });
+}
+
+Fabric read_ib(const PlainText& plain, const FabricSource& source, const NamedFile& file,
+               std::vector<std::string>& notes, std::vector<std::string>& met) {
+  return read_network(source, notes, met, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
+    return parse_ib_topology(plain.text, file.path, notes,
+                             {.fallback = file.bandwidth, .left_out = std::move(left_out), .met = found});
+  });
 }
 
 Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::vector<std::string>& notes,
@@ -174,8 +199,10 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
   if (format != Format::nccl) refuse_box_options(source);
   if (format == Format::slurm) return read_slurm(plain, source, file, notes, left_out);
-  if (format == Format::ib) return parse_ib_topology(contents, file.bandwidth, path, notes);
-  if (format == Format::nccl || format == Format::text) refuse_foreign_format(contents, path);
+  if (format == Format::ib) return read_ib(plain, source, file, notes, left_out);
+  if (format == Format::nccl || format == Format::text || contents.find("\"banyan\"") == std::string::npos) {
+    refuse_foreign_format(contents, path);
+  }
   if (format == Format::text && contents.find("->") == std::string::npos) {
     throw Error(
         ErrorCode::invalid_input,

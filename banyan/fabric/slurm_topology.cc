@@ -10,6 +10,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/hostlist.h"
+#include "banyan/fabric/parts.h"
 #include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
@@ -310,21 +311,12 @@ class SlurmReader : LineReader {
       cables_of[top].push_back(i);
     }
     if (cables_of.size() < 2) return;
-    const auto smallest = std::min_element(cables_of.begin(), cables_of.end(), [](const auto& a, const auto& b) {
-      return a.second.size() < b.second.size();
-    });
-    constexpr size_t kShown = 4;
-    std::string parts, mend;
-    size_t shown = 0;
+    std::vector<NetworkPart> parts;
     for (const auto& [top, cables] : cables_of) {
-      if (shown++ == kShown) break;
-      parts += (parts.empty() ? "" : ", ") + plural(cables.size(), "node") + " below " + in_quotes(all_[top].name);
+      NetworkPart& part = parts.emplace_back(NetworkPart{.where = "below " + in_quotes(all_[top].name), .ranks = {}});
+      for (const size_t cable : cables) part.ranks.push_back(name_of(cables_[cable]));
     }
-    for (size_t i = 0; i < smallest->second.size() && i < kShown; ++i)
-      mend += " --remove " + name_of(cables_[smallest->second[i]]);
-    throw invalid("the tree is in " + std::to_string(cables_of.size()) + " parts (" + parts +
-                  (cables_of.size() > kShown ? ", ..." : "") + "); join them by a switch above, or leave one out:" +
-                  mend + (smallest->second.size() > kShown ? " ..." : ""));
+    throw in_parts("the tree", "node", parts);
   }
 
   void add_cables() {
@@ -347,7 +339,8 @@ class SlurmReader : LineReader {
       }
       builder_.add_cable({.from = node(i),
                           .to = node(below.parent),
-                          .bandwidth = Bandwidth::bytes_per_second(static_cast<uint64_t>(below.bytes_per_second))});
+                          .bandwidth = Bandwidth::bytes_per_second(static_cast<uint64_t>(below.bytes_per_second)),
+                          .assumed = true});
       all_[below.parent].bytes_per_second += below.bytes_per_second;
       has_trunks = true;
     }
