@@ -17,6 +17,7 @@
 #include "apps/run/launch_plan.h"
 #include "apps/run/launcher.h"
 #include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
 #include "banyan/run/join/environment.h"
@@ -216,7 +217,8 @@ class BenchCommand : public Command {
     }
     for (const std::string& path : texts_.against) {
       const std::string name = std::filesystem::path(path).stem().string();
-      for (picture::Curve& curve : read_bench_csv(read_file(path), axis(), name)) against_.push_back(std::move(curve));
+      for (picture::Curve& curve : read_bench_csv(read_plain_text(path).text, axis(), name))
+        against_.push_back(std::move(curve));
     }
     for (const std::string& path : {texts_.csv, texts_.plot, texts_.output}) check_output_place(path, texts_.json);
   }

@@ -7,6 +7,7 @@
 #include "apps/report.h"
 #include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/fabric/rank_names.h"
 #include "banyan/picture/picture.h"
 
@@ -20,7 +21,7 @@ constexpr uint64_t kMaxTreesDrawn = 64;
 bool is_plan_file(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const std::string text = read_file(path);
+  const std::string text = read_plain_text(path).text;
   const auto after_blanks = [&](size_t at) { return std::min(text.find_first_not_of(" \t\r\n", at), text.size()); };
   constexpr std::string_view kKey = "\"banyan\"", kValue = "\"schedule/";
   for (size_t at = text.find(kKey); at != std::string::npos; at = text.find(kKey, at + 1)) {

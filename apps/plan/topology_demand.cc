@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "apps/report.h"
-#include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/json.h"
 #include "banyan/plan/optical/demand_topology.h"
@@ -82,8 +82,8 @@ Chosen choose(const DemandTopologyTexts& texts) {
     chosen.demands.uncertainty = parse_option("--uncertainty", [&] { return parse_uncertainty(texts.uncertainty); });
   }
   for (const std::string& file : texts.demands) {
-    chosen.demands.matrices.push_back(
-        parse_option("--demand", [&] { return plan::parse_demand_csv(read_file(file, kMaxFileBytes), file); }));
+    chosen.demands.matrices.push_back(parse_option(
+        "--demand", [&] { return plan::parse_demand_csv(read_plain_text(file, kMaxFileBytes).text, file); }));
   }
   parse_option("--demand", [&] { check_demands(chosen.demands); });
   chosen.topology = choose_topology(chosen.demands, chosen.request);

@@ -155,9 +155,9 @@ std::string format_answer(const answer::JobQuestion& question, const answer::Job
                        (shares.host > 0 ? format_percent(shares.host) + " host, " : "") +
                        format_percent(shares.bubble) + " bubble");
   text += labelled(terminal, "simulated",
-                   std::to_string(answer.simulation.nodes_simulated) + " nodes of " +
-                       plural(answer.simulation.rank_kinds, "kind") + " of ranks for " +
-                       std::to_string(answer.simulation.nodes) + " of " + plural(prediction.ranks.size(), "rank") +
+                   std::to_string(answer.simulation.nodes_simulated) + " of " +
+                       plural(answer.simulation.nodes, "node") + ": " + plural(answer.simulation.rank_kinds, "kind") +
+                       " of ranks for " + plural(prediction.ranks.size(), "rank") +
                        (answer.simulation.collective_messages == 0
                             ? ""
                             : ", " + plural(answer.simulation.collective_messages, "message") + " of collectives"));

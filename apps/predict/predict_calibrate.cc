@@ -21,7 +21,8 @@ constexpr size_t kMostFiles = 64;
 
 // Rows of training steps speak of batches in their heading; measured collectives never do.
 bool holds_rows(const std::string& text) {
-  return lower(text.substr(0, text.find('\n'))).find("batch") != std::string::npos;
+  const size_t heading = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  return lower(text.substr(heading, text.find('\n', heading) - heading)).find("batch") != std::string::npos;
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -50,13 +51,27 @@ bool has_curve(CollectiveKind kind) { return kind != CollectiveKind::barrier; }
 
 struct File {
   std::string path, text;
+  std::vector<std::string> notes;  // what was taken off it or passed over
 };
 
 std::vector<File> read_all(const std::vector<std::string>& paths) {
   if (paths.size() > kMostFiles) throw Error(ErrorCode::unsupported, "more than 64 files at once");
   std::vector<File> files;
-  for (const std::string& path : paths) files.push_back({path, read_plain_text(path, kMaxFileBytes).text});
+  for (const std::string& path : paths) {
+    PlainText plain = read_plain_text(path, kMaxFileBytes);
+    files.push_back({path, std::move(plain.text), std::move(plain.notes)});
+  }
   return files;
+}
+
+void add_notes(const File& file, std::vector<std::string>& notes) {
+  for (const std::string& note : file.notes) notes.push_back(base_name(file.path) + ": " + note);
+}
+
+std::string labelled_notes(const Terminal& terminal, const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += labelled(terminal, "note", harmless(note));
+  return text;
 }
 
 std::string percent(double ratio) { return format_decimals(100 * ratio, 2) + " %"; }
@@ -90,6 +105,7 @@ class CurveCalibration {
         if (!texts.collective.empty()) log.collective = parse_collective_kind(texts.collective, has_curve);
         predict::CurveFit fit = fit_curve(log.points);
         const predict::CurveError other_half = error_on_every_second(log.points);
+        add_notes(file, notes_);
         curves_.push_back({file.path, std::move(log), std::move(fit), other_half});
       } catch (const Error& error) {
         throw error.within(file.path);
@@ -127,7 +143,7 @@ class CurveCalibration {
         pieces.add({base_name(curve.path), Bytes(piece.from).to_string(), format_seconds(piece.alpha),
                     piece.beta > 0 ? format_rate(1 / piece.beta) : "any"});
     }
-    return text + pieces.format(terminal);
+    return text + pieces.format(terminal) + labelled_notes(terminal, notes_);
   }
 
   Json as_json() const {
@@ -147,12 +163,13 @@ class CurveCalibration {
                       {"every_second_worst_error", curve.other_half.worst},
                       {"pieces", pieces}});
     }
-    return {{"curves", list}};
+    return {{"curves", list}, {"notes", notes_}};
   }
 
  private:
   const CalibrateTexts& texts_;
   std::vector<Curve> curves_;
+  std::vector<std::string> notes_;
 };
 
 // --- rows
@@ -189,7 +206,10 @@ class RowCalibration {
                         {.cross_validate = !texts.quick, .progress = [&](double done) { progress.fraction(done); }});
     for (const File& file : checks) check(read(file));
     for (const std::vector<File>* list : {&files, &checks}) {
-      for (const File& file : *list) note_unknown_columns(file);
+      for (const File& file : *list) {
+        add_notes(file, notes_);
+        note_unknown_columns(file);
+      }
     }
   }
 
@@ -217,8 +237,7 @@ class RowCalibration {
     Table figures({result_.device.name, "before", "fitted"});
     for (const auto& [name, get] : figures_of()) figures.add({name, get(before_), get(result_.device)});
     text += figures.format(terminal);
-    for (const std::string& note : notes_) text += labelled(terminal, "note", harmless(note));
-    return text;
+    return text + labelled_notes(terminal, notes_);
   }
 
   Json as_json() const {

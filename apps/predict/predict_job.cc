@@ -8,7 +8,7 @@
 #include "apps/lists.h"
 #include "apps/report.h"
 #include "banyan/answer/train_step.h"
-#include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/read.h"
 #include "banyan/job/chakra/chakra.h"
@@ -166,7 +166,7 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
   JobsFile file;
   file.links = links_of(traced, file.notes);
   predict::Placement placement(fabric);
-  const std::string text = read_file(path, kMaxJobsFile);
+  const std::string text = read_plain_text(path, kMaxJobsFile).text;
   const std::vector<answer::JobEntry> entries = parse_option(path, [&] { return answer::parse_jobs_file(text); });
   for (size_t i = 0; i < entries.size(); ++i) {
     const answer::JobEntry& entry = entries[i];

@@ -13,6 +13,7 @@
 #include "apps/service/top_screen.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
 #include "banyan/compose/service.h"
@@ -274,7 +275,7 @@ class ServiceCommand : public Command {
   }
 
   ExitCode replan(const Terminal& terminal) {
-    if (!plan_file_.empty()) plan_.plan = parse_option("--plan", [&] { return read_file(plan_file_); });
+    if (!plan_file_.empty()) plan_.plan = parse_option("--plan", [&] { return read_plain_text(plan_file_).text; });
     const OperatorDoor door(url_);
     const OperatorAnswers answers = door.post("/v1/replan", plan_.body());
     const std::vector<ReplanOutcome> outcomes = outcomes_of(answers);
@@ -350,7 +351,7 @@ class ServiceCommand : public Command {
   }
 
   ExitCode give_rules(const Terminal& terminal, bool is_trial) const {
-    const std::string text = read_file(rules_file_);
+    const std::string text = read_plain_text(rules_file_).text;
     const service::Rules rules = service::Rules::parse(text, rules_file_);
     for (const std::string& each : rules.warnings()) terminal.note(labelled(terminal, "warning", harmless(each)));
     Json body = {{"text", text}};

@@ -20,8 +20,7 @@ constexpr std::pair<std::string_view, DataType> kSafeTypes[] = {
 
 uint64_t header_length(std::string_view file) {
   uint64_t length = 0;
-  for (size_t place = kHeaderAt; place > 0; --place)
-    length = length << 8 | static_cast<unsigned char>(file[place - 1]);
+  for (size_t place = kHeaderAt; place > 0; --place) length = length << 8 | static_cast<unsigned char>(file[place - 1]);
   return length;
 }
 
@@ -73,8 +72,7 @@ std::vector<SafeTensor> read_safetensors(std::string_view file) {
   std::vector<SafeTensor> tensors;
   for (const JsonNode::Member& member : document.root().members()) {
     if (member.key == "__metadata__") continue;
-    tensors.push_back(
-        read_tensor(std::string(member.key), member.value, kHeaderAt + length, behind - length));
+    tensors.push_back(read_tensor(std::string(member.key), member.value, kHeaderAt + length, behind - length));
   }
   return tensors;
 }

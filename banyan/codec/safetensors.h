@@ -18,7 +18,7 @@
 namespace banyan::codec {
 
 struct SafeTensor {
-  std::string name, written_type;         // "BF16"
+  std::string name, written_type;              // "BF16"
   std::optional<element::DataType> type = {};  // nothing: one that we do not have, such as F8_E4M3 or BOOL
   std::vector<uint64_t> shape = {};            // empty: one element
   size_t elements = 0;

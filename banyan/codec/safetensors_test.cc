@@ -64,7 +64,8 @@ TEST(Safetensors, WhatDoesNotFitIsRefusedWithItsPlace) {
 }
 
 TEST(Safetensors, NothingElseIsTakenForOne) {
-  for (const char* text : {"", "{", "\x93NUMPY{}{", "PK\x03\x04", "12345678{", "\x08"}) EXPECT_FALSE(is_safetensors(text));
+  for (const char* text : {"", "{", "\x93NUMPY{}{", "PK\x03\x04", "12345678{", "\x08"})
+    EXPECT_FALSE(is_safetensors(text));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/compose/all_to_all_choice.h"
 #include "banyan/compose/call_traffic.h"
@@ -388,7 +388,7 @@ std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
   }
   if (files->fabric) files->fabric = fabric::without_powers(*files->fabric);
   if (!options.routes.empty()) {
-    files->routes = read_file(options.routes);
+    files->routes = read_plain_text(options.routes).text;
     if (files->fabric) fabric::RouteBook::parse(files->routes, *files->fabric, options.routes);
   }
   return files;

@@ -7,6 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/fabric/json.h"
 
 namespace banyan::schedule {
@@ -204,7 +205,9 @@ ScheduleFile parse_schedule(std::string_view json, const std::string& where) {
   }
 }
 
-ScheduleFile read_schedule(const std::string& path) { return parse_schedule(read_file(path, kMaxFileBytes), path); }
+ScheduleFile read_schedule(const std::string& path) {
+  return parse_schedule(read_plain_text(path, kMaxFileBytes).text, path);
+}
 
 std::string format_schedule(const ScheduleFile& file) {
   const Schedule& schedule = file.schedule;

@@ -56,7 +56,10 @@ class Tokens {
     if (at_ == end_) {
       end_ = refill_(buffer_);
       at_ = 0;
-      if (end_ == 0) return -1;
+      // The mark that some editors put in front of UTF-8.
+      if (!std::exchange(is_begun_, true) && std::string_view(buffer_.data(), end_).starts_with("\xef\xbb\xbf"))
+        at_ = 3;
+      if (at_ == end_) return -1;
     }
     return static_cast<unsigned char>(buffer_[at_]);
   }
@@ -95,6 +98,7 @@ class Tokens {
   Refill refill_;
   std::vector<char> buffer_;
   size_t at_ = 0, end_ = 0;
+  bool is_begun_ = false;
   std::string token_;
   uint64_t line_ = 1, token_line_ = 1;
 };

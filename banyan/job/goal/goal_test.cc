@@ -203,5 +203,12 @@ TEST(Goal, ReadsFilesInPieces) {
   }
 }
 
+// As some editors write it.
+TEST(Goal, AByteOrderMarkIsPassedOver) {
+  const std::string text = "num_ranks 1\nrank 0 {\n  l1: calc 5\n}\n";
+  EXPECT_EQ(parse_job("\xef\xbb\xbf" + text, "t").node_count(), parse_job(text, "t").node_count());
+  EXPECT_THROW(parse_job("\xef\xbb\xbf", "t"), Error);
+}
+
 }  // namespace
 }  // namespace banyan::job::goal

@@ -6,8 +6,8 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/predict/cost/operators.h"
 
 namespace banyan::predict {
@@ -122,7 +122,7 @@ std::vector<CollectiveCost> parse_collective_costs(std::string_view json) {
 }
 
 std::vector<CollectiveCost> read_collective_costs(const std::string& path) {
-  const std::string text = read_file(path, kMaxFileBytes);
+  const std::string text = read_plain_text(path, kMaxFileBytes).text;
   try {
     return parse_collective_costs(text);
   } catch (const Error& error) {

@@ -125,14 +125,24 @@ class Reader {
       if (words[i] == "time") (time < 0 ? time : second_time) = static_cast<int>(i);
     }
     if (size >= 0 && time > size) {
-      if (!log_.points.empty())
-        throw invalid(line_, "a second table begins here; put each into a file of its own, which names its ranks");
+      if (!log_.points.empty()) throw second_table();
+      first_ranks_ = ranks_;
       size_column_ = size;
       time_column_ = options_.in_place && second_time >= 0 ? second_time : time;
       size_factor_ = 1, time_factor_ = 1e-6;  // what nccl-tests prints, should no line of units follow
       return;
     }
     if (size_column_ >= 0 && !words.empty() && words[0] == "(B)") take_units(words);
+  }
+
+  // Of which ranks each is, where the log says so.
+  Error second_table() const {
+    const std::string ranks =
+        ranks_ > first_ranks_ && first_ranks_ > 0
+            ? ", of " + plural(ranks_ - first_ranks_, "rank") + " where the first is of " + std::to_string(first_ranks_)
+            : "";
+    return invalid(line_,
+                   "a second table begins here" + ranks + "; put each into a file of its own, which names its ranks");
   }
 
   void take_units(const std::vector<std::string_view>& words) {
@@ -189,6 +199,8 @@ class Reader {
 
   void row(const std::vector<std::string_view>& cells) {
     const size_t needed = static_cast<size_t>(std::max(size_column_, time_column_)) + 1;
+    if (is_size(parse_heading(cells[std::min(static_cast<size_t>(size_column_), cells.size() - 1)])))
+      throw second_table();
     if (cells.size() < needed)
       throw invalid(line_, "has " + std::to_string(cells.size()) + " column(s) where the heading has " +
                                std::to_string(needed) + " or more");
@@ -204,7 +216,7 @@ class Reader {
   const CurveLogOptions& options_;
   CurveLog log_;
   size_t line_ = 0;
-  uint32_t ranks_ = 0;
+  uint32_t ranks_ = 0, first_ranks_ = 0;  // named so far; above the first table
   int size_column_ = -1, time_column_ = -1;
   double size_factor_ = 1, time_factor_ = 1e-6;
 };

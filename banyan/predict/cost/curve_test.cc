@@ -190,7 +190,7 @@ TEST(CurveLog, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of(""), HasSubstr("no measurements"));
 }
 
-TEST(CurveLog, TwoTablesAreNotFittedAsOne) {
+TEST(CurveLog, TwoTablesAreNotFittedAsOneAndTheirRanksAreNamed) {
   const std::string table =
       "# size count type redop root time algbw busbw\n# (B) (elements) (us) (GB/s)\n8 2 float sum -1 10.0 1 1\n";
   EXPECT_EQ(parse_curve_log(table).points.size(), 1u);
@@ -200,6 +200,24 @@ TEST(CurveLog, TwoTablesAreNotFittedAsOne) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("line 4: a second table begins here"));
   }
+}
+
+TEST(CurveLog, ASecondTableSaysOfWhichRanksItIs) {
+  const std::string heading = "# size count type redop root time\n# (B) (elements) (us)\n";
+  const std::string rank = "#  Rank  0 Group  0 Pid 7 on n1 device 0 [0x1b] NVIDIA H100\n";
+  const std::string row = "8 2 float sum -1 10.0\n";
+  const auto error_of = [](const std::string& text) {
+    try {
+      parse_curve_log(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_THAT(error_of(rank + rank + rank + heading + row + rank + rank + heading + row),
+              ::testing::HasSubstr("line 9: a second table begins here, of 2 ranks where the first is of 3; put each"));
+  EXPECT_THAT(error_of("size(B),time(us)\n8,1\nsize(B),time(us)\n8,2\n"),
+              ::testing::HasSubstr("line 3: a second table"));
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/predict/cost/devices_json.h"
 
@@ -180,7 +180,7 @@ DeviceTable DeviceTable::parse(std::string_view json, const DeviceTable& base) {
 
 DeviceTable DeviceTable::read(const std::string& path, const DeviceTable& base) {
   try {
-    return parse(read_file(path, kMaxFileBytes), base);
+    return parse(read_plain_text(path, kMaxFileBytes).text, base);
   } catch (const Error& error) {
     throw error.where().empty() && error.code() == ErrorCode::invalid_input ? error.within(path) : error;
   }

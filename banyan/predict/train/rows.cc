@@ -242,6 +242,7 @@ std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& 
 
 std::vector<std::string> unknown_train_columns(std::string_view csv) {
   std::vector<std::string> unknown;
+  csv.remove_prefix(std::min(csv.find_first_not_of(" \t\r\n"), csv.size()));
   for (const std::string_view heading : split_cells(csv.substr(0, csv.find('\n')))) {
     const std::string name = column_name(heading);
     const bool is_known =
