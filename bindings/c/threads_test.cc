@@ -52,7 +52,7 @@ struct Failure {
   size_t (*count)(int thread, int run) = [](int, int run) { return run % 2 == 0 ? size_t{1} : size_t{3000}; };
   // By rank 1, in its thread 0. True: the thread ends here.
   bool (*strike)(banyan_comm_t comm) = [](banyan_comm_t) { return false; };
-  bool ends_all_threads = false;  // of rank 1
+  bool ends_all_threads = false;              // of rank 1
   banyan_result_t also_due = BANYAN_SUCCESS;  // another code that is right
 };
 
