@@ -38,6 +38,7 @@ class HostExecutor : public Executor {
   EventSource* events() override { return nullptr; }
 
  private:
+  bool is_as_before(const Call& call, const CallNumbers& numbers) const;
   HostTask task_of(const Call& call, const CallNumbers& numbers);
   [[noreturn]] void explain(const Error& error);
 
@@ -45,7 +46,8 @@ class HostExecutor : public Executor {
   Mailboxes mailboxes_;
   std::vector<MessageEnd> ended_;  // messages, just now
   uint64_t message_steps_ = 0;
-  HostTask task_;                  // of the call under way
+  HostTask task_;                  // of the call under way, or of the last one
+  bool is_plain_ = false;          // nothing of its call lies elsewhere than in the task
   std::vector<Piece> pieces_;      // of its task
   std::vector<std::byte> scaled_;  // the input of a premul_sum, scaled; of a sum with a residual, with that
 };

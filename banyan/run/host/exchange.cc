@@ -39,17 +39,27 @@ Exchange::Exchange(const Segment& segment, Options options)
 }
 
 void Exchange::start(const HostTask& task) {
-  CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
   task_ = &task;
-  history_ = history_ * kHistoryFactor + task.signature;
+  begin();
+  everybody_reduces_ = choice_.everybody_reduces(task);
+  share_takers_ = ranks_ == 1 ? HostTask::kNobody : task.share_takers;
+  choice_.choose(task, everybody_reduces_, offer_);
+}
+
+// How large offers are made depends on the regions that there are now.
+void Exchange::start_again() {
+  if (offer_.largest >= tuning().least_viewed) return start(*task_);
+  begin();
+}
+
+void Exchange::begin() {
+  CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
+  history_ = history_ * kHistoryFactor + task_->signature;
   ++operation_;
   phase_ = Phase::claim;
-  everybody_reduces_ = choice_.everybody_reduces(task);
   sees_counters_ = shares_viewed_ = false;
-  share_takers_ = ranks_ == 1 ? HostTask::kNobody : task.share_takers;
   next_peer_ = 1;
   stream_.stage = stream_.reduce = stream_.collect = {};
-  choice_.choose(task, everybody_reduces_, offer_);
 }
 
 bool Exchange::advance() {

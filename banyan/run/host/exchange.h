@@ -62,6 +62,8 @@ class Exchange {
   // is over.
   void start(const HostTask& task);
   void start(const HostTask&& task) = delete;
+  // The same with the task of the last operation, which the caller has left as it was: spares looking at it once more.
+  void start_again();
   // Goes on as far as it can now; true when the operation is over. Throws Error{mismatch} naming the peer that called
   // something else, and what PeerRegions throws; the group is of no use after that.
   bool advance();
@@ -105,6 +107,7 @@ class Exchange {
     const std::byte* shares = nullptr;  // its reduced share, when viewed
   };
 
+  void begin();
   bool claim();
   uint64_t operations_kept() const;
   void offer();
