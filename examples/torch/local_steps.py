@@ -3,10 +3,10 @@ parameters have changed, and those who live go on when one dies.
 
     banyan run -n 4 --keep-going -- python3 examples/torch/local_steps.py --die 2:25
 
-Rank 2 is killed in step 25. The others notice at the next exchange, learn their new ranks from banyan_torch.survivors(),
-make a new group, and reload what LocalSteps.state_dict() has kept: the parameters of the last exchange, the outer
-momentum, and what the code has lost. Nobody who lives loses a step. A launcher that ends all ranks when one has failed
-must be told not to, as go_on.py says.
+Rank 2 is killed in step 25. The others notice at the next exchange, learn their new ranks from
+banyan_torch.survivors(), make a new group, and reload what LocalSteps.state_dict() has kept: the parameters of the last
+exchange, the outer momentum, and what the code has lost. Nobody who lives loses a step. A launcher that ends all ranks
+when one has failed must be told not to, as go_on.py says.
 """
 
 import argparse
@@ -135,8 +135,8 @@ def main():
         same = all(torch.equal(each, own) for each in everyone)
         with torch.no_grad():
             held_out = loss_of(training.model, -1, 0).item()
-        print(f"{training.steps} steps; {len(everyone)} ranks have {'equal' if same else 'DIFFERENT'} parameters, whose "
-              f"loss is {held_out:.9f}")
+        print(f"{training.steps} steps; {len(everyone)} ranks have {'equal' if same else 'DIFFERENT'} parameters, "
+              f"whose loss is {held_out:.9f}")
     dist.destroy_process_group()
 
 
