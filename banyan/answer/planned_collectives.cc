@@ -66,11 +66,13 @@ class PlannedCollectives : public predict::CollectivePlans, public predict::Coll
     }
     expect_few_transfers(call, edges);
     const Bytes total(call.bytes);
-    const Bytes slice = plan::choose_slice(plan, total, {.per_message = alpha}, kMostSliceOfPrediction);
+    const Bytes slice = std::max(plan::choose_slice(plan, total, {.per_message = alpha}, kMostSliceOfPrediction),
+                                 Bytes(total.count() / kMostSlices));
     return predict::TransferGraph::of(plan, {.total = total, .slice = slice, .alpha = alpha, .fold = false});
   }
 
  private:
+  static constexpr uint64_t kMostSlices = 4096;  // of all bytes; beyond, messages cost nothing beside bytes
   static constexpr uint64_t kPlannedBytes = uint64_t{1} << 30;
 
   // That a call follows; null: none, it goes as with rings.

@@ -21,6 +21,10 @@ constexpr uint64_t kMostPieces = uint64_t{1} << 22;
 // slow or busy machine more than ten.
 constexpr uint64_t kMostMessages = uint64_t{1} << 20;
 
+// Into so many slices all bytes are cut at most, unless a slice was asked for: where these would be longer than
+// kMostPredictedSlice, what a message costs is nothing beside its bytes.
+constexpr uint64_t kMostSlices = 4096;
+
 // Besides the slice that choose_slice would take, tried are those of so many times its size and of so many to it.
 constexpr uint64_t kTriedFactor = 4;
 
@@ -47,20 +51,30 @@ void expect_few_pieces(Bytes total, Bytes slice) {
 }
 
 TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& options) {
+  Picoseconds window = options.window;
   const auto simulate = [&](Bytes slice) {
     return TimedPlan{.slice = slice,
                      .simulation = predict::simulate_schedule(schedule, {.total = total,
                                                                          .slice = slice,
                                                                          .alpha = options.alpha,
-                                                                         .window = options.window,
+                                                                         .window = window,
                                                                          .fold = options.fold,
                                                                          .codec = options.codec,
                                                                          .observer = options.observer})};
   };
   if (options.slice) return simulate(*options.slice);
-  const Bytes guess =
-      plan::choose_slice(schedule, bytes_on_wire(total, options), {.per_message = options.alpha}, kMostPredictedSlice);
-  TimedPlan best = simulate(Bytes(guess.count() * kTriedFactor));
+  const Bytes wire = bytes_on_wire(total, options);
+  const Bytes guess = plan::choose_slice(schedule, wire, {.per_message = options.alpha}, kMostPredictedSlice);
+  const uint64_t longest = guess.count() * kTriedFactor, least = wire.count() / kMostSlices;
+  if (least > longest) {
+    // Such slices move for so long that a double no longer tells picoseconds: ends that coincide would be told apart.
+    const double seconds = least_seconds(schedule, wire, options.alpha);
+    if (seconds >= std::chrono::duration<double>(predict::FluidNetwork::kNever).count())
+      throw predict::longer_than_time();
+    window = std::max(window, Picoseconds(static_cast<int64_t>(seconds * 1e3)));  // 10^-9 of it
+    return simulate(Bytes(least));
+  }
+  TimedPlan best = simulate(Bytes(longest));
   uint64_t messages = best.simulation.messages_simulated;
   for (const Bytes smaller : {guess, Bytes(guess.count() / kTriedFactor)}) {
     if (!best.simulation.complete || messages > kMostMessages / kTriedFactor) break;

@@ -5,6 +5,7 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/planner.h"
+#include "banyan/schedule/cost.h"
 
 namespace banyan::answer {
 namespace {
@@ -85,6 +86,31 @@ TEST(RankBySimulation, SaysThatItWasInterrupted) {
     ADD_FAILURE() << "chose";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::aborted);
+  }
+}
+
+// However many bytes: the simulation of a size that no slice of a message would cut into few pieces ends, and is near
+// what the busiest link needs.
+TEST(TimedPlan, CutsAnyNumberOfBytesIntoFewSlices) {
+  for (const plan::Candidate& candidate : plans_for_allreduce("mi250:1")) {
+    const Bytes total(uint64_t{1} << 56);
+    const TimedPlan timed = time_plan(candidate.schedule, total, {});
+    EXPECT_LE(timed.simulation.messages_simulated, uint64_t{1} << 20) << candidate.planner;
+    const double least = seconds_per_byte(candidate.schedule).to_double() * static_cast<double>(total.count());
+    const double seconds = std::chrono::duration<double>(timed.simulation.time).count();
+    EXPECT_GE(seconds, 0.999 * least) << candidate.planner;
+  }
+}
+
+TEST(TimedPlan, SaysThatSimulatedTimeEnds) {
+  const Fabric fabric = fabric::generate_fabric("star:2@1B/s");
+  const Schedule schedule = plan::make_plan(plan::planner_named("ring"), fabric, Collective::make(fabric, {}));
+  try {
+    time_plan(schedule, Bytes(uint64_t{1} << 40), {});
+    ADD_FAILURE() << "ended";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(error.message().find("takes longer than the 53 days"), std::string::npos) << error.message();
   }
 }
 

@@ -10,7 +10,7 @@
 namespace banyan::predict {
 namespace {
 
-constexpr double kLeastSliceOfChain = 8 << 10;
+constexpr double kLeastSliceOfChain = 8 << 10, kMostSlicesOfChain = 1 << 16;
 
 // Bytes by link, while they are summed up.
 class Loads {
@@ -207,7 +207,8 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     const double bytes = static_cast<double>(call.bytes) / static_cast<double>(schedule.chunk_count());
     const double cost = narrowest * static_cast<double>(alpha.count()) * 1e-12;  // bytes in the time of alpha
     const double slice = std::sqrt(bytes * cost / (static_cast<double>(call.members.size()) - 2));
-    return Bytes(static_cast<uint64_t>(std::clamp(slice, kLeastSliceOfChain, std::max(kLeastSliceOfChain, bytes))));
+    const double least = std::max(kLeastSliceOfChain, bytes / kMostSlicesOfChain);
+    return Bytes(static_cast<uint64_t>(std::clamp(slice, least, std::max(least, bytes))));
   }
 
   // Of the quicker of rings and trees, both of which move the same bytes (but for 1/n of them) over the same cards.

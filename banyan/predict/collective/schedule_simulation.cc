@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/predict/collective/transfer_engine.h"
 #include "banyan/predict/cost/operators.h"
 
@@ -30,8 +31,7 @@ class Run : private TransferEngine::Carrier {
     engine_.begin(run);
     while (engine_.messages_done() < messages_) {
       const Picoseconds time = std::min(network_.next(), engine_.next());
-      CHECK(time < FluidNetwork::kNever) << messages_ - engine_.messages_done() << " slices never arrive; at "
-                                         << network_.now().count() << " ps";
+      if (time >= FluidNetwork::kNever) throw endless();
       sent_.clear();
       for (const FluidEnd& end : network_.advance(time)) sent_.push_back(static_cast<uint32_t>(end.tag));
       for (const uint32_t transfer : sent_) engine_.sent({run, transfer}, time);
@@ -45,6 +45,23 @@ class Run : private TransferEngine::Carrier {
   uint64_t messages_done() const { return engine_.messages_done(); }
 
  private:
+  // Times end after 53 days. Messages one after the other, each over its slowest link alone, last longer than any
+  // schedule: where they would not last that long, it is a bug that some never arrive.
+  Error endless() const {
+    double seconds = 0;
+    for (uint32_t i = 0; i < graph_.transfers().size(); ++i) {
+      const FoldedTransfer& transfer = graph_.transfers()[i];
+      double slowest = std::chrono::duration<double>(transfer.alpha).count();
+      for (const FluidHop& hop : graph_.hops(i)) {
+        slowest += transfer.bytes * hop.coefficient / graph_.capacities()[hop.link];
+      }
+      seconds += slowest * static_cast<double>(transfer.slices);
+    }
+    CHECK(2 * seconds > std::chrono::duration<double>(FluidNetwork::kNever).count())
+        << messages_ - engine_.messages_done() << " slices never arrive; at " << network_.now().count() << " ps";
+    return longer_than_time();
+  }
+
   void carry(TransferEngine::Message message) override {
     const FoldedTransfer& transfer = graph_.transfers()[message.transfer];
     network_.start({.hops = graph_.hops(message.transfer),
@@ -91,6 +108,12 @@ SliceWork work_of(const CodecCost& codec) {
 }
 
 }  // namespace
+
+Error longer_than_time() {
+  return Error(ErrorCode::unsupported,
+               "takes longer than the 53 days of virtual time that are simulated; check the units of sizes and "
+               "bandwidths");
+}
 
 std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes) {
   std::vector<uint64_t> bytes(schedule.fabric().links().size());

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/base/units.h"
 #include "banyan/predict/collective/transfer_graph.h"
 #include "banyan/predict/cost/codec_cost.h"
@@ -50,8 +51,11 @@ struct ScheduleSimulationOptions {
   SimulationObserver* observer = nullptr;
 };
 
-// Complexity: a fluid event (fluid_network.h) for each message that is simulated.
+// Throws longer_than_time(). Complexity: a fluid event (fluid_network.h) for each message that is simulated.
 ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSimulationOptions& options);
+
+// Error{unsupported}: simulated time ends before the last slice would arrive.
+Error longer_than_time();
 
 // By link of the fabric, what a run carries over it: chunks end with whole elements there, as Schedule::element_range
 // says, where the simulation shares the total out to fractions of a byte. So the two differ by less than an element for

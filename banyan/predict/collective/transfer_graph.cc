@@ -57,7 +57,10 @@ struct Slicing {
 // Into equal slices that are no longer than `most`.
 Slicing slicing_of(double bytes, Bytes most) {
   const double slices = std::max(1.0, std::ceil(bytes / static_cast<double>(most.count()) - 1e-9));
-  CHECK(slices < UINT32_MAX) << bytes << " bytes in slices of " << most.count();
+  if (slices >= UINT32_MAX) {
+    throw Error(ErrorCode::unsupported,
+                "slices of " + most.to_string() + " cut a chunk into more than 2^32 pieces; take longer slices");
+  }
   return {bytes / slices, static_cast<uint32_t>(slices)};
 }
 
