@@ -6,7 +6,7 @@
 #include "apps/command.h"
 #include "apps/lists.h"
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/split_list.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/rank_names.h"
@@ -43,8 +43,8 @@ std::vector<uint64_t> CollectiveOption::read_traffic(const Fabric& fabric, const
   const std::vector<NodeId> ranks =
       chosen.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : chosen;
   const plan::DemandMatrix matrix = plan::parse_demand_csv(
-      read_file(traffic_, kMaxTrafficBytes), traffic_,
-      {.most_endpoints = kMaxTrafficRanks, .allows_own = true, .most_amount = uint64_t{1} << 60});
+      read_plain_text(traffic_, kMaxTrafficBytes).text, traffic_,
+      {.most_endpoints = kMaxTrafficRanks, .allows_own = true, .most_amount = uint64_t{INT64_MAX}});
   if (matrix.size() != ranks.size()) {
     throw Error(ErrorCode::mismatch,
                 "is about " + plural(matrix.size(), "rank") + ", but " + std::to_string(ranks.size()) + " take part",

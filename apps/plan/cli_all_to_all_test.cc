@@ -76,5 +76,16 @@ TEST_F(AllToAll, NamesWhatIsWrongWithATrafficMatrix) {
   expect_refused({"plan", "--repair", plan_, "--fail", "gpu0-gpu1"}, "is not repaired; plan anew");
 }
 
+// In lowest terms: what counts is how far apart amounts are.
+TEST_F(AllToAll, TakesAmountsUpToWhatTheirProportionsAllow) {
+  write_file(matrix_, "0,9223372036854775806\n4611686018427387903,0\n");
+  ran({"plan", "all-to-all", "full:2@1GB/s", "--traffic", matrix_, "-o", plan_});
+  EXPECT_THAT(ran({"verify", plan_}).out, HasSubstr("valid "));
+  write_file(matrix_, "0,9223372036854775807\n4,0\n");
+  expect_refused(
+      {"plan", "all-to-all", "full:2@1GB/s", "--traffic", matrix_},
+      "traffic of 9223372036854775807 from rank 0 to rank 1 and of 4 from rank 1 to rank 0 is too far apart");
+}
+
 }  // namespace
 }  // namespace banyan::app
