@@ -39,7 +39,7 @@ TEST(Compare, ListsTheForestAndThenEveryOtherPlanner) {
   for (const ComparisonRow& row : compare_on_ring(CollectiveKind::all_gather)) planners.push_back(row.planner);
   EXPECT_THAT(planners, ::testing::ElementsAre("forest", "forest-1-tree", "low-forest", "ring", "bidirectional-ring",
                                                "binary-tree", "double-binary-tree", "recursive-doubling",
-                                               "hierarchical-ring", "bfb"));
+                                               "hierarchical-ring", "nccl-rings", "bfb"));
 }
 
 TEST(Compare, MeasuresEachAgainstTheBound) {

@@ -18,7 +18,7 @@
 namespace banyan::plan {
 namespace {
 
-constexpr size_t kAnyNumber = SIZE_MAX;
+constexpr size_t kAnyNumber = SIZE_MAX, kNever = 0;
 // Each of the others has as many tree edges as the square of the participants.
 constexpr size_t kManyParticipants = 256;
 
@@ -58,6 +58,8 @@ const std::array kPlanners = {
             make_baseline<Baseline::recursive_doubling>},
     Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", for_all, kManyParticipants, true,
             make_baseline<Baseline::hierarchical_ring>},
+    Planner{"nccl-rings", "rings as NCCL builds them: one for each NIC of a box, several on a mesh; to compare with",
+            for_all, kNever, true, make_baseline<Baseline::nccl_rings>},
     Planner{"bfb", "breadth-first broadcast along shortest paths, where ranks are joined directly", for_all,
             kManyParticipants, false,
             [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {

@@ -9,12 +9,14 @@
 #include "banyan/base/error.h"
 #include "banyan/plan/baselines/baseline_order.h"
 #include "banyan/plan/baselines/baseline_trees.h"
+#include "banyan/plan/baselines/library_rings.h"
 
 namespace banyan::plan {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {
-    "ring", "bidirectional-ring", "binary-tree", "double-binary-tree", "recursive-doubling", "hierarchical-ring"};
+constexpr std::array<std::string_view, 7> kNames = {
+    "ring",      "bidirectional-ring", "binary-tree", "double-binary-tree", "recursive-doubling", "hierarchical-ring",
+    "nccl-rings"};
 // 1 GiB of tree edges: 16,384 ranks that all root a tree.
 constexpr uint64_t kMaxEdges = uint64_t{1} << 28;
 
@@ -37,6 +39,7 @@ class BaselinePlanner {
         builder_(fabric, collective) {}
 
   Schedule plan() && {
+    if (baseline_ == Baseline::nccl_rings) find_library_rings();
     check_size();
     prepare();
     for (uint32_t root = 0; root < count_; ++root) {
@@ -50,7 +53,9 @@ class BaselinePlanner {
   void prepare();
   void prepare_ring();
   void prepare_boxes();
+  void find_library_rings();
   std::vector<TreeShape> shapes(uint32_t root, bool forward) const;
+  std::vector<TreeShape> library_chains(uint32_t root, bool forward) const;
   std::vector<TreeShape> placed(std::vector<TreeShape> shapes) const;
   void add_chunks(uint32_t root);
   RouteId route(uint32_t from, uint32_t to);
@@ -65,6 +70,7 @@ class BaselinePlanner {
   std::vector<uint32_t> place_of_;  // the inverse
   bool order_is_path_ = false;      // from the root, not to be closed
   std::vector<std::vector<uint32_t>> boxes_;
+  std::vector<std::vector<uint32_t>> rings_;  // of library_rings: participants' numbers
   std::unordered_map<uint64_t, RouteId> route_ids_;
 };
 
@@ -72,7 +78,9 @@ void BaselinePlanner::check_size() const {
   const auto weights = collective_.weights();
   const uint64_t roots =
       static_cast<uint64_t>(std::count_if(weights.begin(), weights.end(), [](uint64_t w) { return w > 0; }));
-  const uint64_t trees = baseline_ == Baseline::bidirectional_ring || baseline_ == Baseline::double_binary_tree ? 2 : 1;
+  const uint64_t trees = baseline_ == Baseline::bidirectional_ring || baseline_ == Baseline::double_binary_tree ? 2
+                         : baseline_ == Baseline::nccl_rings ? rings_.size()
+                                                             : 1;
   const uint64_t phases = collective_.kind() == CollectiveKind::all_reduce ? 2 : 1;
   if (roots * trees * phases * (count_ - 1) > kMaxEdges) {
     throw unsupported(std::to_string(count_) + " ranks need " + std::to_string(roots * trees * phases * (count_ - 1)) +
@@ -96,6 +104,8 @@ void BaselinePlanner::prepare() {
     case Baseline::double_binary_tree:
     case Baseline::hierarchical_ring:
       prepare_boxes();
+      break;
+    case Baseline::nccl_rings:
       break;
   }
   if (order_.empty()) {
@@ -133,6 +143,30 @@ void BaselinePlanner::prepare_boxes() {
   if (boxes_.size() == count_) throw unsupported("every box has one rank only; that is the plain ring");
 }
 
+void BaselinePlanner::find_library_rings() {
+  LibraryRings library(fabric_);
+  std::unordered_map<uint32_t, uint32_t> number;  // of a participant, by node
+  for (uint32_t i = 0; i < count_; ++i) number.emplace(index(collective_.participants()[i]), i);
+  for (const LibraryRings::Order& ring : library.of(library.by_box(collective_.participants()))) {
+    auto& own = rings_.emplace_back();
+    for (const NodeId rank : ring) own.push_back(number.at(index(rank)));
+  }
+}
+
+// A chain round each ring.
+std::vector<TreeShape> BaselinePlanner::library_chains(uint32_t root, bool forward) const {
+  std::vector<TreeShape> chains;
+  for (const std::vector<uint32_t>& ring : rings_) {
+    const auto at = static_cast<uint32_t>(std::find(ring.begin(), ring.end(), root) - ring.begin());
+    TreeShape& own = chains.emplace_back(chain(count_, at, forward));
+    for (TreeEdge& edge : own) {
+      edge.parent = ring[edge.parent];
+      edge.child = ring[edge.child];
+    }
+  }
+  return chains;
+}
+
 std::vector<TreeShape> BaselinePlanner::shapes(uint32_t root, bool forward) const {
   switch (baseline_) {
     case Baseline::ring:
@@ -149,6 +183,8 @@ std::vector<TreeShape> BaselinePlanner::shapes(uint32_t root, bool forward) cons
       return {collective_.is_rooted() ? binomial_tree(count_, root) : recursive_doubling_tree(count_, root)};
     case Baseline::hierarchical_ring:
       return {hierarchical_chain(boxes_, root, forward)};
+    case Baseline::nccl_rings:
+      return library_chains(root, forward);
   }
   CHECK(false) << "baseline " << static_cast<int>(baseline_);
   return {};

@@ -21,6 +21,7 @@ enum class Baseline : uint8_t {
   double_binary_tree,  // two, whose leaves are the other's inner nodes (Sanders, Speck, Träff 2009)
   recursive_doubling,  // hypercube exchange for allgather, recursive halving for reduce-scatter; N a power of two
   hierarchical_ring,   // a ring of boxes, and a ring inside each box
+  nccl_rings,          // several rings, as NCCL builds them (library_rings.h)
 };
 
 std::string_view to_string(Baseline baseline);

@@ -49,10 +49,10 @@ struct Existing {
 
 TEST(Baselines, PassTheVerifierForEveryCollectiveWhereTheyExist) {
   for (const auto& [spec, existing] :
-       {Existing{"dgx-a100:2", "rb12dh"}, Existing{"mi250:2", "rb12dh"}, Existing{"dgx1-v100:2", "rb12dh"},
-        Existing{"leaf-spine:leaves=4,hosts=4,spines=2", "rb12dh"}, Existing{"rail:boxes=2,gpus=4", "rb..dh"},
-        Existing{"ring:8", "rb...."}, Existing{"torus:4x4", "rb...."}, Existing{"hypercube:3", "rb..d."},
-        Existing{"star:5", "rb12.."}, Existing{"full:6", "rb12.."}, Existing{"kautz:n=12,d=3", "r....."}}) {
+       {Existing{"dgx-a100:2", "rb12dhn"}, Existing{"mi250:2", "rb12dhn"}, Existing{"dgx1-v100:2", "rb12dhn"},
+        Existing{"leaf-spine:leaves=4,hosts=4,spines=2", "rb12dhn"}, Existing{"rail:boxes=2,gpus=4", "rb..dhn"},
+        Existing{"ring:8", "rb....n"}, Existing{"torus:4x4", "rb....n"}, Existing{"hypercube:3", "rb..d.n"},
+        Existing{"star:5", "rb12..n"}, Existing{"full:6", "rb12..n"}, Existing{"kautz:n=12,d=3", "r.....n"}}) {
     const Fabric fabric = fabric::generate_fabric(spec);
     for (const Baseline baseline : all_baselines()) {
       const bool exists = existing[static_cast<size_t>(baseline)] != '.';
@@ -203,7 +203,21 @@ TEST(Baselines, NamesAreTheirOwn) {
   std::vector<std::string_view> names;
   for (const Baseline baseline : all_baselines()) names.push_back(to_string(baseline));
   EXPECT_THAT(names, ::testing::ElementsAre("ring", "bidirectional-ring", "binary-tree", "double-binary-tree",
-                                            "recursive-doubling", "hierarchical-ring"));
+                                            "recursive-doubling", "hierarchical-ring", "nccl-rings"));
+}
+
+// Eight rings, each of which leaves and enters a box by another NIC. One ring uses one of eight.
+TEST(Baselines, LibraryRingsUseEveryNicOfABoxAndEveryLinkOfAMesh) {
+  const auto rate = [](Baseline baseline, const char* spec) {
+    const Schedule schedule = plan(baseline, fabric::generate_fabric(spec));
+    expect_valid(schedule);
+    return std::pair(seconds_per_byte(schedule), schedule.chunk_count());
+  };
+  EXPECT_EQ(rate(Baseline::nccl_rings, "dgx-h100:2"), std::pair(per_gigabyte(15, 16 * 400), size_t{128}));
+  EXPECT_EQ(rate(Baseline::ring, "dgx-h100:2"), std::pair(per_gigabyte(15, 16 * 50), size_t{16}));
+  EXPECT_EQ(rate(Baseline::nccl_rings, "ring:8@1GB/s"), std::pair(per_gigabyte(7, 16), size_t{16})) << "both ways";
+  EXPECT_EQ(rate(Baseline::nccl_rings, "torus:4x4@1GB/s"), std::pair(per_gigabyte(15, 64), size_t{64})) << "four rings";
+  EXPECT_EQ(rate(Baseline::nccl_rings, "star:5@1GB/s"), std::pair(per_gigabyte(4, 5), size_t{5})) << "one";
 }
 
 }  // namespace

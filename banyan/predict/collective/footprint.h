@@ -65,11 +65,8 @@ struct RingCosts {
   double efficiency_inside = 1, efficiency_between = 1;     // of the busiest link's bandwidth
 };
 
-// Rings as collective libraries build them (NCCL, src/graph/rings.cc): in a box from rank to rank, as many as a mesh of
-// direct links has (mesh_rings.h); over boxes of L
-// members each, L rings that share the bytes, of which ring c enters a box at its member c and leaves it at the next
-// one, so that every network card carries one of them each way, and rails stay rails. All-to-all, gather and scatter go
-// straight from rank to rank. Small allreduces, broadcasts and reduces take trees instead, whose steps are the
+// Rings as collective libraries build them (plan/baselines/library_rings.h). All-to-all, gather and scatter go straight
+// from rank to rank. Small allreduces, broadcasts and reduces take trees instead, whose steps are the
 // logarithm of the boxes, where that is quicker.
 //
 // By messages, all take rings, however small, and what goes straight from rank to rank is one message. So is a rank's

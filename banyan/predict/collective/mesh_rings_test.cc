@@ -1,4 +1,4 @@
-#include "banyan/predict/collective/mesh_rings.h"
+#include "banyan/plan/baselines/mesh_rings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Rings = std::vector<std::vector<NodeId>>;
 
-Rings rings_of(const Fabric& fabric) { return MeshRings().find(fabric, fabric.ranks()); }
+Rings rings_of(const Fabric& fabric) { return plan::MeshRings().find(fabric, fabric.ranks()); }
 
 // Bytes per second that an allreduce of all ranks moves at each of them, as nccl-tests count it.
 double bus_bandwidth(const Fabric& fabric) {

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "banyan/base/check.h"
+#include "banyan/plan/baselines/library_rings.h"
 #include "banyan/predict/collective/footprint.h"
-#include "banyan/predict/collective/mesh_rings.h"
 
 namespace banyan::predict {
 namespace {
@@ -33,7 +33,7 @@ class Loads {
 class RingPlans : public CollectivePlans, public CollectiveMessages {
  public:
   RingPlans(const Fabric& fabric, const RingCosts& costs)
-      : fabric_(fabric), costs_(costs), boxes_(find_boxes(fabric)), routing_(fabric) {}
+      : fabric_(fabric), costs_(costs), rings_(fabric_), routing_(fabric) {}
 
   Footprint footprint(const CollectiveCall& call) override {
     CHECK(call.members.size() >= 2) << call.members.size() << " members";
@@ -54,7 +54,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
   // A chunk for each ring, of each member that is a root: the chains along the ring that lead to it and away from it.
   Schedule schedule(const CollectiveCall& call) {
     const Collective collective = collective_of(fabric_, call);
-    const std::vector<Order> rings = rings_of(by_box(call.members));
+    const std::vector<Order> rings = rings_.of(rings_.by_box(call.members));
     const size_t n = call.members.size(), roots = collective.is_rooted() ? 1 : n;
     const size_t phases = size_t{collective.reduces()} + size_t{collective.spreads()};
     expect_few_transfers(call, uint64_t{rings.size()} * roots * phases * (n - 1));
@@ -83,9 +83,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
   }
 
  private:
-  using Order = std::vector<NodeId>;
-
-  uint32_t box_of(NodeId rank) const { return boxes_.box_of[index(rank)]; }
+  using Order = plan::LibraryRings::Order;
 
   const std::vector<LinkId>& way(NodeId from, NodeId to) {
     way_.clear();
@@ -118,7 +116,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     bool leaves = false;
     for_each_pair(call, [&](NodeId from, NodeId to) {
       loads.add(way(from, to), part_of(call));
-      leaves |= box_of(from) != box_of(to);
+      leaves |= rings_.box_of(from) != rings_.box_of(to);
     });
     return {.latency = costs_.launch + (leaves ? costs_.step_between : costs_.step_inside),
             .efficiency = leaves ? costs_.efficiency_between : costs_.efficiency_inside,
@@ -138,42 +136,9 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
 
   // ---- Rings
 
-  // The members by box, each box in the group's order; boxes in the order of their first members.
-  std::vector<Order> by_box(std::span<const NodeId> members) const {
-    std::vector<Order> parts;
-    std::map<uint32_t, size_t> place;
-    for (const NodeId member : members) {
-      const auto [found, is_new] = place.emplace(box_of(member), parts.size());
-      if (is_new) parts.emplace_back();
-      parts[found->second].push_back(member);
-    }
-    return parts;
-  }
-
-  // In one box those of its mesh, where it has one. Else one ring for each member of a box. Ring c goes up from member
-  // c in every other box and down in the others, so that it leaves a box where it enters the next.
-  std::vector<Order> rings_of(const std::vector<Order>& boxes) {
-    if (boxes.size() == 1) {
-      std::vector<Order> of_mesh = mesh_.find(fabric_, boxes.front());
-      if (!of_mesh.empty()) return of_mesh;
-    }
-    const size_t each = boxes.front().size();
-    const bool even = std::all_of(boxes.begin(), boxes.end(), [&](const Order& box) { return box.size() == each; });
-    std::vector<Order> rings(boxes.size() > 1 && even ? each : 1);
-    for (size_t c = 0; c < rings.size(); ++c) {
-      for (size_t b = 0; b < boxes.size(); ++b) {
-        const size_t size = boxes[b].size();
-        for (size_t i = 0; i < size; ++i) {
-          rings[c].push_back(boxes[b][b % 2 == 0 ? (c + i) % size : (c + size - 1 + size - i) % size]);
-        }
-      }
-    }
-    return rings;
-  }
-
   Footprint ring(const CollectiveCall& call) {
-    const std::vector<Order> boxes = by_box(call.members);
-    const std::vector<Order> rings = rings_of(boxes);
+    const std::vector<Order> boxes = rings_.by_box(call.members);
+    const std::vector<Order> rings = rings_.of(boxes);
     const bool is_chain = is_rooted(call.kind);
     const double bytes = busbw_factor(call.kind, call.members.size()) * static_cast<double>(call.bytes) /
                          static_cast<double>(rings.size());
@@ -231,9 +196,8 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
 
   const Fabric fabric_;
   const RingCosts costs_;
-  const fabric::Boxes boxes_;
+  plan::LibraryRings rings_;
   fabric::Routing routing_;
-  MeshRings mesh_;
   std::vector<LinkId> way_;
 };
 

@@ -1,9 +1,9 @@
-#include "banyan/predict/collective/mesh_rings.h"
+#include "banyan/plan/baselines/mesh_rings.h"
 
 #include <algorithm>
 #include <limits>
 
-namespace banyan::predict {
+namespace banyan::plan {
 namespace {
 
 constexpr int kMostSteps = 200'000;
@@ -112,7 +112,7 @@ class Search {
 
 }  // namespace
 
-std::vector<std::vector<NodeId>> MeshRings::find(const Fabric& fabric, std::span<const NodeId> members) {
+std::vector<MeshRings::Places> MeshRings::find_places(const Fabric& fabric, std::span<const NodeId> members) {
   if (members.size() < 3 || members.size() > kMostMembers) return {};
   Places links = links_between(fabric, members);
   auto known = known_.find(links);
@@ -120,12 +120,16 @@ std::vector<std::vector<NodeId>> MeshRings::find(const Fabric& fabric, std::span
     std::vector<Places> rings = Search(links, members.size()).run();
     known = known_.emplace(std::move(links), std::move(rings)).first;
   }
+  return known->second;
+}
+
+std::vector<std::vector<NodeId>> MeshRings::find(const Fabric& fabric, std::span<const NodeId> members) {
   std::vector<std::vector<NodeId>> rings;
-  for (const Places& places : known->second) {
+  for (const Places& places : find_places(fabric, members)) {
     std::vector<NodeId>& ring = rings.emplace_back();
     for (const uint32_t place : places) ring.push_back(members[place]);
   }
   return rings;
 }
 
-}  // namespace banyan::predict
+}  // namespace banyan::plan
