@@ -38,6 +38,7 @@ class GpuLinksReader {
     if (rows) {
       read_rows();
     } else if (model_ != nullptr) {
+      expect_untold(*model_);
       take_model(*model_);
     } else {
       expect_known();
@@ -62,6 +63,14 @@ class GpuLinksReader {
     for (const GpuModel& model : gpu_models()) known += (known.empty() ? "" : ", ") + std::string(model.name);
     throw bad("the file is a PCI skeleton and does not say what GPUs and NVLinks it has; say it with --gpu, one of " +
               known);
+  }
+
+  // A description that tells how GPUs are joined, and of no links between them, contradicts a GPU that has some.
+  void expect_untold(const GpuModel& model) const {
+    if (!box_.rows_are_pairs || gpu_count() < 2 || model.wiring == GpuWiring::none) return;
+    throw bad(option() + " has " + plural(model.links, "link") +
+              " of its own, but the table shows none between GPUs: nvidia-smi topo -mp leaves NVLinks out (give what "
+              "topo -m prints), and cards without bridges have none (say --gpu pcie)");
   }
 
   // Of one link.

@@ -225,6 +225,21 @@ TEST(GpuMatrix, JoinsGpusWithoutNvlinkByPci) {
   EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "pci0"), 24);
 }
 
+// `topo -mp` leaves NVLinks out, and a card in a PCI slot may have none: neither is a box behind an NVSwitch.
+TEST(GpuMatrix, RefusesGpusWithLinksWhereTheTableShowsNone) {
+  const std::string table = "GPU0 GPU1 NIC0 CPU Affinity\nGPU0 X NODE PIX 0-3\nGPU1 NODE X NODE 0-3\nNIC0 PIX NODE X\n";
+  const auto error = [&](const char* gpu) {
+    return testing::error_of([&] {
+      std::vector<std::string> notes;
+      parse_gpu_matrix(table, {.gpu = gpu}, kPci, "topo.txt", notes);
+    });
+  };
+  EXPECT_THAT(error("h100"), AllOf(HasSubstr("--gpu h100 has 18 links of its own, but the table shows none"),
+                                   HasSubstr("topo -mp"), HasSubstr("--gpu pcie")));
+  EXPECT_THAT(error("a6000"), HasSubstr("--gpu pcie"));
+  EXPECT_EQ(error("pcie"), "no error");
+}
+
 TEST(GpuMatrix, AsksForTheSpeedOfPci) {
   EXPECT_THAT(matrix_error(corpus_file("gpu_matrix/pcie.txt"), std::nullopt),
               AllOf(HasSubstr("does not say how fast PCI links are"), HasSubstr("topo.txt@48GB/s")));
