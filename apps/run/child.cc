@@ -19,8 +19,8 @@
 namespace banyan::app {
 namespace {
 
-// A line that is longer is cut, so that a program without ends of lines takes no memory.
-constexpr size_t kLongestLine = 64 * 1024;
+// A line that is longer is cut, so that a program without ends of lines does not take all memory.
+constexpr size_t kLongestLine = 16 << 20;
 // The size of a pipe, if the system allows it.
 constexpr int kLargestInput = 1 << 20;
 
@@ -192,9 +192,9 @@ std::vector<std::string> Child::Stream::read(bool is_last) {
       fd.reset();
       break;
     }
+    size_t begin = 0, from = rest.size();  // what was there before has no end of a line
     rest.append(buffer.data(), static_cast<size_t>(count));
-    size_t begin = 0;
-    for (size_t end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    for (size_t end; (end = rest.find('\n', from)) != std::string::npos; from = begin = end + 1) {
       lines.push_back(rest.substr(begin, end - begin));
     }
     rest.erase(0, begin);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -108,6 +109,19 @@ TEST(Launch, CarriesMuchOutput) {
   const Outcome outcome = launch({"-n", "2", "--prefix"}, "seq 1 50000");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 100'000);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("\n[0] 50000\n"), HasSubstr("\n[1] 50000\n")));
+}
+
+// Each line stays whole, beside those of the other rank.
+TEST(Launch, PutsOneRankInFrontOfALongLine) {
+  const Outcome outcome = launch({"-n", "2", "--prefix"},
+                                 "echo before; head -c $((3000000 + RANK)) /dev/zero | tr '\\0' x; echo; echo after");
+  std::map<std::string, size_t> lines;  // by prefix and first letters
+  for (const std::string& line : lines_of(outcome.out)) lines[line.substr(0, 6)] = line.size();
+  EXPECT_EQ(
+      lines,
+      (std::map<std::string, size_t>{
+          {"[0] be", 10}, {"[0] xx", 3'000'004}, {"[0] af", 9}, {"[1] be", 10}, {"[1] xx", 3'000'005}, {"[1] af", 9}}));
+  EXPECT_EQ(lines_of(outcome.out).size(), 6u);
 }
 
 TEST(Launch, NamesTheFirstThatFailedAndEndsTheOthers) {

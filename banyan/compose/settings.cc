@@ -16,6 +16,7 @@
 #include "banyan/compose/service.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/execute/net_plans.h"
+#include "banyan/run/join/environment.h"
 #include "banyan/run/metrics/metrics.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/log.h"
@@ -31,7 +32,7 @@ constexpr double kLongest = 365.0 * 24 * 3600;
 // All that anything reads, the tests too; settings_test.cc compares them with the sources.
 constexpr Variable kVariables[] = {
     {"BANYAN_ADDRESS", "the address at which the other hosts reach this one"},
-    {"BANYAN_ALONE", "1: no warning when there is no launcher"},
+    {"BANYAN_ALONE", "1: one process is meant, where no launcher or only a part of one is found"},
     {"BANYAN_CHECKSUMS", "1: bytes that go by TCP are checked against what was sent; on all ranks or none"},
     {"BANYAN_CONNECTIONS", "TCP connections to each peer for what has no route of its own, 1 to 16 (default 1)"},
     {"BANYAN_CROWDED", "1: waiting ranks give up their core at once, for machines on which others need the cores"},
@@ -178,6 +179,7 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
 run::Communicator::Options options_from(const Settings& settings) {
   static std::once_flag once;
   std::call_once(once, [] {
+    if (const auto rank = run::rank_from(run::Surroundings::real())) run::set_log_rank(*rank);
     start_log(run::LogConfig::from_environment());
     element::active_isa();  // a wrong BANYAN_ISA is told now, not by the first sum
     run::start_dump_signal(run::dump_signal_from_environment());

@@ -145,6 +145,17 @@ TEST(Programs, AreWarnedAboutWhatTheyProbablyDidNotMean) {
               AllOf(HasSubstr("BANYAN_TRANSPRT is no variable of Banyan (did you mean 'BANYAN_TRANSPORT'?)"),
                     HasSubstr("no launcher found: this process is alone"), HasSubstr("BANYAN_ALONE=1")));
   EXPECT_EQ(output_of("BANYAN_ALONE=1 " CXX_EXAMPLE), "1 ranks agree on 8 layers\n");
+  EXPECT_THAT(output_of("BANYAN_TRANSPRT=tcp RANK=1 WORLD_SIZE=2 BANYAN_RENDEZVOUS=file:///nowhere/there "
+                        "BANYAN_JOIN_TIMEOUT=0.05 " CXX_EXAMPLE),
+              HasSubstr(" rank 1 warning: BANYAN_TRANSPRT is no variable of Banyan"))
+      << "who has not joined yet has a rank";
+}
+
+// Each would be alone, and end as if all were well.
+TEST(Programs, EndWhereTheyWereStartedAsOneOfManyAndDoNotKnowWhich) {
+  EXPECT_THAT(output_of("WORLD_SIZE=2 " CXX_EXAMPLE),
+              AllOf(HasSubstr("WORLD_SIZE=2 is set, but RANK is not"), HasSubstr("exit code")));
+  EXPECT_EQ(output_of("WORLD_SIZE=2 BANYAN_ALONE=1 " CXX_EXAMPLE), "1 ranks agree on 8 layers\n");
 }
 
 }  // namespace

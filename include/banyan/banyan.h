@@ -64,7 +64,7 @@
  *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this user on this machine is accepted
  *   BANYAN_ENCRYPTION=off|auth|full    what goes by TCP is authenticated, or encrypted; the same on all ranks
  *   BANYAN_SURVIVORS=any|majority|n    how many ranks must be left for banyan_comm_shrink
- *   BANYAN_ALONE=1                     no warning when banyan_comm_init_env finds no launcher
+ *   BANYAN_ALONE=1                     one process is meant where banyan_comm_init_env finds no launcher
  *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
  *   BANYAN_METRICS=port|file|folder    metrics for Prometheus: by HTTP at port + rank on this host, or in a file
  *   BANYAN_ISA=portable|avx2|avx512
@@ -239,7 +239,8 @@ banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_uniq
 banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
                                      const banyan_config_t* config);
 /* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT),
- * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. Time: join_timeout. */
+ * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. Where a part of them
+ * is set and no rank, as with WORLD_SIZE=2 alone: BANYAN_INVALID_ARGUMENT. Time: join_timeout. */
 banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
 
 /* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part

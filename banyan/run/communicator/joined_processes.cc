@@ -15,6 +15,7 @@
 #include "banyan/base/rank_list.h"
 #include "banyan/base/words.h"
 #include "banyan/run/join/network.h"
+#include "banyan/run/join/reach.h"
 #include "banyan/run/join/rendezvous.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/back_off.h"
@@ -196,13 +197,14 @@ Listener listen_for(const JoinedProcesses::Invitation& invitation, const std::st
   return Listener::on(invitation.has_routes && !is_loopback(address) ? any_address_like({address}) : address);
 }
 
-std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<EndpointRecord>& cards,
-                                            Listener listener, const JoinedProcesses::Invitation& invitation,
-                                            const std::string& place, const Secret& secret, const Deadline& deadline) {
+std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<EndpointRecord> cards, Listener listener,
+                                            const JoinedProcesses::Invitation& invitation, const std::string& place,
+                                            const Secret& secret, const Deadline& deadline) {
   std::vector<Process> processes;
   World world{.rank = invitation.rank, .members = {}, .place = place};
   expect_one_secret(cards);
   expect_one_encryption(cards);
+  keep_reachable(cards, invitation.rank);
   for (const EndpointRecord& card : cards) {
     processes.push_back(
         {.member = card.member, .directory_fd = directory_of(card), .cores = card.cores, .extras = card.extras});
@@ -216,6 +218,7 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<
 
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const Invitation& invitation,
                                                        const Secret& secret, const Deadline& deadline) {
+  set_log_rank(invitation.rank);
   const Place place = Place::parse(invitation.url);
   Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name}, deadline);
   Listener listener = listen_for(invitation, rendezvous.listening_address());
@@ -227,6 +230,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
 
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& store, const Invitation& invitation,
                                                        const Secret& secret, const Deadline& deadline) {
+  set_log_rank(invitation.rank);
   std::vector<std::string> addresses = given_addresses();
   const bool is_one_given = addresses.size() == 1;
   if (addresses.empty() && !secret.is_empty()) addresses = outward_addresses();

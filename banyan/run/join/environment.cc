@@ -27,20 +27,20 @@ class Reader {
     if (has("OMPI_COMM_WORLD_RANK")) return open_mpi();
     if (has("SLURM_PROCID") && has("SLURM_STEP_ID")) return slurm();
     if (has("PMI_RANK")) return pmi();
-    if (has("RANK"))
-      refuse("RANK=" + text("RANK") + " is set, but WORLD_SIZE is not; set both, or start by a launcher");
-    if (has("BANYAN_RENDEZVOUS")) {
-      refuse("BANYAN_RENDEZVOUS is set, but RANK and WORLD_SIZE are not; set them, or start by a launcher");
-    }
+    if (text_or_empty("BANYAN_ALONE") != "1") refuse_half_of_a_launch();
     return {};
   }
 
  private:
   bool has(const char* name) const { return surroundings_.variable(name) != nullptr; }
   std::string text(const char* name) const {
-    const char* value = surroundings_.variable(name);
-    if (value == nullptr || *value == '\0') refuse(std::string(name) + " is not set");
+    const std::string value = text_or_empty(name);
+    if (value.empty()) refuse(std::string(name) + " is not set");
     return value;
+  }
+  std::string text_or_empty(const char* name) const {
+    const char* value = surroundings_.variable(name);
+    return value == nullptr ? "" : value;
   }
   std::string text_or(const char* name, const std::string& otherwise) const {
     return has(name) ? text(name) : otherwise;
@@ -54,6 +54,24 @@ class Reader {
       refuse(std::string(name) + "=" + value + " is no number from 0 to " + std::to_string(most));
     }
     return count;
+  }
+
+  // Who was started as one of many, and does not know which, is not alone.
+  void refuse_half_of_a_launch() const {
+    const auto refuse_without = [this](const char* name, const char* missing) {
+      const std::string value = text_or_empty(name);
+      if (value.empty()) return;
+      const std::string shown = value.substr(0, value.find('#'));  // after which an id has its secret
+      refuse(std::string(name) + "=" + shown + " is set, but " + missing +
+             "; set both, start by a launcher, or set BANYAN_ALONE=1 where one process is meant");
+    };
+    refuse_without("RANK", "WORLD_SIZE is not");
+    if (text_or_empty("WORLD_SIZE") != "1") refuse_without("WORLD_SIZE", "RANK is not");
+    refuse_without("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK is not");
+    refuse_without("PMI_SIZE", "PMI_RANK is not");
+    for (const char* name : {"BANYAN_RENDEZVOUS", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"}) {
+      refuse_without(name, "RANK and WORLD_SIZE are not");
+    }
   }
 
   Invitation with_ranks(const char* rank_name, const char* size_name, std::string source) const {
@@ -80,8 +98,7 @@ class Reader {
       return invitation;
     }
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
-      const char* const value = surroundings_.variable(name);
-      if (value != nullptr && *value != '\0') continue;
+      if (!text_or_empty(name).empty()) continue;
       refuse(std::string(name) +
              " is not set; set MASTER_ADDR and MASTER_PORT, or BANYAN_RENDEZVOUS=tcp://HOST:PORT or "
              "file:///FOLDER, to the same on all ranks");
@@ -173,6 +190,19 @@ Surroundings Surroundings::real() {
 }
 
 std::optional<Invitation> invitation_from(const Surroundings& surroundings) { return Reader(surroundings).read(); }
+
+std::optional<uint32_t> rank_from(const Surroundings& surroundings) {
+  const bool is_step = surroundings.variable("SLURM_STEP_ID") != nullptr;
+  for (const std::string_view name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) {
+    const char* const value = surroundings.variable(name.data());
+    if (value == nullptr || (name == "SLURM_PROCID" && !is_step)) continue;
+    const std::string_view text = value;
+    uint32_t rank = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error == std::errc() && rest == text.data() + text.size()) return rank;
+  }
+  return {};
+}
 
 std::string first_slurm_host(const std::string& list) {
   std::string host;

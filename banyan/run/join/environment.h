@@ -41,8 +41,12 @@ struct Surroundings {
 //
 // BANYAN_RENDEZVOUS is the url in place of any of these. It is needed where Open MPI or MPICH start processes on
 // several hosts, since nothing in their environment says where rank 0 is. Throws Error{invalid_input} naming the
-// variable and what is wrong with it: "RANK=7 but WORLD_SIZE=4".
+// variable and what is wrong with it: "RANK=7 but WORLD_SIZE=4"; also where a part of these is there and the rank is
+// not, such as WORLD_SIZE=2 alone, unless BANYAN_ALONE=1 says that one process is meant.
 std::optional<Invitation> invitation_from(const Surroundings& surroundings);
+
+// The rank alone, as far as one is told, for messages before joining. Throws nothing.
+std::optional<uint32_t> rank_from(const Surroundings& surroundings);
 
 // The first host of a list as Slurm writes it: "node[03-05,9],login" begins with "node03". Throws Error{invalid_input}.
 std::string first_slurm_host(const std::string& list);

@@ -17,17 +17,19 @@ namespace {
 using ::testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-std::optional<Invitation> read(const Variables& variables) {
-  return invitation_from({.variable =
-                              [&](const char* name) {
-                                const auto found = variables.find(name);
-                                return found == variables.end() ? nullptr : found->second.c_str();
-                              },
-                          .launcher_at = [](int fd) -> std::optional<std::string> {
-                            if (fd == 6) return "4711-99";
-                            return {};
-                          }});
+Surroundings surroundings_of(const Variables& variables) {
+  return {.variable =
+              [&](const char* name) {
+                const auto found = variables.find(name);
+                return found == variables.end() ? nullptr : found->second.c_str();
+              },
+          .launcher_at = [](int fd) -> std::optional<std::string> {
+            if (fd == 6) return "4711-99";
+            return {};
+          }};
 }
+
+std::optional<Invitation> read(const Variables& variables) { return invitation_from(surroundings_of(variables)); }
 
 std::string message_of(const Variables& variables) {
   return testing::error_of([&] { read(variables); }, ErrorCode::invalid_input);
@@ -120,6 +122,38 @@ TEST(Environment, MeetsWhereTheUserSays) {
   EXPECT_EQ(read(with(many_hosts, place))->url, "tcp://elsewhere:1");
 }
 
+// Each would join alone, and compute something else than was meant.
+TEST(Environment, RefusesWhatTellsOfOthersWithoutARank) {
+  const std::map<std::string, std::pair<std::string, std::string>> halves{
+      {"WORLD_SIZE", {"2", "WORLD_SIZE=2 is set, but RANK is not"}},
+      {"LOCAL_RANK", {"1", "LOCAL_RANK=1 is set, but RANK and WORLD_SIZE are not"}},
+      {"MASTER_ADDR", {"node0", "MASTER_ADDR=node0 is set, but RANK and WORLD_SIZE are not"}},
+      {"MASTER_PORT", {"29500", "MASTER_PORT=29500 is set, but RANK and WORLD_SIZE are not"}},
+      {"OMPI_COMM_WORLD_SIZE", {"4", "OMPI_COMM_WORLD_SIZE=4 is set, but OMPI_COMM_WORLD_RANK is not"}},
+      {"PMI_SIZE", {"4", "PMI_SIZE=4 is set, but PMI_RANK is not"}},
+      {"BANYAN_RENDEZVOUS",
+       {"tcp://node0:1#0123456789abcdef", "BANYAN_RENDEZVOUS=tcp://node0:1 is set, but RANK and WORLD_SIZE are not"}}};
+  for (const auto& [name, half] : halves) {
+    const auto& [value, told] = half;
+    EXPECT_THAT(message_of({{name, value}}), ::testing::StartsWith(told + "; set both")) << name;
+    EXPECT_EQ(read({{name, value}, {"BANYAN_ALONE", "1"}}), std::nullopt) << name;
+    EXPECT_EQ(read({{name, ""}}), std::nullopt) << name << " is empty";
+  }
+  EXPECT_EQ(read({{"WORLD_SIZE", "1"}}), std::nullopt) << "who is alone has this rank only";
+  EXPECT_EQ(read(with(kTorch, {{"BANYAN_ALONE", "1"}}))->rank, 3u) << "a whole launch counts";
+}
+
+TEST(Environment, TellsTheRankOfWhoHasNotJoinedYet) {
+  const auto rank = [](const Variables& variables) { return rank_from(surroundings_of(variables)); };
+  EXPECT_EQ(rank(kTorch), 3u);
+  EXPECT_EQ(rank(kSlurm), 5u);
+  EXPECT_EQ(rank(without(kSlurm, "SLURM_STEP_ID")), std::nullopt);
+  EXPECT_EQ(rank(kOpenMpi), 1u);
+  EXPECT_EQ(rank(kMpich), 1u);
+  EXPECT_EQ(rank({{"RANK", "one"}, {"PMI_RANK", "2"}}), 2u);
+  EXPECT_EQ(rank({}), std::nullopt);
+}
+
 TEST(Environment, NamesTheVariableThatIsWrong) {
   EXPECT_EQ(message_of(with(kTorch, {{"RANK", "7"}, {"WORLD_SIZE", "4"}})), "RANK=7 but WORLD_SIZE=4");
   EXPECT_EQ(message_of(with(kTorch, {{"RANK", "0"}, {"WORLD_SIZE", "0"}})), "RANK=0 but WORLD_SIZE=0");
@@ -133,8 +167,10 @@ TEST(Environment, NamesTheVariableThatIsWrong) {
   EXPECT_EQ(message_of(with(kTorch, {{"MASTER_ADDR", ""}})), "MASTER_ADDR" + instead);
   EXPECT_EQ(message_of(without(kTorch, "MASTER_ADDR")), "MASTER_ADDR" + instead);
   EXPECT_EQ(message_of(without(kTorch, "MASTER_PORT")), "MASTER_PORT" + instead);
-  EXPECT_EQ(message_of(without(kTorch, "WORLD_SIZE")),
-            "RANK=3 is set, but WORLD_SIZE is not; set both, or start by a launcher");
+  EXPECT_EQ(
+      message_of(without(kTorch, "WORLD_SIZE")),
+      "RANK=3 is set, but WORLD_SIZE is not; set both, start by a launcher, or set BANYAN_ALONE=1 where one process "
+      "is meant");
   EXPECT_EQ(message_of(without(kSlurm, "SLURM_JOB_ID")), "SLURM_JOB_ID is not set");
   EXPECT_THAT(message_of(with(kSlurm, {{"SLURM_JOB_NODELIST", "gpu[1"}})), HasSubstr("SLURM_JOB_NODELIST: "));
   EXPECT_EQ(message_of(without(kOpenMpi, "PMIX_SERVER_TMPDIR")), "PMIX_SERVER_TMPDIR is not set");

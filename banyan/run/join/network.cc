@@ -19,17 +19,27 @@
 namespace banyan::run {
 namespace {
 
-// Without port and scope; IPv4 addresses in both families alike. Empty for other families.
+// By its name, or its number where it has none (any more).
+std::string interface_name(uint32_t index) {
+  std::array<char, IF_NAMESIZE> name{};
+  return if_indextoname(index, name.data()) != nullptr ? name.data() : std::to_string(index);
+}
+
+// Without port; IPv4 addresses in both families alike. Empty for other families.
 std::string text_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET) {
     inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
   } else if (address->sa_family == AF_INET6) {
-    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    const auto* whole = reinterpret_cast<const sockaddr_in6*>(address);
+    const in6_addr& v6 = whole->sin6_addr;
     if (IN6_IS_ADDR_V4MAPPED(&v6)) {
       inet_ntop(AF_INET, &v6.s6_addr[12], text.data(), text.size());
     } else {
       inet_ntop(AF_INET6, &v6, text.data(), text.size());
+      if (IN6_IS_ADDR_LINKLOCAL(&v6) && whole->sin6_scope_id != 0) {
+        return std::string(text.data()) + "%" + interface_name(whole->sin6_scope_id);
+      }
     }
   }
   return text.data();
@@ -41,15 +51,20 @@ void add_once(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
 }
 
-// Of the interfaces that are up.
-std::vector<std::string> interface_addresses() {
+template <typename Visit>
+void visit_interfaces(Visit visit) {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) throw system_error("cannot list the network interfaces");
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) visit(*entry);
+}
+
+// Of the interfaces that are up.
+std::vector<std::string> interface_addresses() {
   std::vector<std::string> addresses;
-  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) != 0) add_once(addresses, text_of(entry->ifa_addr));
-  }
+  visit_interfaces([&](const ifaddrs& entry) {
+    if (entry.ifa_addr != nullptr && (entry.ifa_flags & IFF_UP) != 0) add_once(addresses, text_of(entry.ifa_addr));
+  });
   return addresses;
 }
 
@@ -63,7 +78,29 @@ std::string address_towards(const std::string& target) {
 
 }  // namespace
 
+bool is_link_local(const std::string& address) { return address.starts_with("fe80:"); }
+
+std::string zone_of(const std::string& address) {
+  const size_t mark = address.find('%');
+  return mark == std::string::npos ? "" : address.substr(mark + 1);
+}
+
+std::string with_zone(const std::string& address, const std::string& zone) {
+  return is_link_local(address) && !zone.empty() ? address.substr(0, address.find('%')) + "%" + zone : address;
+}
+
+std::string list_interfaces() {
+  std::vector<std::string> names;
+  visit_interfaces([&](const ifaddrs& entry) {
+    add_once(names, entry.ifa_name + std::string((entry.ifa_flags & IFF_UP) != 0 ? "" : " (down)"));
+  });
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list.empty() ? "none" : list;
+}
+
 std::vector<std::string> addresses_of(const std::string& host) {
+  if (is_link_local(host)) return {text_of(SocketAddress::parse(host, 0).get())};
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -89,15 +126,12 @@ std::vector<std::string> addresses_of(const std::string& host) {
 }
 
 std::vector<std::string> addresses_of_interface(const std::string& name) {
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) throw system_error("cannot list the network interfaces");
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
   std::vector<std::string> v4, v6;
-  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || name != entry->ifa_name) continue;
-    const std::string address = text_of(entry->ifa_addr);
-    if (!address.starts_with("fe80:")) add_once(is_v6(address) ? v6 : v4, address);
-  }
+  visit_interfaces([&](const ifaddrs& entry) {
+    if (entry.ifa_addr == nullptr || name != entry.ifa_name) return;
+    const std::string address = text_of(entry.ifa_addr);
+    if (!is_link_local(address)) add_once(is_v6(address) ? v6 : v4, address);
+  });
   return v4.empty() ? v6 : v4;
 }
 
@@ -110,7 +144,9 @@ bool is_loopback(const std::string& address) { return address.starts_with("127."
 bool is_own_address(const std::string& address) {
   if (is_loopback(address)) return true;
   const std::vector<std::string> own = interface_addresses();
-  return std::find(own.begin(), own.end(), address) != own.end();
+  const bool has_zone = !zone_of(address).empty();  // which may be a number
+  const std::string wanted = has_zone ? addresses_of(address).front() : address;
+  return std::find(own.begin(), own.end(), wanted) != own.end();
 }
 
 std::string local_address_of(const FileDescriptor& socket) {
@@ -126,7 +162,7 @@ std::vector<std::string> outward_addresses() {
   std::vector<std::string> candidates = interface_addresses();
   candidates.insert(candidates.begin(), {address_towards("192.0.2.1"), address_towards("2001:db8::1")});
   for (const std::string& address : candidates) {
-    if (!is_loopback(address) && !address.starts_with("fe80:")) add_once(addresses, address);
+    if (!is_loopback(address) && !is_link_local(address)) add_once(addresses, address);
   }
   if (addresses.empty()) addresses.push_back("127.0.0.1");
   return addresses;

@@ -9,9 +9,21 @@
 
 namespace banyan::run {
 
+// Addresses that are valid on one link only carry its interface, on the machine that names them: "fe80::1%eth0".
+
 // The addresses of a host name; an address is its own. At least one. May take seconds, while name servers are asked.
-// Throws Error{not_found}.
+// Throws Error{not_found}; Error{invalid_input} for an address that needs an interface and has none.
 std::vector<std::string> addresses_of(const std::string& host);
+
+// Valid on one link only: "fe80::1%eth0".
+bool is_link_local(const std::string& address);
+// The same address as a machine calls it that is on the same link by its interface `zone`. Others stay as they are.
+std::string with_zone(const std::string& address, const std::string& zone);
+// "eth0" of "fe80::1%eth0"; empty where there is none.
+std::string zone_of(const std::string& address);
+
+// "lo, eth0, docker0 (down)": those of this machine (in this network namespace). Throws Error{io}.
+std::string list_interfaces();
 
 // Of an interface of this machine that is called so, but for those that are valid on one link only; the IPv4 ones if it
 // has any. Empty when there is none.

@@ -16,6 +16,7 @@
 #include "banyan/run/join/file_store.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/network.h"
+#include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/record/log.h"
 
@@ -81,6 +82,7 @@ Place parse_tcp(std::string url) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.empty()) throw Error(ErrorCode::invalid_input, "'" + url + "' has no host; write tcp://host:port");
   place.host = host;
+  if (is_link_local(place.host)) SocketAddress::parse(place.host, place.port);  // refused without its interface
   return place;
 }
 
@@ -155,6 +157,20 @@ std::unique_ptr<Store> visit(const Place& place, const Secret& secret, const Dea
   return hosted([&] { return std::make_unique<TcpStore>(host, known, "", soon(deadline)); });
 }
 
+// The addresses that a word of BANYAN_ADDRESS stands for.
+std::vector<std::string> given_addresses(const std::string& name) {
+  const std::vector<std::string> of_interface = addresses_of_interface(name);
+  if (!of_interface.empty()) return of_interface;
+  try {
+    return addresses_of(name);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw error.within("BANYAN_ADDRESS");
+    throw Error(error.code(), "BANYAN_ADDRESS=" + name + ": " + error.message() +
+                                  ", and no interface with an address is called so (this machine has " +
+                                  list_interfaces() + ")");
+  }
+}
+
 }  // namespace
 
 std::optional<MeetingView> look_at_meeting(const Place& place, const Secret& secret, const Deadline& deadline) {
@@ -169,15 +185,7 @@ std::vector<std::string> given_addresses() {
   std::string_view rest = list;
   while (true) {
     const size_t end = rest.find(',');
-    const std::string name(rest.substr(0, end));
-    try {
-      const std::vector<std::string> of_interface = addresses_of_interface(name);
-      for (const std::string& address : of_interface.empty() ? addresses_of(name) : of_interface) {
-        addresses.push_back(address);
-      }
-    } catch (const Error& error) {
-      throw error.within("BANYAN_ADDRESS");
-    }
+    for (const std::string& address : given_addresses(std::string(rest.substr(0, end)))) addresses.push_back(address);
     if (end == std::string_view::npos) return addresses;
     rest.remove_prefix(end + 1);
   }

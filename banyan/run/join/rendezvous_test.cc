@@ -17,6 +17,7 @@
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/network.h"
+#include "banyan/run/join/reach.h"
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/testing/thrown.h"
@@ -25,6 +26,7 @@ namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const Secret kSecret("00112233445566778899aabbccddeeff");  // as a machine draws them: not stretched in each process
@@ -301,6 +303,29 @@ TEST(Place, RefusesOtherTexts) {
   EXPECT_THAT(refusal_of("tcp://node:x#0123456789"), ::testing::Not(HasSubstr("0123456789")));
 }
 
+TEST(Place, KeepsTheInterfaceOfAnAddressThatIsValidOnOneLink) {
+  EXPECT_EQ(Place::parse("tcp://[fe80::1%lo]:5000").host, "fe80::1%lo");
+  EXPECT_THAT(refusal_of("tcp://[fe80::1%nosuch0]:5000"), HasSubstr("this machine has no interface 'nosuch0', but lo"));
+  EXPECT_THAT(refusal_of("tcp://[fe80::1]:5000"), HasSubstr("valid on one link only; say which, as in 'fe80::1%eth0'"));
+  EXPECT_EQ(addresses_of("fe80::1%lo"), std::vector<std::string>{"fe80::1%lo"});
+  EXPECT_EQ(addresses_of("fe80::1%1"), std::vector<std::string>{"fe80::1%lo"}) << "the number of an interface";
+}
+
+// By its own interface each process is on the link on which the others have theirs.
+TEST(Reach, CallsAddressesOfALinkByTheOwnInterface) {
+  std::vector<EndpointRecord> cards(2);
+  cards[0].member.addresses = {"fe80::a%eth0", "10.0.0.1"};
+  cards[1].member.addresses = {"fe80::b%eth1", "10.0.0.2"};
+  std::vector<EndpointRecord> of_first = cards, of_second = cards;
+  keep_reachable(of_first, 0);
+  EXPECT_THAT(of_first[1].member.addresses, ::testing::ElementsAre("fe80::b%eth0", "10.0.0.2"));
+  keep_reachable(of_second, 1);
+  EXPECT_THAT(of_second[0].member.addresses, ::testing::ElementsAre("fe80::a%eth1", "10.0.0.1"));
+  cards[0].member.addresses = {"10.0.0.1"};
+  keep_reachable(cards, 0);
+  EXPECT_THAT(cards[1].member.addresses, ::testing::ElementsAre("10.0.0.2")) << "rank 0 is on no such link";
+}
+
 TEST(Rendezvous, TrustsOnlyThisMachineWithoutASecret) {
   const Deadline deadline = Deadline::after(std::chrono::minutes(1));
   try {
@@ -326,8 +351,15 @@ TEST(Rendezvous, ListensWhereTheUserSays) {
   EXPECT_EQ(here.listening_address(), "127.0.0.9");
   setenv("BANYAN_ADDRESS", "lo", 1);  // the interface
   EXPECT_EQ(here.listening_address(), "127.0.0.1");
-  setenv("BANYAN_ADDRESS", "no.such.host.invalid", 1);
-  EXPECT_THROW(here.own_addresses(), Error);
+  setenv("BANYAN_ADDRESS", "nosuch0", 1);
+  EXPECT_THAT(
+      testing::error_of([&] { here.own_addresses(); }),
+      AllOf(HasSubstr("BANYAN_ADDRESS=nosuch0: the host 'nosuch0' is not known"),
+            HasSubstr("no interface with an address is called so (this machine has " + list_interfaces() + ")")));
+  EXPECT_THAT(list_interfaces(), HasSubstr("lo"));
+  setenv("BANYAN_ADDRESS", "fe80::1", 1);
+  EXPECT_THAT(testing::error_of([&] { here.own_addresses(); }),
+              HasSubstr("BANYAN_ADDRESS: 'fe80::1' is valid on one link only; say which, as in 'fe80::1%eth0'"));
   unsetenv("BANYAN_ADDRESS");
 }
 

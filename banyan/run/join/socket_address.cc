@@ -1,14 +1,42 @@
 #include "banyan/run/join/socket_address.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <charconv>
+
+#include "banyan/run/join/network.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
+namespace {
 
-SocketAddress SocketAddress::parse(const std::string& address, uint16_t port) {
+// The number of the interface by which an address is reached that is valid on one link only.
+uint32_t zone_number(const std::string& address, const std::string& zone) {
+  if (zone.empty()) {
+    throw Error(ErrorCode::invalid_input, "'" + address + "' is valid on one link only; say which, as in '" + address +
+                                              "%eth0' (this machine has " + list_interfaces() + ")");
+  }
+  uint32_t number = if_nametoindex(zone.c_str());
+  if (number == 0) {
+    const char* const end = zone.data() + zone.size();
+    const auto [rest, error] = std::from_chars(zone.data(), end, number);
+    if (error != std::errc() || rest != end) number = 0;
+  }
+  if (number == 0) {
+    throw Error(ErrorCode::invalid_input, "'" + address + "%" + zone + "': this machine has no interface '" + zone +
+                                              "', but " + list_interfaces());
+  }
+  return number;
+}
+
+}  // namespace
+
+SocketAddress SocketAddress::parse(const std::string& whole, uint16_t port) {
+  const size_t mark = whole.find('%');
+  const std::string address = whole.substr(0, mark);
   SocketAddress parsed;
   auto* v4 = reinterpret_cast<sockaddr_in*>(&parsed.storage);
   auto* v6 = reinterpret_cast<sockaddr_in6*>(&parsed.storage);
@@ -20,6 +48,7 @@ SocketAddress SocketAddress::parse(const std::string& address, uint16_t port) {
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(port);
     parsed.size = sizeof *v6;
+    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) v6->sin6_scope_id = zone_number(address, zone_of(whole));
   } else {
     throw Error(ErrorCode::invalid_input, "'" + address + "' is no IP address, such as 10.1.2.3");
   }

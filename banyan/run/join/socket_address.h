@@ -14,7 +14,8 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
 
-  // "10.1.2.3" or "fe80::1". Throws Error{invalid_input}.
+  // "10.1.2.3", "fd00::1", or "fe80::1%eth0": one that is valid on one link only has the interface by its name or
+  // number. Throws Error{invalid_input}.
   static SocketAddress parse(const std::string& address, uint16_t port);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }

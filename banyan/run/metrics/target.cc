@@ -17,9 +17,9 @@ Error bad(const std::string& text, const std::string& why) {
   return Error(ErrorCode::invalid_input, "BANYAN_METRICS=" + text.substr(0, 100) + ": " + why);
 }
 
-bool are_digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool are_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -53,6 +53,12 @@ MetricsTarget MetricsTarget::parse(const std::string& text) {
     if (code != std::errc() || target.port == 0) throw bad(text, "a port is a number from 1 to 65535");
     if (colon != std::string::npos) target.address = text.substr(0, colon);
     return target;
+  }
+  const auto is_of_a_number = [](char c) {
+    return is_digit(c) || std::string_view("+-., ").find(c) != std::string_view::npos;
+  };
+  if (std::all_of(text.begin(), text.end(), is_of_a_number) && std::any_of(text.begin(), text.end(), is_digit)) {
+    throw bad(text, "a port is a number from 1 to 65535; for a file of this name, write ./" + text);
   }
   std::error_code ignored;
   target.path = text;

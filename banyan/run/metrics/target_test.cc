@@ -52,6 +52,11 @@ TEST_F(Target, NamesAFileOfItsOwnForEveryRank) {
 TEST_F(Target, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(error_of("0"), HasSubstr("BANYAN_METRICS=0: a port is a number from 1 to 65535"));
   EXPECT_THAT(error_of("70000"), HasSubstr("from 1 to 65535"));
+  for (const std::string number : {"-1", "+9400", "9400.5", "9,400", " 9400", "127.0.0.1"}) {
+    EXPECT_EQ(error_of(number), "BANYAN_METRICS=" + number +
+                                    ": a port is a number from 1 to 65535; for a file of this name, write ./" + number);
+  }
+  EXPECT_EQ(MetricsTarget::parse("./-1").file({}), "./-1");
   EXPECT_THAT(error_of("/tmp/%x.prom"), HasSubstr("'%' is to be followed by r (rank)"));
   EXPECT_THAT(error_of("/tmp/%"), HasSubstr("'%' is to be followed by"));
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -47,8 +48,9 @@ void expect_available(size_t size) {
   if (size < kWorthALook) return;
   const uint64_t available = available_memory();
   if (size < available && available - size >= kForOthers) return;
-  throw Error(ErrorCode::io, purpose(size) + ": only " + std::to_string(available) +
-                                 " bytes are available on this machine, or in its container or control group");
+  throw Error(ErrorCode::io, purpose(size) + ": " + std::to_string(available) +
+                                 " bytes are available on this machine, or in its container or control group, and " +
+                                 std::to_string(std::min(kForOthers, available)) + " of them are left to others");
 }
 
 void take_pages(const FileDescriptor& fd, size_t size) {

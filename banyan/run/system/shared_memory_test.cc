@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <string>
+
 #include "banyan/base/error.h"
 #include "banyan/run/system/available_memory.h"
 
@@ -19,6 +22,26 @@ TEST(SharedMemory, MoreThanThereIsIsRefusedBeforeItIsTaken) {
       EXPECT_EQ(error.code(), ErrorCode::io);
       EXPECT_THAT(error.what(), ::testing::HasSubstr("are available"));
     }
+  }
+}
+
+// What is said to be available is less than what was asked for, once that is taken off which others keep.
+TEST(SharedMemory, TheNumbersOfARefusalAgree) {
+  const size_t asked = available_memory() - 4096;
+  try {
+    SharedMemory::with_pages(asked);
+    FAIL() << asked;
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    unsigned long long size = 0, available = 0, left = 0;
+    const int count =
+        std::sscanf(text.c_str(),
+                    "cannot share %llu bytes of memory between processes: %llu bytes are available on this "
+                    "machine, or in its container or control group, and %llu of them are left to others",
+                    &size, &available, &left);
+    ASSERT_EQ(count, 3) << text;
+    EXPECT_EQ(size, asked);
+    EXPECT_GT(size, available - left) << text;
   }
 }
 
