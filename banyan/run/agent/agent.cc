@@ -214,7 +214,9 @@ class Agent::Impl {
                  core_.queries().ask(kWholeProcess, reactor_.now() + kLookTime, std::move(done));
                }),
         acceptor_(reactor_, std::move(listener), secret,
-                  {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
+                  {.stranger_time = options.stranger_time,
+                   .stranger_limit = options.stranger_limit,
+                   .is_short = [this](const Error& error) { connections_.cannot_be_called(error); }},
                   [this](const Greeting& greeting, Admitted& connection) { return admit(greeting, connection); }) {}
 
   ~Impl() {

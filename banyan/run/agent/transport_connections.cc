@@ -5,6 +5,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/words.h"
+#include "banyan/run/system/descriptor_use.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -18,6 +19,11 @@ constexpr milliseconds kLook{20};
 constexpr size_t kClosedRemembered = 1024;
 
 std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
+
+Error shortage(const std::string& of, const std::string& why) {
+  return Error(ErrorCode::io, of + " was possible: " + why + " (this process may have " +
+                                  std::to_string(allowed_descriptors()) + " descriptors: ulimit -n)");
+}
 
 }  // namespace
 
@@ -127,11 +133,22 @@ void TransportConnections::call_ended(const Key& key, OutgoingConnects::Outcome 
     succeed(key, {.socket = std::move(outcome.socket), .keys = std::move(outcome.keys)});
     return;
   }
+  if (outcome.is_short) return fail(key, shortage("no connection to " + name_of(key.peer), outcome.failure));
   // Even where nobody listens: whether the peer lives, others know better.
   request.trouble = std::move(outcome.failure);
   request.pause = timers_.after(request.next_pause, [this, key] { call(key); });
   request.next_pause = std::min(request.next_pause * 2, kLongestPause);
   if (failed_call_) failed_call_(groups_.at(key.communicator).group.members[key.peer]);
+}
+
+void TransportConnections::cannot_be_called(const Error& why) {
+  for (auto& [communicator, group] : groups_) {
+    std::vector<Key> waiting;
+    for (const auto& [key, request] : group.requests) {
+      if (key.peer < group.group.own) waiting.push_back(key);
+    }
+    for (const Key& key : waiting) fail(key, shortage("no connection from " + name_of(key.peer), why.message()));
+  }
 }
 
 std::map<TransportConnections::Key, TransportConnections::Request>::node_type TransportConnections::take_request(

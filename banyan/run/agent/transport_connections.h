@@ -69,6 +69,8 @@ class TransportConnections {
   // A caller that has proved itself; `payload` is what its greeting says after the name of the world. Why it is not let
   // in, if so. Throws Error{invalid_input}.
   std::optional<std::string> admit(WireReader payload, Admitted& connection);
+  // Callers cannot be answered, for want of descriptors: who waits for them waits in vain.
+  void cannot_be_called(const Error& why);
   // The state of a rank has changed.
   void changed(uint32_t world_rank);
   // A rank is to be called elsewhere from now on, also by requests that are under way.

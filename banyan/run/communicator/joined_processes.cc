@@ -19,6 +19,7 @@
 #include "banyan/run/join/rendezvous.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/back_off.h"
+#include "banyan/run/system/descriptor_use.h"
 
 namespace banyan::run {
 namespace {
@@ -30,6 +31,9 @@ constexpr std::chrono::milliseconds kGoodBye{500};
 constexpr const char* kRegions = "regions";
 constexpr const char* kSecretMark = "secret";
 constexpr const char* kEncryption = "encryption";
+
+// For others to hear that this process cannot come.
+constexpr std::chrono::milliseconds kTimeToDecline{5000};
 
 // Staging for few ranks should fill no cache, and for many not the memory.
 Segment::Options segment_options(uint32_t ranks) {
@@ -115,6 +119,19 @@ class Announcement {
   const uint64_t key_;
 };
 
+// Rank 0 has a connection to each rank while they meet, and another one from then on. What others open for each rank,
+// they open when it is needed.
+void expect_descriptors(uint32_t rank, uint32_t size) {
+  constexpr uint64_t kOwn = 24, kForEach = 8;
+  const uint64_t needed = kOwn + (rank == 0 ? 2 * uint64_t{size} : 0);
+  const uint64_t room = make_room_for_descriptors(kOwn + kForEach * size);
+  if (room >= needed) return;
+  throw Error(ErrorCode::io, "it may open " + std::to_string(room) + " descriptors more of " +
+                                 std::to_string(allowed_descriptors()) + ", and takes " + std::to_string(needed) +
+                                 " as rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                                 " (raise the hard limit: ulimit -Hn, LimitNOFILE= of systemd)");
+}
+
 // Equal for equal secrets, and tells nothing else of them.
 std::string mark_of(const Secret& secret) {
   uint64_t mark = 0;
@@ -197,6 +214,26 @@ Listener listen_for(const JoinedProcesses::Invitation& invitation, const std::st
   return Listener::on(invitation.has_routes && !is_loopback(address) ? any_address_like({address}) : address);
 }
 
+// Who it is that cannot come.
+EndpointRecord own_name(const JoinedProcesses::Invitation& invitation) {
+  return {.rank = invitation.rank, .member = describe_self(0, {}), .cores = {}, .extras = {}};
+}
+
+Error cannot_join(uint32_t rank, const Error& trouble) {
+  return Error(trouble.code(), "rank " + std::to_string(rank) + " cannot join: " + trouble.what());
+}
+
+// What keeps this process from taking part, as far as that can be known before it meets the others.
+std::optional<Error> trouble_before(const JoinedProcesses::Invitation& invitation) {
+  try {
+    expect_descriptors(invitation.rank, invitation.size);
+    given_addresses();
+    return {};
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
 std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<EndpointRecord> cards, Listener listener,
                                             const JoinedProcesses::Invitation& invitation, const std::string& place,
                                             const Secret& secret, const Deadline& deadline) {
@@ -220,17 +257,32 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
                                                        const Secret& secret, const Deadline& deadline) {
   set_log_rank(invitation.rank);
   const Place place = Place::parse(invitation.url);
-  Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name}, deadline);
-  Listener listener = listen_for(invitation, rendezvous.listening_address());
-  const EndpointRecord own =
-      record_of_endpoint(pool, invitation, listener, rendezvous.secret(), rendezvous.own_addresses());
-  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation, place.url,
-                    rendezvous.secret(), deadline);
+  const std::optional<Error> trouble = trouble_before(invitation);
+  try {
+    Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name},
+                          trouble ? deadline.within(kTimeToDecline) : deadline);
+    if (trouble) rendezvous.meet(own_name(invitation), invitation.size, deadline, trouble);
+    Listener listener = listen_for(invitation, rendezvous.listening_address());
+    const EndpointRecord own =
+        record_of_endpoint(pool, invitation, listener, rendezvous.secret(), rendezvous.own_addresses());
+    return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation, place.url,
+                      rendezvous.secret(), deadline);
+  } catch (const Error&) {
+    if (trouble) throw cannot_join(invitation.rank, *trouble);  // whether the others could be told or not
+    throw;
+  }
 }
 
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& store, const Invitation& invitation,
                                                        const Secret& secret, const Deadline& deadline) {
   set_log_rank(invitation.rank);
+  if (const std::optional<Error> trouble = trouble_before(invitation)) {
+    try {
+      meet(store, own_name(invitation), invitation.size, deadline.within(kTimeToDecline), invitation.name, trouble);
+    } catch (const Error&) {  // told to the others, or not
+    }
+    throw cannot_join(invitation.rank, *trouble);
+  }
   std::vector<std::string> addresses = given_addresses();
   const bool is_one_given = addresses.size() == 1;
   if (addresses.empty() && !secret.is_empty()) addresses = outward_addresses();

@@ -14,7 +14,7 @@ Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, Options o
     : reactor_(reactor),
       listener_(std::move(listener)),
       secret_(std::move(secret)),
-      options_(options),
+      options_(std::move(options)),
       admit_(std::move(admit)) {
   listen();
 }
@@ -46,9 +46,16 @@ void Acceptor::listen() {
 void Acceptor::answer() {
   FileDescriptor socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.is_open()) {
-    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-    refuse(std::string("a call was not answered: ") + std::strerror(errno));
-    // Descriptors or memory are short. The call stays in the queue, and would wake us again at once.
+    const int error = errno;
+    if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
+    const Error why = system_error("a call was not answered", error);
+    refuse(why.message());
+    if (!strangers_.empty()) {
+      dismiss(strangers_.begin(), "a caller was hung up on, as descriptors are short and it did not say who it is");
+    } else if (options_.is_short && is_shortage(error)) {
+      options_.is_short(why);
+    }
+    // The call stays in the queue, and would wake us again at once.
     reactor_.forget(listener_.fd());
     pause_ = reactor_.after(std::chrono::milliseconds(100), [this] { listen(); });
     return;

@@ -23,6 +23,8 @@ class Acceptor {
   struct Options {
     std::chrono::milliseconds stranger_time{10'000};
     uint32_t stranger_limit = 256;
+    // A call stays unanswered, since there are too few descriptors, and no stranger that could be hung up on.
+    std::function<void(const Error&)> is_short{};
   };
   // Takes the connection of a caller that has proved itself, or says why not.
   using Admit = std::function<std::optional<std::string>(const Greeting& greeting, Admitted& connection)>;

@@ -375,9 +375,13 @@ void Handshake::Impl::read_greeting() {
 
 bool Handshake::Impl::is_owner_trusted() {
   if (has_secret_) return true;
-  const std::optional<std::string> why = stranger_at(socket_.get());
-  if (!why) return true;
-  decline(kOtherUser, peer() + " " + *why + kMend);
+  try {
+    const std::optional<std::string> why = stranger_at(socket_.get());
+    if (!why) return true;
+    decline(kOtherUser, peer() + " " + *why + kMend);
+  } catch (const Error& error) {  // it is not known who it is, and may be when it is asked again
+    fail(peer() + " is hung up on: " + error.message());
+  }
   return false;
 }
 

@@ -30,10 +30,11 @@ class Meeting {
   Meeting(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline, const std::string& prefix)
       : store_(store), own_(own), size_(size), deadline_(deadline), prefix_(prefix) {}
 
-  std::vector<EndpointRecord> hold() {
+  std::vector<EndpointRecord> hold(const std::optional<Error>& trouble) {
     try {
       leave_will();
       compare_terms();
+      if (trouble) refuse(Error(trouble->code(), who(own_) + " cannot join: " + trouble->what()));
       take_seat();
       if (add("came") == size_) close(roster());
       return cards_of(await_verdict());
@@ -202,7 +203,7 @@ std::vector<EndpointRecord> Meeting::cards_of(const std::string& verdict) {
     const JsonNode object = document.root();
     if (const std::optional<JsonNode> failed = object.find("error")) {
       const auto code = static_cast<ErrorCode>(failed->at("code").integer(0, INT32_MAX));
-      const bool is_known = code == ErrorCode::timed_out || code == ErrorCode::peer_lost || code == ErrorCode::aborted;
+      const bool is_known = code <= ErrorCode::invalid_usage;
       failure = Error(is_known ? code : ErrorCode::mismatch, failed->at("message").text());
     } else {
       for (const JsonNode card : object.at("cards").items()) texts.push_back(card.text());
@@ -223,9 +224,9 @@ std::vector<EndpointRecord> Meeting::cards_of(const std::string& verdict) {
 }  // namespace
 
 std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
-                                 const std::string& prefix) {
+                                 const std::string& prefix, const std::optional<Error>& trouble) {
   CHECK(own.rank < size) << "rank " << own.rank << " of " << size;
-  return Meeting(store, own, size, deadline, prefix).hold();
+  return Meeting(store, own, size, deadline, prefix).hold(trouble);
 }
 
 MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::string& prefix) {

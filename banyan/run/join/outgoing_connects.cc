@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -71,14 +72,21 @@ void OutgoingConnects::try_next(uint64_t number) {
                     .keys = {},
                     .failure = call.failure,
                     .nobody_listens = call.next > 0 && call.refused == call.target.addresses.size(),
-                    .somebody_listens = call.was_taken});
+                    .somebody_listens = call.was_taken,
+                    .is_short = call.is_short});
     return;
   }
   const std::string& address = call.target.addresses[call.next++];
   give_time(number, std::min(time_each_, kConnectTime));
   try {
     const SocketAddress parsed = SocketAddress::parse(address, call.target.port);
-    call.connecting = make_tcp_socket(parsed.family());
+    call.connecting = try_tcp_socket(parsed.family());
+    if (!call.connecting.is_open()) {
+      const int error = errno;
+      call.is_short = is_shortage(error);
+      attempt_failed(number, std::strerror(error));
+      return;
+    }
     if (dscp_) mark_packets(call.connecting.get(), *dscp_);
     const int error = start_to_connect(call.connecting.get(), call.target, parsed);
     if (error != 0 && error != EINPROGRESS) {
@@ -87,7 +95,7 @@ void OutgoingConnects::try_next(uint64_t number) {
       return;
     }
     reactor_.watch(call.connecting.get(), EPOLLOUT, [this, number](uint32_t) { connected(number); });
-  } catch (const Error& error) {  // too many descriptors, or no address
+  } catch (const Error& error) {  // no address, or nothing left to watch it by
     attempt_failed(number, error.what());
   }
 }
@@ -145,7 +153,8 @@ void OutgoingConnects::advance(uint64_t number) {
                       .keys = std::move(made.keys),
                       .failure = {},
                       .nobody_listens = false,
-                      .somebody_listens = false});
+                      .somebody_listens = false,
+                      .is_short = false});
       return;
     }
   }

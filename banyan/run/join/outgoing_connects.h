@@ -32,6 +32,7 @@ class OutgoingConnects {
     bool nobody_listens = false;  // every address answered that the port is closed
     // A host has taken the call, and nothing came from the process until the time was over.
     bool somebody_listens = false;
+    bool is_short = false;  // this process has too few descriptors, or too little memory, to call anybody
   };
   using Done = std::function<void(Outcome)>;
 
@@ -59,7 +60,7 @@ class OutgoingConnects {
     Done done;
     size_t next = 0;     // address to try
     size_t refused = 0;  // addresses at which nobody listens
-    bool was_taken = false;
+    bool was_taken = false, is_short = false;
     std::string failure;
     FileDescriptor connecting;
     std::unique_ptr<Handshake> handshake;

@@ -17,6 +17,7 @@
 
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
 namespace {
@@ -68,7 +69,10 @@ void put(const SocketAddress& address, __be32* ip, __be16& port) {
 
 std::optional<uid_t> ask_kernel(const Ends& ends) {
   const FileDescriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!netlink.is_open()) return {};
+  if (!netlink.is_open()) {
+    if (is_shortage(errno)) throw system_error("the kernel cannot be asked whose connection this is");
+    return {};
+  }
   struct {
     nlmsghdr header{};
     inet_diag_req_v2 request{};

@@ -20,7 +20,8 @@
 namespace banyan::run {
 
 // Of the socket at the other end of the connected socket `fd`; nothing when there is none any more, or the kernel does
-// not tell. The end of a connection that its process has not accepted yet is none.
+// not tell. The end of a connection that its process has not accepted yet is none. Throws Error{io} when there are too
+// few descriptors to ask, as stranger_at() does.
 std::optional<uid_t> owner_of_peer(int fd);
 
 // The same from /proc/net/tcp, which costs more where there are many sockets.

@@ -288,16 +288,17 @@ std::string Rendezvous::listening_address() const {
   return addresses.size() == 1 && is_named ? addresses.front() : any_address_like(addresses);
 }
 
-std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline) {
+std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline,
+                                             const std::optional<Error>& trouble) {
   last_ = deadline;
   std::vector<EndpointRecord> cards;
   try {
-    cards = banyan::run::meet(*store_, own, size, deadline);
+    cards = banyan::run::meet(*store_, own, size, deadline, "", trouble);
   } catch (const Error& error) {
     // The store of an id is kept by its maker, which is rank 0 as a rule, until this has thrown.
     const bool keeps_store = is_host() || (place_.secret && own.rank == 0);
-    if (keeps_store && (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost)) {
-      const auto patience = error.code() == ErrorCode::mismatch ? kLatecomers : kLatecomersOfDead;
+    if (keeps_store && error.code() != ErrorCode::timed_out && error.code() != ErrorCode::aborted) {
+      const auto patience = error.code() == ErrorCode::peer_lost ? kLatecomersOfDead : kLatecomers;
       await_latecomers(*store_, deadline.within(patience));
     }
     const Acceptor::Refusals refusals = server_ == nullptr ? Acceptor::Refusals{} : server_->refusals();

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/secret.h"
@@ -50,8 +51,11 @@ std::vector<std::string> given_addresses();
 // card has another version; aborted, "rank 2 (...) gave up joining", when the deadline of one was stopped; peer_lost,
 // "rank 2 (process 4711 on node7) has ended, ...", within a second after one has that was here (not through the store
 // of torchrun, which cannot tell). By rank. Of size 1 to 2^24.
+//
+// With `trouble`, this process says why it cannot take part, and all throw "rank 2 (process 4711 on node7) cannot join:
+// ..." with the code of that error, unless the meeting is over already.
 std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
-                                 const std::string& prefix = "");
+                                 const std::string& prefix = "", const std::optional<Error>& trouble = {});
 
 // How far a meeting has come, for who takes no part in it.
 struct MeetingView {
@@ -102,7 +106,8 @@ class Rendezvous {
   // See above. The host of a meeting that failed early waits up to two seconds (half a second when a process has ended)
   // for those still to come, so that they learn why. Besides, Error{mismatch} when they are on several machines without
   // a secret. The message of a deadline says who called and was not let in.
-  std::vector<EndpointRecord> meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline);
+  std::vector<EndpointRecord> meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline,
+                                   const std::optional<Error>& trouble = {});
 
  private:
   void leave();

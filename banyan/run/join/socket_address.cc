@@ -60,8 +60,14 @@ uint16_t SocketAddress::port() const {
                                    : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
 }
 
+FileDescriptor try_tcp_socket(int family) noexcept {
+  return FileDescriptor(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
+
 FileDescriptor make_tcp_socket(int family) {
-  FileDescriptor made(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileDescriptor made = try_tcp_socket(family);
   if (!made.is_open()) throw system_error("cannot make a socket");
   return made;
 }

@@ -24,8 +24,11 @@ struct SocketAddress {
   uint16_t port() const;
 };
 
-// Non-blocking, closed on exec. Throws Error{io}.
+// Non-blocking, closed on exec. Throws Error{io}; the second is not open then, and errno says why.
 FileDescriptor make_tcp_socket(int family);
+FileDescriptor try_tcp_socket(int family) noexcept;
+// Whether an errno says that this process or machine has too few descriptors, or too little memory for sockets.
+bool is_shortage(int error);
 void send_at_once(const FileDescriptor& socket);
 
 }  // namespace banyan::run

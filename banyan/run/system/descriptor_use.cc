@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 namespace banyan::run {
 namespace {
 
@@ -25,6 +27,17 @@ uint64_t used_descriptors() {
 uint64_t allowed_descriptors() {
   rlimit own{};
   return getrlimit(RLIMIT_NOFILE, &own) == 0 ? own.rlim_cur : 0;
+}
+
+uint64_t make_room_for_descriptors(uint64_t more) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return UINT64_MAX;
+  const uint64_t used = used_descriptors();
+  const auto room = [&] { return limit.rlim_cur - std::min<uint64_t>(used, limit.rlim_cur); };
+  if (room() >= more || limit.rlim_cur == limit.rlim_max) return room();
+  const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  return room();
 }
 
 DescriptorUse descriptor_use() { return {.used = used_descriptors(), .allowed = allowed_descriptors()}; }

@@ -15,4 +15,8 @@ DescriptorUse descriptor_use();
 // The second number alone, at once.
 uint64_t allowed_descriptors();
 
+// How many this process may open besides those that it has. Where these are fewer than `more`, its soft limit is raised
+// to the hard one first, which holds for the programs that it starts, too. UINT64_MAX where the limit is not known.
+uint64_t make_room_for_descriptors(uint64_t more);
+
 }  // namespace banyan::run

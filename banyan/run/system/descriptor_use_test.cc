@@ -32,5 +32,19 @@ TEST(DescriptorUse, KnowsHowManyMayBe) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+TEST(DescriptorUse, RaisesTheSoftLimitToTheHardOneWhereItMust) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit fewer = before;
+  fewer.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &fewer), 0);
+  const uint64_t used = descriptor_use().used;
+  EXPECT_EQ(make_room_for_descriptors(100), 200 - used);
+  EXPECT_EQ(allowed_descriptors(), 200u) << "there was room";
+  EXPECT_EQ(make_room_for_descriptors(300), before.rlim_max - used);
+  EXPECT_EQ(allowed_descriptors(), before.rlim_max);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 }  // namespace
 }  // namespace banyan::run
