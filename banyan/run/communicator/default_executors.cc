@@ -45,6 +45,9 @@ ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
     case Transports::tcp:
       return {.executor = make_net_executor(site), .means = "TCP"};
     case Transports::automatic:
+      if (all_here && !job_->share_memory(site.members)) {
+        return {.executor = make_net_executor(site), .means = "TCP, since memory is closed to other ranks"};
+      }
       if (!all_here) {
         return {.executor = make_net_executor(site), .means = here == 1 ? "TCP" : "TCP, and shared memory on a host"};
       }
@@ -58,6 +61,12 @@ ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
   if (!all_here) {
     throw Error(ErrorCode::unsupported,
                 "the ranks of '" + site.name + "' are on several hosts, which shared memory does not join; use tcp");
+  }
+  if (!job_->share_memory(site.members)) {
+    throw Error(ErrorCode::unsupported,
+                "the ranks of '" + site.name +
+                    "' may not open each other's memory, as they have different user namespaces, users or "
+                    "capabilities; use transport tcp or auto");
   }
   const Deadline deadline = options_.joins_by.value_or(Deadline::after(options_.join_timeout));
   return {.executor = std::make_unique<HostExecutor>(job_->meet_on_host(site.id, site.members, deadline), job_->pool()),

@@ -31,6 +31,7 @@ constexpr std::chrono::milliseconds kGoodBye{500};
 constexpr const char* kRegions = "regions";
 constexpr const char* kSecretMark = "secret";
 constexpr const char* kEncryption = "encryption";
+constexpr const char* kMemoryScope = "memory";
 
 // For others to hear that this process cannot come.
 constexpr std::chrono::milliseconds kTimeToDecline{5000};
@@ -154,6 +155,7 @@ EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invit
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
   card.extras[kEncryption] = name_of_sealing(invitation.sealing);
+  card.extras[kMemoryScope] = own_memory_scope();
   return card;
 }
 
@@ -234,6 +236,25 @@ std::optional<Error> trouble_before(const JoinedProcesses::Invitation& invitatio
   }
 }
 
+// By the lowest rank of each host.
+void tell_of_closed_memory(const JoinedProcesses& job) {
+  std::vector<uint32_t> here;
+  for (uint32_t rank = 0; rank < job.size(); ++rank) {
+    if (job.is_here(rank)) here.push_back(rank);
+  }
+  if (here.front() != job.rank() || job.share_memory(here)) return;
+  const std::string& own = job.process(job.rank()).memory_scope;
+  const auto other =
+      std::find_if(here.begin(), here.end(), [&](uint32_t rank) { return job.process(rank).memory_scope != own; });
+  const auto space = [](const std::string& scope) { return scope.substr(0, scope.find(' ')); };
+  const bool is_namespace = space(job.process(*other).memory_scope) != space(own);
+  BANYAN_LOG(warning) << list_ranks(here) << " are on one host and may not open each other's memory, since ranks "
+                      << job.rank() << " and " << *other
+                      << (is_namespace ? " have different user namespaces"
+                                       : " have different users, groups or capabilities")
+                      << ": where it is closed to them, they use TCP";
+}
+
 std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<EndpointRecord> cards, Listener listener,
                                             const JoinedProcesses::Invitation& invitation, const std::string& place,
                                             const Secret& secret, const Deadline& deadline) {
@@ -243,12 +264,18 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<Endpoi
   expect_one_encryption(cards);
   keep_reachable(cards, invitation.rank);
   for (const EndpointRecord& card : cards) {
-    processes.push_back(
-        {.member = card.member, .directory_fd = directory_of(card), .cores = card.cores, .extras = card.extras});
+    const auto scope = card.extras.find(kMemoryScope);
+    processes.push_back({.member = card.member,
+                         .directory_fd = directory_of(card),
+                         .cores = card.cores,
+                         .extras = card.extras,
+                         .memory_scope = scope == card.extras.end() ? "" : scope->second});
     world.members.push_back(card.member);
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline);
-  return std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent), invitation.sealing);
+  auto joined = std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent), invitation.sealing);
+  tell_of_closed_memory(*joined);
+  return joined;
 }
 
 }  // namespace
@@ -292,6 +319,12 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& 
   const EndpointRecord own = record_of_endpoint(pool, invitation, listener, secret, std::move(addresses));
   return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener), invitation,
                     store.place(), secret, deadline);
+}
+
+bool JoinedProcesses::share_memory(const std::vector<uint32_t>& ranks) const {
+  return std::all_of(ranks.begin(), ranks.end(), [&](uint32_t rank) {
+    return !is_here(rank) || process(rank).memory_scope == process(ranks.front()).memory_scope;
+  });
 }
 
 bool JoinedProcesses::are_cores_short() const {

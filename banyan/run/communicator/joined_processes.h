@@ -31,6 +31,7 @@ struct Process {
   Cores cores;            // that it may use
   // What it has said besides, by who said it (Invitation::extras).
   std::map<std::string, std::string> extras = {};
+  std::string memory_scope = {};  // equal for processes of one host that may open each other's memory
 };
 
 class JoinedProcesses {
@@ -75,6 +76,8 @@ class JoinedProcesses {
   bool is_here(uint32_t rank) const {
     return processes_[rank].member.host_id == processes_[this->rank()].member.host_id;
   }
+  // Whether these ranks may open each other's memory, as far as they are on one host.
+  bool share_memory(const std::vector<uint32_t>& ranks) const;
   // Whether the processes of this host have to share its cores.
   bool is_oversubscribed() const { return is_oversubscribed_; }
   // How what goes by TCP between them is sealed, if it is.

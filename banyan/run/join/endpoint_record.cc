@@ -1,9 +1,13 @@
 #include "banyan/run/join/endpoint_record.h"
 
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -19,6 +23,13 @@ namespace banyan::run {
 namespace {
 
 constexpr const char* kNamed = "id:";
+
+std::string number_of_namespace(const std::string& name) {
+  const std::string path = "/proc/self/ns/" + name;
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) throw system_error("cannot look at " + path);
+  return std::to_string(status.st_ino);
+}
 
 }  // namespace
 
@@ -86,13 +97,28 @@ std::string own_host_id() {
   std::string id = read_file("/proc/sys/kernel/random/boot_id");
   while (!id.empty() && id.back() == '\n') id.pop_back();
   if (const char* name = std::getenv("BANYAN_HOST_ID"); name != nullptr) return id + " " + kNamed + name;
-  for (const char* space : {"net", "pid", "ipc"}) {
-    const std::string path = std::string("/proc/self/ns/") + space;
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) throw system_error("cannot look at " + path);
-    id += " " + std::to_string(status.st_ino);
-  }
+  for (const char* space : {"net", "pid", "ipc"}) id += " " + number_of_namespace(space);
   return id;
+}
+
+std::string own_memory_scope() {
+  constexpr uint64_t kMayLookIntoAll = uint64_t{1} << CAP_SYS_PTRACE;
+  std::string scope = number_of_namespace("user");
+  const std::string status = read_file("/proc/self/status");
+  std::string identity;
+  for (const std::string_view line : split(status, '\n')) {
+    if (line.starts_with("CapEff:")) {
+      const std::string digits(line.substr(line.find_last_of("\t ") + 1));
+      if ((std::strtoull(digits.c_str(), nullptr, 16) & kMayLookIntoAll) != 0) return scope + " all";
+    }
+    for (const char* name : {"Uid:", "Gid:", "CapPrm:"}) {
+      if (line.starts_with(name)) identity += " " + std::string(line.substr(std::strlen(name)));
+    }
+  }
+  std::replace(identity.begin(), identity.end(), '\t', ' ');
+  // Nobody without that capability may look into a process that has more rights than its user (setuid, for one).
+  if (prctl(PR_GET_DUMPABLE) != 1) identity += " process " + std::to_string(getpid());
+  return scope + identity;
 }
 
 bool share_loopback(const std::string& host_id, const std::string& other) {

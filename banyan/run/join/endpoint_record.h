@@ -37,6 +37,9 @@ Member describe_self(uint16_t port, std::vector<std::string> addresses);
 // and of the namespaces for network, processes and shared memory. BANYAN_HOST_ID stands for the namespaces when it is
 // set: for containers that share everything that matters, or to treat one machine as many. Throws Error{io}.
 std::string own_host_id();
+// Equal for two processes of one host that may open each other's memory (/proc/PID/fd): it is made of what ptrace(2)
+// asks for, which is the user namespace and, without CAP_SYS_PTRACE, users, groups and capabilities. Throws Error{io}.
+std::string own_memory_scope();
 // Whether two processes with these host ids reach each other by the loopback.
 bool share_loopback(const std::string& host_id, const std::string& other);
 
