@@ -156,6 +156,7 @@ EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invit
   card.extras[kSecretMark] = mark_of(secret);
   card.extras[kEncryption] = name_of_sealing(invitation.sealing);
   card.extras[kMemoryScope] = own_memory_scope();
+  if (!secret.is_empty()) tell_of_own_host(card);  // else all are on one host
   return card;
 }
 
@@ -226,11 +227,12 @@ Error cannot_join(uint32_t rank, const Error& trouble) {
 }
 
 // What keeps this process from taking part, as far as that can be known before it meets the others.
-std::optional<Error> trouble_before(const JoinedProcesses::Invitation& invitation) {
+std::optional<Error> trouble_before(const JoinedProcesses::Invitation& invitation, bool needs_loopback) {
   try {
     expect_descriptors(invitation.rank, invitation.size);
     given_addresses();
-    return {};
+    if (!needs_loopback || !is_loopback_down()) return {};
+    return Error(ErrorCode::io, "the loopback is down, by which processes of one host meet (ip link set lo up)");
   } catch (const Error& error) {
     return error;
   }
@@ -284,7 +286,9 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
                                                        const Secret& secret, const Deadline& deadline) {
   set_log_rank(invitation.rank);
   const Place place = Place::parse(invitation.url);
-  const std::optional<Error> trouble = trouble_before(invitation);
+  const bool is_on_own_host = place.folder.empty() && (invitation.rank == 0 || is_loopback(place.host));
+  const std::optional<Error> trouble =
+      trouble_before(invitation, is_on_own_host || place.secret.value_or(secret).is_empty());
   try {
     Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name},
                           trouble ? deadline.within(kTimeToDecline) : deadline);
@@ -303,7 +307,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& store, const Invitation& invitation,
                                                        const Secret& secret, const Deadline& deadline) {
   set_log_rank(invitation.rank);
-  if (const std::optional<Error> trouble = trouble_before(invitation)) {
+  if (const std::optional<Error> trouble = trouble_before(invitation, secret.is_empty())) {
     try {
       meet(store, own_name(invitation), invitation.size, deadline.within(kTimeToDecline), invitation.name, trouble);
     } catch (const Error&) {  // told to the others, or not

@@ -141,6 +141,13 @@ std::string any_address_like(const std::vector<std::string>& addresses) {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
+bool is_loopback_down() {
+  bool is_down = false;
+  visit_interfaces(
+      [&](const ifaddrs& entry) { is_down = is_down || (entry.ifa_flags & (IFF_LOOPBACK | IFF_UP)) == IFF_LOOPBACK; });
+  return is_down;
+}
+
 bool is_own_address(const std::string& address) {
   if (is_loopback(address)) return true;
   const std::vector<std::string> own = interface_addresses();

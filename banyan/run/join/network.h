@@ -30,6 +30,9 @@ std::string list_interfaces();
 std::vector<std::string> addresses_of_interface(const std::string& name);
 
 bool is_loopback(const std::string& address);
+// Then processes of this machine (in this network namespace) do not reach each other at all: also those that call
+// another address of it do so by the loopback. Throws Error{io}.
+bool is_loopback_down();
 // "::" when one of them is of IPv6, else "0.0.0.0": for all addresses of this machine.
 std::string any_address_like(const std::vector<std::string>& addresses);
 // Of this machine: the loopback, or one of its interfaces (in this network namespace).
