@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "bindings/c/test_ranks.h"
 #include "lab/network_namespace.h"
@@ -144,6 +145,46 @@ TEST_F(TwoHosts, AreToldThatALoopbackIsDown) {
   EXPECT_THAT(run({url_}, {{}, {}}), Each("right")) << "one rank is on that host";
   EXPECT_THAT(run({"tcp://10.77.0.2:28888"}, {{}}, {"b"}),
               Each(HasSubstr("rank 0 cannot join: the loopback is down, by which processes of one host meet")));
+}
+
+// Firewalls let in what belongs to connections from inside, and drop what begins from outside.
+class FirewallBetweenHosts : public TwoHosts {
+ protected:
+  void SetUp() override {
+    TwoHosts::SetUp();
+    if (IsSkipped()) return;
+    try {
+      run_tool({"nft", "--version"});
+    } catch (const Error& error) {
+      TwoHosts::TearDown();
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  // At host `host` new connections to ports other than `allowed` are dropped.
+  void drop_calls_to(const std::string& host, const std::string& allowed = "0") const {
+    run_tool({"ip", "netns", "exec", space(host), "nft", "-f", "-"},
+             "table inet wall { chain input { type filter hook input priority 0; iifname \"cable-" + host +
+                 "\" tcp dport != " + allowed + " tcp flags & (syn | ack) == syn drop; }; }\n");
+  }
+};
+
+TEST_F(FirewallBetweenHosts, IsNamedToAllWhereItDropsWhatALowerRankSendsToAHigherOne) {
+  drop_calls_to("b");
+  const MeetingPlace place;
+  const std::string log = place.folder() + "/log";
+  const auto ends = run({url_}, {{{"BANYAN_LOG_FILE", log}}, {}});
+  const auto names_it = AllOf(HasSubstr("rank 0 (process "), HasSubstr("cannot call rank 1 (process "),
+                              HasSubstr("which can call it (10.77.0.2:"), HasSubstr(": it does not answer)"),
+                              HasSubstr("a firewall drops what the first host sends to ports of the second"));
+  EXPECT_THAT(ends, Each(AllOf(HasSubstr("calling: "), names_it)));
+  EXPECT_THAT(read_file(log), AllOf(HasSubstr("rank 0 warning: "), names_it));
+}
+
+// Joining and data go the other way.
+TEST_F(FirewallBetweenHosts, DoesNoHarmWhereOnlyThePlaceIsOpen) {
+  drop_calls_to("a", "28888");
+  EXPECT_THAT(run({url_}, {{}, {}}), Each("right"));
 }
 
 // ---- What joining costs ----

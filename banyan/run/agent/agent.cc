@@ -204,7 +204,9 @@ class Agent::Impl {
                .silent_after = options.silent_after,
                .lost_after = options.lost_after},
               {.joined = [this] { answers_.give(joined_, true); },
-               .changed = [this](uint32_t rank) { connections_.changed(rank); }}),
+               .changed = [this](uint32_t rank) { connections_.changed(rank); },
+               .unanswered = [this](uint32_t rank, uint32_t calls,
+                                    const std::string& why) { tell_of_firewall(rank, calls, why); }}),
         connections_(
             reactor_, connects_, core_.liveness(), world_name_, targets_of(world_),
             [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); },
@@ -303,6 +305,17 @@ class Agent::Impl {
     core_.fail(why);
     reactor_.stop();
     BANYAN_LOG(warning) << why.what();
+  }
+
+  // A warning after two calls, since one may be lost; and calls for data wait no longer when there are no more.
+  void tell_of_firewall(uint32_t rank, uint32_t calls, const std::string& why) {
+    const std::vector<std::string> names = names_of(world_);
+    const std::string own = "rank " + std::to_string(world_.rank) + " (" + names[world_.rank] + ")";
+    const std::string other = "rank " + std::to_string(rank) + " (" + names[rank] + ")";
+    const std::string text = own + " cannot call " + other + ", which can call it (" + why +
+                             "): a firewall drops what the first host sends to ports of the second; open them";
+    if (calls == 2) BANYAN_LOG(warning) << text;
+    if (calls == AgentConnections::kSpareTries) connections_.is_closed_to_calls(rank, text);
   }
 
   static Error as_end(const Error& error) noexcept {

@@ -21,8 +21,6 @@ constexpr milliseconds kConfirmAfter{50}, kResendAfter{300}, kLongestResend{5000
 constexpr milliseconds kFirstPause{5}, kLongestPause{500}, kLongestReminderPause{5000};
 // Between the first calls over two paths, so that the best one is used where it works.
 constexpr milliseconds kBetweenPaths{50};
-// Calls over a path while there is another connection; then it is not tried again before something breaks.
-constexpr uint32_t kSpareTries = 6;
 constexpr uint32_t kMostWithSpares = 128;
 
 }  // namespace
@@ -191,6 +189,8 @@ void AgentConnections::call_ended(uint32_t rank, uint32_t path, Dialer::Outcome 
   // A connection counts as a success only when something has come over it.
   attempts.next_pause = attempts.failures == 0 ? kFirstPause : std::min(2 * attempts.next_pause, kLongestReminderPause);
   ++attempts.failures;
+  attempts.was_answered =
+      attempts.was_answered || outcome.stream != nullptr || outcome.nobody_listens || outcome.somebody_listens;
   if (outcome.stream != nullptr) {
     try {
       add(rank, std::move(outcome.stream), path);
@@ -220,6 +220,19 @@ void AgentConnections::judge(uint32_t rank, const Dialer::Outcome& outcome) {
   if (outcome.somebody_listens) events_.heard(rank);
   if (entry.connections.empty() && !std::exchange(entry.is_told, true)) events_.unreachable(rank, entry.trouble, false);
   if (is_refused && !entry.is_closed) events_.refused(rank);
+  judge_silence(rank);
+}
+
+void AgentConnections::judge_silence(uint32_t rank) {
+  Entry& entry = entries_[rank];
+  if (!events_.unanswered || entry.connections.empty()) return;
+  uint32_t calls = UINT32_MAX;
+  for (uint32_t path = 0; path < dialer_.paths(rank); ++path) {
+    const auto found = entry.attempts.find(path);
+    if (found == entry.attempts.end() || found->second.was_answered) return;
+    calls = std::min(calls, found->second.failures);
+  }
+  if (calls > std::exchange(entry.unanswered, calls)) events_.unanswered(rank, calls, entry.trouble);
 }
 
 void AgentConnections::call_again(uint32_t rank, uint32_t path) {

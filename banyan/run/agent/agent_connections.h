@@ -58,6 +58,9 @@ class AgentConnections {
     std::function<void(uint32_t rank, std::string why, bool is_orderly)> unreachable;
     // The last calls over every path, all since it was connected, found its port closed.
     std::function<void(uint32_t rank)> refused;
+    // So many calls over every path have found no answer, and none was ever answered, while the rank itself has called
+    // this one: something drops what goes there first. May be empty.
+    std::function<void(uint32_t rank, uint32_t calls, const std::string& why)> unanswered{};
     // A rank that had said that it goes has gone (is closed now), or one that sends nonsense.
     std::function<void(uint32_t rank, std::string why)> lost;
     std::function<void(uint32_t rank, std::string notice)> noticed;  // the rank has closed this one
@@ -90,6 +93,9 @@ class AgentConnections {
   // says that it is no more.
   void remind(uint32_t rank);
 
+  // Calls over a path while there is another connection; then it is not tried again before something breaks.
+  static constexpr uint32_t kSpareTries = 6;
+
   static constexpr size_t kMaxMessage = size_t{32} << 20;
   static constexpr size_t kMaxQueued = size_t{64} << 20;
 
@@ -108,7 +114,7 @@ class AgentConnections {
     std::optional<Timers::Timer> pause;
     std::chrono::milliseconds next_pause{};
     uint32_t failures = 0;  // since there was reason to hope
-    bool was_refused = false;
+    bool was_refused = false, was_answered = false;
   };
   struct Entry {
     std::vector<std::shared_ptr<Connection>> connections;  // shared with the functions that serve it while it is closed
@@ -123,6 +129,7 @@ class AgentConnections {
     std::map<uint32_t, Attempts> attempts;  // by path
     std::string trouble;                    // of the last call that failed
     bool is_told = false;                   // that it is unreachable
+    uint32_t unanswered = 0;                // calls over every path, as far as that was told
     bool will_end = false, is_closed = false, is_reminded = false;
     std::string notice;  // for the closed
   };
@@ -133,6 +140,7 @@ class AgentConnections {
   void call_ended(uint32_t rank, uint32_t path, Dialer::Outcome outcome);
   void call_again(uint32_t rank, uint32_t path);
   void judge(uint32_t rank, const Dialer::Outcome& outcome);
+  void judge_silence(uint32_t rank);
   bool has_path(const Entry& entry, uint32_t path) const;
   static void replace_others(Entry& entry, const std::shared_ptr<Connection>& connection);
   bool add(uint32_t rank, std::unique_ptr<ByteStream> stream, std::optional<uint32_t> path);

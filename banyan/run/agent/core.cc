@@ -64,6 +64,7 @@ AgentConnections::Events AgentCore::connection_events() {
           .unreachable = [this](uint32_t rank, const std::string& why,
                                 bool is_orderly) { suspicion_.unreachable(rank, why, is_orderly); },
           .refused = [this](uint32_t rank) { suspicion_.refused(rank); },
+          .unanswered = events_.unanswered,
           .lost = [this](uint32_t rank, const std::string& why) { hub_.lost(rank, why); },
           .noticed = [this](uint32_t rank, const std::string& notice) { hub_.noticed(rank, notice); }};
 }

@@ -34,6 +34,8 @@ class AgentCore {
   struct Events {
     std::function<void()> joined;                // once: the hub is connected, or is this rank
     std::function<void(uint32_t rank)> changed;  // after its health has
+    // As AgentConnections::Events. May be empty.
+    std::function<void(uint32_t rank, uint32_t calls, const std::string& why)> unanswered{};
   };
   // All outlive it.
   AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes, Options options, Events events);

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kHubAnswerTime{200};
 // For the other half of an ending: a connection that broke, or the kernel's report that the process is no more.
 constexpr milliseconds kOtherSignTime{20};
-// After that, the hub calls those who have not called it.
+// After that, who was not called calls.
 constexpr milliseconds kRollCall{1000};
 
 Message flag_message(message::Kind kind, bool on) {
@@ -49,9 +49,21 @@ Hub::~Hub() {
   if (roll_call_) timers_.cancel(*roll_call_);
 }
 
+// The hub calls first, as lower ranks call higher ones for their data: where something drops such calls, that shows
+// now. Who is not called soon calls itself.
 void Hub::start() {
   hub_ = 0;
-  take_over();
+  if (is_own()) {
+    for (uint32_t rank = 1; rank < liveness_.size(); ++rank) connections_.call(rank);
+    take_over();
+    return;
+  }
+  // Handshakes take the hub less than a millisecond each.
+  roll_call_ = timers_.after(kRollCall + milliseconds(liveness_.size()), [this] {
+    roll_call_.reset();
+    connections_.call(hub_);
+  });
+  adjust_heartbeat();
 }
 
 void Hub::connected(uint32_t rank) {
@@ -252,6 +264,7 @@ void Hub::take_over() {
       if (rank != options_.own && connections_.is_connected(rank)) send_news_to(rank);
       connections_.remind(rank);
     }
+    if (roll_call_) timers_.cancel(*roll_call_);
     roll_call_ = timers_.after(kRollCall, [this] {
       roll_call_.reset();
       for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {

@@ -54,7 +54,7 @@ class Hub {
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
-  // OutgoingConnects the hub, or waits for the others when this rank is it.
+  // Connects to all when this rank is the hub; else waits for the hub's call, and calls it after a second.
   void start();
   uint32_t rank() const { return hub_; }
   bool is_own() const { return hub_ == options_.own; }

@@ -5,6 +5,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/words.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/system/descriptor_use.h"
 #include "banyan/run/system/system_error.h"
 
@@ -17,6 +18,8 @@ constexpr milliseconds kFirstPause{5}, kLongestPause{250};
 // Between looks at whether a rank that has left is among those who have still to say who they are.
 constexpr milliseconds kLook{20};
 constexpr size_t kClosedRemembered = 1024;
+// Calls in a row that nobody has answered, some ten seconds.
+constexpr uint32_t kWorthATell = 6;
 
 std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
 
@@ -130,15 +133,30 @@ void TransportConnections::call_ended(const Key& key, OutgoingConnects::Outcome 
   Request& request = groups_.at(key.communicator).requests.at(key);
   request.call.reset();
   if (outcome.socket.is_open()) {
+    closed_to_calls_.erase(groups_.at(key.communicator).group.members[key.peer]);
     succeed(key, {.socket = std::move(outcome.socket), .keys = std::move(outcome.keys)});
     return;
   }
   if (outcome.is_short) return fail(key, shortage("no connection to " + name_of(key.peer), outcome.failure));
+  const uint32_t world_rank = groups_.at(key.communicator).group.members[key.peer];
+  const bool is_unanswered = !outcome.nobody_listens && !outcome.somebody_listens;
+  if (const auto found = closed_to_calls_.find(world_rank); found != closed_to_calls_.end() && is_unanswered) {
+    return fail(key, Error(ErrorCode::timed_out, found->second));
+  }
   // Even where nobody listens: whether the peer lives, others know better.
   request.trouble = std::move(outcome.failure);
+  request.unanswered = is_unanswered ? request.unanswered + 1 : 0;
+  if (request.unanswered == kWorthATell) {
+    BANYAN_LOG(warning) << "no connection to " << name_of(key.peer) << " yet, which lives, as far as is known ("
+                        << request.trouble << "): a firewall may drop what goes there";
+  }
   request.pause = timers_.after(request.next_pause, [this, key] { call(key); });
   request.next_pause = std::min(request.next_pause * 2, kLongestPause);
-  if (failed_call_) failed_call_(groups_.at(key.communicator).group.members[key.peer]);
+  if (failed_call_) failed_call_(world_rank);
+}
+
+void TransportConnections::is_closed_to_calls(uint32_t world_rank, std::string why) {
+  closed_to_calls_.insert_or_assign(world_rank, std::move(why));
 }
 
 void TransportConnections::cannot_be_called(const Error& why) {

@@ -71,6 +71,8 @@ class TransportConnections {
   std::optional<std::string> admit(WireReader payload, Admitted& connection);
   // Callers cannot be answered, for want of descriptors: who waits for them waits in vain.
   void cannot_be_called(const Error& why);
+  // Calls to a rank find no answer, though it calls this one: its next one that finds none is the last.
+  void is_closed_to_calls(uint32_t world_rank, std::string why);
   // The state of a rank has changed.
   void changed(uint32_t world_rank);
   // A rank is to be called elsewhere from now on, also by requests that are under way.
@@ -96,7 +98,8 @@ class TransportConnections {
     std::optional<Timers::Timer> pause;  // until the next call, or the next look at who calls
     Timers::Timer end;
     std::chrono::milliseconds next_pause{};
-    std::string trouble;  // of the last call
+    std::string trouble;      // of the last call
+    uint32_t unanswered = 0;  // calls in a row
   };
   struct Group {
     ConnectionGroup group;
@@ -128,6 +131,7 @@ class TransportConnections {
   Uses uses_;
   std::function<bool()> has_strangers_;
   std::function<void(uint32_t world_rank)> failed_call_;
+  std::map<uint32_t, std::string> closed_to_calls_;  // by world rank: why
   std::map<uint64_t, Group> groups_;
   std::map<Key, Parked> parked_;
   std::deque<uint64_t> closed_;  // communicators that are no more, the last ones

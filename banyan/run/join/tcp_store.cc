@@ -45,7 +45,7 @@ std::optional<std::string> connect_to(const FileDescriptor& socket, const Socket
                                       const Deadline& deadline) {
   if (connect(socket.get(), address.get(), address.size) == 0) return {};
   if (errno != EINPROGRESS && errno != EINTR) return std::strerror(errno);
-  if (!wait_for(socket.get(), POLLOUT, deadline)) return "no answer";
+  if (!wait_for(socket.get(), POLLOUT, deadline)) return "no answer, as where a firewall drops what goes there";
   int error = 0;
   socklen_t size = sizeof error;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
