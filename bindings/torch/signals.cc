@@ -16,8 +16,10 @@ bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
 
 }  // namespace
 
+bool hears_signals() { return is_main_thread() && Py_IsInitialized(); }
+
 void look_for_signals() {
-  if (!is_main_thread() || !Py_IsInitialized()) return;
+  if (!hears_signals()) return;
   const pybind11::gil_scoped_acquire lock;
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }

@@ -15,6 +15,9 @@ namespace banyan::pytorch {
 // group's timeout; who waits for so long at most does so in long ones, and has no other than that.
 constexpr std::chrono::milliseconds kSignalLook{100}, kSignalLookOfLimited{300};
 
+// Whether handlers run in this thread.
+bool hears_signals();
+
 // Lets handlers run that are due, in the main thread of the process; elsewhere nothing happens. What a handler raises
 // is thrown as pybind11::error_already_set. Takes the interpreter's lock for a moment, whether this thread has it or
 // not.

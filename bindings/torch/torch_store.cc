@@ -1,9 +1,12 @@
 #include "bindings/torch/torch_store.h"
 
+#include <pybind11/pybind11.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "bindings/torch/signals.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -17,6 +20,10 @@ auto guarded(const std::string& place, const run::Deadline& deadline, const Body
   if (deadline.has_passed()) throw late();
   try {
     return body();
+  } catch (const pybind11::error_already_set&) {  // of a handler of a signal
+    throw;
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     // A store gives up by its own clock, which may be a little ahead.
     if (deadline.left() < std::chrono::milliseconds(50)) throw late();
@@ -33,10 +40,28 @@ void TorchStore::set(const std::string& key, const std::string& value, const run
 std::string TorchStore::get(const std::string& key, const run::Deadline& deadline) {
   return guarded(place_, deadline, [&] {
     const run::AwakeTicks ticks;
-    store_->wait({key}, std::max(deadline.left(), std::chrono::milliseconds(1)));
+    const auto left = std::max(deadline.left(), std::chrono::milliseconds(1));
+    if (!hears_signals()) {
+      store_->wait({key}, left);
+    } else if (!wait_and_look(left, [&](std::chrono::milliseconds at_most) { return comes_within(key, at_most); })) {
+      throw Error(ErrorCode::timed_out, place_ + " did not answer within " + deadline.text());
+    }
     const std::vector<uint8_t> value = store_->get(key);
     return std::string(value.begin(), value.end());
   });
+}
+
+// A store tells its time-out by an exception of a type that differs from kind to kind.
+bool TorchStore::comes_within(const std::string& key, std::chrono::milliseconds at_most) {
+  constexpr std::chrono::milliseconds kAhead{50};  // of our clock
+  const run::Deadline slice = run::Deadline::after(at_most);
+  try {
+    store_->wait({key}, at_most);
+    return true;
+  } catch (const std::exception&) {
+    if (slice.left() > kAhead) throw;
+    return false;
+  }
 }
 
 std::optional<std::string> TorchStore::try_get(const std::string& key, const run::Deadline& deadline) {

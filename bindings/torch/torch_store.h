@@ -3,6 +3,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <chrono>
 #include <string>
 
 #include "banyan/run/join/secret.h"
@@ -11,7 +12,8 @@
 
 namespace banyan::pytorch {
 
-// Errors of the c10d store become Error{io}; its time-outs Error{timed_out}.
+// Errors of the c10d store become Error{io}; its time-outs Error{timed_out}. While get() waits in the main thread, it
+// looks for Python's signals (signals.h), and throws what their handlers raise.
 class TorchStore : public run::Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
@@ -23,6 +25,8 @@ class TorchStore : public run::Store {
   const std::string& place() const override { return place_; }
 
  private:
+  bool comes_within(const std::string& key, std::chrono::milliseconds at_most);
+
   const c10::intrusive_ptr<c10d::Store> store_;
   const std::string place_ = "the store of torch.distributed";
 };

@@ -42,6 +42,9 @@ class Meeting {
       if (error.code() != ErrorCode::timed_out || is_verdict_) throw;
       if (deadline_.is_stopped()) refuse(Error(ErrorCode::aborted, who(own_) + " gave up joining, as it was told to"));
       return decide_late();
+    } catch (...) {  // what somebody has raised who was asked while the store waited: a signal of Python
+      give_up();
+      throw;
     }
   }
 
@@ -68,6 +71,14 @@ class Meeting {
   void close(const std::string& verdict) {
     if (store_.add(key("closed"), 1, late()) != 1) return;  // another one has decided already
     store_.set(key("verdict"), verdict, late());
+  }
+  // For the others, if they can be told.
+  void give_up() noexcept {
+    try {
+      close(failure(Error(ErrorCode::aborted, who(own_) + " gave up joining, as it was told to")));
+    } catch (...) {  // they learn from the store that it has gone, or at their deadline
+      return;
+    }
   }
   [[noreturn]] void refuse(const Error& error) {
     close(failure(error));

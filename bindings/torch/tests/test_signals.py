@@ -32,8 +32,37 @@ def calls_of(job):
     }
 
 
+def join_two(job, name):
+    """A group of two processes by a store of the test's own, as init_process_group makes one."""
+    import banyan_torch
+    return banyan_torch._C.create(dist.PrefixStore(name, job.store), job.rank, 2, name, [], {})
+
+
 @not_by_gloo("lets handlers wait until its call is over")
 class Signals(RankTest):
+    @on_ranks(2)
+    def test_a_handler_runs_while_a_rank_waits_for_others_to_join(self):
+        if self.rank == 0:
+            sent = time.monotonic() + 0.3
+            signal.signal(signal.SIGUSR1, lambda *_: self.mark("handled", time.monotonic() - sent))
+            send_soon(signal.SIGUSR1)
+        else:
+            self.assertLess(float(self.await_mark("handled")), kMost)  # or rank 0 waits for ever
+        join_two(self, "late")
+
+    @on_ranks(2)
+    def test_ctrl_c_ends_joining_and_the_others_learn_who_gave_up(self):
+        if self.rank == 0:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            send_soon(signal.SIGINT)
+            with self.assertRaises(KeyboardInterrupt):
+                join_two(self, "given up")
+            self.mark("interrupted")
+        else:
+            self.await_mark("interrupted")
+            with self.assertRaisesRegex(Exception, r"rank 0 \(process .* gave up joining"):
+                join_two(self, "given up")
+
     @on_ranks(2)
     def test_a_handler_runs_while_a_call_waits_and_the_call_goes_on(self):
         for name, call in calls_of(self).items():
