@@ -12,6 +12,7 @@ namespace {
 
 // TCP_ESTABLISHED and TCP_CLOSE of the kernel, which its header does not name.
 constexpr uint8_t kOpen = 1, kClosed = 7;
+constexpr uint32_t kUnknown = UINT32_MAX;
 
 }  // namespace
 
@@ -26,6 +27,8 @@ std::optional<TcpState> tcp_state(int socket) {
                   .unanswered = info.tcpi_probes,
                   .bytes_acknowledged = info.tcpi_bytes_acked,
                   .bytes_unsent = info.tcpi_notsent_bytes,
+                  .round_trip = std::chrono::microseconds(info.tcpi_rtt),
+                  .least_round_trip = std::chrono::microseconds(info.tcpi_min_rtt == kUnknown ? 0 : info.tcpi_min_rtt),
                   .busy = std::chrono::microseconds(info.tcpi_busy_time),
                   .receiver_was_full = std::chrono::microseconds(info.tcpi_rwnd_limited),
                   .heard_ago = std::chrono::milliseconds(info.tcpi_last_ack_recv)};

@@ -45,6 +45,9 @@ TEST(TcpState, SaysWhatHasArrived) {
   EXPECT_EQ(after.unacknowledged, 0u);
   EXPECT_EQ(after.retransmits, 0u);
   EXPECT_LT(after.heard_ago, std::chrono::seconds(10));
+  EXPECT_GT(after.round_trip, std::chrono::microseconds(0));
+  EXPECT_GT(after.least_round_trip, std::chrono::microseconds(0));
+  EXPECT_LE(after.least_round_trip, std::chrono::seconds(10));
   EXPECT_FALSE(after.is_broken);
 }
 

@@ -34,10 +34,13 @@ struct LaneHealth {
 // What a lane over TCP is sending, and how it gets on with that. Counts are since it was connected.
 struct LaneLoad {
   uint32_t peer = 0, lane = 0;
-  bool has_more = false;  // bytes wait that the network has not taken yet
-  uint64_t arrived = 0;   // bytes, with headers
+  bool has_more = false;   // bytes wait that the network has not taken yet
+  uint32_t under_way = 0;  // packets that are not acknowledged
+  uint64_t arrived = 0;    // bytes, with headers
   // While anything was under way, and the part of it for which the receiver had no room.
   std::chrono::microseconds busy{0}, receiver_was_full{0};
+  // As in TcpState.
+  std::chrono::microseconds round_trip{0}, least_round_trip{0};
   uint64_t rate = 0;  // as in LaneControl::pace()
 };
 

@@ -218,9 +218,12 @@ std::vector<LaneLoad> LaneTransport::loads() {
     all.push_back({.peer = channel % options_.ranks,
                    .lane = channel / options_.ranks,
                    .has_more = tcp->bytes_unsent > 0 || was_refused,
+                   .under_way = tcp->unacknowledged,
                    .arrived = tcp->bytes_acknowledged,
                    .busy = tcp->busy,
                    .receiver_was_full = tcp->receiver_was_full,
+                   .round_trip = tcp->round_trip,
+                   .least_round_trip = tcp->least_round_trip,
                    .rate = stream.rate});
   }
   return all;

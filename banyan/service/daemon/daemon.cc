@@ -246,7 +246,15 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .drain = [this](bool drains) { is_draining_ = drains; },
                            .upgrade = [this](const std::string& binary,
                                              HostOperations::Host::Upgraded done) { upgrade(binary, std::move(done)); },
-                           .rules_changed = [this] { tell_terms(); }});
+                           .rules_changed = [this] { tell_terms(); },
+                           .has_replanned =
+                               [this](const SlowLinkReplans::Rates& rates) {
+                                 if (slow_links_) slow_links_->note(rates);
+                               },
+                           .operator_said =
+                               [this](const std::string& link) {
+                                 if (slow_links_) slow_links_->leave(link);
+                               }});
   host_desk_.emplace(
       HostDesk::Parts{.timers = reactor_,
                       .own = [this](const std::string& command, const std::string& body,
@@ -257,6 +265,13 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                       .note = [this](const std::string& words) { events_.note(words); }});
   operators_.emplace(
       OperatorDesk::Parts{.reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
+  if (steward_) {
+    slow_links_.emplace(SlowLinkDesk::Parts{.reactor = reactor_,
+                                            .operators = *operators_,
+                                            .events = events_,
+                                            .may_act = [this] { return rules_.rules().replans_alone(); },
+                                            .is_steward = [this] { return steward_->steward_host() == host_; }});
+  }
   hints_.emplace(HintDesk::Parts{.reactor = reactor_,
                                  .operators = *operators_,
                                  .files = maker_.files,
@@ -296,6 +311,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
   const run::DescriptorUse descriptors = run::descriptor_use();
   view.descriptors = descriptors.used;
   view.most_descriptors = descriptors.allowed;
+  if (slow_links_) view.troubles = slow_links_->findings();
   if (shortage_ && reactor_.now() - shortage_->at < kShortageShown) {
     view.troubles.push_back({.kind = kDescriptorTrouble,
                              .communicator = {},

@@ -35,6 +35,7 @@
 #include "banyan/service/daemon/route_desk.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
+#include "banyan/service/daemon/slow_link_desk.h"
 #include "banyan/service/daemon/steward_desk.h"
 #include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/tenant_quota.h"
@@ -185,6 +186,7 @@ class Daemon::Impl {
   std::optional<HostOperations> operations_;
   std::optional<HostDesk> host_desk_;
   std::optional<OperatorDesk> operators_;
+  std::optional<SlowLinkDesk> slow_links_;  // none without a fabric
   std::optional<HintDesk> hints_;
   std::optional<HttpServer> http_;
   std::unique_ptr<Successor> successor_;

@@ -24,12 +24,16 @@ bool is_meant(const KnownSession& session, const std::string& pattern) {
 }  // namespace
 
 HostOperations::HostOperations(Parts parts, Host host)
-    : parts_(std::move(parts)), host_(std::move(host)), link_names_(compose::link_names(*parts_.files)) {}
+    : parts_(std::move(parts)),
+      host_(std::move(host)),
+      link_names_(compose::link_names(*parts_.files)),
+      link_cables_(compose::link_cables(*parts_.files)) {}
 
 void HostOperations::answer(const std::string& command, const std::string& body, const Reply& reply) {
   try {
     if (command == "view") return view(reply);
     if (command == "replan") return replan(body, reply);
+    if (command == "replan alone") return replan_alone(body, reply);
     if (command == "upgrade") return upgrade(body, reply);
     if (command == "set") return reply({.body = set(body)});
     if (command == "drain") return reply({.body = drain(body)});
@@ -97,7 +101,11 @@ void HostOperations::add_ways(HostView& view, const std::vector<WayMeter::Row>& 
                 .to = row.way.to,
                 .is_whole = row.way.is_whole,
                 .seconds = seconds(row.window),
+                .busy_seconds = seconds(row.busy),
                 .pressed_seconds = seconds(row.pressed),
+                .delayed_seconds = seconds(row.delayed),
+                .round_trip_seconds = seconds(row.round_trip),
+                .wake_seconds = seconds(row.wake),
                 .bytes_by_tenant = row.bytes,
                 .allowed = row.allowed};
     for (const uint32_t link : row.way.links) {
@@ -185,10 +193,11 @@ struct HostOperations::Replan {
     KnownSession session;
     std::optional<uint64_t> wish = {};  // its number; none before it is asked
     std::optional<run::WishOutcome> outcome = {};
-    std::string error = {};
+    std::string error = {}, note = {};
   };
   std::vector<Asked> asked;
   run::PlanWish wish;
+  std::map<std::string, std::set<uint32_t>> restored = {};  // cables by the names that the command has for them
   run::Reactor::TimePoint until;
   Reply reply;
 
@@ -211,11 +220,24 @@ struct HostOperations::Replan {
           each.session.memory->rouse(each.session.number);
         } else if (!each.outcome) {
           each.outcome = session->outcome(*each.wish);
+          if (each.outcome) each.note = note_of(*session);
         }
       } catch (const Error& error) {
         each.error = error.what();
       }
     }
+  }
+  // To restore mends nothing: who asks for it is told what it does not do.
+  std::string note_of(const Session& session) const {
+    const std::optional<PlannedCall> planned = session.planned();
+    if (!planned) return {};
+    std::string lost;
+    for (const auto& [link, cables] : restored) {
+      const bool is_lost = std::any_of(cables.begin(), cables.end(),
+                                       [&](uint32_t cable) { return planned->adopted.lost_cables.contains(cable); });
+      if (is_lost) lost += (lost.empty() ? "" : ", ") + link;
+    }
+    return lost.empty() ? "" : lost + " is lost: it is used again when it carries, and --restore does not mend it";
   }
   std::string answer() const {
     std::string rows;
@@ -226,6 +248,7 @@ struct HostOperations::Replan {
                                   : !each.outcome     ? "its ranks have not agreed yet; the wish stands until they do"
                                                       : each.outcome->refusal;
       row.add("generation", each.outcome ? each.outcome->generation : 0).add("refusal", trouble);
+      if (!each.note.empty()) row.add("note", each.note);
       rows += (rows.empty() ? "" : ",") + row.take();
     }
     return "{\"communicators\":[" + rows + "]}";
@@ -241,12 +264,54 @@ void HostOperations::replan(const std::string& body, Reply reply) {
   const ReplanCommand command = read_replan_command(body);
   auto replan = std::make_shared<Replan>();
   replan->wish = wish_of(command);
-  for (KnownSession& session : host_.sessions()) {
-    if (session.rank == 0 && is_meant(session, command.communicator)) replan->asked.push_back({std::move(session)});
+  for (const std::string& link : command.restore) {
+    for (const uint32_t cable : compose::cables_called(*parts_.files, link)) replan->restored[link].insert(cable);
   }
+  tell_that_an_operator_said(replan->wish);
+  begin(replan, command.communicator, std::move(reply));
   if (!replan->asked.empty()) {
     parts_.events.note("an operator asks " + std::to_string(replan->asked.size()) + " of the communicators like " +
                        in_quotes(command.communicator) + " for other plans");
+  }
+}
+
+// What operators say of a cable is of both its links.
+void HostOperations::tell_that_an_operator_said(const run::PlanWish& wish) const {
+  for (size_t link = 0; link < link_names_.size() && host_.operator_said; ++link) {
+    const uint32_t cable = link_cables_[link];
+    if (wish.avoided_cables.contains(cable) || wish.restored_cables.contains(cable) ||
+        wish.bytes_per_second.contains(cable)) {
+      host_.operator_said(link_names_[link]);
+    }
+  }
+}
+
+void HostOperations::replan_alone(const std::string& body, Reply reply) {
+  const LoneReplanCommand command = read_lone_replan_command(body);
+  auto replan = std::make_shared<Replan>();
+  replan->wish = wish_of(command);
+  if (host_.has_replanned) host_.has_replanned(command.rates);
+  begin(replan, command.communicator, std::move(reply));
+}
+
+run::PlanWish HostOperations::wish_of(const LoneReplanCommand& command) const {
+  run::PlanWish wish;
+  const std::vector<double> bandwidths = compose::link_bandwidths(*parts_.files);
+  for (const auto& [name, rate] : command.rates) {
+    const auto link = std::find(link_names_.begin(), link_names_.end(), name);
+    if (link == link_names_.end()) throw Error(ErrorCode::not_found, "there is no link " + in_quotes(name));
+    const auto number = static_cast<size_t>(link - link_names_.begin());
+    const uint64_t bandwidth = rate.value_or(static_cast<uint64_t>(bandwidths[number]));
+    // Of two links of one cable the slower one counts.
+    const auto [said, is_new] = wish.bytes_per_second.try_emplace(link_cables_[number], bandwidth);
+    if (!is_new) said->second = std::min(said->second, bandwidth);
+  }
+  return wish;
+}
+
+void HostOperations::begin(const std::shared_ptr<Replan>& replan, const std::string& communicator, Reply reply) {
+  for (KnownSession& session : host_.sessions()) {
+    if (session.rank == 0 && is_meant(session, communicator)) replan->asked.push_back({std::move(session)});
   }
   replan->until = parts_.reactor.now() + kReplanTime;
   replan->reply = std::move(reply);

@@ -1,8 +1,8 @@
 // HostOperations: what operators ask of this host alone: how it does, and what it is to do.
 //
 // Commands, with the bodies and answers of operator_desk.h: "view" (a HostView), "rules", "load rules", "set",
-// "replan", "drain", "upgrade". A replan is asked for by the host of rank 0, and its answer waits until all ranks have
-// agreed, or kReplanTime is over.
+// "replan", "drain", "upgrade"; "replan alone" of the service itself (slow_link_desk.h). A replan is asked for by the
+// host of rank 0, and its answer waits until all ranks have agreed, or kReplanTime is over.
 //
 // On the reactor's thread.
 #pragma once
@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,10 @@ class HostOperations {
     using Upgraded = std::function<void(int process, const std::string& refusal)>;
     std::function<void(const std::string& binary, Upgraded done)> upgrade = {};
     std::function<void()> rules_changed;  // sessions that are open are to get what they grant now
+    // The service has had plans made for these rates of links, as in LoneReplanCommand; none without a fabric.
+    std::function<void(const std::map<std::string, std::optional<uint64_t>>& rates)> has_replanned = {};
+    // An operator has said something of this link; none without a fabric.
+    std::function<void(const std::string& link)> operator_said = {};
   };
   struct Parts {
     run::Reactor& reactor;
@@ -86,6 +91,10 @@ class HostOperations {
   void upgrade(const std::string& body, Reply reply);
   std::string load_rules(const std::string& body);
   void replan(const std::string& body, Reply reply);
+  void replan_alone(const std::string& body, Reply reply);
+  void begin(const std::shared_ptr<Replan>& replan, const std::string& communicator, Reply reply);
+  run::PlanWish wish_of(const LoneReplanCommand& command) const;
+  void tell_that_an_operator_said(const run::PlanWish& wish) const;
   void look_after(const std::shared_ptr<Replan>& replan);
   run::PlanWish wish_of(const ReplanCommand& command) const;
   static void add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session);
@@ -95,6 +104,7 @@ class HostOperations {
   Parts parts_;
   const Host host_;
   const std::vector<std::string> link_names_;
+  const std::vector<uint32_t> link_cables_;
   // Gone with this object: what tasks on other threads, and timers, look at.
   const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
   uint64_t replans_ = 0;

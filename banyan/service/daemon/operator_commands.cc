@@ -1,12 +1,15 @@
 #include "banyan/service/daemon/operator_commands.h"
 
+#include "banyan/base/json_line.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/units.h"
 
 namespace banyan::service {
 namespace {
 
 constexpr JsonForm kForm{.name = "command", .depth = 8};
 constexpr uint64_t kMostWeight = 1000;
+constexpr const char* kAsAtFirst = "as at first";
 
 std::string name_of(JsonNode node) {
   std::string name = node.text();
@@ -65,6 +68,25 @@ ReplanCommand read_replan_command(std::string_view json) {
   if (const auto plan = root.find("plan")) command.plan = name_of(*plan);
   if (command.avoid.empty() && command.restore.empty() && command.bandwidth.empty() && command.plan.empty()) {
     throw root.error("says neither avoid, restore, bandwidth nor plan");
+  }
+  return command;
+}
+
+std::string LoneReplanCommand::encode() const {
+  JsonLine links;
+  for (const auto& [link, rate] : rates) {
+    links.add(link, rate ? Bandwidth::bytes_per_second(*rate).to_string() : kAsAtFirst);
+  }
+  return JsonLine().add("communicator", communicator).add("rates", std::move(links)).take();
+}
+
+LoneReplanCommand read_lone_replan_command(std::string_view json) {
+  const JsonDocument document(json, kForm);
+  const JsonNode root = document.root().with_keys({"communicator", "rates"});
+  LoneReplanCommand command{.communicator = name_of(root.at("communicator"))};
+  for (const auto& [link, rate] : root.at("rates").members()) {
+    std::optional<uint64_t>& said = command.rates[std::string(link)];
+    if (rate.text() != kAsAtFirst) said = rate.bandwidth().bytes_per_second();
   }
   return command;
 }

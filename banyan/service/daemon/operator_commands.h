@@ -39,6 +39,15 @@ struct ReplanCommand {
 };
 ReplanCommand read_replan_command(std::string_view json);
 
+// Not of an operator: the service acts alone (slow_link_desk.h).
+struct LoneReplanCommand {
+  std::string communicator = {};                              // as above
+  std::map<std::string, std::optional<uint64_t>> rates = {};  // by link, bytes per second; nothing: as it was at first
+
+  std::string encode() const;
+};
+LoneReplanCommand read_lone_replan_command(std::string_view json);
+
 std::string read_upgrade_command(std::string_view json);  // the path of the program; empty: the daemon's own
 
 bool read_drain_command(std::string_view json);

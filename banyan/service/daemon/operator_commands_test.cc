@@ -76,6 +76,15 @@ TEST(OperatorCommands, ReplanSaysWhichLinksAreAvoidedRestoredAndChanged) {
   EXPECT_THAT(said(R"({"communicator": "x", "bandwidth": {"a-b": "fast"}})"), HasSubstr("bandwidth"));
 }
 
+TEST(OperatorCommands, WhatTheServiceDoesAloneIsReadAsItIsWritten) {
+  const LoneReplanCommand command{.communicator = "*", .rates = {{"a->b", 2'400'000}, {"b->c", std::nullopt}}};
+  const LoneReplanCommand read = read_lone_replan_command(command.encode());
+  EXPECT_EQ(read.communicator, "*");
+  EXPECT_EQ(read.rates, command.rates);
+  EXPECT_THAT(refusal([] { read_lone_replan_command(R"({"communicator": "*", "rates": {"a->b": "fast"}})"); }),
+              HasSubstr("a->b"));
+}
+
 TEST(OperatorCommands, MayBeForSomeHosts) {
   EXPECT_THAT(hosts_of_command(R"({"drain": true, "hosts": ["a", "b"]})"), ElementsAre("a", "b"));
   EXPECT_THAT(hosts_of_command(R"({"drain": true})"), IsEmpty());

@@ -120,6 +120,20 @@ void OperatorDesk::look(const Seen& seen) {
   });
 }
 
+void OperatorDesk::order(const std::string& command, const std::string& body) {
+  ask({}, command, body, kCommandTime, [command](const Asked& asked) {
+    for (const auto& [host, answer] : asked.answers) {
+      if (!answer.is_refusal) continue;
+      BANYAN_LOG(warning) << "host " << in_quotes(host) << " does not obey the service (" << command
+                          << "): " << answer.body;
+    }
+    for (const UnreachableHost& each : asked.unreachable) {
+      BANYAN_LOG(warning) << "host " << in_quotes(each.host) << " does not hear of it (" << command
+                          << "): " << each.why;
+    }
+  });
+}
+
 HttpResponse OperatorDesk::metrics_from(const HostOperations::Answer& view) {
   try {
     if (view.is_refusal) throw Error(ErrorCode::io, view.body);

@@ -70,6 +70,8 @@ class OperatorDesk {
   // The views of all hosts, and those that gave none. Once, at once or later.
   using Seen = std::function<void(std::vector<HostView> views, std::vector<UnreachableHost> unreachable)>;
   void look(const Seen& seen);
+  // A command of the service itself to all hosts; who refuses it stands in the log.
+  void order(const std::string& command, const std::string& body);
   // From another daemon; a newer one of this host asks for what this one knows alone.
   void hear(const DaemonName& asking, const OperatorQuestion& question);
   // From the daemon of another host.

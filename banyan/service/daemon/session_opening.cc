@@ -52,7 +52,7 @@ std::shared_ptr<SessionShare> make_share(const SessionOpening& opening, std::sha
 // Looks at the lanes of an executor, which lives as long as the session.
 std::unique_ptr<LaneWatch> make_watch(const SessionOpening& opening, std::shared_ptr<WayMeter> meter,
                                       std::shared_ptr<const compose::PlannerFiles> files,
-                                      const run::NetExecutor* executor) {
+                                      const std::vector<double>& capacities, const run::NetExecutor* executor) {
   const OpenSession& wish = opening.wish;
   const auto way = [files = std::move(files), cards = opening.cards, host_of_rank = wish.host_of_rank, own = wish.rank](
                        uint32_t peer, const std::vector<uint32_t>& cables) {
@@ -64,7 +64,8 @@ std::unique_ptr<LaneWatch> make_watch(const SessionOpening& opening, std::shared
   return std::make_unique<LaneWatch>(LaneWatch::Options{.meter = std::move(meter),
                                                         .tenant = opening.tenant,
                                                         .loads = [executor] { return executor->loads(); },
-                                                        .way = way});
+                                                        .way = way,
+                                                        .capacities = capacities});
 }
 
 // Of messages that nobody receives.
@@ -192,7 +193,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
           .background = std::move(opening.background),
           .transport = make_transport});
   run::NetExecutor* const net = executor.get();  // which lives as long as the session
-  if (share) share->watch(make_watch(opening, ways, files, net));
+  if (share) share->watch(make_watch(opening, ways, files, *capacities, net));
   std::function<void(ShareClass)> mark;
   if (marks) mark = [net, marks = *marks](ShareClass share_class) { net->mark(marks.of(share_class)); };
   return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},

@@ -1,9 +1,9 @@
 // WayMeter: what all sessions of a host have sent along each way just now, and whether it waited (view/slow_links.h).
 //
 // Sessions look at their lanes every LaneWatch::kPause while calls are under way, and at no other time. A lane is taken
-// to have been pressed between two looks if bytes waited in the kernel at both, for as long as the kernel was busy with
-// it and the receiver had room. Where a sender has nothing to send, is held back (rate_gate.h), or its receiver does
-// not read, nothing waits, or not for want of the network.
+// to have been pressed between two looks if bytes waited in the kernel at both, or stand in the network (lane_delay.h):
+// for as long as the kernel was busy with it and the receiver had room. Where a sender has nothing to send, is held
+// back (rate_gate.h), or its receiver does not read, nothing waits, or not for want of the network.
 //
 // What is told is of a window: the present half, and the whole one before it, so from kHalf to twice that.
 //
@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "banyan/run/execute/net_executor.h"
+#include "banyan/run/system/run_delay.h"
+#include "banyan/service/daemon/lane_delay.h"
 
 namespace banyan::service {
 
@@ -46,7 +48,11 @@ class WayMeter {
     std::string tenant = {};
     uint64_t lane = 0;  // any number of its own in its session
     uint64_t bytes = 0;
-    Time pressed{0};
+    Time busy{0};                          // anything was under way, and the receiver had room
+    Time pressed{0};                       // of that
+    Time delayed{0};                       // of that, while nothing waited in the kernel
+    Time round_trip{0};                    // while it was delayed; 0: it was not
+    run::RunDelay thread = {};             // what the thread of its session has waited for a core, and its turns
     std::optional<uint64_t> allowed = {};  // bytes per second; nothing: any
   };
   void add(const Way& way, const Sent& sent, Time now);
@@ -54,7 +60,10 @@ class WayMeter {
   struct Row {
     Way way;
     Time window{0};
-    Time pressed{0};                             // of the lane that was pressed longest
+    Time busy{0};                 // of the lane that was busy longest
+    Time pressed{0}, delayed{0};  // of the lane that was pressed longest
+    Time round_trip{0};           // of that lane, the least; 0: it was not delayed
+    Time wake{0};  // that the thread of a session has waited for a core at each of its turns, on average; the longest
     std::map<std::string, uint64_t> bytes = {};  // by tenant
     std::optional<uint64_t> allowed = {};        // of all lanes together
   };
@@ -63,8 +72,11 @@ class WayMeter {
 
  private:
   struct LaneSums {
-    Time pressed{0};
+    Time busy{0}, pressed{0}, delayed{0}, round_trip{0};
+    run::RunDelay thread = {};
     std::optional<uint64_t> allowed = {};  // at the last look
+
+    void add(const LaneSums& later);
   };
   struct Sums {
     std::map<std::string, uint64_t> bytes = {};
@@ -94,6 +106,8 @@ class LaneWatch {
     std::function<std::vector<run::NetExecutor::LaneOnCables>()> loads;
     // To the host of a rank.
     std::function<WayMeter::Way(uint32_t peer, const std::vector<uint32_t>& cables)> way;
+    std::vector<double> capacities = {};  // by link, bytes per second; none: nobody knows when a lane is delayed
+    std::function<std::optional<run::RunDelay>()> run_delay = run::run_delay;
   };
   explicit LaneWatch(Options options) : options_(std::move(options)) {}
 
@@ -107,13 +121,19 @@ class LaneWatch {
   struct Seen {
     run::LaneLoad last;
     WayMeter::Way way;
+    double most = 0;  // bytes per second that the way carries; 0: not known
+    LaneDelay delay = {};
     bool is_new = true;
     uint64_t look = 0;  // the last one
   };
 
+  double capacity_of(const WayMeter::Way& way) const;
+  run::RunDelay thread_since_last();
+
   const Options options_;
   std::map<LaneKey, Seen> lanes_;
   Time looked_{0};
+  std::optional<run::RunDelay> thread_;  // at the last look
   uint64_t looks_ = 0;
 };
 

@@ -22,7 +22,9 @@ class WayMeterTest : public ::testing::Test {
                           [this](uint32_t peer, const std::vector<uint32_t>& cables) {
                             ++asked_;
                             return WayMeter::Way{.to = "host" + std::to_string(peer), .links = cables};
-                          }});
+                          },
+                      .capacities = std::vector<double>(10, 1e6),
+                      .run_delay = [this] { return thread_; }});
   }
   // A look each kPause, between which so many bytes arrive and the kernel is busy all the time.
   void pass(LaneWatch& watch, Time time, uint64_t bytes_per_pause) {
@@ -53,6 +55,7 @@ class WayMeterTest : public ::testing::Test {
   std::vector<run::NetExecutor::LaneOnCables> loads_ = {
       {.load = {.peer = 1, .lane = 2, .has_more = true}, .cables = {4, 7}}};
   std::optional<uint64_t> rate_;
+  std::optional<run::RunDelay> thread_;
   int asked_ = 0;
   Time now_ = std::chrono::hours(1);
 };
@@ -93,6 +96,43 @@ TEST_F(WayMeterTest, IsNotPressedWhereNothingWaits) {
   pass(watched, milliseconds(500), 1000);
   EXPECT_EQ(only_row().pressed, Time(0));
   EXPECT_GT(bytes_of(only_row()), 0u) << "they are on the links all the same";
+}
+
+TEST_F(WayMeterTest, IsPressedWhereBytesStandInTheNetworkThoughNoneWaitsInTheKernel) {
+  LaneWatch watched = watch();
+  loads_[0].load.has_more = false;
+  loads_[0].load.least_round_trip = std::chrono::microseconds(50);
+  loads_[0].load.round_trip = milliseconds(1);
+  pass(watched, milliseconds(1000), 2000);  // 100 kB/s of 1 MB/s, some 100 bytes of which are under way
+  EXPECT_EQ(only_row().pressed, Time(0)) << "messages so small say nothing";
+  EXPECT_EQ(only_row().busy, only_row().window);
+  loads_[0].load.round_trip = milliseconds(20);
+  pass(watched, milliseconds(1000), 2000);
+  const WayMeter::Row row = only_row();
+  EXPECT_EQ(row.pressed, row.window);
+  EXPECT_EQ(row.delayed, row.window);
+  EXPECT_EQ(row.round_trip, milliseconds(20));
+  loads_[0].load.has_more = true;
+  pass(watched, milliseconds(1000), 2000);
+  EXPECT_EQ(only_row().pressed, only_row().window);
+  EXPECT_EQ(only_row().delayed, Time(0)) << "they wait in the kernel";
+  loads_[0].load.has_more = false;
+  rate_ = 100'000;
+  pass(watched, milliseconds(1000), 2000);
+  EXPECT_EQ(only_row().pressed, Time(0)) << "it gets what it is allowed";
+}
+
+TEST_F(WayMeterTest, SaysForHowLongTheThreadOfASessionWaitedForItsCoreAtEachTurn) {
+  LaneWatch watched = watch();
+  pass(watched, milliseconds(500), 1000);
+  EXPECT_EQ(only_row().wake, Time(0)) << "nobody knows";
+  thread_ = run::RunDelay{.waited = std::chrono::hours(1), .turns = 7};
+  for (int i = 0; i < 50; ++i) {
+    thread_->waited += milliseconds(3);
+    thread_->turns += 10;
+    pass(watched, LaneWatch::kPause, 1000);
+  }
+  EXPECT_EQ(only_row().wake, std::chrono::microseconds(300));
 }
 
 TEST_F(WayMeterTest, IsNotPressedWhileTheReceiverHasNoRoom) {

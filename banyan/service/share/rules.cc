@@ -20,6 +20,7 @@ constexpr uint64_t kMostWeight = 1000;
 
 constexpr std::array<std::string_view, 3> kClassNames = {"high", "normal", "low"};  // in the order of ShareClass
 constexpr std::array<std::string_view, 1> kQuotas = {"cgroup"};
+constexpr std::array<std::string_view, 2> kOnSlowLink = {"tell", "replan"};
 
 // Bytes of the character that begins here, in UTF-8.
 size_t character_at(std::string_view text, size_t at) {
@@ -96,9 +97,12 @@ class Rules::Reader {
   Rules read(std::string_view text) {
     if (text.size() > kMostFile) throw invalid("is larger than 16 MiB, which no table of rules is");
     const JsonDocument document(text, kRulesForm);
-    const JsonNode root = document.root().with_keys({"version", "rules"});
+    const JsonNode root = document.root().with_keys({"version", "on_slow_link", "rules"});
     Rules rules;
     rules.version_ = root.at("version").whole(1);
+    if (const auto acts = root.find("on_slow_link")) {
+      rules.replans_alone_ = known_name(*acts, "way to treat slow links", kOnSlowLink) == 1;
+    }
     const JsonNode list = root.at("rules");
     if (list.size() > kMostRules) {
       throw list.error("has " + std::to_string(list.size()) + " rules; give at most " + std::to_string(kMostRules));

@@ -5,7 +5,7 @@
 // and the rules in force stay.
 //
 //   { "version": 7,                                // 1 or above, for people; reported back
-//     "rules": [
+//     "on_slow_link": "tell", "rules": [           // or "replan": what the service does about one; may be left out
 //       { "name": "interactive",                   // unique
 //         "match": { "user": "alice", "communicator": "serve-*", "bytes": "..1MiB" },
 //         "then":  { "class": "high", "weight": 4 } },
@@ -104,6 +104,8 @@ class Rules {
   // What is allowed and hardly meant, in words that name the rule.
   std::vector<std::string> warnings() const;
   uint64_t version() const { return version_; }
+  // Whether the service has calls planned around slow links by itself (view/slow_link_replans.h).
+  bool replans_alone() const { return replans_alone_; }
   size_t size() const { return rules_.size(); }
 
  private:
@@ -128,6 +130,7 @@ class Rules {
     Grant grant;
   };
   uint64_t version_ = 0;
+  bool replans_alone_ = false;
   std::vector<Rule> rules_;
   std::vector<uint64_t> class_begins_;  // of all size classes but the first, ascending
 };

@@ -54,6 +54,16 @@ bool takes_call(const std::string& match, OperationKind kind, uint64_t bytes) {
 }
 Grant granted(const std::string& then) { return rules_of({{"", then}}).grant(kAlice); }
 
+TEST(Rules, LetTheServicePlanAroundSlowLinksOnlyWhereTheySaySo) {
+  EXPECT_FALSE(Rules().replans_alone());
+  EXPECT_FALSE(Rules::parse(R"({"version": 1, "rules": []})", "rules.json").replans_alone());
+  EXPECT_FALSE(Rules::parse(R"({"version": 1, "on_slow_link": "tell", "rules": []})", "rules.json").replans_alone());
+  EXPECT_TRUE(Rules::parse(R"({"version": 1, "on_slow_link": "replan", "rules": []})", "rules.json").replans_alone());
+  EXPECT_THAT(error_of([] { Rules::parse(R"({"version": 1, "on_slow_link": "relpan", "rules": []})", "rules.json"); },
+                       ErrorCode::invalid_input),
+              HasSubstr("did you mean 'replan'?"));
+}
+
 TEST(Rules, ThatNameATenantGiveItAShareOfItsOwn) {
   EXPECT_FALSE(Grant().has_own_share);
   EXPECT_FALSE(rules_of({{"", ""}}).grant(kAlice).has_own_share);

@@ -126,7 +126,13 @@ std::vector<FindingView> all_troubles(std::vector<HostView>& hosts) {
 void join(WayView& joined, const WayView& other) {
   joined.is_whole = joined.is_whole && other.is_whole;
   joined.seconds = std::max(joined.seconds, other.seconds);
-  joined.pressed_seconds = std::max(joined.pressed_seconds, other.pressed_seconds);
+  joined.busy_seconds = std::max(joined.busy_seconds, other.busy_seconds);
+  if (other.pressed_seconds > joined.pressed_seconds) {
+    joined.pressed_seconds = other.pressed_seconds;
+    joined.delayed_seconds = other.delayed_seconds;
+    joined.round_trip_seconds = other.round_trip_seconds;
+  }
+  joined.wake_seconds = std::max(joined.wake_seconds, other.wake_seconds);
   for (const auto& [tenant, bytes] : other.bytes_by_tenant) joined.bytes_by_tenant[tenant] += bytes;
   joined.allowed = joined.allowed && other.allowed ? std::optional(*joined.allowed + *other.allowed) : std::nullopt;
 }
@@ -191,7 +197,9 @@ ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unre
   cluster.communicators = joined_communicators(hosts);
   cluster.links = summed_links(hosts);
   cluster.events = all_events(hosts);
-  cluster.findings = find_slow_links(all_ways(hosts));
+  for (SlowLink& each : find_slow_links(all_ways(hosts))) {
+    cluster.findings.push_back({.kind = "slow link", .communicator = {}, .words = std::move(each.words)});
+  }
   append(cluster.findings, find_wrong(cluster.communicators, unreachable));
   append(cluster.findings, all_troubles(hosts));
   cluster.hosts = std::move(hosts);

@@ -89,7 +89,11 @@ struct WayView {
   std::vector<WayLink> links = {};  // in their order; where the network chooses among several ways, those of all
   bool is_whole = true;             // these are all its links
   double seconds = 0;               // of the window
-  double pressed_seconds = 0;       // of it, while bytes waited in the kernel and the receiver had room
+  double busy_seconds = 0;          // of it, while anything was under way and the receiver had room
+  double pressed_seconds = 0;       // of that, while bytes waited in the kernel, or stood in the network
+  double delayed_seconds = 0;       // of that, while they stood in the network only
+  double round_trip_seconds = 0;    // the least of then; 0: they did not
+  double wake_seconds = 0;          // that threads of the daemon there waited for a core at each turn, on average
   std::map<std::string, uint64_t> bytes_by_tenant = {};  // that have arrived, with headers
   std::optional<uint64_t> allowed = {};  // bytes per second that its calls may send at most; nothing: any
 

@@ -57,7 +57,11 @@ class RandomViews {
     for (size_t i = below(3); i > 0; --i) view.links.push_back({.name = text(), .capacity = number()});
     view.is_whole = below(2) == 0;
     view.seconds = number();
+    view.busy_seconds = number();
     view.pressed_seconds = number();
+    view.delayed_seconds = number();
+    view.round_trip_seconds = number();
+    view.wake_seconds = number();
     for (size_t i = below(3); i > 0; --i) view.bytes_by_tenant[text()] = random_();
     if (below(2) == 0) view.allowed = random_();
     return view;

@@ -87,7 +87,11 @@ void each_field(View& view, Visit visit) {
   visit("links", view.links);
   visit("is_whole", view.is_whole);
   visit("seconds", view.seconds);
+  visit("busy_seconds", view.busy_seconds);
   visit("pressed_seconds", view.pressed_seconds);
+  visit("delayed_seconds", view.delayed_seconds);
+  visit("round_trip_seconds", view.round_trip_seconds);
+  visit("wake_seconds", view.wake_seconds);
   visit("bytes_by_tenant", view.bytes_by_tenant);
   visit("allowed", view.allowed);
 }
