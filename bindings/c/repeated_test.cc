@@ -20,7 +20,7 @@ class Repeater {
       : comm_(comm), rank_(rank), size_(size), count_(count), a_(all()), b_(all()) {}
 
   std::string run() {
-    for (int round = 0; round < 20 && report_.empty(); ++round) {
+    for (int round = 0; round < 6 && report_.empty(); ++round) {
       sum("sum", a_, b_, BANYAN_SUM, 1);
       sum("sum, back", b_, a_, BANYAN_SUM, 1);
       sum("sum, in place", a_, a_, BANYAN_SUM, 1);
@@ -135,7 +135,7 @@ TEST_P(Repeated, CallsTakeWhatIsInTheirBuffersNow) {
   const int size = GetParam();
   const auto body = [&](banyan_comm_t comm, int rank) {
     std::string report;
-    for (const size_t count : {1, 5, 26, 27, 700}) report += Repeater(comm, rank, size, count).run();
+    for (const size_t count : {1, 26, 27, 700}) report += Repeater(comm, rank, size, count).run();
     return report;
   };
   EXPECT_THAT(run_ranks(size, body), Each(""));
