@@ -261,7 +261,7 @@ TEST_F(Upgrades, ThatFailAfterTheSocketsWereHandedOverAreTakenBack) {
 import os, socket, struct, sys
 older = socket.socket(fileno=int(sys.argv[sys.argv.index("--upgrade-from") + 1]))
 older.setblocking(True)
-older.send(struct.pack("<I", 5) + b"ready" + struct.pack("<I", 2))
+older.send(struct.pack("<I", 5) + b"ready" + struct.pack("<I", 3))
 while b"take" not in older.recv(100000):
     pass
 os._exit(9)
