@@ -13,8 +13,8 @@
 //
 // *Why so.* One step for all values has the least square error for its bits (Gish and Pierce, IEEE Trans. Inf. Theory
 // 14, 1968): the entropy coder, not a scale for each block, makes use of values that are smaller. LLM.265 (MICRO 2025)
-// takes a video codec for the same end, with a transform, which we have tried: bench/rates has what measures it. Range
-// coder: Martin 1979, with carries as in LZMA.
+// takes a video codec for the same end, with a transform, which we have tried and left out. Range coder: Martin 1979,
+// with carries as in LZMA. bench/rates/models.py compares it with zfp and int4 on trained weights.
 //
 // *Rate.* The result is at most bits * count / 8 bytes long, and at least 98 % of that, but
 //   - tensors of few values, or that need less: a tensor takes 24 bytes and some 0.01 bit a value at least;

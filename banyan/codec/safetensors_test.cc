@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string corpus(const std::string& name) {
+std::string example(const std::string& name) {
   return read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/codec/corpus/safetensors/" + name);
 }
 
@@ -22,7 +22,7 @@ double element(const std::string& file, const SafeTensor& tensor, size_t place) 
 }
 
 TEST(Safetensors, AreReadByNameTypeAndShape) {
-  const std::string file = corpus("several");
+  const std::string file = example("several");
   ASSERT_TRUE(is_safetensors(file));
   const std::vector<SafeTensor> tensors = read_safetensors(file);
   ASSERT_EQ(tensors.size(), 5u);
@@ -41,7 +41,7 @@ TEST(Safetensors, AreReadByNameTypeAndShape) {
   EXPECT_EQ(tensors[3].written_type, "BOOL");
   EXPECT_EQ(tensors[3].bytes, 2u);
   EXPECT_EQ(element(file, tensors[4], 0), 0.5);
-  EXPECT_THAT(read_safetensors(corpus("no_tensors")), IsEmpty());
+  EXPECT_THAT(read_safetensors(example("no_tensors")), IsEmpty());
 }
 
 TEST(Safetensors, WhatDoesNotFitIsRefusedWithItsPlace) {
@@ -54,7 +54,7 @@ TEST(Safetensors, WhatDoesNotFitIsRefusedWithItsPlace) {
       {"cut_off", "should be 5000 bytes long, but the file ends before"}};
   for (const auto& [name, mention] : files) {
     try {
-      read_safetensors(corpus(name));
+      read_safetensors(example(name));
       ADD_FAILURE() << name << " was read";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_input) << name;

@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "banyan/base/check.h"
+#include "banyan/codec/float_values.h"
 #include "banyan/codec/lossless.h"
 #include "banyan/codec/rate_coder.h"
 #include "banyan/codec/wire_type.h"
-#include "banyan/element/reduce.h"
 #include "banyan/sparse/row_shards.h"
 
 namespace banyan::sparse {
@@ -276,35 +276,11 @@ void report_codecs(const Tensor& tensor, const TensorReportOptions& options, Ten
   report.codecs.insert(report.codecs.end(), at_rates.begin(), at_rates.end());
 }
 
-// static_cast of a double beyond the range of float is undefined.
-float rounded(double value) {
-  constexpr double kGreatest = std::numeric_limits<float>::max();
-  if (std::fabs(value) <= kGreatest || std::isnan(value)) return static_cast<float>(value);
-  return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(std::copysign(1.0, value)));
-}
-
 }  // namespace
 
 void read_values(const Tensor& tensor, size_t first, std::span<float> values) {
-  const std::byte* const from = tensor.elements.data() + first * element::size_of(tensor.type);
-  switch (tensor.type) {
-    case element::DataType::float32:
-      std::memcpy(values.data(), from, values.size_bytes());
-      return;
-    case element::DataType::float16:
-    case element::DataType::bfloat16:
-      element::widen(tensor.type, values.data(), from, values.size());
-      return;
-    case element::DataType::float64:
-      for (size_t i = 0; i < values.size(); ++i) {
-        double value = 0;
-        std::memcpy(&value, from + i * sizeof value, sizeof value);
-        values[i] = rounded(value);
-      }
-      return;
-    default:
-      CHECK(false) << to_string(tensor.type) << " is no type of floats";
-  }
+  const size_t size = element::size_of(tensor.type);
+  codec::read_floats(tensor.type, tensor.elements.subspan(first * size, values.size() * size), values);
 }
 
 std::vector<codec::Codec> every_codec() {
