@@ -39,7 +39,7 @@ class Help : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Of, Help,
                          ::testing::Values("fabric", "topology", "plan", "verify", "export", "show", "run", "doctor",
-                                           "bench", "compress", "predict", "predict train", "predict job",
+                                           "bench", "compress", "decompress", "predict", "predict train", "predict job",
                                            "predict calibrate", "lab up", "lab run", "lab status", "lab check",
                                            "lab fail", "lab heal", "lab list", "lab down"));
 
@@ -137,6 +137,8 @@ TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
       {{"run", "-n", "2", "--", "true"}, {"cli.md"}},
       {{"bench", "allreduce", "-g", "2", "--sizes", "4KiB", "-n", "5"}, {"cli.md"}},
       {{"compress", examples + "embedding_gradient.npy", "--speed"}, {"cli.md"}},
+      {{"compress", examples + "embedding_gradient.npy", "--bits", "1", "-o", folder_.path("packed")}, {"cli.md"}},
+      {{"decompress", folder_.path("packed"), "-o", folder_.path("array.npy")}, {"cli.md"}},
       {{"predict", "allgather", "ring:4"}, {"formats/prediction.md", "formats/fabric.md"}},
       {{"predict", "--list"}, {"cli.md"}},
       {{"predict", "train", "--list"}, {"cli.md"}},

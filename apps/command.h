@@ -57,6 +57,7 @@ std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_lab_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_compress_command();
+std::unique_ptr<Command> make_decompress_command();
 std::unique_ptr<Command> make_service_command();
 std::unique_ptr<Command> make_completion_command();
 std::unique_ptr<Command> make_manual_command();  // hidden: for the build

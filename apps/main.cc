@@ -28,7 +28,7 @@ class Program {
     for (auto make : {make_fabric_command, make_topology_command, make_plan_command, make_verify_command,
                       make_export_command, make_show_command, make_run_command, make_predict_command,
                       make_doctor_command, make_lab_command, make_bench_command, make_compress_command,
-                      make_service_command, make_completion_command, make_manual_command}) {
+                      make_decompress_command, make_service_command, make_completion_command, make_manual_command}) {
       entries_.push_back({.command = make()});
       entries_.back().syntax = &entries_.back().command->declare(syntax_);
     }

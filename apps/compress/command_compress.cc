@@ -4,6 +4,7 @@
 #include "apps/command.h"
 #include "apps/compress/codec_speed.h"
 #include "apps/compress/compress_text.h"
+#include "apps/compress/packed_text.h"
 #include "apps/compress/recorded_tensor.h"
 #include "apps/report.h"
 #include "banyan/base/split_list.h"
@@ -28,23 +29,31 @@ class CompressCommand : public Command {
     command.option("--ranks", &ranks_, "RANKS", "that would share the rows (default 8)");
     command.option("--bits", &bits_, "BITS",
                    "also code at so many bits a value, for weights and checkpoints: 3 or 2.5,3,4");
-    command.option("-o,--plot", &plot_, "FILE", "draw bytes and errors of the codecs as SVG");
+    command.option("-o,--output", &output_, "FILE",
+                   "the tensors in --bits BITS a value, for 'decompress'; or a picture, where it ends in .svg");
+    command.option("--plot", &plot_, "FILE", "draw bytes and errors of the codecs as SVG");
     command.flag("--json", json_, "print one JSON object");
     command.flag("--speed", speed_, "measure encoding for --json, too, which then differs from run to run");
-    command.examples({"banyan compress gradient.npy", "banyan compress gradient.npy --ranks 64 -o codecs.svg",
-                      "banyan compress model.safetensors --tensor lm_head.weight",
-                      "banyan compress bucket.bin --type float32 --row 64",
-                      "banyan compress weights.npy --bits 2.5,3,4", "banyan compress gradient.npy --json --speed"});
+    command.examples(
+        {"banyan compress gradient.npy", "banyan compress gradient.npy --ranks 64 -o codecs.svg",
+         "banyan compress model.safetensors --tensor lm_head.weight",
+         "banyan compress bucket.bin --type float32 --row 64", "banyan compress weights.npy --bits 2.5,3,4",
+         "banyan compress model.safetensors --bits 4 -o model.bnp", "banyan compress gradient.npy --json --speed"});
     command.notes(
         {"A .npy file is written by numpy.save(FILE, array): float16, float32 or float64, little-endian, in C order. "
          "Of a PyTorch tensor: numpy.save(FILE, tensor.detach().cpu().numpy()). Of a .safetensors file, --tensor names "
-         "one.",
+         "one. -o FILE with --bits packs all tensors of either kind of file: docs/formats/packed.md.",
          "Codecs code float32; other types are taken as float32 first. Errors are those of codes alone, whatever the "
          "collective; docs/run.md says how programs use codes."});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
+    if (!bits_.empty() && !output_.empty() && output_ != "-" && !output_.ends_with(".svg")) return pack(terminal);
+    if (!output_.empty()) {
+      if (!plot_.empty()) throw Error(ErrorCode::invalid_input, "is a picture, as --plot is; leave one out", "-o");
+      plot_ = output_;
+    }
     check_output_place(plot_, json_);
     if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
     const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = sparse::kMostRanks}));
@@ -76,6 +85,32 @@ class CompressCommand : public Command {
   }
 
  private:
+  ExitCode pack(const Terminal& terminal) const {
+    const std::pair<bool, const char*> of_reports[] = {{!type_.empty(), "--type"},    {!tensor_.empty(), "--tensor"},
+                                                       {!row_.empty(), "--row"},      {!plot_.empty(), "--plot"},
+                                                       {ranks_ != kRanks, "--ranks"}, {speed_, "--speed"}};
+    for (const auto& [is_given, option] : of_reports) {
+      if (is_given)
+        throw Error(
+            ErrorCode::invalid_input,
+            "is for the report; a file is packed whole, as it says itself: leave it out, or give -o a name in .svg",
+            option);
+    }
+    const std::vector<double> bits = parse_bits();
+    if (bits.size() != 1) throw Error(ErrorCode::invalid_input, "a file is packed at one rate; give one", "--bits");
+    check_output_place(output_);
+    if (output_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
+    PackedFile packed;
+    {
+      Progress progress(terminal, "packing");
+      packed = pack_file(file_, bits.front(), [&](double part) { progress.fraction(part); });
+    }
+    write_output(terminal, output_, packed.contents);
+    const PackedAnswer answer{.file = file_, .output = output_, .summary = packed.summary};
+    terminal.print(json_ ? format_packed_json(answer) : format_packed_text(answer, terminal));
+    return ExitCode::success;
+  }
+
   std::vector<double> parse_bits() const {
     std::vector<double> found;
     if (bits_.empty()) return found;
@@ -91,7 +126,8 @@ class CompressCommand : public Command {
     return found;
   }
 
-  std::string file_, tensor_, type_, row_, ranks_ = "8", bits_, plot_;
+  static constexpr const char* kRanks = "8";
+  std::string file_, tensor_, type_, row_, ranks_ = kRanks, bits_, output_, plot_;
   bool json_ = false, speed_ = false;
 };
 

@@ -27,13 +27,6 @@ std::string name_of(const sparse::CodecReport& each) {
 }
 
 // "1.21e-02", "0".
-std::string error_text(double error) {
-  if (error == 0) return "0";
-  std::array<char, 32> text;
-  std::snprintf(text.data(), text.size(), "%.2e", error);
-  return text.data();
-}
-
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text;
   for (const uint64_t each : shape) text += (text.empty() ? "" : " x ") + std::to_string(each);
@@ -83,6 +76,13 @@ Json codec_json(const sparse::CodecReport& each) {
 }
 
 }  // namespace
+
+std::string error_text(double error) {
+  if (error == 0) return "0";
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.2e", error);
+  return text.data();
+}
 
 std::string format_compress_text(const CompressAnswer& answer, const Terminal& terminal) {
   const sparse::TensorReport& report = answer.report;

@@ -20,6 +20,7 @@ struct CompressAnswer {
   std::vector<double> rates = {};  // measured, of each codec in the report's order; or none
 };
 
+std::string error_text(double error);  // "1.21e-02"
 std::string format_compress_text(const CompressAnswer& answer, const Terminal& terminal);
 std::string format_compress_json(const CompressAnswer& answer);
 // Bytes and errors of each codec as bars, both logarithmic. The same for the same report.
