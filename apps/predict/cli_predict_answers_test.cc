@@ -189,5 +189,51 @@ TEST(CliPredictCalibrate, NamesColumnsThatItDoesNotUse) {
   EXPECT_EQ(Json::parse(outcome.out)["notes"], Json::array({"rows.csv: not used are the columns 'MFU'"}));
 }
 
+// What reports from the field had: names with quotes, a device that nobody knows, chakra_jsonizer, a launcher's tags.
+TEST(FilesFromTheField, AreReadForWhatTheyMean) {
+  const TemporaryFolder folder;
+  const auto traced = [&](const std::string& name, const std::string& device) {
+    const std::string file =
+        folder.write("trace.json", R"({"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [
+{"ph": "X", "cat": "cpu_op", "name": ")" +
+                                       name +
+                                       R"(", "pid": 10, "tid": 10, "ts": 1000.0, "dur": 50, "args": {"External id": 1}},
+{"ph": "X", "cat": ")" + device +
+                                       R"(", "name": "gemm", "pid": 0, "tid": 7, "ts": 1040.0, "dur": 900,
+ "args": {"External id": 1, "correlation": 1, "stream": 7, "device": 0}}]})");
+    return run_banyan({"predict", "job", "--kineto", file, "--fabric", "star:2@10GB/s"}).out;
+  };
+  EXPECT_THAT(traced("lib = Library(\"ops\", \"IMPL\")\n(1): <module>", "kernel"),
+              AllOf(HasSubstr("It takes 940 us. Ranks spend 96 % computing"),
+                    HasSubstr("5 characters and words mended that JSON forbids"),
+                    HasSubstr("\nsimulated  3 of 3 nodes: 1 kind of ranks for 1 rank\n")));
+  EXPECT_THAT(
+      traced("aten::mm", "npu_events"),
+      AllOf(HasSubstr("Ranks spend 100 % held up by their host"),
+            HasSubstr("1 event of category 'npu_events', of a device, 900.0 us"), Not(HasSubstr("nothing mended"))));
+  const std::string texts =
+      R"({ "version": "0.0.4" }{ "id": "1", "name": "c", "type": "COMP_NODE", "durationMicros": "10",
+ "attr": [{"name": "is_cpu_op", "boolVal": false}] }{ "id": "2", "name": "ar", "type": "COMM_COLL_NODE", "dataDeps": ["1"],
+ "attr": [{"name": "is_cpu_op", "boolVal": false}, {"name": "comm_type", "int64Val": "0"},
+          {"name": "comm_size", "int64Val": "1000000"}] })";
+  folder.write("run.0.et", texts);
+  folder.write("run.1.et", texts);
+  // 10 us of computing, 5 us of a message, 1 MB out and in at 10 GB/s.
+  EXPECT_EQ(
+      json_of({"predict", "job", "--chakra", folder.path("run"), "--fabric", "star:2@10GB/s", "--json"})["time_ps"],
+      115'000'000);
+  std::string log;
+  for (const char* line :
+       {"# size count type redop root time algbw busbw", "# (B) (elements) (us) (GB/s) (GB/s)",
+        "1048576 262144 float sum -1 100.0 10.49 15.73", "4194304 1048576 float sum -1 250.0 16.78 25.17",
+        "16777216 4194304 float sum -1 850.0 19.74 29.61"})
+    log += "[1,0]<stdout>:" + std::string(line) + "\n";
+  const auto fitted = json_of({"predict", "calibrate", folder.write("tagged.log", log), "--ranks", "8", "--json"});
+  EXPECT_EQ(fitted["curves"][0]["points"], 3);
+  EXPECT_NEAR(fitted["curves"][0]["pieces"][0]["alpha_seconds"], 50e-6, 1e-9);
+  EXPECT_EQ(fitted["notes"][0],
+            "tagged.log: what a launcher writes before each line ('[1,0]<stdout>:') was taken off 5 lines");
+}
+
 }  // namespace
 }  // namespace banyan::app
