@@ -3,9 +3,9 @@
 
 #include "banyan/answer/predicted_plans.h"
 #include "banyan/answer/step_answer.h"
-#include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/option.h"
+#include "banyan/base/plain_text.h"
 #include "banyan/base/words.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
@@ -69,7 +69,7 @@ struct PredictedStep : Predicted {
 // The one training step of a file of jobs.
 answer::JobEntry read_step(const std::string& path) {
   constexpr uint64_t kMostBytes = 64 << 20;
-  const std::string text = read_file(path, kMostBytes);
+  const std::string text = read_plain_text(path, kMostBytes).text;
   std::vector<answer::JobEntry> jobs = parse_option(path, [&] { return answer::parse_jobs_file(text); });
   if (jobs.size() != 1 || !jobs.front().train) {
     throw Error(ErrorCode::invalid_input, "has more than one training step, or a trace; 'banyan predict job' takes it",
