@@ -217,6 +217,8 @@ TEST(Baselines, LibraryRingsUseEveryNicOfABoxAndEveryLinkOfAMesh) {
   EXPECT_EQ(rate(Baseline::ring, "dgx-h100:2"), std::pair(per_gigabyte(15, 16 * 50), size_t{16}));
   EXPECT_EQ(rate(Baseline::nccl_rings, "ring:8@1GB/s"), std::pair(per_gigabyte(7, 16), size_t{16})) << "both ways";
   EXPECT_EQ(rate(Baseline::nccl_rings, "torus:4x4@1GB/s"), std::pair(per_gigabyte(15, 64), size_t{64})) << "four rings";
+  // Inside the boxes along their mesh; in the order of the ranks, rings would cross NICs there, at 16.5 GB/s.
+  EXPECT_EQ(rate(Baseline::nccl_rings, "mi250:2"), std::pair(per_gigabyte(31, 32 * 128), size_t{512}));
   EXPECT_EQ(rate(Baseline::nccl_rings, "star:5@1GB/s"), std::pair(per_gigabyte(4, 5), size_t{5})) << "one";
 }
 
