@@ -9,7 +9,8 @@ from . import tree
 
 # Programs whose options are not ours.
 OTHERS = re.compile(r"(cmake|ctest|mpirun|mpiexec|srun|torchrun|docker|podman|pip|apt|npm|ip|tc|ssh|openssl|unshare|"
-                    r"gdb|py-spy|ethtool|git|lstopo|nvidia-smi|cc|c\+\+|dpkg|debootstrap|pkg-config|nm|perf|tcpdump|"
+                    r"gdb|py-spy|ethtool|git|lstopo|nvidia-smi|rocm-smi|"
+                    r"cc|c\+\+|dpkg|debootstrap|pkg-config|nm|perf|tcpdump|"
                     r"bench/\w+)\b")
 
 
