@@ -90,16 +90,16 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
   }
 }
 
-// Programs make the same call again and again: the task of the last one does for it, too. Numbers say all of a call but
-// where it lies, its counts and what it scales or adds.
+// Programs make the same call again and again, so the task of the last one is kept. Equal numbers are the same kind,
+// type, reduction, root and count; the buffers are compared here.
 bool HostExecutor::is_as_before(const Call& call, const CallNumbers& numbers) const {
-  return is_plain_ && task_.note == numbers && task_.input == call.send && task_.output == call.recv &&
+  return is_reusable_ && task_.note == numbers && task_.input == call.send && task_.output == call.recv &&
          call.residual == nullptr;
 }
 
 void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
   if (is_as_before(call, numbers)) return group_->exchange().start_again();
-  is_plain_ = false;
+  is_reusable_ = false;
   if (call.op == element::ReduceOp::premul_sum && reduces(call.kind)) {
     Call scaled = call;
     const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
@@ -115,7 +115,7 @@ void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
     remake(task_, [&] { return task_of(summed, numbers); });
   } else {
     remake(task_, [&] { return task_of(call, numbers); });
-    is_plain_ = call.recv_counts.empty() && call.send_counts.empty();
+    is_reusable_ = call.recv_counts.empty() && call.send_counts.empty();
   }
   group_->exchange().start(task_);
 }

@@ -47,7 +47,7 @@ class HostExecutor : public Executor {
   std::vector<MessageEnd> ended_;  // messages, just now
   uint64_t message_steps_ = 0;
   HostTask task_;                  // of the call under way, or of the last one
-  bool is_plain_ = false;          // nothing of its call lies elsewhere than in the task
+  bool is_reusable_ = false;       // the task says all of its call, which had no counts, factor or residual
   std::vector<Piece> pieces_;      // of its task
   std::vector<std::byte> scaled_;  // the input of a premul_sum, scaled; of a sum with a residual, with that
 };

@@ -11,10 +11,10 @@ HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_oversub
       back_off_(is_oversubscribed_),
       exchange_(segment_, std::move(options)) {}
 
-// The watch is asked after more looks than a peer on another core needs, and then seldom: 256 looks take some 5 us
-// where the processor pauses for 20 ns between them (AMD), 15 us where for 60 (Intel). Were it asked within the time of
-// a small call, each of them would pay for the question. It is told when a wait that it knows of ends, so that all of
-// its time is counted.
+// The watch is asked after more looks than a peer on another core needs, and then seldom. How long a look takes depends
+// on the processor's pause: by their manuals some 20 ns (AMD) or 60 ns (Intel), so 256 looks take 5 us at least. If it
+// was asked within the time of a small call, each call would pay for the question. It is told when a wait that it knows
+// of ends, so that all of its time is counted.
 void HostGroup::wait(Watch& watch) {
   constexpr uint32_t kLooksBetweenQuestions = 256;
   back_off_.begin();
