@@ -30,11 +30,11 @@ class RunTests(unittest.TestCase):
         self.assertEqual(text.splitlines()[-2:], ["failed: b.fails", "1 passed, 1 failed, 0 skipped"])
         self.assertEqual(status, 1)
 
-    def test_says_who_passes_only_alone(self):
+    def test_says_who_passes_alone_and_takes_it_for_failed(self):
         text, status = self.run_tool({"a.passes": "true", "b.passes/later": "test -e seen || { touch seen; exit 1; }"})
         self.assertEqual(text.splitlines()[-2:],
-                         ["failed beside others, passed alone: b.passes/later", "2 passed, 0 failed, 0 skipped"])
-        self.assertEqual(status, 0)
+                         ["failed: b.passes/later (it passes alone)", "1 passed, 1 failed, 0 skipped"])
+        self.assertEqual(status, 1)
 
     def test_runs_many_only_once(self):
         tests = {f"t.{number}": f"test -e seen{number} || {{ touch seen{number}; exit 1; }}" for number in range(13)}
