@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -169,7 +170,8 @@ TEST(Groups, TwoCommunicatorsAreUsedByTwoThreadsAtOnce) {
   EXPECT_THAT(run_ranks(3, body), Each("right"));
 }
 
-// Rank 1 comes half a second late to the last of its calls.
+// Rank 1 comes half a second late to the last of its calls. How long others wait for it, their own clocks say: on a
+// busy machine they may come late themselves.
 TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     std::vector<float> values(10'000, static_cast<float>(rank)), sums(values.size());
@@ -177,7 +179,9 @@ TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
       banyan_all_reduce(values.data(), sums.data(), 3, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
     banyan_all_reduce(values.data(), sums.data(), values.size(), BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const auto began = std::chrono::steady_clock::now();
     banyan_barrier(comm, nullptr);
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     char letter = 'x';
     if (rank == 0) banyan_send(&letter, 1, BANYAN_UINT8, 1, comm, nullptr);
     if (rank == 1) banyan_recv(&letter, 1, BANYAN_UINT8, 0, comm, nullptr);
@@ -193,13 +197,16 @@ TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
     if (all.calls != (rank < 2 ? 43u : 42u)) return std::to_string(all.calls) + " calls";
     if (reductions.seconds <= 0 || reductions.seconds > 60)
       return "reductions took " + std::to_string(reductions.seconds);
-    if (rank != 1 && old.seconds < 0.4) return "the barrier took " + std::to_string(old.seconds);
+    const double least = std::min(0.8 * took, 0.4);
+    if (rank != 1 && (old.seconds < least || old.seconds > took))
+      return "the barrier took " + std::to_string(old.seconds) + " of " + std::to_string(took);
     if (old.calls != 1 || old.longest_wait_rank != 77) return "an old program was not given what it knows";
     // Over connections rank 2 may wait for rank 0, which waits itself.
     const bool is_host = std::getenv("BANYAN_TRANSPORT") == nullptr && std::getenv("BANYAN_TEST_HOSTS") == nullptr;
     const bool is_named = all.longest_wait_rank == 1 || (!is_host && all.longest_wait_rank == 0);
-    if (rank != 1 && (!is_named || all.longest_wait < 0.4))
-      return std::to_string(all.longest_wait_rank) + " for " + std::to_string(all.longest_wait);
+    if (rank != 1 && took > 0.1 && (!is_named || all.longest_wait < least))
+      return std::to_string(all.longest_wait_rank) + " for " + std::to_string(all.longest_wait) + " of " +
+             std::to_string(took);
     if (all.reroutes != 0 || all.lost_peers != 0) return "lost";
     if (banyan_comm_get_statistics(comm, "all_red", &all) == BANYAN_SUCCESS) return "took a call that does not exist";
     return banyan_last_error(comm);
