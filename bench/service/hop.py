@@ -3,6 +3,7 @@
 
     bench/service/hop.py build                       # three runs of two seconds for each size, alternating
     bench/service/hop.py build --sizes 4,1048576 --rounds 5
+    bench/service/hop.py build --sizes 4 --rounds 9 --beside ../before/build    # the hop of another commit, too
 
 The two ranks believe to be on two hosts. Each host has a core for its rank and its daemon, so this is the crowded case.
 The tenants are bench/service/tenant.cc, which checks every sum; figures are medians over the calls of a run, then over
@@ -67,29 +68,40 @@ def in_words(times):
     return f"{median} {unit} ({least} to {most})"
 
 
+def print_row(title, direct, service):
+    more = statistics.median(service) - statistics.median(direct)
+    part = statistics.median(direct) / statistics.median(service)
+    print(f"{title}  direct {in_words(direct)}, service {in_words(service)}: {1e6 * more:+.1f} us, "
+          f"{100 * part:.0f} % of direct", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="the build folder")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="bytes, comma-separated")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="of a run")
+    parser.add_argument("--beside", type=pathlib.Path, metavar="BUILD", help="the build folder of another commit")
     chosen = parser.parse_args()
     build = chosen.build.resolve()
+    builds = {"own": build} | ({"beside": chosen.beside.resolve()} if chosen.beside else {})
     rows = []
     with tempfile.TemporaryDirectory(prefix="banyan-hop-") as work:
-        folder = pathlib.Path(work)
-        daemons = start_daemons(build, folder)
+        folders = {name: pathlib.Path(work) / name for name in builds}
+        daemons = []
         try:
+            for name, folder in folders.items():
+                folder.mkdir()
+                daemons += start_daemons(builds[name], folder)
             for size in (int(each) for each in chosen.sizes.split(",")):
-                times = {"direct": [], "service": []}
+                times = {name: {"direct": [], "service": []} for name in builds}
                 for _ in range(chosen.rounds):
-                    for way, measured in times.items():
-                        measured.append(seconds_of_a_call(build, folder, way, size, chosen.seconds))
-                more = statistics.median(times["service"]) - statistics.median(times["direct"])
-                part = statistics.median(times["direct"]) / statistics.median(times["service"])
-                print(f"{size:>9} B  direct {in_words(times['direct'])}, service {in_words(times['service'])}: "
-                      f"{1e6 * more:+.1f} us, {100 * part:.0f} % of direct", flush=True)
-                rows.append({"bytes": size, **times})
+                    for name, series in times.items():
+                        for way, measured in series.items():
+                            measured.append(seconds_of_a_call(builds[name], folders[name], way, size, chosen.seconds))
+                for name, series in times.items():
+                    print_row(f"{size:>9} B" + (f" {name:>6}" if len(builds) > 1 else ""), **series)
+                    rows.append({"bytes": size, "build": name, **series})
         finally:
             for each in daemons:
                 each.kill()
