@@ -28,6 +28,7 @@ void Channel::reset() {
 // ---- Receiving ----
 
 bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finished) {
+  has_read_confirmation_ = false;
   if (first_in_ == nullptr) return false;  // what may follow belongs to an operation that this rank has not begun
   bool moved = false;
   if (!has_body_) {
@@ -46,6 +47,7 @@ bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finis
     if (done_ < incoming_.size) return moved;
   }
   Port& port = *first_in_;
+  has_read_confirmation_ = has_body_ && incoming_.is_confirmation;
   if (has_body_) port.owner->slice_came(port, incoming_);
   has_body_ = false;
   header_bytes_ = 0;
@@ -136,11 +138,8 @@ bool Channel::receive_and_reduce(Transport& transport, size_t& allowance) {
 
 // ---- Sending ----
 
-// Takes the next message of the execution whose turn it is; false when it has none that may leave now.
-inline bool Channel::begin_sending() {
-  Port& port = *first_out_;
-  if (!port.owner->next_message(port, outgoing_)) return false;
-  head_size_ = 0;
+// Of the next message of the port.
+void Channel::put_head(Port& port, const Execution::Outgoing& outgoing) {
   const auto put = [&](const auto& part) {
     std::memcpy(head_.data() + head_size_, &part, sizeof part);
     head_size_ += sizeof part;
@@ -151,15 +150,42 @@ inline bool Channel::begin_sending() {
                 .signature = command.signature});
     port.has_opened_out = true;
   }
-  put(outgoing_.header);
+  put(outgoing.header);
+}
+
+// Takes the next message of the execution whose turn it is, and with its confirmation the next one of the execution
+// behind it; false when there is none that may leave now.
+inline bool Channel::begin_sending(bool may_hold) {
+  Port& port = *first_out_;
+  Port* const behind = port.next_out;
+  const bool is_last = port.owner->has_only_confirmation(port);
+  head_size_ = 0;
+  const bool goes_with_next = is_last && behind != nullptr && !behind->owner->has_only_confirmation(*behind) &&
+                              behind->owner->next_message(*behind, outgoing_);
+  // Of more than two ranks others may wait for it to pass their own on.
+  const EngineCommand& command = port.owner->command();
+  is_holding_ = is_last && may_hold && !goes_with_next && command.confirms_late && command.plan->ranks == 2;
+  if (is_holding_) return false;
+  if (goes_with_next) {
+    Execution::Outgoing confirmation;
+    port.owner->next_message(port, confirmation);
+    put_head(port, confirmation);
+    port.owner->message_sent(port, confirmation);
+    ++messages_sent_;
+    first_out_ = behind;
+    if (port.owner->is_done()) confirmed_ = port.owner;
+  } else if (!port.owner->next_message(port, outgoing_)) {
+    return false;
+  }
+  put_head(*first_out_, outgoing_);
   written_ = 0;
   is_sending_ = true;
   return true;
 }
 
-bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished) {
+bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished, bool may_hold) {
   if (first_out_ == nullptr || allowance == 0) return false;
-  if (!is_sending_ && !begin_sending()) return false;
+  if (!is_sending_ && !begin_sending(may_hold)) return false;
   Port& port = *first_out_;
   const size_t of_head = std::min(written_, head_size_);
   std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);

@@ -4,12 +4,16 @@
 // on its own: the next one begins to send when the one before has sent all it has to send here, and to receive
 // likewise. Within a turn, credits go first, and the streams of the execution take turns slice by slice.
 //
+// A confirmation may be held back, until the next execution has a message of its own to send here: both are written at
+// once then. What is read is the same either way.
+//
 // For the engine, whose header is the manual. After an exception, only reset() may be called.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "banyan/run/engine/execution.h"
 #include "banyan/run/engine/message.h"
@@ -35,7 +39,20 @@ class Channel {
   // Both move what can be moved of one message within `allowance` bytes, which they count down, and say whether
   // anything moved. `finished` becomes the execution that is done with that, if one is.
   bool receive(Transport& transport, size_t& allowance, Execution*& finished);
-  bool send(Transport& transport, size_t& allowance, Execution*& finished);
+  // Whether the last message that came whole was a confirmation, which another one may have come with.
+  bool has_read_confirmation() const { return has_read_confirmation_; }
+  // `may_hold`: a confirmation for which nobody waits, and behind which nothing can be sent. One that went with another
+  // message may have ended an execution, too: take_confirmed().
+  bool send(Transport& transport, size_t& allowance, Execution*& finished, bool may_hold);
+  // Whether a message is ready, or half sent.
+  bool has_more_to_send() const {
+    return is_sending_ ||
+           (first_out_ != nullptr && !is_holding_ &&
+            (first_out_->first_owing != Execution::kNone || first_out_->first_ready != Execution::kNone));
+  }
+  Execution* take_confirmed() { return std::exchange(confirmed_, nullptr); }
+  // Whether the last send() held one.
+  bool is_holding() const { return is_holding_; }
 
   uint64_t messages_sent() const { return messages_sent_; }
 
@@ -49,7 +66,8 @@ class Channel {
   bool receive_opening(Transport& transport, size_t& allowance);
   bool receive_body(Transport& transport, size_t& allowance);
   bool receive_and_reduce(Transport& transport, size_t& allowance);
-  bool begin_sending();
+  bool begin_sending(bool may_hold);
+  void put_head(Port& port, const Execution::Outgoing& outgoing);
   void check_opening() const;
   void begin_message();
 
@@ -61,6 +79,7 @@ class Channel {
   Opening opening_;          // of it only the header, but in an opening
   size_t header_bytes_ = 0;  // of these, read
   bool has_body_ = false;    // the header is complete; the body is awaited
+  bool has_read_confirmation_ = false;
   Execution::Incoming incoming_;
   size_t done_ = 0;                   // bytes of the body
   std::array<std::byte, 8> split_{};  // the first bytes of an element whose other bytes have not arrived
@@ -68,8 +87,9 @@ class Channel {
 
   // What is written.
   Port *first_out_ = nullptr, *last_out_ = nullptr;
-  bool is_sending_ = false;
-  std::array<std::byte, sizeof(Opening) + sizeof(MessageHeader)> head_{};
+  bool is_sending_ = false, is_holding_ = false;
+  Execution* confirmed_ = nullptr;
+  std::array<std::byte, 2 * (sizeof(Opening) + sizeof(MessageHeader))> head_{};  // a confirmation's before another one
   size_t head_size_ = 0;
   Execution::Outgoing outgoing_;
   size_t written_ = 0;  // bytes of head and body

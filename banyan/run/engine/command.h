@@ -43,6 +43,8 @@ struct EngineCommand {
   std::span<const std::byte> residual = {};
   std::span<std::byte> lost = {};
   uint32_t traffic_class = 0;  // of EngineOptions::classes; the same on all ranks
+  // Nobody waits for the confirmation of this rank: between two, it goes with the next execution, or by let_go().
+  bool confirms_late = false;
 };
 
 // A peer began another operation than this rank, at the same place of the order.

@@ -50,6 +50,12 @@ RankPlan make_barrier_plan(RankAndSize own);
 // their results. What a failure then finds done anywhere is complete everywhere, and what it finds done nowhere can be
 // repeated, because nobody has got his buffers back: see Engine::suspend. Costs a barrier; between
 // two, one message each way.
+//
+// Who cannot wait for that may take a plan for over when it has its own result and others need nothing but this rank's
+// confirmation (Engine::is_over). Then what is over here need not be over elsewhere: until the plan is done, this rank
+// must be able to give others what they lack, without the buffers, which are its caller's again. NetExecutor does so
+// with small calls, by copies of their results (execute/revision.h). A confirmation between two may then wait for the
+// next message on its channel, and costs none of its own.
 void add_confirmation(RankPlan& plan, std::span<const uint32_t> members);
 
 }  // namespace banyan::run

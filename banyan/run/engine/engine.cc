@@ -31,12 +31,20 @@ class Engine::Impl {
 
   Ticket start(const EngineCommand& command);
   bool progress(size_t budget);
+  bool waits_for_peers() const { return waits_for_peers_; }
   bool is_done(Ticket ticket) const { return !is_in(ticket, State::running) && !is_in(ticket, State::suspended); }
   bool is_idle() const { return running_ == 0; }
+  bool is_over(Ticket ticket) const {
+    return is_done(ticket) || (is_in(ticket, State::running) && places_[ticket.place].execution->is_over());
+  }
+  void release_buffers(Ticket ticket);
+  bool is_holding() const;
+  void let_go() { lets_go_ = is_holding(); }
   std::optional<Error> error(Ticket ticket) const { return is_in(ticket, State::aborted) ? error_ : std::nullopt; }
   void abort(const Error& error);
   std::vector<Suspended> suspend();
   void restart(Ticket ticket, std::shared_ptr<const RankPlan> plan);
+  void restart(Ticket ticket, const EngineCommand& command);
   void drop(Ticket ticket);
   void complete(Ticket ticket);
   std::vector<Waiting> waiting_for() const;
@@ -68,6 +76,7 @@ class Engine::Impl {
     size_t next = 0;  // of these, the first to be served
   };
   bool serve(Active& active, size_t& allowance);
+  bool receive(Channel& channel, size_t& allowance);
   bool copy_some();
   void finish(Execution& execution);
   void free(uint32_t place);
@@ -80,6 +89,8 @@ class Engine::Impl {
   std::vector<uint32_t> free_;  // places, those that ended last at the end
   size_t running_ = 0, suspended_ = 0;
   uint64_t serials_ = 0, steps_ = 0;
+  bool lets_go_ = false;  // until nothing is held
+  bool waits_for_peers_ = false;
 
   std::vector<std::unique_ptr<Channel>> channels_;  // by number; null while not used
   std::vector<bool> is_active_;                     // by number
@@ -176,6 +187,7 @@ bool Engine::Impl::progress(size_t budget) {
   if (failure_) throw Error(*failure_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   bool moved = false;
+  waits_for_peers_ = turns_.count() == 1;
   try {
     moved = turns_.step(
         budget, [this](uint32_t traffic_class, size_t& allowance) { return serve(active_[traffic_class], allowance); });
@@ -184,6 +196,8 @@ bool Engine::Impl::progress(size_t budget) {
     throw;
   }
   moved |= copy_some();
+  waits_for_peers_ &= copying_.empty();
+  lets_go_ = lets_go_ && is_holding();
   steps_ += moved ? 1 : 0;
   return moved;
 }
@@ -199,19 +213,46 @@ bool Engine::Impl::copy_some() {
   return true;
 }
 
-// At most a message each way for each channel.
+void Engine::Impl::release_buffers(Ticket ticket) {
+  CHECK(is_over(ticket)) << "execution " << ticket.serial << " is not over";
+  if (is_in(ticket, State::running)) places_[ticket.place].execution->release_buffers();
+}
+
+bool Engine::Impl::is_holding() const {
+  return std::any_of(active_.begin(), active_.end(), [](const Active& active) {
+    return std::any_of(active.channels.begin(), active.channels.end(),
+                       [](const Channel* channel) { return channel->is_holding(); });
+  });
+}
+
+// What comes behind a confirmation may have come with it.
+bool Engine::Impl::receive(Channel& channel, size_t& allowance) {
+  bool moved = false;
+  do {
+    Execution* finished = nullptr;
+    moved |= channel.receive(transport_, allowance, finished);
+    if (finished != nullptr) finish(*finished);
+  } while (channel.has_read_confirmation() && allowance > 0);
+  return moved;
+}
+
+// At most a message each way for each channel, and confirmations.
 bool Engine::Impl::serve(Active& active, size_t& allowance) {
   bool moved = false;
   const size_t count = active.channels.size();
   active.next = count == 0 ? 0 : (active.next + 1) % count;
   for (size_t i = 0; i < count && allowance > 0; ++i) {
     Channel& channel = *active.channels[(active.next + i) % count];
-    Execution *received = nullptr, *sent = nullptr;
-    moved |= channel.receive(transport_, allowance, received);
-    moved |= channel.send(transport_, allowance, sent);
-    if (received != nullptr) finish(*received);
-    if (sent != nullptr) finish(*sent);
+    const bool has_received = receive(channel, allowance);
+    moved |= has_received;
+    Execution* sent = nullptr;
+    moved |= channel.send(transport_, allowance, sent, !lets_go_);
+    for (Execution* const ended : {channel.take_confirmed(), sent}) {
+      if (ended != nullptr) finish(*ended);
+    }
+    waits_for_peers_ &= !has_received && !channel.has_more_to_send();
   }
+  waits_for_peers_ &= allowance > 0;
   std::erase_if(active.channels, [&](const Channel* channel) {
     if (channel->is_idle()) is_active_[channel->number()] = false;
     return channel->is_idle();
@@ -288,9 +329,14 @@ std::vector<Engine::Suspended> Engine::Impl::suspend() {
 
 void Engine::Impl::restart(Ticket ticket, std::shared_ptr<const RankPlan> plan) {
   CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
-  Place& place = places_[ticket.place];
-  EngineCommand command = place.execution->command();
+  EngineCommand command = places_[ticket.place].execution->command();
   command.plan = std::move(plan);
+  restart(ticket, command);
+}
+
+void Engine::Impl::restart(Ticket ticket, const EngineCommand& command) {
+  CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
+  Place& place = places_[ticket.place];
   place.execution->restore_input();
   place.execution->begin(command);
   join_channels(place);
@@ -349,13 +395,19 @@ Engine::~Engine() = default;
 
 Engine::Ticket Engine::start(const EngineCommand& command) { return impl_->start(command); }
 bool Engine::progress(size_t budget) { return impl_->progress(budget); }
+bool Engine::waits_for_peers() const { return impl_->waits_for_peers(); }
 bool Engine::is_done(Ticket ticket) const { return impl_->is_done(ticket); }
 bool Engine::is_idle() const { return impl_->is_idle(); }
+bool Engine::is_over(Ticket ticket) const { return impl_->is_over(ticket); }
+void Engine::release_buffers(Ticket ticket) { impl_->release_buffers(ticket); }
+bool Engine::is_holding() const { return impl_->is_holding(); }
+void Engine::let_go() { impl_->let_go(); }
 std::optional<Error> Engine::error(Ticket ticket) const { return impl_->error(ticket); }
 void Engine::abort(const Error& error) { impl_->abort(error); }
 std::vector<Engine::Suspended> Engine::suspend() { return impl_->suspend(); }
 void Engine::restart(Ticket ticket, std::shared_ptr<const RankPlan> plan) { impl_->restart(ticket, std::move(plan)); }
 void Engine::complete(Ticket ticket) { impl_->complete(ticket); }
+void Engine::restart(Ticket ticket, const EngineCommand& command) { impl_->restart(ticket, command); }
 void Engine::drop(Ticket ticket) { impl_->drop(ticket); }
 std::vector<Engine::Waiting> Engine::waiting_for() const { return impl_->waiting_for(); }
 uint64_t Engine::messages_sent() const { return impl_->messages_sent(); }

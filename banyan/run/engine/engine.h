@@ -111,10 +111,22 @@ class Engine {
   static constexpr size_t kNoBudget = SIZE_MAX;
   bool progress(size_t budget = kNoBudget);
 
+  // Whether the last progress() has left nothing to do before a peer does something. Only known of a single class.
+  bool waits_for_peers() const;
+
   // Every element of the output is in place, the input is no longer needed, and all that peers need has been handed to
   // the transport; or the execution was aborted.
   bool is_done(Ticket ticket) const;
   bool is_idle() const;
+  // Of a plan that ends with a confirmation: all this but that others, too, have what they are to have, and know it of
+  // each other. It is done when it has been confirmed, which takes further progress(). Of others: it is done.
+  bool is_over(Ticket ticket) const;
+  // It is over, and will not touch its input and output any more: they are the caller's again before it is done.
+  void release_buffers(Ticket ticket);
+  // Whether a confirmation is held back here (EngineCommand::confirms_late). let_go() sends what is, with the next
+  // steps.
+  bool is_holding() const;
+  void let_go();
   // Why an execution was aborted; nothing for others.
   std::optional<Error> error(Ticket ticket) const;
 
@@ -127,7 +139,8 @@ class Engine {
   // When a channel is lost, but not the rank behind it, all ranks suspend; those who have lost nothing too. Then they
   // agree, by other means, about each execution that is not done everywhere. Where plans end with a confirmation
   // (direct_plan.h), one that is done at any rank has its result at every rank: it is completed. One that is done
-  // nowhere is restarted, on all, or dropped, on all, and started again as another. All of it in the order of the
+  // nowhere is restarted, on all, or dropped, on all, and started again as another. One whose buffers are released
+  // somewhere is restarted on all as another, that brings the result to who lacks it. All of it in the order of the
   // starts, and before anything else is started; the transport must by then have new channels, with nothing of the old
   // on its way.
   struct Suspended {
@@ -137,8 +150,10 @@ class Engine {
   };
   // Stops all that is not done; in the order of the starts.
   std::vector<Suspended> suspend();
-  // Puts its input back as it was, and begins again.
+  // Puts its input back as it was, unless its buffers are released, and begins again.
   void restart(Ticket ticket, std::shared_ptr<const RankPlan> plan);
+  // The same as another execution, by which all get what some have got already.
+  void restart(Ticket ticket, const EngineCommand& command);
   // Is done; it has its result, as CHECK demands.
   void complete(Ticket ticket);
   // Puts its input back as it was, and forgets it: the ticket is not used again.

@@ -176,11 +176,11 @@ void Execution::slice_is_reduced(RoleState& state, uint32_t direct_arrival) {
   }
   ++state.final_slices;
   if (!state.role->is_root()) return one_more_ready(state.up);
-  if (!state.role->is_confirmation) result_came();
   spread(state);
+  if (!state.role->is_confirmation) result_came();
 }
 
-// One more slice has its final value here.
+// One more slice has its final value here. Before this rank confirms it: what others wait for goes first.
 void Execution::spread(RoleState& state) {
   for (uint32_t i = 0; i < state.role->out_children.size(); ++i) one_more_ready(state.first_down + i);
   if (state.held.size > 0 && state.role->out_children.empty()) release_sent(state);
@@ -262,7 +262,8 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
   }
   if (arrival.from.is_windowed && slice >= arrival.used + window_) throw of_another_plan(port.peer, header);
 
-  Incoming incoming{.arrival = number, .size = slice_bytes(state, slice)};
+  Incoming incoming{
+      .arrival = number, .size = slice_bytes(state, slice), .is_confirmation = state.role->is_confirmation};
   if (command_.codec != nullptr || header.length != incoming.size) expect_length(port, header, incoming.size);
   if (command_.codec != nullptr && incoming.size > 0) {
     // Decoded when it is here; the place is taken then, too.
@@ -295,9 +296,11 @@ void Execution::slice_came(Port& port, const Incoming& incoming) {
   ++arrival.received;
   --port.in_left;
   --left_;
+  if (state.role->is_confirmation) --confirmations_left_;
   if (!arrival.is_contribution) {
+    spread(state);
     if (!state.role->is_confirmation) result_came();
-    return spread(state);
+    return;
   }
   if (incoming.is_direct) {
     state.is_adding = false;
@@ -323,7 +326,12 @@ void Execution::credit_came(Port& port, const MessageHeader& header) {
 
 // ---- Sending ----
 
-// Credits first: they are short, and a peer may wait for them.
+bool Execution::has_only_confirmation(const Port& port) const {
+  return port.out_left == 1 && port.first_owing == kNone && port.first_ready != kNone &&
+         roles_[departures_[port.first_ready].role].role->is_confirmation;
+}
+
+// Credits first: they are short, and a peer may wait for them. The gate is for what a call is about.
 bool Execution::next_message(Port& port, Outgoing& outgoing) {
   if (port.first_owing != kNone) {
     Arrival& arrival = arrivals_[port.first_owing];
@@ -336,10 +344,10 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
   }
   if (port.first_ready == kNone) return false;
   const Departure& departure = departures_[port.first_ready];
-  if (settings_.gate != nullptr && !may_leave(port, departure)) return false;
+  const RoleState& state = roles_[departure.role];
+  if (settings_.gate != nullptr && !state.role->is_confirmation && !may_leave(port, departure)) return false;
   outgoing = {.departure = port.first_ready, .units = 1};
   port.first_ready = departure.next_ready;
-  const RoleState& state = roles_[departure.role];
   const bool is_first = departure.sent == 0;
   outgoing.header = {.stream = departure.to.number,
                      .kind = is_first ? MessageKind::first_slice : MessageKind::slice,
@@ -377,6 +385,7 @@ void Execution::message_sent(Port& port, const Outgoing& outgoing) {
   give_back(port.coded_out);
   Departure& departure = departures_[outgoing.departure];
   RoleState& state = roles_[departure.role];
+  if (state.role->is_confirmation) --confirmations_left_;
   const uint64_t slice = departure.sent++;
   departure.is_queued = false;
   offer(outgoing.departure);

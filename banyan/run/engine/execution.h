@@ -76,6 +76,10 @@ class Execution {
   bool is_done() const { return left_ == 0; }
   // All that this rank is to have is in its place, though others may still need something of it.
   bool has_result() const { return results_left_ == 0; }
+  // And others need nothing of it but its confirmation: neither input nor output are used any more.
+  bool is_over() const { return results_left_ == 0 && left_ == confirmations_left_; }
+  // It is over, and its buffers are the caller's again: nothing is put back into them.
+  void release_buffers();
   const EngineCommand& command() const { return command_; }
   // Whether it can begin this command without looking through its plan again.
   bool is_prepared_for(const EngineCommand& command) const {
@@ -102,6 +106,7 @@ class Execution {
     size_t size = 0;          // of the body
     bool is_direct = false;   // it is the last contribution to its slice, and goes straight into the result
     bool is_reduced = false;  // so it is not stored, but goes through reduce_piece
+    bool is_confirmation = false;
   };
   // Throws Error{mismatch} when the plan expects no such slice now.
   Incoming slice_comes(Port& port, const MessageHeader& header);
@@ -120,6 +125,8 @@ class Execution {
     uint32_t departure = kNone;  // of a credit: none
     uint64_t units = 0;          // what it takes off out_left
   };
+  // Whether all that is left to send there is the confirmation, and it may leave now.
+  bool has_only_confirmation(const Port& port) const;
   // The next message of the port; false when there is none now, or the gate holds it. What it gave must be sent before
   // it is asked again.
   bool next_message(Port& port, Outgoing& outgoing);
@@ -250,9 +257,10 @@ class Execution {
   size_t element_bytes_ = 1;
   uint64_t slice_elements_ = 1;
   uint32_t window_ = 1;
-  uint64_t left_ = 0;              // messages in and out, and slices to copy
-  uint64_t results_left_ = 0;      // slices to receive, reduce and copy before the confirmation
-  std::vector<uint32_t> copying_;  // roles
+  uint64_t left_ = 0;                // messages in and out, and slices to copy
+  uint64_t confirmations_left_ = 0;  // of these
+  uint64_t results_left_ = 0;        // slices to receive, reduce and copy before the confirmation
+  std::vector<uint32_t> copying_;    // roles
   size_t next_copy_ = 0;
 
   Preparation prepared_;

@@ -137,7 +137,7 @@ void Execution::begin(const EngineCommand& command) {
     prepare();
   }
   input_.begin(command.input, command.output, {.shuffles = plan.shuffles, .can_rewind = settings_.can_rewind});
-  left_ = results_left_ = 0;
+  left_ = results_left_ = confirmations_left_ = 0;
   reset_streams();
   copying_.clear();
   next_copy_ = 0;
@@ -154,6 +154,7 @@ void Execution::reset_streams() {
   }
   for (Arrival& arrival : arrivals_) {
     const uint64_t slices = roles_[arrival.role].slices;
+    if (roles_[arrival.role].role->is_confirmation) confirmations_left_ += slices;
     arrival.received = arrival.used = 0;
     arrival.allowed = arrival.told = std::min<uint64_t>(window_, slices);
     arrival.is_owing = false;
@@ -162,6 +163,7 @@ void Execution::reset_streams() {
   }
   for (Departure& departure : departures_) {
     const uint64_t slices = roles_[departure.role].slices;
+    if (roles_[departure.role].role->is_confirmation) confirmations_left_ += slices;
     departure.ready = departure.sent = 0;
     departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(window_, slices) : slices;
     departure.is_queued = false;
@@ -206,7 +208,14 @@ void Execution::begin_role(uint32_t number) {
 
 void Execution::stop() {
   give_windows_back();
-  left_ = 0;
+  left_ = confirmations_left_ = 0;
+}
+
+void Execution::release_buffers() {
+  CHECK(is_over()) << "execution " << command_.sequence << " still needs its buffers";
+  input_.forget();
+  command_.input = {};
+  command_.output = {};
 }
 
 void Execution::end() {

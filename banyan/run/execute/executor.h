@@ -8,6 +8,7 @@
 // One thread at a time, except where a function says "any thread".
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -46,6 +47,8 @@ class CallExecutor : public ExecutorPart {
   // Goes on as far as possible without waiting; true when the oldest call is over, which is then no longer in flight.
   // Throws Error when the call fails: the executor is of no use after that.
   virtual bool advance() = 0;
+  // Whether the last advance() has left nothing to do before a peer does something: another one would be in vain.
+  virtual bool waits_for_peers() const { return false; }
   // Goes on until the only call is over, asking `watch` now and then whether to wait on. Throws what both throw.
   virtual void finish(Watch& watch) = 0;
 
@@ -125,8 +128,12 @@ class PlanReviser : public ExecutorPart {
   virtual void hear(const std::string& text) = 0;
   // Answers the texts that were heard, for when no call is in flight whose advance() would.
   virtual void attend() = 0;
-  // Whether connections are made again for what peers have still to get, though this rank may wait for nothing.
+  // Whether connections are made again, or calls confirmed, for what peers have still to get, though this rank may wait
+  // for nothing: attend() goes on with it.
   virtual bool is_unsettled() const { return false; }
+  // Whether peers may still want something of this rank of calls that are over here. Then attend() is to be called at
+  // this moment, unless a call is made before.
+  virtual std::optional<std::chrono::steady_clock::time_point> attend_at() const { return std::nullopt; }
   // Asks all ranks to plan for this, too. Returns at once, with the number of the wish among those of this rank, from 1
   // on; the ranks agree while calls are made, and adopt it all or not at all, from one call on. What is asked for later
   // comes later. Any thread.

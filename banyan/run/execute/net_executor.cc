@@ -50,6 +50,7 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                                   return transport_->channel(use.peer, plans_->transport_lane(use.lane));
                                 },
                             .gate = options_.gate || can_choose_ways() ? &gates_ : nullptr}),
+      unconfirmed_(options_.keeper),
       ahead_(options_.background, [wake = wake_] { wake->wake(); }),
       changes_({.rank = rank_,
                 .ranks = ranks_,
@@ -69,6 +70,13 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
 
 NetExecutor::~NetExecutor() {
   wake_->end();
+  if (has_to_settle() && !is_revising()) {
+    try {
+      engine_.let_go();
+      engine_.progress();
+    } catch (const Error&) {  // whoever wants it finds that out
+    }
+  }
   const bool is_over = flights_.empty() && !messages_.is_sending();
   if (options_.abandons && lanes_ != nullptr && !is_over) lanes_->abandon();
 }
@@ -202,7 +210,8 @@ void NetExecutor::begin(Flight& flight) {
                            .sequence = flight.number,
                            .signature = flight.numbers,
                            .input = {call.send, input_bytes},
-                           .output = {call.recv, output_bytes}};
+                           .output = {call.recv, output_bytes},
+                           .confirms_late = is_small(call)};
   if (call.codec) {
     if (flight.codec == nullptr)
       flight.codec = std::make_unique<CodedSlices>(*call.codec, mix(mix(flight.number) + rank_));
@@ -216,13 +225,11 @@ void NetExecutor::begin(Flight& flight) {
 }
 
 bool NetExecutor::advance() {
+  waits_for_peers_ = false;
   if (flights_.empty()) return true;
-  const auto is_over = [this] {
-    return !is_revising() && flights_.front().ticket && engine_.is_done(*flights_.front().ticket);
-  };
-  while (!is_over()) {
+  while (!is_over(flights_.front())) {
     if (!move()) return false;
-    if (options_.budget && !is_over()) return false;
+    if (options_.budget && !is_over(flights_.front())) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
   // may have to wait for receives that the caller has still to post. What has not gone may be of later calls, which a
@@ -240,11 +247,66 @@ bool NetExecutor::advance() {
     return false;
   }
   pacer_.end(flights_.front().number);
+  keep_result(flights_.front());
   flights_.pop_front();
   rounds_in_vain_ = 0;
   ++steps_;
   note_end();
   return true;
+}
+
+// ---- Calls that are over before they are confirmed ----
+
+// Whether it may be one: its result is the same on all ranks, and it is over nowhere before all have begun it. The same
+// on all ranks.
+bool NetExecutor::is_small(const Call& call) const {
+  const bool is_common = call.kind == OperationKind::all_reduce || call.kind == OperationKind::all_gather ||
+                         call.kind == OperationKind::barrier;
+  return options_.confirms_late && may_revise_ && is_common && !call.codec &&
+         result_bytes(call) <= UnconfirmedCalls::kMostBytes;
+}
+
+bool NetExecutor::is_over(const Flight& flight) {
+  if (is_revising() || !flight.ticket) return false;
+  if (engine_.is_done(*flight.ticket)) return true;
+  if (!engine_.is_over(*flight.ticket) || !is_small(flight.call)) return false;
+  if (unconfirmed_.has_room_for(result_bytes(flight.call))) return true;
+  engine_.let_go();
+  return false;
+}
+
+void NetExecutor::keep_result(const Flight& flight) {
+  if (engine_.is_done(*flight.ticket)) return;
+  const std::byte* const result = flight.call.recv;
+  unconfirmed_.keep({.number = flight.number,
+                     .ticket = *flight.ticket,
+                     .call = flight.call,
+                     .numbers = flight.numbers,
+                     .result = {result, result + result_bytes(flight.call)}});
+  engine_.release_buffers(*flight.ticket);
+}
+
+void NetExecutor::forget_confirmed() {
+  while (const std::optional<uint64_t> number = unconfirmed_.forget_confirmed(engine_)) pacer_.end(*number);
+  if (flights_.empty()) unconfirmed_.give_room_back();
+}
+
+bool NetExecutor::is_unsettled() const {
+  const bool is_confirming = (unconfirmed_.is_settling() || is_revising()) && has_to_settle();
+  return is_confirming || streams_.is_renewing() || changes_.is_preparing();
+}
+
+std::optional<NetExecutor::Clock::time_point> NetExecutor::attend_at() const {
+  if (!has_to_settle() || unconfirmed_.is_settling() || is_revising()) return std::nullopt;
+  return unconfirmed_.settles_at();
+}
+
+// When no call is under way, whose steps would do it. Whether anything moved.
+bool NetExecutor::settle() {
+  if (is_revising() || !has_to_settle() || !(unconfirmed_.is_due() || changes_.is_under_way())) return false;
+  unconfirmed_.settle();
+  engine_.let_go();
+  return progress_engine();
 }
 
 void NetExecutor::note_end() {
@@ -265,10 +327,18 @@ bool NetExecutor::move() {
   if (is_revising()) return go_on_revising();
   const bool have_begun = change_plans() || begin_waiting();
   pacer_.look_at_clock();
-  const bool moved =
-      streams_.advance() || have_begun;  // who waits for messages may not come to this call before it has them
+  const bool have_messages = streams_.advance();  // who waits for them may not come to this call before it has them
+  if (is_holding() && (changes_.is_under_way() || unconfirmed_.is_due())) engine_.let_go();
+  const bool has_progressed = progress_engine();
+  waits_for_peers_ = !have_messages && !is_revising() && engine_.waits_for_peers();
+  return has_progressed || have_messages || have_begun;
+}
+
+bool NetExecutor::progress_engine() {
   try {
-    return engine_.progress(options_.budget ? options_.budget->bytes : Engine::kNoBudget) || moved;
+    const bool moved = engine_.progress(options_.budget ? options_.budget->bytes : Engine::kNoBudget);
+    forget_confirmed();
+    return moved;
   } catch (const MismatchError& error) {
     throw Error(ErrorCode::mismatch,
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
@@ -302,7 +372,7 @@ void NetExecutor::finish(Watch& watch) {
 uint32_t NetExecutor::waiting_for() const {
   if (is_revising()) return talk_.missing().value_or(rank_);
   for (const Engine::Waiting& waiting : engine_.waiting_for()) {
-    if (!waiting.peers.empty()) return waiting.peers.front();
+    if (!unconfirmed_.reaches(waiting.sequence) && !waiting.peers.empty()) return waiting.peers.front();
   }
   return messages_.waiting_for().value_or(rank_);
 }
@@ -356,12 +426,14 @@ void NetExecutor::sleep(const std::function<bool()>& try_again) {
 void NetExecutor::prepare(WaitSet& set) {
   transport_->prepare(set);
   if (agreement_) set.wake_at(restart_at_);
+  if (is_holding()) set.wake_at(unconfirmed_.settles_at());
   if (can_make_lanes_again() && !is_revising()) set.wake_at(looked_at_ + kLookAfter);
 }
 
 bool NetExecutor::react(std::span<const pollfd> polled) {
   const bool may_move = transport_->react(polled), was_revising = is_revising();
   look_after_lanes();
+  if (is_holding() && unconfirmed_.is_due()) return true;
   return may_move || is_revising() != was_revising || agreement_.has_value();
 }
 

@@ -24,6 +24,7 @@
 #include "banyan/run/execute/plan_ahead.h"
 #include "banyan/run/execute/plan_changes.h"
 #include "banyan/run/execute/revision_talk.h"
+#include "banyan/run/execute/unconfirmed_calls.h"
 #include "banyan/run/net/message_streams.h"
 #include "banyan/run/net/messenger.h"
 #include "banyan/run/net/step_budget.h"
@@ -34,6 +35,7 @@ namespace banyan::run {
 
 class NetExecutor : public Executor, public PlanReviser, private EventSource {
  public:
+  using Clock = std::chrono::steady_clock;
   static constexpr size_t kDepth = 8;
 
   struct Options {
@@ -48,8 +50,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::function<void(uint64_t number, const Call& call, const std::shared_ptr<PlanSource>& source)> begins = {};
     // Of one advance() or advance_messages(), for who serves several executors by turns; none: they move what they can.
     std::shared_ptr<const StepBudget> budget = {};
-    bool abandons = false;       // what is under way at its end (LaneControl::abandon)
-    MemoryKeeper keeper = {};    // of messages that come before their receives
+    bool abandons = false;  // what is under way at its end (LaneControl::abandon)
+    // Small calls are over here before they are confirmed (revision.h): then attend_at() is to be heeded.
+    bool confirms_late = false;
+    MemoryKeeper keeper = {};    // of messages that come before their receives, and of results that others may want
     Background background = {};  // for plans; empty: they are made on this executor's thread
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
@@ -60,6 +64,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   size_t depth() const override { return kDepth; }
   void start(const Call& call, const CallNumbers& numbers) override;
   bool advance() override;
+  bool waits_for_peers() const override { return waits_for_peers_; }
   void finish(Watch& watch) override;
   uint64_t start_message(const Call& call) override;
   bool advance_messages(std::vector<MessageDone>& done) override;
@@ -92,17 +97,21 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   }
   // How often calls were stopped to be repeated by other plans. Any thread.
   uint32_t suspensions() const { return suspensions_.load(std::memory_order_relaxed); }
+  // Calls that are over here and not confirmed.
+  size_t unconfirmed() const { return unconfirmed_.size(); }
+  // How many calls that were over here have begun again, since they were not over at all ranks. Any thread.
+  uint32_t shared() const { return shared_.load(std::memory_order_relaxed); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;
-  bool is_unsettled() const override { return streams_.is_renewing() || changes_.is_preparing(); }
+  bool is_unsettled() const override;
+  std::optional<Clock::time_point> attend_at() const override;
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return may_revise_ ? this : nullptr; }
   EventSource* events() override { return this; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kLookAfter{250};  // lanes, again
   // The ranks tell each other what each has for each.
   struct Counting {
@@ -121,6 +130,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     bool has_begun() const { return ticket || counting; }
     std::vector<std::byte> scaled;       // the input of a premul_sum
     std::unique_ptr<CodedSlices> codec;  // of one with codes
+    // Of a small call that had its result when all were stopped; what is where it belongs may be overwritten since.
+    std::optional<std::vector<std::byte>> result;
   };
 
   // What every slice has to pass.
@@ -139,6 +150,17 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void prepare(WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   void keep_inputs(Flight& flight);
+  bool is_small(const Call& call) const;
+  size_t result_bytes(const Call& call) const {
+    return call.recv_elements(rank_, ranks_) * element::size_of(call.type);
+  }
+  bool is_over(const Flight& flight);
+  void keep_result(const Flight& flight);
+  void forget_confirmed();
+  bool is_holding() const { return options_.confirms_late && engine_.is_holding(); }
+  bool has_to_settle() const { return flights_.empty() && (!unconfirmed_.is_empty() || is_holding()); }
+  bool settle();
+  bool progress_engine();
   void begin_counting(Flight& flight);
   void begin(Flight& flight);
   bool begin_waiting();
@@ -171,6 +193,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void note_end();
   void note_round();
   void restart(const RevisionDecision& decision, const FabricUpdate& update);
+  void keep_results_of_suspended();
+  void begin_again(UnconfirmedCalls::Kept& call, const RevisionDecision& decision);
+  void begin_again(Flight& flight, const RevisionDecision& decision);
+  EngineCommand share_result(const Call& call, uint64_t number, const CallNumbers& numbers, uint32_t root) const;
   std::shared_ptr<NetPlans> follow(std::unique_ptr<NetPlans> plans);
   void pace_rounds(const RevisionDecision& decision);
   void try_lost_ways(Clock::time_point now);
@@ -194,7 +220,9 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   Gates gates_;
   Engine engine_;
   std::deque<Flight> flights_;      // the oldest first
+  UnconfirmedCalls unconfirmed_;    // before all flights
   uint64_t begun_ = 0, steps_ = 0;  // calls, and moves beside those of the engine
+  bool waits_for_peers_ = false;    // since the last move
   // Progress: calls and messages that ended, with the steps of the engine that they took; those that the engine had
   // made when the present round of plans began; the most that a round has made since a call ended.
   uint64_t ended_calls_ = 0, round_begin_ = 0, farthest_ = 0;
@@ -212,7 +240,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   Clock::time_point looked_at_;
   std::optional<Clock::time_point> broken_since_;  // a connection that carries messages
   std::atomic<uint32_t> adopted_{0};               // the last generation that is settled
-  std::atomic<uint32_t> reroutes_{0}, suspensions_{0};
+  std::atomic<uint32_t> reroutes_{0}, suspensions_{0}, shared_{0};
 };
 
 }  // namespace banyan::run

@@ -35,6 +35,10 @@ void NetExecutor::attend() {
     go_on_revising();
   } else {
     change_plans();
+    while (settle()) {
+      ++steps_;
+      if (!is_revising()) change_plans();
+    }
   }
 }
 
@@ -47,10 +51,12 @@ void NetExecutor::answer_call() {
 PlanChanges::Calls NetExecutor::calls() const {
   const auto waiting =
       std::find_if(flights_.begin(), flights_.end(), [](const Flight& flight) { return !flight.has_begun(); });
+  uint64_t confirmed = flights_.empty() ? begun_ : flights_.front().number - 1;
+  if (!unconfirmed_.is_empty()) confirmed = unconfirmed_.first() - 1;
   return {.plans = *plans_,
           .begun = waiting == flights_.end() ? begun_ : waiting->number - 1,
           .is_idle = flights_.empty(),
-          .over = flights_.empty() ? begun_ : flights_.front().number - 1};
+          .over = confirmed};
 }
 
 bool NetExecutor::change_plans() {
@@ -128,6 +134,7 @@ void NetExecutor::stop_for(uint32_t generation) {
   agreement_.reset();
   is_stopped_ = true;
   if (suspended_.empty()) suspended_ = engine_.suspend();
+  keep_results_of_suspended();
   suspensions_.fetch_add(1, std::memory_order_relaxed);
   streams_.stop();
   BANYAN_LOG(info) << "plans are revised: generation " << generation << ", " << suspended_.size()
@@ -142,6 +149,7 @@ RevisionReport NetExecutor::report(uint32_t generation) {
   RevisionReport report{
       .generation = generation, .over = begun_, .adopted = decided == nullptr ? plans_->adopted() : *decided};
   const auto is_open = [&](const Flight& flight) {
+    if (flight.result) return false;
     return !flight.ticket || std::any_of(suspended_.begin(), suspended_.end(),
                                          [&](const Engine::Suspended& each) { return each.ticket == *flight.ticket; });
   };
@@ -196,13 +204,21 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   streams_.renew();
   const uint64_t anew = first_to_begin_anew(decision);
   for (const Engine::Suspended& suspended : suspended_) {
-    if (decision.is_over(suspended.sequence)) {
-      engine_.complete(suspended.ticket);
+    if (UnconfirmedCalls::Kept* const unconfirmed = unconfirmed_.find(suspended.sequence)) {
+      begin_again(*unconfirmed, decision);
       continue;
     }
     const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                      [&](const Flight& each) { return each.number == suspended.sequence; });
     CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not in flight";
+    if (decision.is_over(suspended.sequence)) {
+      if (is_small(flight->call)) {
+        begin_again(*flight, decision);
+      } else {
+        engine_.complete(suspended.ticket);
+      }
+      continue;
+    }
     if (suspended.sequence >= anew) {
       engine_.drop(suspended.ticket);
       flight->ticket.reset();
@@ -213,6 +229,8 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
     engine_.restart(suspended.ticket, std::move(plan));
   }
   suspended_.clear();
+  forget_confirmed();
+  unconfirmed_.settle();
   for (Flight& flight : flights_) {
     if (!flight.ticket) flight.counting.reset();
   }
@@ -222,6 +240,56 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   talk_.finish();
   begin_waiting();
   ++steps_;
+}
+
+// What a small call has got here already, others may want of this rank.
+void NetExecutor::keep_results_of_suspended() {
+  for (Flight& flight : flights_) {
+    if (!flight.ticket || flight.result || !is_small(flight.call)) continue;
+    const bool has_result = std::any_of(suspended_.begin(), suspended_.end(), [&](const Engine::Suspended& each) {
+      return each.ticket == *flight.ticket && each.has_result;
+    });
+    if (has_result) flight.result.emplace(flight.call.recv, flight.call.recv + result_bytes(flight.call));
+  }
+}
+
+// Of a small call that some ranks have over: all get the result of the first of them.
+EngineCommand NetExecutor::share_result(const Call& call, uint64_t number, const CallNumbers& numbers,
+                                        uint32_t root) const {
+  const Call share{
+      .kind = OperationKind::broadcast, .type = call.type, .other = root, .count = call.recv_elements(rank_, ranks_)};
+  return {.plan = plans_->plan(share),
+          .task = {.type = call.type, .op = call.op, .divisor = ranks_},
+          .sequence = number,
+          .signature = numbers,
+          .confirms_late = true};
+}
+
+void NetExecutor::begin_again(UnconfirmedCalls::Kept& call, const RevisionDecision& decision) {
+  if (decision.is_over_everywhere(call.number)) return engine_.drop(call.ticket);
+  EngineCommand command = share_result(call.call, call.number, call.numbers, *decision.first_over(call.number));
+  const size_t unit = element::size_of(call.call.type);
+  call.unused.resize(command.plan->output_elements * unit);
+  command.input = std::span(call.result).first(command.plan->input_elements * unit);
+  command.output = call.unused;
+  shared_.fetch_add(1, std::memory_order_relaxed);
+  engine_.restart(call.ticket, command);
+}
+
+// Its input is not wanted any more: somebody keeps the result until all have it.
+void NetExecutor::begin_again(Flight& flight, const RevisionDecision& decision) {
+  const Call& call = flight.call;
+  if (decision.is_over_everywhere(flight.number)) {
+    CHECK(flight.result) << "call " << flight.number << " has no result here";
+    engine_.drop(*flight.ticket);
+  } else {
+    EngineCommand command = share_result(call, flight.number, flight.numbers, *decision.first_over(flight.number));
+    const size_t unit = element::size_of(call.type);
+    if (flight.result) command.input = std::span(*flight.result).first(command.plan->input_elements * unit);
+    command.output = {call.recv, command.plan->output_elements * unit};
+    engine_.restart(*flight.ticket, command);
+  }
+  if (flight.result) std::copy(flight.result->begin(), flight.result->end(), call.recv);
 }
 
 // Where counts are told first, some ranks may be through with that and others not: all tell them again. What comes

@@ -43,7 +43,7 @@ class PlanChanges {
     const NetPlans& plans;  // that the next call would follow
     uint64_t begun = 0;     // the number of the last call that follows any
     bool is_idle = false;   // none is in flight
-    uint64_t over = 0;      // all calls up to this number are
+    uint64_t over = 0;      // all calls up to this number are, and confirmed
   };
   // Goes on as far as possible. Whether anything moved.
   bool advance(const Calls& calls);
@@ -56,6 +56,7 @@ class PlanChanges {
   // All ranks are stopped, by a revision of this generation.
   void interrupt(uint32_t generation);
 
+  bool is_under_way() const { return switch_.change().has_value(); }
   // Whether it is to be advanced though no text comes and no call is made.
   bool is_preparing() const { return switch_.change() && switch_.change()->phase == PlanSwitch::Phase::preparing; }
   // As in PlanSwitch.

@@ -16,7 +16,8 @@
 //   rest     each -> rank 0: all calls that it has begun are over here, and they are fewer than that. When all have
 //            said so, rank 0 asks them to hold again: who has begun no call since names the last one that it has begun,
 //            others the one of the last go. So calls that nobody makes any more are not waited for
-//   drained  each -> rank 0: those calls are over here
+//   drained  each -> rank 0: those calls are over here, and confirmed: so they are over everywhere. A call that is over
+//            here and not confirmed (revision.h) may still need its lanes
 //   done     rank 0 -> all, when all have drained: the old lanes can be closed
 //
 // Whatever the order in which texts arrive, how late, or how often:
@@ -97,7 +98,7 @@ class PlanSwitch {
   void rest(uint64_t begun);
   // When must_go_over() has been obeyed: its calls follow the new plans from now on.
   void gone_over();
-  // All calls by the old plans are over here.
+  // All calls by the old plans are over here, and confirmed.
   void drained();
   // This rank has stopped for a revision of this generation (revision.h): whatever is under way is over.
   void interrupt(uint32_t generation);

@@ -39,6 +39,7 @@ struct Rank {
   PlanSwitch changes;
   FabricUpdate adopted = {};  // the plans that its next call follows
   uint64_t begun = 0;
+  uint64_t over = 0;  // calls that are over here
   bool is_lost = false;
   uint32_t wished = 0;                       // how often: to avoid its cable, to restore it, and so on
   bool has_mended = false;                   // it has said that the lost cable carries again
@@ -50,7 +51,7 @@ struct Rank {
 struct World {
   std::vector<Rank> ranks;
   std::set<Text> texts;                       // on their way
-  uint64_t over = 0;                          // calls that are over everywhere
+  uint64_t over = 0;                          // calls that are over everywhere, as all ranks know
   std::map<uint64_t, uint32_t> generations;   // by call: of the plans by which somebody has begun it
   std::map<uint32_t, FabricUpdate> contents;  // by generation: what somebody has adopted
   uint32_t revisions = 0;                     // that are still to come
@@ -65,8 +66,9 @@ struct Limits {
   bool mends = false;   // the last rank says once that what was lost carries again
   std::optional<uint32_t> refuses = {}, lost = {};
   uint32_t revisions = 0;
-  uint64_t ahead = 1;  // calls that a rank allows itself when it is asked to hold
-  bool rests = true;   // and says so; else calls are made up to the last one of the old plans
+  uint64_t ahead = 1;       // calls that a rank allows itself when it is asked to hold
+  bool rests = true;        // and says so; else calls are made up to the last one of the old plans
+  bool ends_apart = false;  // calls are over at one rank after the other, before they are confirmed
 };
 
 // What is wrong; empty: nothing.
@@ -121,6 +123,10 @@ Wrong restart(World& world) {
     if (Wrong wrong = adopt(world, rank, decision->update); !wrong.empty()) return wrong;
     post(world, rank);
   }
+  // What is over at some ranks the others get by the new plans.
+  uint64_t least_over = UINT64_MAX;
+  for (const Rank& rank : world.ranks) least_over = std::min(least_over, rank.over);
+  world.over = std::max(world.over, least_over);
   for (auto& [call, by] : world.generations) {
     if (call > world.over) by = generation;
   }
@@ -181,7 +187,7 @@ void add_moves_of_change(const World& world, const Limits& limits, uint32_t numb
       return "";
     });
   }
-  const bool is_idle = world.over >= rank.begun;
+  const bool is_idle = rank.over >= rank.begun;
   if (change && change->phase == Phase::asked) {
     const bool is_again = change->is_agreed();
     const uint64_t most = is_again ? (is_idle ? 0 : 1) : limits.ahead;
@@ -204,6 +210,34 @@ void add_moves_of_change(const World& world, const Limits& limits, uint32_t numb
       it.changes.rest(it.begun);
       return "";
     });
+  }
+}
+
+// Of calls that all have begun: together and known to all, or at one rank after the other, of which all hear at last.
+void add_ends(const World& world, const Limits& limits, uint64_t least_begun, std::vector<Move>& moves) {
+  if (!limits.ends_apart && world.over < least_begun) {
+    moves.push_back({"a call ends", [](World& next) {
+                       ++next.over;
+                       for (Rank& rank : next.ranks) rank.over = next.over;
+                       return Wrong();
+                     }});
+  }
+  if (!limits.ends_apart) return;
+  uint64_t least_over = UINT64_MAX;
+  for (uint32_t number = 0; number < kRanks; ++number) {
+    const Rank& rank = world.ranks[number];
+    least_over = std::min(least_over, rank.over);
+    if (rank.over >= least_begun) continue;
+    moves.push_back({"a call is over at rank " + std::to_string(number), [number](World& next) {
+                       ++next.ranks[number].over;
+                       return Wrong();
+                     }});
+  }
+  if (world.over < least_over) {
+    moves.push_back({"a call is confirmed", [](World& next) {
+                       ++next.over;
+                       return Wrong();
+                     }});
   }
 }
 
@@ -278,12 +312,7 @@ std::vector<Move> moves_of(const World& world, const Limits& limits) {
   }
   const bool are_stopped = std::any_of(world.ranks.begin(), world.ranks.end(),
                                        [](const Rank& rank) { return rank.stopped_for.has_value(); });
-  if (world.over < least_begun && !are_stopped && !is_one_lost) {
-    moves.push_back({"a call ends", [](World& next) {
-                       ++next.over;
-                       return Wrong();
-                     }});
-  }
+  if (!are_stopped && !is_one_lost) add_ends(world, limits, least_begun, moves);
   return moves;
 }
 
@@ -600,6 +629,12 @@ TEST(PlanSwitch, KeepsWhatIsAvoidedApartFromWhatIsLostInAnyOrder) {
 
 TEST(PlanSwitch, GoesOverAmidCalls) { explore({.calls = 3, .wishes = 1, .rests = false}); }
 
+TEST(PlanSwitch, GoesOverWhereCallsAreOverHereAndNotElsewhere) {
+  explore({.calls = 1, .wishes = 1, .ends_apart = true});
+  explore_from_go({.calls = 2, .wishes = 1, .rests = false, .ends_apart = true});
+  explore_from_go({.calls = 1, .wishes = 1, .revisions = 1, .ends_apart = true});
+}
+
 TEST(PlanSwitch, GoesOverWhereCallsEndBeforeTheAgreedOne) {
   explore({.calls = 1, .wishes = 1});
   explore_from_go({.calls = 1, .wishes = 1, .ahead = 2});
@@ -622,7 +657,11 @@ TEST(PlanSwitch, IsSafeWhenAllAreStoppedForLostLanes) {
 // Ends when nothing can happen any more; says what was wrong.
 Wrong run_randomly(uint64_t seed) {
   std::mt19937_64 random(seed);
-  Limits limits{.calls = 40, .wishes = 3, .mends = true, .revisions = static_cast<uint32_t>(seed % 4)};
+  Limits limits{.calls = 40,
+                .wishes = 3,
+                .mends = true,
+                .revisions = static_cast<uint32_t>(seed % 4),
+                .ends_apart = seed % 2 == 1};
   World world = begin(limits);
   std::vector<Text> earlier;
   for (int step = 0; step < 100'000; ++step) {

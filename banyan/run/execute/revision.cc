@@ -77,8 +77,7 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
   RevisionDecision decision;
   std::vector<LaneReport> lanes;
   for (const auto& [rank, report] : found->second) {
-    decision.over = std::max(decision.over, report.over);
-    decision.also_over.insert(report.also_over.begin(), report.also_over.end());
+    decision.over.push_back({.up_to = report.over, .also = {report.also_over.begin(), report.also_over.end()}});
     lanes.insert(lanes.end(), report.lanes.begin(), report.lanes.end());
     if (report.adopted.generation >= decision.update.generation) decision.update = report.adopted;
   }
@@ -91,6 +90,15 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
   if (!decision.losses.empty()) update.plan.clear();
   update.generation = generation;
   return decision;
+}
+
+bool RevisionDecision::is_over_everywhere(uint64_t call) const {
+  return std::all_of(over.begin(), over.end(), [call](const Over& each) { return each.contains(call); });
+}
+
+std::optional<uint32_t> RevisionDecision::first_over(uint64_t call) const {
+  const auto found = std::find_if(over.begin(), over.end(), [call](const Over& each) { return each.contains(call); });
+  return found == over.end() ? std::nullopt : std::optional(static_cast<uint32_t>(found - over.begin()));
 }
 
 std::optional<uint32_t> Revisions::missing(uint32_t generation) const {

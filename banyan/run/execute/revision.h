@@ -17,8 +17,17 @@
 // earlier; and where not even that joins them, all of it: something may be whole again, and if it is not, that is found
 // out once more. So a call without a way ends at its deadline and not before (revision_talk.h).
 //
-// A call that is over at one rank is over at all, as their plans end with a confirmation (engine/direct_plan.h). All
-// others begin again, by the new plans.
+// What is over, and what begins again. Plans end with a confirmation (engine/direct_plan.h), and most calls are over at
+// a rank when that has come: such a call that is over at one rank has its result at all. A small call may be over at a
+// rank before it is confirmed, and so be over here and not elsewhere (NetExecutor::Options::confirms_late). Its result
+// is the same on all ranks, and it is over nowhere before all have begun it; whoever has it over keeps a copy of the
+// result until it is confirmed. So, of the calls that any rank reports as over:
+//   - those that all ranks report are over;
+//   - small ones that some report begin again as a broadcast of the result from the first of these ranks, by the new
+//     plans. It was computed once, so all ranks end with the same bits, whatever the plans;
+//   - others have their results everywhere, and are over.
+// All that no rank reports begin again as they were. A rank reports a small call, too, when it has the result and has
+// not told its caller yet. So if it is confirmed anywhere, and its copy is gone, all ranks report it.
 //
 // Texts go by other connections (Agent::tell) and arrive, in any order. One thread, but for heard().
 #pragma once
@@ -49,10 +58,19 @@ struct RevisionReport {
 struct RevisionDecision {
   FabricUpdate update = {};        // what any rank has adopted, with all that is lost
   std::set<uint32_t> losses = {};  // cables that are lost, and that nobody has adopted as lost
-  uint64_t over = 0;
-  std::set<uint64_t> also_over = {};
+  // What the ranks have reported to be over, by rank.
+  struct Over {
+    uint64_t up_to = 0;
+    std::set<uint64_t> also = {};
+    bool contains(uint64_t call) const { return call <= up_to || also.contains(call); }
+  };
+  std::vector<Over> over = {};
 
-  bool is_over(uint64_t call) const { return call <= over || also_over.contains(call); }
+  // At any rank; at all.
+  bool is_over(uint64_t call) const { return first_over(call).has_value(); }
+  bool is_over_everywhere(uint64_t call) const;
+  // The first rank where it is.
+  std::optional<uint32_t> first_over(uint64_t call) const;
 };
 
 class Revisions {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -82,7 +83,17 @@ inline std::array<FileDescriptor, 2> make_tcp_pair(int family = AF_INET) {
 class Switchboard {
  public:
   enum class Way : uint8_t { local, tcp };
-  explicit Switchboard(Way way = Way::local) : way_(way) {}
+  explicit Switchboard(Way way = Way::local)
+      : make_pair_([way] { return way == Way::tcp ? make_tcp_pair() : make_local_pair(); }) {}
+  explicit Switchboard(std::function<std::array<FileDescriptor, 2>()> make_pair) : make_pair_(std::move(make_pair)) {}
+
+  static std::array<FileDescriptor, 2> make_local_pair() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+      throw system_error("cannot connect the ranks of a test");
+    }
+    return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+  }
 
   std::unique_ptr<Connector> connector(uint32_t rank) { return std::make_unique<Cord>(*this, rank); }
 
@@ -117,19 +128,11 @@ class Switchboard {
       waiting_.erase(found);
       return end;
     }
-    std::array<FileDescriptor, 2> ends = way_ == Way::tcp ? make_tcp_pair() : make_local_pair();
+    std::array<FileDescriptor, 2> ends = make_pair_();
     waiting_.emplace(key, std::move(ends[1]));
     return std::move(ends[0]);
   }
-  static std::array<FileDescriptor, 2> make_local_pair() {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
-      throw system_error("cannot connect the ranks of a test");
-    }
-    return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-  }
-
-  const Way way_;
+  const std::function<std::array<FileDescriptor, 2>()> make_pair_;
   std::mutex mutex_;                                                            // protects waiting_
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, FileDescriptor> waiting_;  // by the ranks and the lane
 };

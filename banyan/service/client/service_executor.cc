@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -10,6 +11,7 @@ namespace banyan::service {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestSleep{100};
+constexpr std::chrono::microseconds kBetweenLooks{50};
 
 }  // namespace
 
@@ -32,7 +34,19 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
 
 // The session first: its hooks use the rest. And what the daemon has of the calls under way is withdrawn after it has
 // been told to leave off.
-ServiceExecutor::~ServiceExecutor() { session_.reset(); }
+ServiceExecutor::~ServiceExecutor() {
+  if (!fork_guard_.is_in_child()) wait_until_settled();
+  session_.reset();
+}
+
+void ServiceExecutor::wait_until_settled() const {
+  const auto end = std::chrono::steady_clock::now() + kLongestSettling;
+  const auto wants_to = [this] {
+    const uint32_t flags = status().flags.load(std::memory_order_relaxed);
+    return calls_.empty() && !has_failed_ && !attachment_->has_gone() && (flags & SessionStatus::kIsUnsettled) != 0;
+  };
+  while (wants_to() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kBetweenLooks);
+}
 
 // ---- Failing ----
 

@@ -11,6 +11,11 @@
 // That the daemon has gone, the other ranks hear with the name of this one: "the service of rank 1 has gone
 // (unix:...)". The daemon is not believed: what it cannot mean fails the communicator, not the process.
 //
+// A small call is over before the daemon knows that it is over at all ranks, and the daemon keeps what they may want of
+// it (run/execute/revision.h). So its end waits until nobody wants anything, unless the communicator has failed: some
+// 0.2 ms after the last call, and as long as it takes to do without a link that was lost then, but no longer than
+// kLongestSettling.
+//
 // One thread at a time, but for wake(), break_with(), broken() and sent_bytes().
 #pragma once
 
@@ -75,6 +80,7 @@ class ServiceExecutor : public run::Executor {
 
  private:
   static constexpr size_t kDepth = 8;
+  static constexpr std::chrono::seconds kLongestSettling{5};
   struct Flight {
     uint64_t sequence = 0;  // once it is submitted
     uint64_t ticket = 0;    // of a message
@@ -97,6 +103,7 @@ class ServiceExecutor : public run::Executor {
   bool submit_waiting();
   uint64_t submit(Flight& flight);
   void look_for_gone();
+  void wait_until_settled() const;
   const SessionStatus& status() const { return session_->page().status; }
 
   const Options options_;

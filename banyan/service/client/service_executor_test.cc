@@ -555,6 +555,16 @@ TEST_F(Served, SessionsAreClosedBeforeTheirMemoryIsWithdrawn) {
   });
 }
 
+TEST_F(Served, EndsWhenOtherRanksWantNothingOfItsCallsAnyMore) {
+  auto executor = serve();
+  const auto show = [&](DaemonSide& state) { state.session().page->status.flags.store(SessionStatus::kIsUnsettled); };
+  daemon_.look(show);
+  std::future<void> end = std::async(std::launch::async, [&] { executor.reset(); });
+  EXPECT_EQ(end.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  daemon_.look([](DaemonSide& state) { state.session().page->status.flags.store(0); });
+  end.get();
+}
+
 TEST_F(Served, ForkedProcessesHaveNoCalls) {
   auto executor = serve();
   const pid_t child = fork();

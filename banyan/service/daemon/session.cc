@@ -82,16 +82,24 @@ void Session::fail(const Error& error) {
 }
 
 bool Session::step(size_t most) {
-  may_move_ = step_on(most);
+  const bool moved = step_on(most);
+  may_move_ = moved && !waits_for_others();
   vain_steps_ = may_move_ ? 0 : vain_steps_ + 1;
-  return may_move_;
+  return moved;
+}
+
+// For a peer, or for the client, who will ring.
+bool Session::waits_for_others() const {
+  const bool is_quiet = messages_.empty() && unsaid_.empty() && !is_addressed_ && has_taken_all_;
+  return is_quiet && (calls_.empty() || executor_->waits_for_peers());
 }
 
 bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
     if (std::exchange(is_suspect_, false)) expect_memory();
-    bool moved = is_addressed_ && attend();
+    const std::optional<Clock::time_point> due = attend_at();
+    bool moved = (is_addressed_ || (due && Clock::now() >= *due)) && attend();
     moved |= take(most);
     moved |= move();
     moved |= say();
@@ -133,8 +141,10 @@ TenantAccount::Charge Session::charge_for(const run::Call& call) const {
 
 bool Session::take(size_t most) {
   bool moved = false;
+  has_taken_all_ = false;
   for (size_t taken = 0; taken < most && has_room_for_calls(); ++taken) {
     const std::optional<Submission> submission = rings_.take();
+    has_taken_all_ = !submission;
     if (!submission) break;
     moved = true;
     std::variant<ValidCall, Refusal> checked = validate(*submission, rules_, regions_);
@@ -251,7 +261,13 @@ bool Session::attend() {
   return executor_->steps() != steps;
 }
 
+std::optional<Session::Clock::time_point> Session::attend_at() const {
+  const run::PlanReviser* const reviser = executor_->reviser();
+  return has_failed_ || reviser == nullptr ? std::nullopt : reviser->attend_at();
+}
+
 void Session::complete(const Flight& flight, uint32_t peer) {
+  show_flags();  // before the client can know that it is over
   about_.ranks.front().payload_bytes += payload_of(flight.call.call, rules_.rank, rules_.size);
   unsaid_.push_back({.sequence = flight.sequence, .peer = peer});
 }
@@ -354,7 +370,15 @@ void Session::show() {
   const run::SentBytes sent = executor_->sent_bytes();
   status.sent_tcp.store(sent.tcp, std::memory_order_relaxed);
   status.sent_shared_memory.store(sent.shared_memory, std::memory_order_relaxed);
-  status.flags.store(executor_->notices_last_bytes() ? SessionStatus::kNoticesLastBytes : 0, std::memory_order_relaxed);
+  show_flags();
+}
+
+void Session::show_flags() {
+  const run::PlanReviser* const reviser = executor_->reviser();
+  const bool is_unsettled = reviser != nullptr && (reviser->is_unsettled() || reviser->attend_at());
+  rings_.status().flags.store((is_unsettled ? SessionStatus::kIsUnsettled : 0) |
+                                  (executor_->notices_last_bytes() ? SessionStatus::kNoticesLastBytes : 0),
+                              std::memory_order_relaxed);
 }
 
 }  // namespace banyan::service

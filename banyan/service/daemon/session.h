@@ -32,6 +32,7 @@ namespace banyan::service {
 
 class Session : public run::EventSource {
  public:
+  using Clock = std::chrono::steady_clock;
   // Messages under way, and completions that the client has not read; further calls stay in the ring. Messages beyond
   // kOwnMessages are of the quota of the user (Resource::messages).
   static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
@@ -67,11 +68,14 @@ class Session : public run::EventSource {
     const bool has_work = is_addressed_ || !calls_.empty() || !messages_.empty() || !unsaid_.empty();
     return !has_failed_ && (has_work || (share_ && share_->is_active()));
   }
+  // It is not busy, but is to have a step at this moment: peers may want something of calls that are over here.
+  std::optional<Clock::time_point> attend_at() const;
   // Something may have come for it, which the next step finds.
   void expect_step() { may_move_ = true; }
-  // Whether a step may find something: one was expected, and none has been since, or that one moved something.
+  // Whether a step may find something: one was expected, and none has been since, or that one moved something and did
+  // not come to where only a peer or the client helps.
   bool may_move() const { return may_move_; }
-  // How many of the last steps, one after the other, found nothing.
+  // How many steps, one after the other, ended with nothing to do.
   uint32_t vain_steps() const { return vain_steps_; }
   const std::string& tenant() const { return about_.tenant; }
   const std::string& sharer() const { return about_.sharer; }
@@ -103,7 +107,6 @@ class Session : public run::EventSource {
   std::optional<PlannedCall> planned() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Time = Clock::duration;
 
   static Time now() { return Clock::now().time_since_epoch(); }
@@ -131,7 +134,9 @@ class Session : public run::EventSource {
   bool attend();
   void complete(const Flight& flight, uint32_t peer);
   bool say();
+  bool waits_for_others() const;
   void show();
+  void show_flags();
 
   SessionRules rules_;
   const std::shared_ptr<const Region> memory_;
@@ -160,8 +165,9 @@ class Session : public run::EventSource {
   bool has_failed_ = false, may_move_ = false;
   bool has_woken_ = false;  // its client
   bool is_quick_ = true;
-  bool is_suspect_ = false;    // its last step took long: it may have slept
-  bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
+  bool is_suspect_ = false;     // its last step took long: it may have slept
+  bool has_taken_all_ = false;  // that the client had submitted
+  bool is_addressed_ = false;   // a text is to be answered, whether there are calls or not
 };
 
 }  // namespace banyan::service

@@ -189,6 +189,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
               },
           .budget = opening.budget,
           .abandons = true,
+          .confirms_late = true,
           .keeper = keeper_of(opening.account),
           .background = std::move(opening.background),
           .transport = make_transport});

@@ -3,8 +3,8 @@
 //
 // In each round the sessions that may have work are offered. They are stepped one at a time: next comes a session of
 // the sharer whose turn it is by start-time fair queueing (share/fair_queue.h), among those of one sharer in turn. A
-// step costs its sharer the time that it takes. A session whose step moved nothing has to wait for the next round: it
-// waits for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and
+// step costs its sharer the time that it takes. A session for which nothing is left to do has to wait for the next
+// round: it waits for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and
 // connections are looked at again. A sharer that moves data all the time takes no more than its part, however many
 // sessions it has; and one that takes less than its part, with a small call now and then, waits for no more than a step
 // of each other sharer.
@@ -65,8 +65,8 @@ class Turns {
     });
   }
 
-  // `step` says whether anything moved. `took` is told of the time that each step took, and says whether the round is
-  // to end. Forgets all that was offered. Whether anything moved.
+  // `step` says whether another one may move anything. `took` is told of the time that each step took, and says whether
+  // the round is to end. Forgets all that was offered. Whether any step said so.
   template <typename Step, typename Took>
   bool run(const Step& step, const Took& took) {
     forget_absent();

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -41,12 +42,14 @@ void WorkerClient::add(uint32_t number, std::unique_ptr<Session> session) {
 
 void WorkerClient::remove(uint32_t number) {
   busy_.erase(number);
+  timed_.erase(number);
   stop_waiting(number);
   sessions_.erase(number);
 }
 
 void WorkerClient::remove_all() {
   busy_.clear();
+  timed_.clear();
   while (!waiting_.empty()) stop_waiting(waiting_.begin()->first);
   sessions_.clear();
 }
@@ -54,6 +57,7 @@ void WorkerClient::remove_all() {
 void WorkerClient::rouse(uint32_t number) {
   if (!sessions_.contains(number)) return;
   stop_waiting(number);
+  timed_.erase(number);
   busy_.insert(number);
 }
 
@@ -71,6 +75,14 @@ Session* WorkerClient::find(uint32_t number) {
 
 bool WorkerClient::offer(Turns<Session>& turns) {
   const bool has_rung = answer(*page_, [&](uint32_t session) { rouse(session); });
+  if (!timed_.empty()) {
+    const auto now = Session::Clock::now();
+    std::erase_if(timed_, [&](uint32_t number) {
+      const auto due = sessions_.at(number)->attend_at();
+      if (due && *due <= now) busy_.insert(number);
+      return !due || *due <= now;
+    });
+  }
   for (const uint32_t number : busy_) {
     Session& session = *sessions_.at(number);
     session.expect_step();
@@ -83,7 +95,10 @@ bool WorkerClient::look(run::Poller& poller, uint32_t most_vain_steps) {
   std::erase_if(busy_, [&](uint32_t number) {
     const Session& session = *sessions_.at(number);
     if (session.may_move()) return false;
-    if (!session.is_busy()) return true;
+    if (!session.is_busy()) {
+      if (session.attend_at()) timed_.insert(number);
+      return true;
+    }
     return session.vain_steps() >= most_vain_steps && wait_for(number, poller);
   });
   return busy_.empty();
@@ -102,10 +117,23 @@ bool WorkerClient::wait_for(uint32_t number, run::Poller& poller) {
   }
 }
 
-void WorkerClient::prepare(run::WaitSet& set) { set.watch(event_.fd(), POLLIN); }
+void WorkerClient::prepare(run::WaitSet& set) {
+  set.watch(event_.fd(), POLLIN);
+  for (const uint32_t number : timed_) {
+    if (const auto due = sessions_.at(number)->attend_at()) set.wake_at(*due);
+  }
+}
+
+bool WorkerClient::is_somebody_due() const {
+  const auto now = Session::Clock::now();
+  return std::any_of(timed_.begin(), timed_.end(), [&](uint32_t number) {
+    const auto due = sessions_.at(number)->attend_at();
+    return due && *due <= now;
+  });
+}
 
 bool WorkerClient::react(std::span<const pollfd> polled) {
-  if ((polled.front().revents & POLLIN) == 0) return false;
+  if ((polled.front().revents & POLLIN) == 0) return is_somebody_due();
   event_.clear_shared();
   return true;
 }
@@ -183,12 +211,16 @@ void Worker::set_budget() {
 }
 
 bool Worker::take_turns() {
-  bool has_woken = false;
-  const bool moved = turns_.run([](Session& session) { return session.step(kSubmissionsAStep); },
-                                [&](Session& session, std::chrono::nanoseconds time) {
-                                  session.bill(time);
-                                  return has_woken = is_oversubscribed_ && session.take_woken();
-                                });
+  bool has_woken = false, moved = false;
+  turns_.run(
+      [&](Session& session) {
+        moved |= session.step(kSubmissionsAStep);
+        return session.may_move();
+      },
+      [&](Session& session, std::chrono::nanoseconds time) {
+        session.bill(time);
+        return has_woken = is_oversubscribed_ && session.take_woken();
+      });
   if (has_woken) std::this_thread::yield();
   return moved;
 }

@@ -54,7 +54,7 @@ class WorkerClient : public run::EventSource {
   Session* find(uint32_t number);
   // Gives it a step, though its client has not rung.
   void rouse(uint32_t number);
-  // Answers the doorbell, and offers those that may have work. Whether it has rung.
+  // Answers the doorbell, and offers those that may have work, or whose moment has come. Whether it has rung.
   bool offer(Turns<Session>& turns);
   // After their steps: those that have no work cease to be busy, and so do those of which this many steps found
   // nothing, until the poller rouses them. Whether none is busy any more.
@@ -67,6 +67,7 @@ class WorkerClient : public run::EventSource {
   bool react(std::span<const pollfd> polled) override;
   bool wait_for(uint32_t number, run::Poller& poller);
   void stop_waiting(uint32_t number);
+  bool is_somebody_due() const;
 
   Worker& worker_;
   run::Event event_;
@@ -75,6 +76,7 @@ class WorkerClient : public run::EventSource {
   RegionTable regions_;
   std::map<uint32_t, std::unique_ptr<Session>> sessions_;
   std::set<uint32_t> busy_;
+  std::set<uint32_t> timed_;  // that are not, but may have a moment at which they are (Session::attend_at)
   std::map<uint32_t, run::Poller*> waiting_;  // and who watches them
 };
 
