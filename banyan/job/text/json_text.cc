@@ -7,28 +7,38 @@
 #include "banyan/base/error.h"
 
 namespace banyan::job {
+namespace {
+
+// Of ASCII; the end of the text is none of them.
+bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(int c) { return c >= '0' && c <= '9'; }
+// Within a text, what neither ends it nor is mended.
+bool is_plain(int c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }
+
+}  // namespace
 
 int JsonText::next() {
   if (waiting_at_ < waiting_.size()) return static_cast<unsigned char>(waiting_[waiting_at_++]);
-  const int c = take();
-  if (joins_ && in_object_.empty() && !in_string_ && (c < 0 || c == '{' || c == '[')) return joined(c);
+  const int c = ahead_at_ == ahead_.size() ? source_.next() : take_ahead();
+  if (!in_string_ && joins_ && in_object_.empty() && (c < 0 || c == '{' || c == '[')) return joined(c);
   if (c < 0) return c;
   if (++run_ > kMaxJsonElement) too_long();
-  if (in_string_) return in_string(c);
+  if (in_string_) return is_plain(c) ? c : in_string(c);
   if (c == '"') {
     in_string_ = true;
     run_ = 0;
-  } else if (c < 0x80 && (std::isalpha(c) || (c == '-' && peek(0) >= 0 && std::isalpha(peek(0))))) {
+  } else if (is_letter(c) || (c == '-' && is_letter(peek(0)))) {
     if (!in_number_) return word(c);
   } else {
     follow(c);
   }
-  in_number_ = std::isdigit(c) || (in_number_ && (c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+'));
+  in_number_ = is_digit(c) || (in_number_ && (c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+'));
   return c;
 }
 
-int JsonText::take() {
-  if (ahead_at_ == ahead_.size()) return source_.next();
+int JsonText::take() { return ahead_at_ == ahead_.size() ? source_.next() : take_ahead(); }
+
+int JsonText::take_ahead() {
   const int c = static_cast<unsigned char>(ahead_[ahead_at_++]);
   if (ahead_at_ == ahead_.size()) {
     ahead_.clear();
@@ -38,7 +48,11 @@ int JsonText::take() {
 }
 
 int JsonText::peek(size_t ahead) {
-  if (ahead_at_ == ahead_.size() && ahead == 0) return source_.peek();
+  if (ahead_at_ == ahead_.size()) {
+    const std::string_view buffered = source_.buffered();
+    if (ahead < buffered.size()) return static_cast<unsigned char>(buffered[ahead]);
+    if (ahead == 0) return source_.peek();
+  }
   if (ahead_at_ > kMostAhead) ahead_.erase(0, std::exchange(ahead_at_, 0));
   while (ahead_.size() - ahead_at_ <= ahead) {
     const int c = source_.next();
@@ -50,11 +64,24 @@ int JsonText::peek(size_t ahead) {
 
 // What stands between values.
 void JsonText::follow(int c) {
-  if (c == '{' || c == '[') in_object_.push_back(c == '{');
-  if ((c == '}' || c == ']') && !in_object_.empty()) in_object_.pop_back();
-  if (c == ',' || c == ':') run_ = 0;
-  if (c == '{' || c == ',') key_is_next_ = !in_object_.empty() && in_object_.back();
-  if (c == '[' || c == ':') key_is_next_ = false;
+  switch (c) {
+    case '{':
+    case '[':
+      in_object_.push_back(c == '{');
+      key_is_next_ = c == '{';
+      return;
+    case '}':
+    case ']':
+      if (!in_object_.empty()) in_object_.pop_back();
+      return;
+    case ',':
+    case ':':
+      run_ = 0;
+      key_is_next_ = c == ',' && !in_object_.empty() && in_object_.back();
+      return;
+    default:
+      return;
+  }
 }
 
 // A document begins, or none is left.
@@ -116,7 +143,7 @@ int JsonText::give(std::string text) {
 
 int JsonText::word(int first) {
   std::string text(1, static_cast<char>(first));
-  while (text.size() < 16 && peek(0) >= 0 && std::isalpha(peek(0))) text += static_cast<char>(take());
+  while (text.size() < 16 && is_letter(peek(0))) text += static_cast<char>(take());
   if (text == "true" || text == "false" || text == "null") return give(text);
   std::string plain = text.front() == '-' ? text.substr(1) : text;
   for (char& letter : plain) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
@@ -154,7 +181,7 @@ int JsonText::in_string(int c) {
     ++mended_;
     return ' ';
   }
-  return c < 0x80 ? c : character(c);
+  return character(c);
 }
 
 // A character of several bytes, or '?' for what is none.

@@ -41,6 +41,7 @@ class JsonText {
   static constexpr size_t kMostAhead = 4096;
 
   int take();              // the next character as it is written
+  int take_ahead();        // of what was looked at
   int peek(size_t ahead);  // the one so many behind that, or -1; O(ahead)
   int after_blanks(size_t& ahead);
   bool ends_text();
@@ -57,7 +58,7 @@ class JsonText {
   const bool joins_;
   uint64_t joined_ = 0;     // documents
   bool is_closed_ = false;  // the list of them
-  std::string ahead_;       // taken from the source to look at; given from ahead_at_ on
+  std::string ahead_;       // taken from the source across its pieces; given from ahead_at_ on
   size_t ahead_at_ = 0;
   std::vector<bool> in_object_;  // else in a list: by level
   bool key_is_next_ = false;     // a text that begins now is a key

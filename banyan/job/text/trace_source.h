@@ -38,6 +38,9 @@ class TraceSource {
     return -1;
   }
 
+  // What next() will give that is in memory already; may be empty before the end.
+  std::string_view buffered() const { return {at_, static_cast<size_t>(end_ - at_)}; }
+
   const std::string& name() const { return name_; }
   // How many characters next() has given: a place in the text after unpacking.
   uint64_t position() const { return given_ - static_cast<uint64_t>(end_ - at_); }
