@@ -34,7 +34,7 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
   };
   add_edit(edits_[0], "--fail", "A-B|A", "cut the links between two nodes, or all links of one");
   add_edit(edits_[1], "--degrade", "A-B=BANDWIDTH", "set the bandwidth of the links between two nodes");
-  add_edit(edits_[2], "--remove", "NODE", "remove a node and its links");
+  add_edit(edits_[2], "--remove", "NODES", "remove a node and its links, or several: 'n[01-16],login', 'n*'");
   add_edit(edits_[3], "--in-network", "SWITCH[=multicast|reduce|none]",
            "let a switch multicast and reduce, or one of both; 'nvsw*' for all that begin so");
   command.group("Files that describe one server (NCCL or hwloc XML, nvidia-smi topo -m)");

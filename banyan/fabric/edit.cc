@@ -1,10 +1,12 @@
 #include "banyan/fabric/edit.h"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/node_names.h"
 #include "banyan/fabric/node_pair.h"
 #include "banyan/fabric/powers.h"
 
@@ -13,8 +15,9 @@ namespace {
 // A fabric that is being cut down. Nodes and links keep the numbers of the original until build().
 class Draft {
  public:
-  explicit Draft(const Fabric& fabric)
+  Draft(const Fabric& fabric, std::span<const std::string> left_out)
       : fabric_(fabric),
+        left_out_(left_out),
         nodes_(fabric.nodes().begin(), fabric.nodes().end()),
         links_(fabric.links().begin(), fabric.links().end()),
         link_gone_(fabric.links().size(), false),
@@ -41,14 +44,17 @@ class Draft {
   void degrade(std::string_view text);
   void remove(std::string_view text);
   void set_powers(std::string_view text);
+  std::vector<NodeId> nodes_named(std::string_view text);
   std::vector<NodeId> switches_named(std::string_view text) const;
   void drop_links_of(NodeId id);
 
   const Fabric& fabric_;
+  const std::span<const std::string> left_out_;
   std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::vector<bool> link_gone_, node_gone_;
   const NodePairs pairs_;
+  std::optional<NodeNames> names_;  // of all nodes, those left out among them; made when it is needed
   bool nodes_unchanged_ = true;
 };
 
@@ -65,6 +71,10 @@ void Draft::fail(std::string_view text) {
                 in_quotes(text) + " is ambiguous: a node has that name, and so has a pair of nodes");
   }
   if (node) return drop_links_of(*node);
+  if (!pair && is_list_of_names(text)) {
+    for (const NodeId id : nodes_named(text)) drop_links_of(id);
+    return;
+  }
   if (!pair && (text.find('-') == std::string_view::npos || fabric_.find(text))) pairs_.node_at(text);
   for (const LinkId id : pairs_.links_between(pairs_.at(text))) link_gone_[index(id)] = true;
 }
@@ -83,10 +93,26 @@ void Draft::degrade(std::string_view text) {
 }
 
 void Draft::remove(std::string_view text) {
-  const NodeId id = pairs_.node_at(text);
-  drop_links_of(id);
-  node_gone_[index(id)] = true;
+  for (const NodeId id : nodes_named(text)) {
+    drop_links_of(id);
+    node_gone_[index(id)] = true;
+  }
   nodes_unchanged_ = false;
+}
+
+// Of a list without those that are gone already.
+std::vector<NodeId> Draft::nodes_named(std::string_view text) {
+  if (fabric_.find(text) || (left_out_.empty() && !is_list_of_names(text))) return {pairs_.node_at(text)};
+  if (!names_) {
+    std::vector<std::string_view> known(left_out_.begin(), left_out_.end());
+    for (const Node& node : nodes_) known.push_back(node.name);
+    names_.emplace(std::move(known));
+  }
+  std::vector<NodeId> named;
+  for (const std::string_view name : names_->named(text)) {
+    if (const auto node = pairs_.find_node(name)) named.push_back(*node);
+  }
+  return named;
 }
 
 // The switch of that name, or all whose names begin with what stands before a '*'.
@@ -153,9 +179,9 @@ std::string FabricEdit::to_string() const {
   return flag + text.substr(0, 200);
 }
 
-Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits) {
+Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits, std::span<const std::string> left_out) {
   if (edits.empty()) return fabric;
-  Draft draft(fabric);
+  Draft draft(fabric, left_out);
   for (const FabricEdit& edit : edits) {
     try {
       draft.apply(edit);

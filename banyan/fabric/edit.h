@@ -13,10 +13,11 @@ namespace banyan::fabric {
 
 struct FabricEdit {
   enum class Kind : uint8_t {
-    fail,        // "gpu3-gpu7": remove all links between two nodes, both directions; "gpu3": all links of a node
+    fail,        // "gpu3-gpu7": remove all links between two nodes, both directions; "gpu3": all links of a node, or
+                 // of several (node_names.h)
     degrade,     // "gpu0-nvsw0=100GB/s": set the bandwidth of each link between two nodes, both directions; it is then
                  // given, no longer assumed
-    remove,      // "gpu5": remove a node and its links
+    remove,      // "gpu5": remove a node and its links; "n[1-4],m*": several
     in_network,  // "nvsw0": the switch multicasts and reduces; "nvsw0=multicast", "=reduce", "=none"; "nvsw*": all that
                  // begin so
   };
@@ -31,8 +32,10 @@ struct FabricEdit {
 // and are kept where they still hold (see Fabric::Builder::add_symmetry); an edit of every cable of an orbit may keep
 // them.
 //
+// `left_out` are nodes that whoever read the fabric left out of it: that an edit removes them is right.
+//
 // Throws Error naming the edit when a name is not declared (with the nearest), a pair has no link (with what it does
 // have), or nothing that can work is left (with the rank that is cut off).
-Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits);
+Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits, std::span<const std::string> left_out = {});
 
 }  // namespace banyan::fabric

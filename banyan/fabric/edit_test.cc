@@ -61,6 +61,34 @@ TEST(FabricEdit, RemovesANodeAndItsLinks) {
   EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a: rank; c <-> a 3GB/s").fingerprint());
 }
 
+TEST(FabricEdit, RemovesAndFailsListsAndAllThatBeginSo) {
+  const Fabric star = parse_fabric_text(
+      "n01 <-> sw 1GB/s; n02 <-> sw 1GB/s; n10 <-> sw 1GB/s; m1 <-> sw 1GB/s; m2 <-> sw 1GB/s; login <-> sw 1GB/s; "
+      "x[1] <-> sw 1GB/s");
+  const auto left = [&](const std::vector<FabricEdit>& edits) {
+    std::string names;
+    const Fabric fabric = edit_fabric(star, edits);
+    for (const Node& node : fabric.nodes()) names += node.name + " ";
+    return names;
+  };
+  EXPECT_EQ(left({{Kind::remove, "n[01-02,10],login"}}), "sw m1 m2 x[1] ");
+  EXPECT_EQ(left({{Kind::remove, "n*"}}), "sw m1 m2 login x[1] ");
+  EXPECT_EQ(left({{Kind::remove, "n[0-1]*,m2"}}), "sw m1 login x[1] ");
+  EXPECT_EQ(left({{Kind::remove, "x[1]"}}), "n01 sw n02 n10 m1 m2 login ") << "a name wins";
+  EXPECT_EQ(left({{Kind::remove, "n01"}, {Kind::remove, "n*"}}), "sw m1 m2 login x[1] ");
+  const std::vector<FabricEdit> failed = {{Kind::fail, "sw[1-2]"}};
+  const Fabric spines =
+      parse_fabric_text("a <-> sw1 1GB/s; b <-> sw1 1GB/s; a <-> sw2 1GB/s; b <-> sw2 1GB/s; a <-> b 1GB/s");
+  EXPECT_EQ(edit_fabric(spines, failed).links().size(), 2u);
+
+  EXPECT_THAT(error_of(star, {{Kind::remove, "n[01-03]"}}),
+              StartsWith("--remove n[01-03]: node 'n03' is not declared (did you mean 'n01'?)"));
+  EXPECT_THAT(error_of(star, {{Kind::remove, "k*"}}), StartsWith("--remove k*: no node has a name like 'k*'"));
+  EXPECT_THAT(error_of(star, {{Kind::remove, "n[01-02"}}), HasSubstr("has a '[' without a ']'"));
+  EXPECT_THAT(error_of(star, {{Kind::remove, "n[1-1000000000000]"}}),
+              HasSubstr("names more nodes than the 8 that there are"));
+}
+
 TEST(FabricEdit, AppliesEditsInOrder) {
   const std::string ring = "a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s; d <-> a 1GB/s";
   const Fabric fabric = edited(ring, {{Kind::degrade, "a-b=5GB/s"}, {Kind::degrade, "a-b=7GB/s"}, {Kind::remove, "d"}});

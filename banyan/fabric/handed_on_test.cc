@@ -31,9 +31,9 @@ class HandedOn : public ::testing::Test {
     notes_.clear();
     return load_fabric({.fabric = path + behind, .edits = std::move(edits)}, &notes_);
   }
-  std::string problem(const std::string& text, const std::string& behind) {
+  std::string problem(const std::string& text, const std::string& behind, std::vector<FabricEdit> edits = {}) {
     try {
-      load(text, behind);
+      load(text, behind, std::move(edits));
     } catch (const Error& error) {
       return error.what();
     }
@@ -86,6 +86,24 @@ TEST_F(HandedOn, PartsOfATreeAreNamedAndMayBeLeftOut) {
   EXPECT_EQ(fabric.ranks().size(), 4u);
   EXPECT_TRUE(fabric.find("n22"));
   EXPECT_FALSE(fabric.find("n13"));
+  for (const char* list : {"n[13,23]", "n13,n23", "n13*,n[23]"}) {
+    EXPECT_EQ(load(text, "@400Gb/s", {{FabricEdit::Kind::remove, list}}).fingerprint(), fabric.fingerprint()) << list;
+  }
+  EXPECT_EQ(load(text, "@400Gb/s", {{FabricEdit::Kind::remove, "n1*"}, {FabricEdit::Kind::remove, "n23,leaf1"}})
+                .nodes()
+                .size(),
+            5u);
+}
+
+// What is wrong without the nodes that are left out does not hide that one of them is not there.
+TEST_F(HandedOn, NodesToLeaveOutThatAreUnknownAreNamedFirst) {
+  const std::string tree = "SwitchName=s0 Nodes=n[0-1]\nSwitchName=s1 Nodes=n[2-3]\n";
+  for (const auto& [list, says] : {std::pair("n2,n8", "--remove n2,n8: node 'n8' is not declared (did you mean"),
+                                   std::pair("node[2-3]", "--remove node[2-3]: node 'node2' is not declared"),
+                                   std::pair("k*", "--remove k*: no node has a name like 'k*'"),
+                                   std::pair("n2", "the tree is in 2 parts (2 nodes below 's0', 1 node below 's1')")}) {
+    EXPECT_THAT(problem(tree, "@400Gb/s", {{FabricEdit::Kind::remove, list}}), HasSubstr(says));
+  }
 }
 
 TEST_F(HandedOn, PartsOfASubnetAreNamedAndMayBeLeftOut) {
@@ -105,6 +123,10 @@ TEST_F(HandedOn, PartsOfASubnetAreNamedAndMayBeLeftOut) {
                               {FabricEdit::Kind::remove, "n2/mlx5_0"}});
   EXPECT_EQ(fabric.ranks().size(), 2u);
   EXPECT_TRUE(fabric.find("n3/mlx5_0"));
+  const FabricEdit list = {FabricEdit::Kind::remove, "n[13,2]/mlx5_0,n23*"};
+  EXPECT_EQ(load(text, "", {list}).fingerprint(), fabric.fingerprint());
+  EXPECT_THAT(problem(text, "", {{FabricEdit::Kind::remove, "n[13,24]/mlx5_0"}}),
+              HasSubstr("--remove n[13,24]/mlx5_0: node 'n24/mlx5_0' is not declared (did you mean 'n2/mlx5_0'?)"));
 }
 
 // Where the file gives no figure: a node's cable was given after '@', and how wide switches are joined is a guess.

@@ -10,6 +10,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/node_names.h"
 #include "banyan/fabric/parts.h"
 #include "banyan/fabric/text_lines.h"
 
@@ -160,6 +161,8 @@ class IbReader : LineReader {
       if (naturally_less(y.description, x.description)) return false;
       return std::tie(x.description, x.id) < std::tie(y.description, y.id);
     });
+    for (const std::vector<size_t>* devices : {&ranks, &switches}) name_devices(*devices);
+    leave_out(ranks, switches);
     add_nodes(ranks, NodeKind::rank);
     add_nodes(switches, NodeKind::switch_);
     check_parts(ranks);
@@ -231,18 +234,33 @@ class IbReader : LineReader {
   }
 
   // By its description where no other device has the same.
-  void add_nodes(const std::vector<size_t>& devices, NodeKind kind) {
+  void name_devices(const std::vector<size_t>& devices) {
     std::map<std::string, size_t> count;
     for (const Device& device : devices_) ++count[name_of(device.description)];
     for (const size_t i : devices) {
       std::string name = name_of(devices_[i].description);
       if (name.empty() || count[name] > 1) name += (name.empty() ? "" : "@") + name_of(devices_[i].id);
-      devices_[i].name = name;
-      if (std::find(options_.left_out.begin(), options_.left_out.end(), name) != options_.left_out.end()) {
-        if (options_.met != nullptr) options_.met->push_back(name);
-        continue;
-      }
-      node_.emplace(devices_[i].id, builder_.add_node({.name = name, .kind = kind}));
+      devices_[i].name = std::move(name);
+    }
+  }
+
+  // Before parts are counted: a name that is not known is not hidden by what is wrong without it.
+  void leave_out(std::vector<size_t>& ranks, std::vector<size_t>& switches) const {
+    if (options_.left_out.empty()) return;
+    std::vector<std::string_view> known;
+    for (const std::vector<size_t>* devices : {&ranks, &switches}) {
+      for (const size_t i : *devices) known.push_back(devices_[i].name);
+    }
+    const auto named = NodeNames(std::move(known)).removed(options_.left_out);
+    for (std::vector<size_t>* devices : {&ranks, &switches}) {
+      std::erase_if(*devices, [&](size_t i) { return named.contains(devices_[i].name); });
+    }
+    if (options_.met != nullptr) options_.met->insert(options_.met->end(), named.begin(), named.end());
+  }
+
+  void add_nodes(const std::vector<size_t>& devices, NodeKind kind) {
+    for (const size_t i : devices) {
+      node_.emplace(devices_[i].id, builder_.add_node({.name = devices_[i].name, .kind = kind}));
     }
   }
 
@@ -271,7 +289,6 @@ class IbReader : LineReader {
     std::vector<NetworkPart> parts;
     std::map<size_t, size_t> number;
     for (const size_t rank : ranks) {
-      if (!node_.contains(devices_[rank].id)) continue;
       const std::string& name = devices_[rank].name;
       const auto [found, is_new] = number.emplace(find(rank), parts.size());
       if (is_new) parts.push_back({.where = "with " + in_quotes(name), .ranks = {}});

@@ -18,8 +18,8 @@ namespace banyan::fabric {
 
 struct IbOptions {
   std::optional<Bandwidth> fallback = std::nullopt;  // of cables whose lines have no width and speed
-  std::vector<std::string> left_out = {};            // adapters and switches, by name, that are not taken
-  std::vector<std::string>* met = nullptr;           // those of left_out that were there
+  std::vector<std::string> left_out = {};            // as --remove names adapters and switches, which are not taken
+  std::vector<std::string>* met = nullptr;           // those adapters and switches
 };
 
 // `where` (a file's name) is put in front of what is wrong, with the line; what was left out is appended to `notes`.

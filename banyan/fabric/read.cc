@@ -1,6 +1,5 @@
 #include "banyan/fabric/read.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <string_view>
 
@@ -241,13 +240,7 @@ Fabric load_fabric(const FabricSource& source, std::vector<std::string>* notes) 
   const Fabric fabric = load_unedited(source, assumed, left_out);
   if (notes != nullptr) notes->insert(notes->end(), assumed.begin(), assumed.end());
   try {
-    if (left_out.empty()) return edit_fabric(fabric, source.edits);
-    std::vector<FabricEdit> edits = source.edits;
-    std::erase_if(edits, [&](const FabricEdit& edit) {
-      return edit.kind == FabricEdit::Kind::remove &&
-             std::find(left_out.begin(), left_out.end(), edit.text) != left_out.end();
-    });
-    return edit_fabric(fabric, edits);
+    return edit_fabric(fabric, source.edits, left_out);
   } catch (const Error& error) {
     throw error.within(source.fabric.substr(0, 200));
   }

@@ -10,6 +10,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/hostlist.h"
+#include "banyan/fabric/node_names.h"
 #include "banyan/fabric/parts.h"
 #include "banyan/fabric/text_lines.h"
 
@@ -37,11 +38,7 @@ struct Switch {
 
 class SlurmReader : LineReader {
  public:
-  SlurmReader(const SlurmOptions& options, std::vector<std::string>& notes)
-      : left_out_(options.left_out.begin(), options.left_out.end()),
-        met_(options.met),
-        include_(options.include),
-        notes_(notes) {}
+  SlurmReader(const SlurmOptions& options, std::vector<std::string>& notes) : options_(options), notes_(notes) {}
 
   void read(std::string_view text) {
     read_lines(text, 0);
@@ -50,6 +47,7 @@ class SlurmReader : LineReader {
     if (not_read_ > 0)
       notes_.push_back(plural(not_read_, "line") + " without a 'Name=' " + (not_read_ == 1 ? "was" : "were") +
                        " passed over");
+    leave_out();
   }
 
   Fabric build(Bandwidth port) && {
@@ -64,6 +62,24 @@ class SlurmReader : LineReader {
   }
 
  private:
+  // Before anything is checked: a name that is not known is not hidden by what is wrong without it.
+  void leave_out() {
+    if (options_.left_out.empty()) return;
+    std::vector<std::string_view> known;
+    for (const Switch& node : all_) {
+      known.push_back(node.name);
+      known.insert(known.end(), node.nodes.begin(), node.nodes.end());
+    }
+    const auto named = NodeNames(std::move(known)).removed(options_.left_out);
+    for (Switch& above : all_) {
+      std::erase_if(above.nodes, [&](const std::string& node) {
+        if (!named.contains(node)) return false;
+        if (options_.met != nullptr) options_.met->push_back(node);
+        return true;
+      });
+    }
+  }
+
   // Lines that end in a backslash go on in the next one.
   void read_lines(std::string_view text, int depth) {
     std::string whole;
@@ -100,11 +116,12 @@ class SlurmReader : LineReader {
   }
 
   void read_include(std::string_view name, int depth) {
-    if (!include_) throw bad("Include is followed in files only; put the lines of " + in_quotes(name) + " here");
+    if (!options_.include)
+      throw bad("Include is followed in files only; put the lines of " + in_quotes(name) + " here");
     if (depth == kMostIncludes) throw bad("more than " + std::to_string(kMostIncludes) + " files include one another");
     const size_t line = line_;
     try {
-      read_lines(include_(std::string(name)), depth + 1);
+      read_lines(options_.include(std::string(name)), depth + 1);
     } catch (const Error& error) {
       throw error.within("line " + std::to_string(line) + ": Include " + in_quotes(name));
     }
@@ -157,11 +174,6 @@ class SlurmReader : LineReader {
     if (found.switches.empty() && found.nodes.empty()) {
       throw bad(found.name + " has neither Switches nor Nodes beneath it");
     }
-    std::erase_if(found.nodes, [&](const std::string& node) {
-      if (!left_out_.contains(node)) return false;
-      if (met_ != nullptr) met_->push_back(node);
-      return true;
-    });
     if (!place_.emplace(found.name, all_.size()).second) throw bad(in_quotes(found.name) + " is declared twice");
     all_.push_back(std::move(found));
   }
@@ -332,7 +344,7 @@ class SlurmReader : LineReader {
     for (const size_t i : from_below()) {
       const Switch& below = all_[i];
       if (below.parent == SIZE_MAX) continue;
-      if (below.bytes_per_second == 0 && !left_out_.empty()) continue;  // its nodes were left out
+      if (below.bytes_per_second == 0 && !options_.left_out.empty()) continue;  // its nodes were left out
       if (below.bytes_per_second == 0) throw invalid("no node is below switch " + in_quotes(below.name));
       if (below.bytes_per_second > Bandwidth::kMaxBytesPerSecond) {
         throw Error(ErrorCode::unsupported, "the nodes below " + in_quotes(below.name) + " have more than 1 PB/s");
@@ -358,9 +370,7 @@ class SlurmReader : LineReader {
   };
   const std::string& name_of(const Cable& cable) const { return all_[cable.leaf].nodes[cable.place]; }
 
-  std::set<std::string> left_out_;
-  std::vector<std::string>* met_;
-  const std::function<std::string(const std::string&)>& include_;
+  const SlurmOptions& options_;
   std::vector<std::string>& notes_;
   size_t not_read_ = 0;  // lines
   uint64_t listed_nodes_ = 0, listed_switches_ = 0,

@@ -17,8 +17,8 @@
 namespace banyan::fabric {
 
 struct SlurmOptions {
-  std::vector<std::string> left_out = {};   // nodes that are not taken, before it is checked that the tree has one part
-  std::vector<std::string>* met = nullptr;  // those of left_out that were there
+  std::vector<std::string> left_out = {};  // as --remove names nodes, which are not taken: before the parts are counted
+  std::vector<std::string>* met = nullptr;                      // those nodes
   std::function<std::string(const std::string&)> include = {};  // the text of a file that the file includes
 };
 

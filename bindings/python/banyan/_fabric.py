@@ -155,7 +155,7 @@ class Fabric:
         return self._edited("degrade", f"{what}={_words.to_rate(bandwidth, 'bandwidth')}")
 
     def remove(self, node: str) -> "Fabric":
-        """The fabric without a node and its links."""
+        """The fabric without a node and its links, or without several ("n[01-16],login", "n*")."""
         return self._edited("remove", node)
 
     def in_network(self, switch: str, powers: str = "both") -> "Fabric":
