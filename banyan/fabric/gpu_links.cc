@@ -267,16 +267,16 @@ class GpuLinksReader {
 
 }  // namespace
 
-bool GpuLinks::join_all() const {
-  std::set<std::pair<uint32_t, uint32_t>> joined;
-  for (const Direct& link : direct) joined.emplace(link.from, link.to);
+std::optional<GpuLinks::Pair> GpuLinks::first_pair(bool joined) const {
+  std::set<Pair> one_way;
+  for (const Direct& link : direct) one_way.emplace(link.from, link.to);
   for (uint32_t i = 0; i < to_switch.size(); ++i) {
     for (uint32_t j = i + 1; j < to_switch.size(); ++j) {
       const bool by_switch = to_switch[i].rate != Bandwidth() && to_switch[j].rate != Bandwidth();
-      if (!by_switch && !(joined.contains({i, j}) && joined.contains({j, i}))) return false;
+      if ((by_switch || (one_way.contains({i, j}) && one_way.contains({j, i}))) == joined) return Pair{i, j};
     }
   }
-  return true;
+  return std::nullopt;
 }
 
 GpuLinks links_of_gpus(const NcclBox& box, const BoxOptions& options, const GpuModel* model,

@@ -7,7 +7,10 @@
 // that the device table knows behind NVSwitches; any other count leaves it open, up to 18. Private to this folder.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/fabric/device_table.h"
@@ -23,8 +26,9 @@ struct GpuLinks {
   std::vector<Direct> direct;                     // by `from`, `to`
   std::vector<NcclBox::Speed> to_switch, to_cpu;  // by GPU, each way; a rate of 0: none
 
-  // Whether every two GPUs are joined, directly in both directions or by the NVSwitch.
-  bool join_all() const;
+  using Pair = std::pair<uint32_t, uint32_t>;
+  // The first two GPUs that are joined, directly in both directions or by the NVSwitch; or that are not.
+  std::optional<Pair> first_pair(bool joined) const;
 };
 
 // `model`: what --gpu names, or nullptr. Throws Error where a GPU would have more links than there are, where options

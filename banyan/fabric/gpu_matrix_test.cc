@@ -16,12 +16,14 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr Bandwidth kPci = Bandwidth::gigabytes_per_second(24);
 
-Fabric parse_matrix(const std::string& name, const BoxOptions& options = {}) {
-  std::vector<std::string> notes;
-  return parse_gpu_matrix(corpus_file("gpu_matrix/" + name), options, kPci, name, notes);
+Fabric parse_matrix(const std::string& name, const BoxOptions& options = {},
+                    std::vector<std::string>* notes = nullptr) {
+  std::vector<std::string> own;
+  return parse_gpu_matrix(corpus_file("gpu_matrix/" + name), options, kPci, name, notes == nullptr ? own : *notes);
 }
 
 std::string matrix_error(const std::string& text, std::optional<Bandwidth> pci = kPci) {
@@ -122,6 +124,19 @@ TEST(GpuMatrix, KnowsTheBridgesOfWorkstationCards) {
   const Fabric given = parse_matrix("bridges.txt", {.nvlink = Bandwidth::gigabytes_per_second(14)});
   EXPECT_DOUBLE_EQ(rate_between(given, "gpu0", "gpu2"), 56);
   EXPECT_TRUE(std::ranges::none_of(given.links(), [](const Link& link) { return link.assumed; }));
+}
+
+// A link of the fabric may be used by all ways that it is a part of, and no way is forbidden: PCI that gpu0 needs for
+// gpu1 counts between gpu0 and gpu2, too.
+TEST(GpuMatrix, SaysWherePciIsCountedBesideNvlink) {
+  std::vector<std::string> notes;
+  parse_matrix("bridges.txt", {.gpu = "a40"}, &notes);
+  EXPECT_THAT(notes, Contains(HasSubstr("gpu0 and gpu1 have no NVLink between them, so all GPUs have PCI, too; where "
+                                        "both join two, as gpu0 and gpu2, both are counted, but a GPU runtime takes "
+                                        "NVLink alone")));
+  notes.clear();
+  parse_matrix("hgx_h100.txt", {}, &notes);
+  EXPECT_THAT(notes, Not(Contains(HasSubstr("both are counted"))));
 }
 
 // A rack of NVL72 by one of its trays, and two racks.

@@ -62,7 +62,9 @@ class BoxGraphBuilder {
     order_gpus();
     const GpuLinks links = links_of_gpus(box_, options_, model_, notes_);
     choose_nics();
-    const PciLinks pci = pci_links_of(box_, links.join_all());
+    const std::optional<GpuLinks::Pair> joined = links.first_pair(true), apart = links.first_pair(false);
+    if (joined && apart) tell_both_ways(*joined, *apart);
+    const PciLinks pci = pci_links_of(box_, !apart);
     for (size_t i = 0; i < box_.gpus.size(); ++i) graph_.add("gpu" + std::to_string(i), NodeKind::rank);
     add_gpu_links(links);
     add_switches(pci);
@@ -74,6 +76,15 @@ class BoxGraphBuilder {
   }
 
  private:
+  void tell_both_ways(GpuLinks::Pair joined, GpuLinks::Pair apart) {
+    const auto names = [](GpuLinks::Pair pair) {
+      return "gpu" + std::to_string(pair.first) + " and gpu" + std::to_string(pair.second);
+    };
+    notes_.push_back(names(apart) +
+                     " have no NVLink between them, so all GPUs have PCI, too; where both join two, as " +
+                     names(joined) + ", both are counted, but a GPU runtime takes NVLink alone");
+  }
+
   // GPUs are numbered as CUDA does where the file says so; otherwise in the file's order.
   void order_gpus() {
     std::set<int64_t> devs;
