@@ -6,6 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/plain_text.h"
+#include "banyan/base/text.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/gpu_matrix.h"
 #include "banyan/fabric/hwloc_xml.h"
@@ -14,6 +15,7 @@
 #include "banyan/fabric/nccl_xml.h"
 #include "banyan/fabric/slurm_topology.h"
 #include "banyan/fabric/text.h"
+#include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
 namespace {
@@ -33,10 +35,24 @@ Format format_of_text(std::string_view contents) {
   return is_gpu_matrix(contents) ? Format::gpu_matrix : Format::text;
 }
 
+// As the text form, topology.conf and ibnetdiscover have them.
+bool has_comments_only(std::string_view contents) {
+  bool has_others = false;
+  for_each_line(contents, [&](std::string_view line, size_t) {
+    line = trim(line);
+    has_others = !line.empty() && line.front() != '#';
+    return !has_others;
+  });
+  return !has_others;
+}
+
 // Told by the first character that is no space.
 Format format_of(std::string_view contents, const std::string& path) {
   const size_t first = contents.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) throw Error(ErrorCode::invalid_input, "is empty", path);
+  if (contents[first] == '#' && has_comments_only(contents)) {
+    throw Error(ErrorCode::invalid_input, "holds nothing but comments", path);
+  }
   switch (contents[first]) {
     case '{':
     case '[':

@@ -103,6 +103,12 @@ TEST_F(ReadFabric, NamesTheFileOfWhatIsWrong) {
   for (const char* contents : {"", " \n\t\n", "\xef\xbb\xbf"}) {
     EXPECT_THAT(error_of({.fabric = file("empty", contents)}), EndsWith("empty: is empty"));
   }
+  for (const char* contents : {"# one", "\n  # one\r\n\n#two\n", "\xef\xbb\xbf#"}) {
+    const std::string named = file("remarks", contents);
+    for (const char* behind : {"", "@400Gb/s"}) {
+      EXPECT_THAT(error_of({.fabric = named + behind}), EndsWith("remarks: holds nothing but comments"));
+    }
+  }
   EXPECT_NE(error_of({.fabric = file("binary", std::string("\x7f"
                                                            "ELF\0\0\1\2",
                                                            8))}),
