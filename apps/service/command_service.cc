@@ -80,7 +80,7 @@ class ServiceCommand : public Command {
     status_->examples(
         {"banyan service status", "banyan service status --json", "banyan service status --at http://node0:9420"});
     status_->exit_codes({{"0", "nothing is wrong"},
-                         {"1", "something is wrong (it is printed)"},
+                         {"1", "something is wrong (it is printed), even where calls go on"},
                          {"2", "bad input, or no daemon answers"}});
     tenants_ = &add_with_json(command, "tenants", "Show what each tenant calls and sends, and what its weight is.");
     add_interval(*tenants_, "how long to watch");

@@ -41,6 +41,15 @@ TEST(ServiceReport, BeginsWithWhatIsWrong) {
                     Not(HasSubstr("healthy"))));
 }
 
+// No new host can come, though all that know each other go on.
+TEST(ServiceReport, ADirectoryThatIsAwayIsWrong) {
+  ClusterView view = service_view(10);
+  EXPECT_TRUE(is_well(view));
+  view.findings = {{.kind = "directory", .communicator = "", .words = "at 2 hosts (a, b), etcd does not answer"}};
+  EXPECT_FALSE(is_well(view));
+  EXPECT_THAT(status_text(kNoColours, view), StartsWith("directory  at 2 hosts (a, b), etcd does not answer\n"));
+}
+
 TEST(ServiceReport, SaysWhatHostsAreUpTo) {
   ClusterView view = service_view(10);
   view.hosts[1].is_draining = true;
