@@ -17,6 +17,7 @@
 #include "banyan/service/daemon/daemon_impl.h"
 #include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/mesh_messages.h"
+#include "banyan/service/daemon/reachable_directory.h"
 #include "banyan/service/view/findings.h"
 
 namespace banyan::service {
@@ -62,6 +63,14 @@ HostNames own_names(HostNames names) {
   return names;
 }
 
+std::unique_ptr<RememberingDirectory> directory_for(const std::string& world, const std::string& host,
+                                                    const std::function<void(const std::string& words)>& warn) {
+  auto reachable = std::make_unique<ReachableDirectory>(
+      HostDirectory::at(world),
+      ReachableDirectory::Here{.host = host, .addresses = run::outward_addresses, .warn = warn});
+  return std::make_unique<RememberingDirectory>(std::move(reachable), name_of_directory(world), warn);
+}
+
 }  // namespace
 
 std::string name_of_host() {
@@ -76,9 +85,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       connects_(reactor_, options_.secret, kHandshakeTime, own_mark(options_.marks)),
       rules_(options_.rules),
       events_(name_of_host()),
-      directory_(std::make_unique<RememberingDirectory>(HostDirectory::at(options_.world),
-                                                        name_of_directory(options_.world),
-                                                        [this](const std::string& words) { events_.warn(words); })),
+      directory_(directory_for(options_.world, host_, [this](const std::string& words) { events_.warn(words); })),
       hosts_(reactor_, *directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
