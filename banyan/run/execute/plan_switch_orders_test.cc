@@ -1,8 +1,6 @@
 // Every order in which three ranks can go over to other plans, with calls under way, wishes that are taken back, a rank
 // that is lost and a revision that stops all ranks in between; then long random runs, in which texts come late and more
 // than once.
-#include "banyan/run/execute/plan_switch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/execute/revision.h"
 
 namespace banyan::run {
