@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/text.h"
 #include "banyan/run/communicator/default_executors.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
@@ -201,10 +202,27 @@ Error Communicator::Impl::cause_of(const Error& error) {
   return watch_->cause_of(error);
 }
 
-// A timeout that another rank has told of says what that one was in. Where there is no memory for more, it stays so.
+// "; of the message of rank 1 (tag 2), 131,072 of 12,000,000 bytes had come": of a receive whose message had begun.
+std::string Communicator::Impl::words_of_part(const Call& call) const {
+  if (call.kind != OperationKind::recv) return {};
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto part = executor_->arriving_from(rank);
+    if (!part || part->into != call.recv) continue;
+    return "; of the message of " + peers_.name_of(rank) + " (tag " + std::to_string(call.tag) + "), " +
+           with_thousands(part->taken) + " of " + with_thousands(part->size) + " bytes had come";
+  }
+  return {};
+}
+
+// A timeout that another rank has told of says what that one was in, and a loss what has come of a message. Where there
+// is no memory for more, it stays so.
 Error Communicator::Impl::error_of(const Call& call) noexcept {
   const Error& first = first_error_.get();
   try {
+    if (first.code() == ErrorCode::peer_lost) {
+      const std::string part = words_of_part(call);
+      return part.empty() ? first : Error(first.code(), first.message() + part, first.where());
+    }
     const std::string own_name = peers_.name_of(rank_);
     const bool is_own = first.message().find("while " + own_name + " waited ") != std::string::npos;
     if (first.code() != ErrorCode::timed_out || is_own) return first;

@@ -81,6 +81,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
 
   std::unique_ptr<Executor> make_executor(ExecutorFactory& factory);
   JobPlace place() const;
+  std::string words_of_part(const Call& call) const;
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);

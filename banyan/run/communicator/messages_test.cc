@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
@@ -20,6 +21,7 @@
 namespace banyan::run {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::Each;
 
@@ -254,6 +256,31 @@ TEST_P(Messages, FromAnyDoWithoutARankThatHasLeft) {
     if (first != words(1, 0, 5, 0, 10) || second != words(2, 0, 5, 0, 10)) return "wrong";
     send(comm, start, 2, 6).wait();
     return "right";
+  }));
+}
+
+// A sender that ends before its message is over has sent as much as its ways hold.
+TEST_P(Messages, OfARankThatLeavesAmidOneAreSaidToBeThereInPart) {
+  constexpr size_t kWords = 1'500'000;
+  expect_right(run_ranks(2, [&](Communicator& comm) -> std::string {
+    std::vector<uint64_t> start(1), text(kWords);
+    if (comm.rank() == 1) {
+      receive(comm, start, 0, 1).wait();
+      const Request message = send(comm, text, 0, 2);
+      for (int look = 0; look < 10 && !message.is_over(); ++look) std::this_thread::sleep_for(milliseconds(1));
+      return message.is_over() ? "all of it is sent" : "right";
+    }
+    send(comm, start, 1, 1).wait();
+    while (comm.job().agent().liveness().state(1) == Health::alive) std::this_thread::sleep_for(milliseconds(1));
+    try {
+      receive(comm, text, 1, 2).wait();
+      return "it is whole";
+    } catch (const Error& error) {
+      const std::string says = error.message();
+      const bool is_right =
+          error.code() == ErrorCode::peer_lost && says.find(" of 12,000,000 bytes had come") != std::string::npos;
+      return is_right ? "right" : says;
+    }
   }));
 }
 

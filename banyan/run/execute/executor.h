@@ -85,11 +85,25 @@ class ProgressView : public ExecutorPart {
   virtual uint32_t waiting_for() const = 0;
   // Whether the work in flight can end without this rank, which has left: when only receives from any rank wait for it.
   virtual bool can_do_without(uint32_t rank) const = 0;
+  // The message of a rank that has begun to arrive and has not ended: where it is put, and how much of it is there.
+  // Nothing where there is none, or it is not known.
+  struct Arriving {
+    const std::byte* into = nullptr;
+    uint64_t size = 0, taken = 0;  // bytes
+  };
+  virtual std::optional<Arriving> arriving_from(uint32_t) const { return std::nullopt; }
   // Whether advance() fails once nothing more can come from a rank that has left, because the connections with it end.
   // Otherwise only its good-bye tells.
   virtual bool notices_last_bytes() const { return false; }
 
  protected:
+  // As Mailboxes and Messenger have it.
+  template <typename Messages>
+  static std::optional<Arriving> arriving_in(const Messages& messages, uint32_t rank) {
+    const auto* const message = messages.arriving(rank);
+    if (message == nullptr) return std::nullopt;
+    return Arriving{.into = message->bytes, .size = message->size, .taken = message->taken};
+  }
   ~ProgressView() = default;
 };
 

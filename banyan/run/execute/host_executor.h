@@ -31,6 +31,7 @@ class HostExecutor : public Executor {
   bool can_do_without(uint32_t rank) const override {
     return !group_->exchange().is_busy() && mailboxes_.can_do_without(rank);
   }
+  std::optional<Arriving> arriving_from(uint32_t rank) const override { return arriving_in(mailboxes_, rank); }
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
   void break_with(const Error& error) override { group_->break_with(error); }
   std::optional<Error> broken() const override;

@@ -75,6 +75,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   bool can_do_without(uint32_t rank) const override {
     return flights_.empty() && !is_revising() && messages_.can_do_without(rank);
   }
+  std::optional<Arriving> arriving_from(uint32_t rank) const override { return arriving_in(messages_, rank); }
   bool notices_last_bytes() const override { return lanes_ != nullptr && !is_revising(); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }

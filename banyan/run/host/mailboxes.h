@@ -57,6 +57,8 @@ class Mailboxes {
   std::optional<uint32_t> waiting_for() const;
   // Whether nothing open needs this rank, but for receives from any, which others may serve.
   bool can_do_without(uint32_t rank) const { return out_[rank].messages.empty() && matcher_.can_do_without(rank); }
+  // The message of a peer of which a part is here, or its beginning; none: nullptr.
+  const TagMatcher::Arrival* arriving(uint32_t peer) const { return matcher_.arriving(peer); }
 
  private:
   enum class Way : uint32_t { inline_, eager, viewed, attached, streamed };

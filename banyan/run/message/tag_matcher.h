@@ -131,6 +131,7 @@ class TagMatcher {
   };
   // That of the peer; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
+  const Arrival* arriving(uint32_t peer) const { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
   // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive
   // has another length or type, Error{io} when there is no memory to keep it as unexpected, and what the keeper throws.
   Arrival& begin(uint32_t peer, uint32_t tag, const MessageShape& shape);
