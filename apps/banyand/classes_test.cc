@@ -2,20 +2,18 @@
 // queue of that class. In an emulated cluster, and skipped by name where there can be none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <thread>
 
-#include "apps/banyand/test_banyand.h"
+#include "apps/banyand/test_lab_daemons.h"
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
@@ -38,51 +36,20 @@ constexpr const char* kNetwork =
     "a0 <-> sw0 200Mb/s; b0 <-> sw0 200Mb/s; sw0 <-> sw1 200Mb/s; a1 <-> sw1 200Mb/s; b1 <-> sw1 200Mb/s";
 constexpr std::array<const char*, kRanks> kHosts = {"a0", "a1", "b0", "b1"};
 
-// In memory that the processes of a test share.
 struct Board {
   std::atomic<uint32_t> round{0}, over{0};
   std::array<std::atomic<int64_t>, kTenants> milliseconds_of{};
 };
 
-class ClassesInSwitches : public lab::RealLab {
+class ClassesInSwitches : public LabDaemons {
  protected:
-  ClassesInSwitches() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << "no memory";
-    board_ = new (memory) Board();
-    std::ofstream(folder_ + "/secret") << "5a17c0de9b3e4f605a17c0de9b3e4f60";
-    std::filesystem::permissions(folder_ + "/secret", std::filesystem::perms(0600));
-  }
-  ~ClassesInSwitches() override {
-    munmap(board_, sizeof(Board));
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string daemon(const std::string& options) const {
-    return std::string("exec ") + BANYAND_BINARY + " --socket " + folder_ + "/$BANYAN_LAB_HOST --operators " + folder_ +
-           "/$BANYAN_LAB_HOST.operators --world file://" + folder_ + "/world --secret-file " + folder_ +
-           "/secret --address $BANYAN_ADDRESS --crowded " + options + " >" + folder_ + "/$BANYAN_LAB_HOST.log 2>&1";
-  }
-
   // A rank, which carries out kCalls in each round until there are no more. The communicator stays the same.
   std::string be_rank(const lab::Lab& lab, uint32_t number) const {
-    const NodeId host = lab.plan().fabric().at(kHosts.at(number));
-    const lab::InNamespace inside(lab.namespace_of(host));
-    for (const auto& [name, value] : lab.host_variables(host)) setenv(name.c_str(), value.c_str(), 1);
-    for (const char* unwanted : {"BANYAN_FABRIC", "BANYAN_ROUTES"}) unsetenv(unwanted);
-    setenv("BANYAN_SECRET_FILE", (folder_ + "/secret").c_str(), 1);
+    const lab::InNamespace inside(lab.namespace_of(lab.plan().fabric().at(kHosts.at(number))));
     const uint32_t tenant = number / 2, rank = number % 2;
-    const std::string name = tenant == 0 ? "a" : "b";
     run::RegionPool pool;
-    const auto link = attached_to("unix:" + folder_ + "/" + kHosts.at(number), pool);
-    run::Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
-    options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own, name);
-    };
-    auto comm = run::Communicator::join(
-        pool, {.url = "file://" + folder_ + "/meeting" + name, .rank = rank, .size = 2, .name = {}}, options);
+    run::Communicator comm =
+        join(lab, {.host = kHosts.at(number), .tenant = tenant == 0 ? "a" : "b", .rank = rank, .size = 2}, pool);
     const std::vector<int64_t> input = values_of(rank, kElements);
     std::vector<int64_t> output(kElements);
     for (uint32_t round = 1;; ++round) {
@@ -146,7 +113,7 @@ class ClassesInSwitches : public lab::RealLab {
   }
 
   void tell(const std::string& path, const std::string& body) const {
-    const HttpResponse said = http_ask("unix:" + folder_ + "/a0.operators", "POST", path, body, seconds(20));
+    const HttpResponse said = http_ask(operators("a0"), "POST", path, body, seconds(20));
     CHECK(said.status == 200 && said.body.find("\"error\"") == std::string::npos) << said.body;
   }
   void set(const std::string& tenant, const std::string& share_class) const {
@@ -157,7 +124,7 @@ class ClassesInSwitches : public lab::RealLab {
   }
   // How often calls of any rank were begun again.
   uint32_t reroutes() const {
-    const HttpResponse said = http_ask("unix:" + folder_ + "/a0.operators", "GET", "/v1/cluster", "", seconds(20));
+    const HttpResponse said = http_ask(operators("a0"), "GET", "/v1/cluster", "", seconds(20));
     uint32_t sum = 0;
     for (const CommunicatorView& communicator : cluster_view_from(said.body).communicators) {
       for (const RankView& rank : communicator.ranks) sum += rank.reroutes;
@@ -166,8 +133,7 @@ class ClassesInSwitches : public lab::RealLab {
   }
   void let_ranks_end() const { board_->round = UINT32_MAX; }
 
-  std::string folder_;
-  Board* board_ = nullptr;
+  const SharedAmongProcesses<Board> board_;
 };
 
 constexpr const char* kRules = R"({"version": 1, "rules": [

@@ -5,18 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 
-#include "apps/banyand/test_banyand.h"
+#include "apps/banyand/test_lab_daemons.h"
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
@@ -43,52 +41,24 @@ constexpr std::array<const char*, kRanks> kHosts = {"gpu0", "gpu1"};
 constexpr const char* kAllWell =
     R"({"communicator": "*", "bandwidth": {"leaf0-spine0": "200Mb/s", "leaf1-spine0": "200Mb/s"}})";
 
-// In memory that the processes of a test share.
 struct Board {
   std::atomic<uint64_t> bytes{kSizes[0]};  // of each call; 0: no more calls
   std::atomic<uint64_t> calls{0};          // that are over at rank 0
 };
 
-class SlowLinkInALab : public lab::RealLab {
+class SlowLinkInALab : public LabDaemons {
  protected:
-  SlowLinkInALab() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << "no memory";
-    board_ = new (memory) Board();
-    std::ofstream(folder_ + "/secret") << "5a17c0de9b3e4f605a17c0de9b3e4f60";
-    std::filesystem::permissions(folder_ + "/secret", std::filesystem::perms(0600));
-  }
-  ~SlowLinkInALab() override {
-    munmap(board_, sizeof(Board));
-    std::filesystem::remove_all(folder_);
-  }
-
   std::string daemon(const lab::Lab& lab, const std::string& rules) const {
     std::ofstream(folder_ + "/rules.json") << rules;
-    return std::string("exec ") + BANYAND_BINARY + " --socket " + folder_ + "/$BANYAN_LAB_HOST --operators " + folder_ +
-           "/$BANYAN_LAB_HOST.operators --world file://" + folder_ + "/world --secret-file " + folder_ +
-           "/secret --address $BANYAN_ADDRESS --node $BANYAN_LAB_HOST --fabric '" + kNetwork + "' --routes " +
-           lab.folder() + "/routes.json --rules " + folder_ + "/rules.json --crowded >" + folder_ +
-           "/$BANYAN_LAB_HOST.log 2>&1";
+    return LabDaemons::daemon("--node $BANYAN_LAB_HOST --fabric '" + std::string(kNetwork) + "' --routes " +
+                              lab.folder() + "/routes.json --rules " + folder_ + "/rules.json");
   }
 
   // Sums until there are no more calls, of which rank 0 tells all.
   std::string be_rank(const lab::Lab& lab, uint32_t rank) const {
-    const NodeId host = lab.plan().fabric().at(kHosts.at(rank));
-    const lab::InNamespace inside(lab.namespace_of(host));
-    for (const auto& [name, value] : lab.host_variables(host)) setenv(name.c_str(), value.c_str(), 1);
-    for (const char* unwanted : {"BANYAN_FABRIC", "BANYAN_ROUTES"}) unsetenv(unwanted);
-    setenv("BANYAN_SECRET_FILE", (folder_ + "/secret").c_str(), 1);
+    const lab::InNamespace inside(lab.namespace_of(lab.plan().fabric().at(kHosts.at(rank))));
     run::RegionPool pool;
-    const auto link = attached_to("unix:" + folder_ + "/" + kHosts.at(rank), pool);
-    run::Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
-    options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own, "t");
-    };
-    auto comm = run::Communicator::join(
-        pool, {.url = "file://" + folder_ + "/meeting", .rank = rank, .size = kRanks, .name = {}}, options);
+    run::Communicator comm = join(lab, {.host = kHosts.at(rank), .tenant = "t", .rank = rank, .size = kRanks}, pool);
     std::vector<int64_t> output(kSizes.back() / sizeof(int64_t));
     std::vector<int64_t> input = values_of(rank, output.size());
     // All ranks change to another size at the same call: the last element says so, of the sum before.
@@ -118,8 +88,7 @@ class SlowLinkInALab : public lab::RealLab {
   }
 
   ClusterView cluster() const {
-    return cluster_view_from(
-        http_ask("unix:" + folder_ + "/gpu0.operators", "GET", "/v1/cluster", "", seconds(20)).body);
+    return cluster_view_from(http_ask(operators("gpu0"), "GET", "/v1/cluster", "", seconds(20)).body);
   }
   // What is found of this kind, a line each.
   std::string found(const std::string& kind) const {
@@ -133,8 +102,8 @@ class SlowLinkInALab : public lab::RealLab {
   double wake() const {
     double longest = 0;
     for (const char* host : kHosts) {
-      const std::string door = "unix:" + folder_ + "/" + host + ".operators";
-      for (const WayView& each : host_view_from(http_ask(door, "GET", "/v1/host", "", seconds(20)).body).ways) {
+      for (const WayView& each :
+           host_view_from(http_ask(operators(host), "GET", "/v1/host", "", seconds(20)).body).ways) {
         longest = std::max(longest, each.wake_seconds);
       }
     }
@@ -174,8 +143,7 @@ class SlowLinkInALab : public lab::RealLab {
     EXPECT_THAT(reports, Each("right"));
   }
 
-  std::string folder_;
-  Board* board_ = nullptr;
+  const SharedAmongProcesses<Board> board_;
 };
 
 TEST_F(SlowLinkInALab, IsNamedByCallsOf4kBTo4MB) {
@@ -226,8 +194,7 @@ TEST_F(SlowLinkInALab, IsPlannedAroundByTheServiceItselfWhereRulesLetIt) {
       return event.words.find("the service plans around leaf0->spine0 by itself") != std::string::npos;
     }));
     // What an operator says counts from then on.
-    const HttpResponse said =
-        http_ask("unix:" + folder_ + "/gpu1.operators", "POST", "/v1/replan", kAllWell, seconds(20));
+    const HttpResponse said = http_ask(operators("gpu1"), "POST", "/v1/replan", kAllWell, seconds(20));
     EXPECT_EQ(said.body.find("\"error\""), std::string::npos) << said.body;
     EXPECT_TRUE(time_until([&] { return found("planned around").empty(); }, seconds(10)));
   });
