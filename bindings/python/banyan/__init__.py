@@ -9,11 +9,12 @@ Fabric describes a network, plan() makes a Plan with its Bound, predict() and sw
 predicts training. The program `banyan`
 does the same, with the same words; its files can be read here and the other way round.
 """
+from ._bound import Bound, Cut, LinkLengths, Potential, WeightedCut
 from ._core import __version__
 from ._error import Error
 from ._fabric import Fabric, FabricSpec, Link, Node, list_fabrics
-from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, LinkChange, LinkLengths, Plan, Planner,
-                    Potential, Repair, Tree, Verdict, WeightedCut, bound, compare, list_planners, plan, verify)
+from ._plan import (ComparedPlanner, Comparison, Export, Hop, Limit, LinkChange, Plan, Planner, Repair, Tree, Verdict,
+                    bound, compare, list_planners, plan, verify)
 from ._predict import BusyLink, PredictedPlan, Prediction, Sweep, predict, sweep
 from ._step import (CompressedBucket, StageMemory, StepCompression, StepParts, StepPrediction, TrainOption,
                     TriedCompression, WhatIf, list_train_options, predict_step)
