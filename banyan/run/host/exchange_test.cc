@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <random>
 #include <string>
 
@@ -265,6 +266,63 @@ TEST(Exchange, ARankThatStopsAtAnyStepIsWaitedForAndNobodyHangsUnseen) {
   }
   RecordProperty("stops", static_cast<int>(stops));
   EXPECT_GT(stops, 2000u);
+}
+
+// Two ranks that can attach to each other, and what they copy into shared memory.
+class Pair {
+ public:
+  explicit Pair(uint64_t bytes) : buffers_(2, std::vector<std::byte>(bytes)), results_(buffers_) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      std::vector<std::unique_ptr<PeerRegions>> peers(2);
+      peers[1 - rank] = std::make_unique<PeerRegions>(getpid(), pool_.directory_fd());
+      exchanges_[rank] = std::make_unique<Exchange>(
+          segment_, Exchange::Options{.rank = rank, .peers = std::move(peers), .may_attach = true});
+      for (uint64_t i = 0; i < bytes / 4; ++i) {
+        const int32_t number = value(1, rank, i);
+        std::memcpy(buffers_[rank].data() + 4 * i, &number, 4);
+      }
+    }
+  }
+  HostCall call(uint32_t rank) {
+    return {.rank = rank, .ranks = 2, .element_bytes = 4, .send = buffers_[rank].data(), .recv = results_[rank].data()};
+  }
+  void play(const std::array<HostTask, 2>& tasks) {
+    for (uint32_t rank = 0; rank < 2; ++rank) exchanges_[rank]->start(tasks[rank]);
+    std::array<bool, 2> are_over{};
+    for (int looks = 0; looks < 100 && !(are_over[0] && are_over[1]); ++looks) {
+      for (uint32_t rank = 0; rank < 2; ++rank) are_over[rank] = are_over[rank] || exchanges_[rank]->advance();
+    }
+    ASSERT_TRUE(are_over[0] && are_over[1]);
+  }
+  int32_t result(uint32_t rank, uint64_t i) const {
+    int32_t number = 0;
+    std::memcpy(&number, results_[rank].data() + 4 * i, 4);
+    return number;
+  }
+  // That a rank has written into, of the one operation.
+  uint64_t staged_blocks(uint32_t rank) const { return blocks(segment_.staged(rank)); }
+  uint64_t reduced_blocks(uint32_t rank) const { return blocks(segment_.reduced(rank)); }
+
+ private:
+  static uint64_t blocks(const Counter& counter) { return counter.value.load() % (1 << Segment::kBlockBits); }
+
+  RegionPool pool_;
+  Segment segment_ = Segment::make({.ranks = 2});
+  std::vector<std::vector<std::byte>> buffers_, results_;
+  std::array<std::unique_ptr<Exchange>, 2> exchanges_;
+};
+
+// Nothing is copied into shared memory, and no share goes back.
+TEST(Exchange, ARootOfTwoReducesAlone) {
+  for (const uint64_t count : {uint64_t{16} << 10, uint64_t{100} << 10}) {
+    Pair pair(4 * count);
+    pair.play({reduce_task(pair.call(0), count, kSum, 1), reduce_task(pair.call(1), count, kSum, 1)});
+    for (const uint32_t rank : {0u, 1u}) {
+      EXPECT_EQ(pair.staged_blocks(rank), 0u) << rank;
+      EXPECT_EQ(pair.reduced_blocks(rank), 0u) << rank;
+    }
+    for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(pair.result(1, i), value(1, 0, i) + value(1, 1, i)) << i;
+  }
 }
 
 // Who has nothing to offer may run far ahead of those who still read what it offered before.
