@@ -155,7 +155,7 @@ void Exchange::offer() {
   } else {
     if (offer_.way == Way::streamed) {
       post.stride = static_cast<uint32_t>(offer_.block);
-      stream_.stage.all = blocks_of(offer_.largest, offer_.block);
+      stream_.stage.all = blocks_of(offer_.largest - offer_.front, offer_.block);
     } else if (task_->overwrites_input) {
       post.stride = kInPlace;
     }
@@ -169,7 +169,8 @@ void Exchange::offer() {
 void Exchange::offer_views(Post& post) {
   post.views.input = {.region = offer_.place.region, .offset = offer_.place.offset};
   post.views.output = {};
-  if (offer_.way == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_->input);
+  post.views.front = offer_.front;
+  if (is_attached_to()) post.views.input.offset = reinterpret_cast<uintptr_t>(task_->input);
   if (share_takers_ == HostTask::kNobody || everybody_reduces_) return;
   if (own_regions() == nullptr || task_->taken[rank_].bytes == 0) return;
   const RegionPlace output = own_regions()->find(task_->output, task_->output_bytes);
@@ -286,8 +287,11 @@ void Exchange::read_post(uint32_t peer) {
     case Way::streamed: {
       sees_counters_ = true;
       const bool is_of_all = task_->kind != HostTask::Kind::move;
+      state.front = post.views.front;
+      state.address = post.views.input.offset;
       if (state.stride == 0 || slot + state.stride > segment_.block_bytes() ||
-          (is_of_all && state.stride != offer_.block)) {
+          (is_of_all && state.stride != offer_.block) ||
+          (state.front > 0 && (is_of_all || !may_attach() || state.front > expected_from(peer)))) {
         throw mismatch(peer);
       }
       break;
@@ -425,7 +429,7 @@ void Exchange::take_own() {
 bool Exchange::settle() {
   const bool shows = share_takers_ != HostTask::kNobody && !everybody_reduces_;
   const bool streams = offer_.way == Way::streamed || (shows && !shares_viewed_);
-  const bool is_viewed = offer_.way == Way::viewed || offer_.way == Way::attached || shares_viewed_;
+  const bool is_viewed = offer_.way == Way::viewed || is_attached_to() || shares_viewed_;
   if (!has_told_) {
     if (sees_counters_ || streams || is_viewed) {
       segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << Segment::kBlockBits);

@@ -5,7 +5,8 @@
 //   staged   the whole offer was copied into a slot of the staging memory;
 //   viewed   peers read the buffer itself, because it lies in a region (regions.h);
 //   attached peers copy out of the buffer by process_vm_readv(2), where the system permits it;
-//   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says.
+//   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says; peers may have
+//            to attach to the front of it first, while the rest is staged.
 // A receiver looks at the post and takes the data accordingly, so every rank chooses for itself. Only a choice that
 // changes the pattern of an operation must be the same on all ranks: in an all_reduce of few bytes, or of two ranks
 // that view each other's buffers, every rank reduces everything for itself; in others each rank reduces a share. This
@@ -108,6 +109,7 @@ class Exchange {
     uint64_t stride = 0;
     const std::byte* offer = nullptr;   // to this rank, where it is in this process's memory
     uint64_t address = 0;               // the same in the peer's, when attached
+    uint64_t front = 0;                 // of the stream: so many bytes before it are there
     const std::byte* shares = nullptr;  // its reduced share, when viewed
   };
 
@@ -116,6 +118,7 @@ class Exchange {
   uint64_t operations_kept() const;
   void offer();
   void offer_views(Post& post);
+  bool is_attached_to() const { return offer_.way == Way::attached || offer_.front > 0; }
   void write_table() const;
   void stage(std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const;
 

@@ -12,8 +12,14 @@ void Exchange::begin_stream() {
     take_own();
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_ || task_->taken[peer].bytes == 0) continue;
-      if (peers_[peer].way != Way::streamed) peers_[peer].stride = offer_.block;
-      stream_.collect.all = std::max(stream_.collect.all, blocks_of(task_->taken[peer].bytes, peers_[peer].stride));
+      Peer& state = peers_[peer];
+      const Piece piece = task_->taken[peer];
+      if (state.way != Way::streamed) {
+        state.stride = offer_.block;
+        state.front = 0;
+      }
+      if (state.front > 0) peer_regions_[peer]->read(state.address, {task_->output + piece.offset, state.front});
+      stream_.collect.all = std::max(stream_.collect.all, blocks_of(piece.bytes - state.front, state.stride));
     }
     return;
   }
@@ -58,7 +64,7 @@ bool Exchange::stage_block() {
     // The blocks are a ring. The next one overwrites a block that each peer must have taken, or reduced, by now.
     const uint64_t freed = stream_.stage.done - Segment::kBlocks;  // the block that lay there
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      if (peer == rank_ || task_->offered[peer].bytes <= freed * offer_.block) continue;
+      if (peer == rank_ || task_->offered[peer].bytes <= offer_.front + freed * offer_.block) continue;
       Peer& state = peers_[peer];
       const bool free = task_->kind == HostTask::Kind::move
                             ? reached(segment_.collected(peer).value, state.collected, counter(freed + 1), peer)
@@ -69,7 +75,7 @@ bool Exchange::stage_block() {
   const uint64_t stride = task_->offered.is_single() ? 0 : offer_.block;
   std::byte* const block =
       segment_.staging_to_write(rank_, stream_.stage.done, stride == 0 ? offer_.block : ranks_ * stride);
-  stage(block, stride, stream_.stage.done * offer_.block, offer_.block);
+  stage(block, stride, offer_.front + stream_.stage.done * offer_.block, offer_.block);
   segment_.publish(segment_.staged(rank_).value, counter(++stream_.stage.done));
   return true;
 }
@@ -136,7 +142,7 @@ bool Exchange::collect_block() {
     Peer& state = peers_[peer];
     const Piece piece = task_->taken[peer];
     const uint64_t block = moves ? state.stride : offer_.block;
-    const uint64_t begin = stream_.collect.done * block;
+    const uint64_t begin = (moves ? state.front : 0) + stream_.collect.done * block;
     if (begin >= piece.bytes) continue;
     const Piece to{piece.offset + begin, std::min(block, piece.bytes - begin)};
     if (moves && state.way != Way::streamed) {

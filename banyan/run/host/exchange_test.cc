@@ -53,7 +53,8 @@ class Stage {
                                                                             .most_staged = 600,
                                                                             .least_block = 128,
                                                                             .least_attached_sum = 100,
-                                                                            .least_attached_move = 100}});
+                                                                            .least_attached_move = 100,
+                                                                            .least_split = 300}});
       actor.input = buffer();
       actor.output = buffer();
     }
@@ -311,6 +312,15 @@ class Pair {
   std::vector<std::vector<std::byte>> buffers_, results_;
   std::array<std::unique_ptr<Exchange>, 2> exchanges_;
 };
+
+// The root copies a quarter, and its peer takes the rest by a system call meanwhile.
+TEST(Exchange, ARootOfTwoStagesTheLastQuarterOfABroadcast) {
+  constexpr uint64_t kCount = 16 << 10, kBlock = 8 << 10;
+  Pair pair(4 * kCount);
+  pair.play({broadcast_task(pair.call(0), kCount, 0), broadcast_task(pair.call(1), kCount, 0)});
+  EXPECT_EQ(pair.staged_blocks(0), 4 * kCount / 4 / kBlock);
+  for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(pair.result(1, i), value(1, 0, i)) << i;
+}
 
 // Nothing is copied into shared memory, and no share goes back.
 TEST(Exchange, ARootOfTwoReducesAlone) {

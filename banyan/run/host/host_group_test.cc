@@ -262,6 +262,7 @@ std::vector<Setting> settings() {
                                        .most_attached_sum = 3000,
                                        .least_attached_move = 100,
                                        .most_attached_move = 3000,
+                                       .least_split = 1000,
                                        .streaming_stores = 20'000}});
       }
     }

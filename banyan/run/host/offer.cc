@@ -25,6 +25,7 @@ void OfferChoice::choose(const HostTask& task, bool everybody_reduces, Offer& of
   // Reductions need blocks of one size on all ranks, so the size follows from numbers that all ranks know: also a rank
   // that offers nothing to others looks at its own piece.
   offer.block = block_of(task, offer);
+  offer.front = 0;
   if (offer.pieces.is_only_for(limits_.rank)) offer.largest = 0;
   offer.way = way_of(task, everybody_reduces, offer);
 }
@@ -51,7 +52,14 @@ OfferWay OfferChoice::way_of(const HostTask& task, bool everybody_reduces, Offer
   }
   const bool is_attachable =
       task.kind == HostTask::Kind::move ? is_move_attachable(task, offer) : is_sum_attachable(largest);
-  if (is_attachable && may_be_viewed) return OfferWay::attached;
+  if (is_attachable && may_be_viewed) {
+    const bool is_broadcast =
+        task.kind == HostTask::Kind::move && offer.pieces.is_for_all() && task.taken.is_only_for(limits_.rank);
+    const bool has_size = largest >= limits_.tuning.least_split && largest <= limits_.tuning.most_split;
+    if (!is_broadcast || !has_size || limits_.ranks != 2) return OfferWay::attached;
+    offer.front = largest / 4 * 3 / kCacheLine * kCacheLine;
+    return OfferWay::streamed;
+  }
   const uint64_t needed = slots * round_up(largest, kCacheLine);
   const bool fits = needed <= std::min<uint64_t>(limits_.tuning.most_staged, limits_.slot_bytes);
   // What everybody reduces must be there whole; shares that move on need counters anyway.

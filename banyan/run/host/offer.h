@@ -31,6 +31,9 @@ struct ExchangeTuning {
   // lock its memory for each other. What all peers want is attached to from `least_attached_move` times their number
   // on.
   uint64_t most_attached_broadcast = 1200 << 10;
+  // Between these sizes, the root of a broadcast between two ranks that is attached to stages the last quarter
+  // meanwhile: it has nothing else to do, and to attach to bytes that it has just written is slow.
+  uint64_t least_split = 64 << 10, most_split = 128 << 10;
   uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
 };
 
@@ -40,6 +43,7 @@ struct Offer {
   Pieces pieces;         // to whom; where every rank reduces everything, the same to all
   uint64_t largest = 0;  // bytes of the largest piece that another rank gets
   uint64_t block = 0;    // bytes of each piece that one block of a stream holds
+  uint64_t front = 0;    // bytes of a streamed piece that peers attach to; the stream is of those after them
   OfferWay way = OfferWay::none;
   RegionPlace place;  // of the input, when it is viewed
 };

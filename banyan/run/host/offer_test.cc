@@ -68,6 +68,20 @@ TEST(Offer, IsAttachedToBetweenTheSizesWhereThatIsQuicker) {
   EXPECT_EQ(chosen(two, all_reduce(1 << 20, 2)).way, OfferWay::attached);
 }
 
+TEST(Offer, OfABroadcastBetweenTwoIsAttachedToAndStreamed) {
+  const ExchangeTuning tuning;
+  const uint64_t bytes = 2 * tuning.least_split;
+  const Offer split = chosen(choice(0, 2, true), broadcast(0, 0, bytes));
+  EXPECT_EQ(split.way, OfferWay::streamed);
+  EXPECT_EQ(split.front, bytes / 4 * 3);
+  const Offer small = chosen(choice(0, 2, true), broadcast(0, 0, tuning.least_split - 1));
+  EXPECT_EQ(small.way, OfferWay::attached);
+  EXPECT_EQ(small.front, 0u);
+  EXPECT_EQ(chosen(choice(0, 2, true), broadcast(0, 0, tuning.most_split + 1)).way, OfferWay::attached);
+  EXPECT_EQ(chosen(choice(0, 3, true), broadcast(0, 0, bytes)).front, 0u);
+  EXPECT_EQ(chosen(choice(0, 2, false), broadcast(0, 0, bytes)).front, 0u);
+}
+
 TEST(Offer, OfWhoGivesNothingToOthersIsNone) {
   EXPECT_EQ(chosen(choice(0, 4), broadcast(2, 0, 1 << 20)).way, OfferWay::none);
   EXPECT_EQ(chosen(choice(0, 1), all_reduce(1 << 20, 1)).way, OfferWay::none);

@@ -13,7 +13,7 @@
 namespace banyan::run {
 namespace {
 
-constexpr uint64_t kMagic = 0x0005'0000'6e79'6e62;  // version 5
+constexpr uint64_t kMagic = 0x0006'0000'6e79'6e62;  // version 6
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
 }  // namespace

@@ -62,6 +62,7 @@ struct alignas(2 * kCacheLine) Post {
     std::byte bytes[kInlineBytes];
     struct {
       View input, output;
+      uint64_t front;  // of a stream: bytes of the input that it does not have, for peers to attach to
     } views;
   };
 };
