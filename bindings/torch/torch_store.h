@@ -13,7 +13,8 @@
 namespace banyan::pytorch {
 
 // Errors of the c10d store become Error{io}; its time-outs Error{timed_out}. While get() waits in the main thread, it
-// looks for Python's signals (signals.h), and throws what their handlers raise.
+// looks for Python's signals (signals.h), and throws what their handlers raise. Whoever gives up waiting can use the
+// store afterwards.
 class TorchStore : public run::Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
@@ -25,8 +26,6 @@ class TorchStore : public run::Store {
   const std::string& place() const override { return place_; }
 
  private:
-  bool comes_within(const std::string& key, std::chrono::milliseconds at_most);
-
   const c10::intrusive_ptr<c10d::Store> store_;
   const std::string place_ = "the store of torch.distributed";
 };

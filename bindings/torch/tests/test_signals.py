@@ -51,6 +51,17 @@ class Signals(RankTest):
         join_two(self, "late")
 
     @on_ranks(2)
+    def test_whoever_has_waited_for_others_to_join_uses_the_store_on(self):
+        """Longer than pieces of a wait; a TCPStore of PyTorch 1.13 gives wrong answers after one that has ended early."""
+        for number in range(2):
+            if self.rank == number:
+                time.sleep(1.5)
+            group = join_two(self, f"one is late {number}")
+            self.assertEqual((group.rank(), group.size()), (self.rank, 2))
+            self.store.set(f"{number} {self.rank}", "a value")
+            self.assertEqual(self.store.get(f"{number} {1 - self.rank}"), b"a value")
+
+    @on_ranks(2)
     def test_ctrl_c_ends_joining_and_the_others_learn_who_gave_up(self):
         if self.rank == 0:
             signal.signal(signal.SIGINT, signal.default_int_handler)
