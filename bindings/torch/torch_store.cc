@@ -43,8 +43,8 @@ void TorchStore::set(const std::string& key, const std::string& value, const run
   guarded(place_, deadline, [&] { store_->set(key, std::vector<uint8_t>(value.begin(), value.end())); });
 }
 
-// It asks, and does not let the store wait: when the answer comes just after a wait has ended at its timeout, a TCPStore
-// takes it for that to its next question (PyTorch 1.13), and then hangs or gives anything.
+// It asks, and does not let the store wait: where the answer comes just after a wait has ended at its timeout, a
+// TCPStore of PyTorch 1.13 takes it for that to its next question, and then hangs or gives anything.
 std::string TorchStore::get(const std::string& key, const run::Deadline& deadline) {
   return guarded(place_, deadline, [&] {
     const run::AwakeTicks ticks;
