@@ -2,7 +2,6 @@
 // moment, leaves a rank without the result that another one has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -23,19 +23,24 @@
 
 namespace banyan::run {
 
+// Plans that take no ways along cables.
+class WaylessSource : public PlanSource {
+ public:
+  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
+  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
+  bool knows_ways() const override { return false; }
+  std::string cable_name(uint32_t cable) const override { return "cable" + std::to_string(cable); }
+};
+
 // Allreduces along other trees in each generation.
-class TreesByGeneration : public PlanSource {
+class TreesByGeneration : public WaylessSource {
  public:
   TreesByGeneration(uint32_t ranks, bool refuses, uint32_t generation = 0)
       : ranks_(ranks),
         refuses_(refuses),
         schedule_(testing::sample_forest({.ranks = ranks_, .trees_per_root = 2, .seed = 1 + generation})) {}
   Answer plan(const Question&) override { return {.schedule = &schedule_, .planner = "sample", .slice_bytes = 4096}; }
-  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
-  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
-  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
-  bool knows_ways() const override { return false; }
-  std::string cable_name(uint32_t cable) const override { return "cable" + std::to_string(cable); }
   std::shared_ptr<PlanSource> revised(const FabricUpdate& update) const override {
     if (refuses_) throw Error(ErrorCode::invalid_input, "this rank does not like it");
     return std::make_shared<TreesByGeneration>(ranks_, refuses_, update.generation);
@@ -60,7 +65,7 @@ class Impatient : public Watch {
 };
 
 // The same, and all-to-alls along a ring, where ranks forward.
-class ExchangesByGeneration : public PlanSource {
+class ExchangesByGeneration : public WaylessSource {
  public:
   explicit ExchangesByGeneration(uint32_t ranks, uint32_t generation = 0)
       : sums_(ranks, false, generation),
@@ -73,11 +78,6 @@ class ExchangesByGeneration : public PlanSource {
     return {.schedule = exchanges ? &exchanges_ : &gathers_, .planner = "sample", .slice_bytes = 1000};
   }
   bool plans_all_to_all() const override { return true; }
-  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
-  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
-  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
-  bool knows_ways() const override { return false; }
-  std::string cable_name(uint32_t cable) const override { return sums_.cable_name(cable); }
   std::shared_ptr<PlanSource> revised(const FabricUpdate& update) const override {
     return std::make_shared<ExchangesByGeneration>(ranks_, update.generation);
   }
@@ -96,7 +96,7 @@ class ExchangesByGeneration : public PlanSource {
 };
 
 // Each kind along trees of its own, and others in each generation.
-class KindsByGeneration : public PlanSource {
+class KindsByGeneration : public WaylessSource {
  public:
   explicit KindsByGeneration(uint32_t ranks, uint32_t generation = 0) : ranks_(ranks), generation_(generation) {}
   Answer plan(const Question& question) override {
@@ -107,11 +107,6 @@ class KindsByGeneration : public PlanSource {
     }
     return {.schedule = schedule.get(), .planner = "sample", .slice_bytes = 4096};
   }
-  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
-  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
-  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
-  bool knows_ways() const override { return false; }
-  std::string cable_name(uint32_t cable) const override { return "cable" + std::to_string(cable); }
   std::shared_ptr<PlanSource> revised(const FabricUpdate& update) const override {
     return std::make_shared<KindsByGeneration>(ranks_, update.generation);
   }

@@ -22,8 +22,9 @@ struct OlderDaemon {
 
 struct HostCard {
   // Of what sessions of one communicator tell each other to agree on plans (run/execute/revision.h, plan_switch.h).
-  // Sessions of two numbers would wait for each other for ever, so no communicator is opened over both.
-  static constexpr uint32_t kTexts = 2;
+  // Sessions of two numbers would wait for each other for ever, or, before 3, take a call that is over at one rank for
+  // over at all. So no communicator is opened over both.
+  static constexpr uint32_t kTexts = 3;
 
   std::string host;          // by which daemons and their clients know it; in a cluster once
   uint64_t incarnation = 0;  // of the daemon: another one each time that it begins
