@@ -59,12 +59,15 @@ def mpich(build):
 
 
 def self_starting(build, name, bind, named=None):
-    """`bind`: to a core per rank, where there are enough, as the MPIs are. Gloo has two threads in each rank."""
+    """`bind`: to a core per rank, where there are enough, as the MPIs are. Gloo has two threads in each rank.
+
+    With the library of this build, also where the folder was copied: the program would look where it was built."""
     program = build / f"{name}_peer"
 
     def command(ranks, meet):
         binding = "core" if bind and ranks <= os.cpu_count() else "none"
-        return [str(program), "--ranks", str(ranks), "--meet", meet, "--bind", binding]
+        return ["env", f"LD_LIBRARY_PATH={build / 'bindings/c'}", str(program), "--ranks", str(ranks), "--meet", meet,
+                "--bind", binding]
 
     return contest.Launch(named or name, program, command, printed=name)
 

@@ -19,6 +19,14 @@ def fake_peer(folder, script, printed="peer"):
     return contest.Launch("renamed", program, lambda ranks, meet: [str(program), str(ranks), meet], printed)
 
 
+class Launches(unittest.TestCase):
+    def test_a_build_runs_with_its_own_library_wherever_it_is(self):
+        """Both of two builds that are compared would run that of the place where they were built."""
+        build = pathlib.Path("/some/copy")
+        words = compare.self_starting(build, "banyan", bind=False).command(2, "/meet")
+        self.assertEqual(words[:3], ["env", "LD_LIBRARY_PATH=/some/copy/bindings/c", "/some/copy/banyan_peer"])
+
+
 class Lines(unittest.TestCase):
     def test_a_peer_s_line_is_read(self):
         self.assertEqual(contest.parse_line("gloo:ring,allreduce,64,12.5,3\n"), ("gloo:ring", "allreduce", 64, 12.5, 3))

@@ -47,10 +47,11 @@ def seconds_of_a_call(build, folder, way, size, seconds):
     """The median of rank 0, without the first tenth."""
     meeting = tempfile.mkdtemp(dir=folder)
     transport = {"direct": {"BANYAN_TRANSPORT": "tcp"}, "service": {"BANYAN_TRANSPORT": "service"}}[way]
+    library = str(build / "bindings/c")  # also where the build was copied from elsewhere
     ranks = []
     for rank, host in enumerate("ab"):
         environment = {"WORLD_SIZE": "2", "RANK": str(rank), "BANYAN_RENDEZVOUS": f"file://{meeting}",
-                       "BANYAN_TIMEOUT": "60", **transport}
+                       "BANYAN_TIMEOUT": "60", "LD_LIBRARY_PATH": library, **transport}
         if way == "service":
             environment["BANYAN_SERVICE"] = f"unix:{folder}/{host}.sock"
         ranks.append(start([build / "service_tenant", "--bytes", size, "--begin", f"{time.time() + 1:f}", "--seconds",
