@@ -7,9 +7,8 @@
 namespace banyan::run {
 namespace {
 
-// Up to so many bytes the root of a reduce does all of it, which spares a round. That of two ranks spares nothing by
-// sharing the work: the other's share of the result is as many bytes to read as the input of which it is made.
-constexpr uint64_t kRootReduces = 16 << 10, kRootOfTwoReduces = 512 << 10;
+// Up to so many bytes the root of a reduce does all of it, which spares a round.
+constexpr uint64_t kRootReduces = 16 << 10;
 
 HostTask task_of(const HostCall& call, HostTask::Kind kind, uint64_t input_elements, uint64_t output_elements) {
   return {.kind = kind,
@@ -66,7 +65,7 @@ HostTask reduce_task(const HostCall& call, uint64_t count, const element::Reduce
   const bool is_root = call.rank == root;
   HostTask task = task_of(call, HostTask::Kind::reduce, count, is_root ? count : 0);
   task.reduction = reduction;
-  if (task.input_bytes * (call.ranks - 1) <= (call.ranks == 2 ? kRootOfTwoReduces : kRootReduces)) {
+  if (task.input_bytes * (call.ranks - 1) <= kRootReduces) {
     task.offered = Pieces::only(root, task.input_bytes);
     if (is_root) task.taken = Pieces::only(root, task.output_bytes);
     return task;

@@ -378,10 +378,10 @@ bool Exchange::all_are_free_to_view() const {
 const std::byte* Exchange::offered_bytes(uint32_t peer, uint64_t begin, uint64_t bytes) {
   const Peer& state = peers_[peer];
   if (state.way == Way::attached) {
-    std::vector<Line>& copy = copies_[peer];
-    if (copy.size() * sizeof(Line) < bytes) copy.resize(blocks_of(bytes, sizeof(Line)));
-    peer_regions_[peer]->read(state.address + begin, {copy.data()->bytes, bytes});
-    return copy.data()->bytes;
+    std::vector<std::byte>& copy = copies_[peer];
+    if (copy.size() < bytes) copy.resize(bytes);
+    peer_regions_[peer]->read(state.address + begin, {copy.data(), bytes});
+    return copy.data();
   }
   if (state.offer == nullptr) throw mismatch(peer);
   return state.offer + begin;
@@ -395,22 +395,15 @@ void Exchange::take_bytes(uint32_t peer, uint64_t begin, const Piece& to) {
   element::copy(place, offered_bytes(peer, begin, to.bytes), to.bytes, writes_past_caches());
 }
 
-// Reduces a piece of the input, of which every peer's offer is the same piece. What has to be copied for that is still
-// in a cache of this core when it is reduced.
+// Reduces a piece of the input, of which every peer's offer is the same piece.
 void Exchange::reduce_whole(const Piece& piece, std::byte* result) {
-  constexpr uint64_t kCopied = 64 << 10;
-  const bool is_cut = piece.bytes > kCopied && std::any_of(peers_.begin(), peers_.end(),
-                                                           [](const Peer& peer) { return peer.way == Way::attached; });
-  const uint64_t step = is_cut ? kCopied : piece.bytes;
+  if (piece.bytes == 0) return;
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    sources_[peer] = peer == rank_ ? task_->input + piece.offset : offered_bytes(peer, 0, piece.bytes);
+  }
   element::ReduceTask reduction = task_->reduction;
   reduction.streaming = writes_past_caches();
-  for (uint64_t begin = 0; begin < piece.bytes; begin += step) {
-    const uint64_t bytes = std::min(step, piece.bytes - begin);
-    for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      sources_[peer] = peer == rank_ ? task_->input + piece.offset + begin : offered_bytes(peer, begin, bytes);
-    }
-    reduce(reduction, result + begin, nullptr, sources_, bytes / task_->element_bytes);
-  }
+  reduce(reduction, result, nullptr, sources_, piece.bytes / task_->element_bytes);
 }
 
 // Of a move, what this rank gives to itself.

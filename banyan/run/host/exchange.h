@@ -96,10 +96,6 @@ class Exchange {
   // The stride of a post that views a buffer which its owner will overwrite.
   static constexpr uint32_t kInPlace = UINT32_MAX;
 
-  // The kernel copies to it, and registers read from it, in one go.
-  struct alignas(kCacheLine) Line {
-    std::byte bytes[kCacheLine];
-  };
   struct Peer {
     uint64_t begun = 0;                               // operations, as last seen
     uint64_t staged = 0, reduced = 0, collected = 0;  // counters as last seen
@@ -183,8 +179,8 @@ class Exchange {
   uint32_t waiting_for_ = 0;
   std::optional<uint32_t> mismatched_;
   std::vector<Peer> peers_;
-  std::vector<const std::byte*> sources_;  // by rank, of one reduction
-  std::vector<std::vector<Line>> copies_;  // by peer: what was copied out of attached memory, to be reduced
+  std::vector<const std::byte*> sources_;       // by rank, of one reduction
+  std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
 
   // Of the operation under way.
   const HostTask* task_ = nullptr;

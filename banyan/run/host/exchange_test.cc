@@ -302,7 +302,6 @@ class Pair {
   }
   // That a rank has written into, of the one operation.
   uint64_t staged_blocks(uint32_t rank) const { return blocks(segment_.staged(rank)); }
-  uint64_t reduced_blocks(uint32_t rank) const { return blocks(segment_.reduced(rank)); }
 
  private:
   static uint64_t blocks(const Counter& counter) { return counter.value.load() % (1 << Segment::kBlockBits); }
@@ -320,19 +319,6 @@ TEST(Exchange, ARootOfTwoStagesTheLastQuarterOfABroadcast) {
   pair.play({broadcast_task(pair.call(0), kCount, 0), broadcast_task(pair.call(1), kCount, 0)});
   EXPECT_EQ(pair.staged_blocks(0), 4 * kCount / 4 / kBlock);
   for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(pair.result(1, i), value(1, 0, i)) << i;
-}
-
-// Nothing is copied into shared memory, and no share goes back.
-TEST(Exchange, ARootOfTwoReducesAlone) {
-  for (const uint64_t count : {uint64_t{16} << 10, uint64_t{100} << 10}) {
-    Pair pair(4 * count);
-    pair.play({reduce_task(pair.call(0), count, kSum, 1), reduce_task(pair.call(1), count, kSum, 1)});
-    for (const uint32_t rank : {0u, 1u}) {
-      EXPECT_EQ(pair.staged_blocks(rank), 0u) << rank;
-      EXPECT_EQ(pair.reduced_blocks(rank), 0u) << rank;
-    }
-    for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(pair.result(1, i), value(1, 0, i) + value(1, 1, i)) << i;
-  }
 }
 
 // Who has nothing to offer may run far ahead of those who still read what it offered before.
