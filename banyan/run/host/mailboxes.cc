@@ -26,6 +26,7 @@ Mailboxes::Mailboxes(const Segment& segment, const Options& options)
 Mailboxes::~Mailboxes() {
   if (fork_guard_.is_in_child()) return;  // all this is the parent's
   segment_.publish(segment_.farewell(options_.rank).value, 1);
+  std::atomic_thread_fence(std::memory_order_release);  // before anything that its user stores in its buffers
   for (OutLine& line : out_) {
     if (line.memory != nullptr) options_.own_regions->free(line.memory);
   }
@@ -165,21 +166,34 @@ bool Mailboxes::advance_receiving(uint32_t peer) {
     // Looked at before its box, in which its last words may lie.
     const bool has_left = !matcher_.names(peer) && segment_.farewell(peer).value.load(std::memory_order_acquire) != 0;
     if (box.post.sequence.load(std::memory_order_acquire) < line.number || !can_be_taken(box.post)) {
-      if (has_left) {
-        const std::unique_ptr<PeerRegions>& known = options_.peers[peer];
-        const std::string name = known != nullptr ? known->name() : "rank " + std::to_string(peer);
-        matcher_.lose(peer, Error(ErrorCode::peer_lost, name + " has left"));
-      }
+      if (has_left) matcher_.lose(peer, left(peer));
       return false;
     }
     arrival = &matcher_.begin(peer, box.post.tag, MessageShape::of_word(box.post.signature));
   }
-  if (!take(peer, box.post, *arrival)) return false;
+  try {
+    if (!take(peer, box.post, *arrival)) return false;
+  } catch (const Error&) {
+    expect_there(peer);
+    throw;
+  }
   if (arrival->taken < arrival->size) return true;
   matcher_.end(peer);
   line.pieces = 0;
   segment_.publish(box.taken.value, counter(++line.number, 0));
   return true;
+}
+
+Error Mailboxes::left(uint32_t peer) const {
+  const std::unique_ptr<PeerRegions>& known = options_.peers[peer];
+  const std::string name = known != nullptr ? known->name() : "rank " + std::to_string(peer);
+  return Error(ErrorCode::peer_lost, name + " has left");
+}
+
+// A sender that has left may use its buffer for something else, or free it: so it is asked after its memory was read.
+void Mailboxes::expect_there(uint32_t peer) const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (segment_.farewell(peer).value.load(std::memory_order_relaxed) != 0) throw left(peer);
 }
 
 // Whether what it says of itself can be.
@@ -201,6 +215,7 @@ bool Mailboxes::can_be_taken(const Post& post) const {
 bool Mailboxes::take(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival) {
   const Post::View view = post.views.input;
   const std::byte* from = post.bytes;
+  bool is_senders = false;  // the memory
   switch (static_cast<Way>(post.way)) {
     case Way::inline_:
       break;
@@ -209,15 +224,18 @@ bool Mailboxes::take(uint32_t peer, const Post& post, TagMatcher::Arrival& arriv
       break;
     case Way::viewed:
       from = options_.peers[peer]->at(view.region, view.offset, arrival.size);
+      is_senders = true;
       break;
     case Way::attached:
       options_.peers[peer]->read(view.offset, {arrival.bytes, arrival.size});
+      expect_there(peer);
       arrival.taken = arrival.size;
       return true;
     case Way::streamed:
       return take_piece(peer, post, arrival);
   }
   if (arrival.size > 0) std::memcpy(arrival.bytes, from, arrival.size);
+  if (is_senders) expect_there(peer);
   arrival.taken = arrival.size;
   return true;
 }

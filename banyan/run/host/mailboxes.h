@@ -7,7 +7,8 @@
 // taken when its receive is posted, or when it blocks one that a receive may be waiting for; until then it stays in its
 // box.
 //
-// A rank that leaves says so. A receive from any rank then does without it, and fails only when no other is left.
+// A rank that leaves says so. A receive from any rank then does without it, and fails only when no other is left. What
+// it had offered in memory of its own fails with Error{peer_lost}: that memory may hold something else by now.
 //
 // One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
 // A message that the box itself holds allocates nothing at either end once its receive is posted.
@@ -92,6 +93,8 @@ class Mailboxes {
   void finish(uint32_t peer, std::vector<MessageEnd>& ended);
 
   bool advance_receiving(uint32_t peer);
+  Error left(uint32_t peer) const;
+  void expect_there(uint32_t peer) const;
   bool can_be_taken(const Post& post) const;
   bool take(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival);
   bool take_piece(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival);

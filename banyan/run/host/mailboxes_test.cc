@@ -43,6 +43,7 @@ class Street {
 
   Mailboxes& operator[](uint32_t rank) { return *boxes_[rank]; }
   bool advance(uint32_t rank) { return boxes_[rank]->advance(ended_[rank]); }
+  void leave(uint32_t rank) { boxes_[rank].reset(); }
   // Until nothing moves any more.
   void settle() {
     for (bool moved = true; moved;) {
@@ -214,6 +215,31 @@ TEST_P(EveryKind, SaysWhoseLengthDiffersEvenWhenItLayAside) {
                                      " (tag 9)");
     }
   }
+}
+
+// The sender's memory may be freed by then, or hold something else.
+TEST_P(EveryKind, IsLostWhenItLiesInMemoryOfASenderThatHasLeft) {
+  constexpr size_t kEagerBytes = 1000;
+  Bytes received = memory();
+  const auto sent = message(3);
+  street_[0].send({.to = 1, .tag = 2, .bytes = sent});
+  street_.advance(0);
+  street_.leave(0);
+  const Mailboxes::Ticket ticket = street_[1].receive({.from = 0, .tag = 2, .into = received});
+  if (sent.size() <= kEagerBytes) {
+    street_.advance(1);
+    EXPECT_THAT(street_.ended(1), ElementsAre(MessageEnd{ticket, 0}));
+    EXPECT_EQ(received, expected(3));
+    return;
+  }
+  try {
+    street_.advance(1);
+    ADD_FAILURE() << "it has come";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost) << error.what();
+    EXPECT_THAT(error.message(), ::testing::HasSubstr(" has left"));
+  }
+  EXPECT_EQ(street_[1].arriving(0)->taken, 0u);
 }
 
 TEST(Mailboxes, AStreamThatIsHalfAsideGoesOnIntoItsReceive) {
