@@ -332,15 +332,14 @@ TEST(Driver, BeginsNothingOfTheThreadsThatWaitedWhileACallFailed) {
     World world(Progress::by_nobody);
     constexpr int kThreads = 7;
     std::atomic<int> waiting{0};
+    std::promise<void> driving;
     world.executor().on_advance = [&] {
+      driving.set_value();  // others find the lock taken: else they would have driven their messages themselves
       for (int i = 0; waiting < kThreads && i < 20'000; ++i) std::this_thread::sleep_for(milliseconds(1));
       throw Error(ErrorCode::mismatch, "the counts differ");
     };
-    std::promise<void> driving;
-    std::future<std::string> first = std::async(std::launch::async, [&] {
-      driving.set_value();
-      return error_of([&] { world.driver().run({.count = 1}); });
-    });
+    std::future<std::string> first =
+        std::async(std::launch::async, [&] { return error_of([&] { world.driver().run({.count = 1}); }); });
     driving.get_future().wait();
     std::vector<std::future<std::string>> others;
     for (int i = 0; i < kThreads; ++i) {
