@@ -41,7 +41,7 @@ Error too_much(std::string_view cell, uint64_t most) {
 }
 
 Amount in_range(double value, std::string_view cell, DemandMatrix::Unit unit, uint64_t most) {
-  if (value > static_cast<double>(most)) throw too_much(cell, most);
+  if (value >= 0x1p64 || static_cast<uint64_t>(value) > most) throw too_much(cell, most);
   if (value != std::floor(value)) {
     throw invalid(in_quotes(cell) + " is no whole number of bytes; scale the whole matrix up");
   }

@@ -52,6 +52,8 @@ TEST(DemandCsv, NamesTheLineAndTheColumnOfWhatIsWrong) {
   EXPECT_THAT(error_of("0,1\n2,1e999"), HasSubstr("line 2, column 2"));
   EXPECT_THAT(error_of("0,0.5\n2,0"), HasSubstr("line 1, column 2: '0.5' is no whole number of bytes"));
   EXPECT_THAT(error_of("0,1\n1e17,0"), HasSubstr("'1e17' is more than 9007199254740992"));
+  EXPECT_THAT(error_of("0,1\n18446744073709551615.,0"), HasSubstr("is more than 9007199254740992"));
+  EXPECT_THAT(error_of("0,18446744073709551615.\n1,0"), HasSubstr("is more than 9007199254740992"));
   EXPECT_THAT(error_of("0,\n2,0"), HasSubstr("line 1, column 2"));
   EXPECT_THAT(error_of("0,1GB\n2GB/s,0"), HasSubstr("line 2, column 1: '2GB/s' is a rate, unlike what comes before"));
   EXPECT_THAT(error_of("0,2GB/s\n7,0"), HasSubstr("line 2, column 1: '7' is in bytes, unlike what comes before"));
