@@ -70,15 +70,6 @@ std::string all_reduce(banyan_comm_t comm, size_t elements, double* took = nullp
 }
 
 // By rank.
-std::vector<int> process_numbers(banyan_comm_t comm) {
-  int size = 0;
-  banyan_comm_count(comm, &size);
-  std::vector<int> pids(static_cast<size_t>(size));
-  const int own = getpid();
-  banyan_all_gather(&own, pids.data(), 1, BANYAN_INT32, comm, nullptr);
-  return pids;
-}
-
 TEST_F(Records, AreWrittenWhenARankDies) {
   const RankBody body = [](banyan_comm_t comm, int rank) {
     all_reduce(comm, 100);
@@ -119,17 +110,21 @@ TEST_F(Records, CallAStoppedRankSilentAsTheErrorDoes) {
   constexpr double kTimeout = 2;
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.timeout = kTimeout;
-  std::atomic<int>& withheld = shared_counter();
+  std::atomic<int>&withheld = shared_counter(), &entered = shared_counter(), &stopped = shared_counter();
   const RankBody body = [&](banyan_comm_t comm, int rank) -> std::string {
-    const std::vector<int> pids = process_numbers(comm);
-    if (rank == 1) raise(SIGSTOP);
+    ++entered;
+    wait_until(entered, 3);
+    if (rank == 1) {
+      stopped = getpid();
+      raise(SIGSTOP);
+    }
     const WithheldTime counts(withheld);
     double took = 0;
     const std::string error = all_reduce(comm, 100, &took);
     if (rank == 0) {
       // The other one is told, or notices by itself; only then the stopped one may go.
       std::this_thread::sleep_for(milliseconds(500));
-      kill(pids[1], SIGKILL);
+      kill_once_known(stopped);
     }
     const bool is_in_time = took >= kTimeout - 0.1 && took < kTimeout + 0.9 + withheld * 1e-3;
     return error + (is_in_time ? "" : " after " + std::to_string(took) + " s");
@@ -226,11 +221,13 @@ TEST_F(Records, AreWrittenByAllRanksWhenOneProgramAsks) {
 }
 
 TEST_F(Records, AreWrittenByAllRanksWhenAPersonAsksOneProcess) {
-  const RankBody body = [this](banyan_comm_t comm, int rank) -> std::string {
-    const std::vector<int> pids = process_numbers(comm);
+  std::atomic<int>& asked = shared_counter();
+  const RankBody body = [&](banyan_comm_t comm, int rank) -> std::string {
+    if (rank == 1) asked = getpid();
     if (rank != 0) return all_reduce(comm, 100);
+    wait_until(asked, 1);
     try {
-      run::ask_for_records(pids[1], folder());
+      run::ask_for_records(asked, folder());
     } catch (const Error& error) {
       return error.what();
     }

@@ -162,4 +162,10 @@ void wait_until(const std::atomic<int>& counter, int value) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+void kill_once_known(const std::atomic<int>& process) {
+  wait_until(process, 1);
+  CHECK(process > 0) << "nobody has said whom to kill";
+  kill(process, SIGKILL);
+}
+
 }  // namespace banyan::c

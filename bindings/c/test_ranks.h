@@ -40,5 +40,7 @@ std::string sum_of_ranks(banyan_comm_t comm);
 std::atomic<int>& shared_counter();
 // A minute at most, so that no process stays behind.
 void wait_until(const std::atomic<int>& counter, int value);
+// Kills the process whose number comes to stand there. (0 would mean the whole process group, the test runner in it.)
+void kill_once_known(const std::atomic<int>& process);
 
 }  // namespace banyan::c
