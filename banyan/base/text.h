@@ -1,6 +1,7 @@
 // Small helpers for texts: what readers of lines and tables do to them, and counts as people read them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -32,6 +33,18 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
     if (end == std::string_view::npos) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+// The parts between blanks and line breaks, none of which is empty.
+inline std::vector<std::string_view> split_words(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  std::vector<std::string_view> words;
+  for (size_t at = 0; (at = text.find_first_not_of(kBlank, at)) != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kBlank, at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
 }
 
 // Cells of a line of CSV without quotes, trimmed.

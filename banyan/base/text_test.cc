@@ -20,6 +20,11 @@ TEST(Text, IsSplitIntoOnePartMoreThanSeparators) {
   EXPECT_THAT(split("", ','), ElementsAre(""));
 }
 
+TEST(Text, IsSplitIntoWordsThatAreNotEmpty) {
+  EXPECT_THAT(split_words("\n 1\t22\r\n\n 3 "), ElementsAre("1", "22", "3"));
+  EXPECT_THAT(split_words(" \r\n"), ElementsAre());
+}
+
 TEST(Text, HasCellsWithoutTheirBlanks) { EXPECT_THAT(split_cells(" a ,b\t,\r"), ElementsAre("a", "b", "")); }
 
 TEST(Text, CountsAsPeopleDo) {

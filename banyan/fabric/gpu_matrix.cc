@@ -35,15 +35,9 @@ std::string without_escapes(std::string_view line) {
 }
 
 std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
   const std::string plain = without_escapes(line);
-  std::string_view rest = trim(plain);
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find_first_of(" \t"), rest.size());
-    words.emplace_back(rest.substr(0, end));
-    rest = trim(rest.substr(end));
-  }
-  return words;
+  const std::vector<std::string_view> words = split_words(plain);
+  return {words.begin(), words.end()};
 }
 
 bool is_gpu_name(std::string_view name) {

@@ -143,9 +143,14 @@ class HwlocReader {
     const bool is_hetero = element == "distances2hetero";
     if (!is_hetero && element != "distances2") return;
     if (name != "NVLinkBandwidth" && !(name == "XGMIBandwidth" && wants_xgmi_)) return;
-    std::vector<std::string> indexes, values;
-    for (const pugi::xml_node part : matrix.children("indexes")) append_words(part.child_value(), indexes);
-    for (const pugi::xml_node part : matrix.children("u64values")) append_words(part.child_value(), values);
+    const auto words_of = [&](const char* parts) {
+      std::vector<std::string_view> words;
+      for (const pugi::xml_node part : matrix.children(parts)) {
+        for (const std::string_view word : split_words(part.child_value())) words.push_back(word);
+      }
+      return words;
+    };
+    const std::vector<std::string_view> indexes = words_of("indexes"), values = words_of("u64values");
     if (!is_hetero && std::string_view(matrix.attribute("indexing").value()) != "gp") {
       throw bad(matrix, "matrix " + std::string(name) + " names its objects by '" +
                             std::string(matrix.attribute("indexing").value()).substr(0, 20) + "', not by 'gp'");
@@ -156,8 +161,8 @@ class HwlocReader {
                             std::to_string(kMaxMatrixObjects) + "; it needs one for every two");
     }
     std::vector<const NcclBox::LinkRow*> ends;
-    for (const std::string& index : indexes) {
-      const auto end = ends_.find(index.substr(is_hetero ? index.find(':') + 1 : 0));
+    for (const std::string_view index : indexes) {
+      const auto end = ends_.find(std::string(index.substr(is_hetero ? index.find(':') + 1 : 0)));
       ends.push_back(end == ends_.end() ? nullptr : &end->second);
     }
     std::map<std::string, NcclBox::Gpu*> gpus;
@@ -171,14 +176,6 @@ class HwlocReader {
         gpu->second->rows.push_back(*ends[j]);
         gpu->second->rows.back().rate = rate;
       }
-    }
-  }
-
-  static void append_words(std::string_view text, std::vector<std::string>& words) {
-    for (text = trim(text); !text.empty();) {
-      const size_t end = std::min(text.find_first_of(" \t\r\n"), text.size());
-      words.emplace_back(text.substr(0, end));
-      text = trim(text.substr(end));
     }
   }
 

@@ -55,6 +55,15 @@ TEST(HwlocXml, ReadsTheMatrixOfNvlinks) {
   EXPECT_THAT(notes, ::testing::IsEmpty()) << "there is one CPU, and nothing is assumed";
 }
 
+// A matrix may be wrapped. Memory without end was taken for one.
+TEST(HwlocXml, ReadsAMatrixOfSeveralLines) {
+  std::string xml = corpus_file("hwloc/nvlink.xml");
+  xml.replace(xml.find("50000 50000") + 5, 1, "\r\n\n  ");
+  std::vector<std::string> notes;
+  const Fabric fabric = parse_hwloc_xml(xml, {}, std::nullopt, "topo.xml", notes);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 50);
+}
+
 TEST(HwlocXml, ReadsNvswitchesAndLinksToCpus) {
   const Fabric dgx2 = parse_hwloc("nvswitch.xml");
   EXPECT_DOUBLE_EQ(rate_between(dgx2, "gpu0", "nvsw0"), 150);

@@ -18,17 +18,6 @@ Error invalid(size_t line, const std::string& message) {
   return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
 }
 
-std::vector<std::string_view> split_blanks(std::string_view text) {
-  std::vector<std::string_view> words;
-  size_t at = 0;
-  while ((at = text.find_first_not_of(" \t\r", at)) != std::string_view::npos) {
-    const size_t end = std::min(text.find_first_of(" \t\r", at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
-
 // "time(ns)", "time_us", "Size [MiB]" -> name "time", unit "ns".
 struct Heading {
   std::string name, unit;
@@ -102,7 +91,7 @@ class Reader {
       if (size_column_ < 0) return csv_heading(cells);
       row(cells);
     } else {
-      plain(split_blanks(text));
+      plain(split_words(text));
     }
   }
 
@@ -116,7 +105,7 @@ class Reader {
 
  private:
   void comment(std::string_view text) {
-    const std::vector<std::string_view> words = split_blanks(text);
+    const std::vector<std::string_view> words = split_words(text);
     take_collective(text);
     if (words.size() > 2 && words[0] == "Rank") ++ranks_;
     int size = -1, time = -1, second_time = -1;
