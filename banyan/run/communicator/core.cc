@@ -41,7 +41,8 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                                     .size = static_cast<uint32_t>(members_.size()),
                                                     .timeout = options_.timeout,
                                                     .health = [this](uint32_t rank) { return watch_->health_of(rank); },
-                                                    .memory = factory->record_memory(members_)},
+                                                    .memory = factory->record_memory(members_),
+                                                    .has_codes = factory->encodes(members_)},
                                    time);
   watch_ = std::make_unique<CallWatch>(CallWatch::Options{.communicator = options_.name, .rank = rank_}, time,
                                        patience_, peers_, *log_, first_error_);
