@@ -81,8 +81,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A program may pass any number as an enumeration; one that has no meaning is refused. C++ wants a type for that. */
 #ifdef __cplusplus
+#define BANYAN_OF_INT : int
 extern "C" {
+#else
+#define BANYAN_OF_INT
 #endif
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
@@ -94,7 +98,7 @@ extern "C" {
 /* As banyan_get_version: of the header that a program was compiled with. */
 #define BANYAN_VERSION (BANYAN_VERSION_MAJOR * 10000 + BANYAN_VERSION_MINOR * 100 + BANYAN_VERSION_PATCH)
 
-typedef enum {
+typedef enum BANYAN_OF_INT {
   BANYAN_SUCCESS = 0,
   BANYAN_INVALID_ARGUMENT = 1, /* a value that no rank could use */
   BANYAN_INVALID_USAGE = 2,    /* a call that is not allowed now: destroyed twice, after fork, group not ended */
@@ -108,7 +112,7 @@ typedef enum {
   BANYAN_INTERNAL = 10         /* our bug; please report the text */
 } banyan_result_t;
 
-typedef enum {
+typedef enum BANYAN_OF_INT {
   BANYAN_INT8 = 0,
   BANYAN_INT16 = 1,
   BANYAN_INT32 = 2,
@@ -137,7 +141,7 @@ typedef enum {
   BANYAN_FLOAT32_AS_SIGN = 26
 } banyan_type_t;
 
-typedef enum {
+typedef enum BANYAN_OF_INT {
   BANYAN_SUM = 0,
   BANYAN_PROD = 1,
   BANYAN_MIN = 2,
@@ -429,7 +433,7 @@ banyan_result_t banyan_barrier(banyan_comm_t comm, banyan_request_t* request);
 /* ---- Sparse sums ------------------------------------------------------------------------------------------------- */
 
 /* How rows are added up: see banyan_sparse_create. */
-typedef enum {
+typedef enum BANYAN_OF_INT {
   BANYAN_SPARSE_AUTO = 0,   /* whatever sends its bytes soonest, chosen anew in each call */
   BANYAN_SPARSE_DENSE = 1,  /* an allreduce of the whole table */
   BANYAN_SPARSE_GATHER = 2, /* every rank gets the rows of all */
