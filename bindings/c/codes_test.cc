@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bindings/c/test_ranks.h"
@@ -284,7 +286,7 @@ TEST(Codes, HaveResidualsForOneCallAtATime) {
   EXPECT_THAT(run_ranks(2, body), Each(""));
 }
 
-// Rank 2 comes when the others have waited for so long that they compare what they called (CallWatch: 1 s).
+// Ranks that have waited for 1 s compare what they called, also through daemons; so rank 2 is late.
 TEST(Codes, ThatDifferBetweenRanksAreNamed) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     std::vector<float> values(10);

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bindings/c/test_faults.h"
@@ -153,7 +154,7 @@ void await_failure(banyan_comm_t comm) {
 
 // Each run in a communicator of its own, of which nothing but it is lost.
 std::string run_in_parts(const Failure& failure, const Runs& batch, banyan_comm_t world, int rank,
-                         std::string (*at_the_end)(banyan_comm_t part, int rank) = nullptr) {
+                         std::string (*at_the_end)(banyan_comm_t part) = nullptr) {
   for (int run = batch.first; run < batch.end; ++run) {
     const banyan_config_t config = limits_of(failure, run);
     banyan_comm_t part = nullptr;
@@ -161,15 +162,14 @@ std::string run_in_parts(const Failure& failure, const Runs& batch, banyan_comm_
       return std::string(failure.name) + ", split before run " + std::to_string(run) + ": " + banyan_last_error(world);
     }
     std::string trouble = Attempt(failure, run, part, rank).carry_out();
-    if (at_the_end != nullptr) trouble += at_the_end(part, rank);
+    if (at_the_end != nullptr) trouble += at_the_end(part);
     banyan_comm_destroy(part);
     if (!trouble.empty()) return trouble;
   }
   return "";
 }
 
-void expect_all_told(const Failure& failure, int ranks,
-                     std::string (*at_the_end)(banyan_comm_t part, int rank) = nullptr) {
+void expect_all_told(const Failure& failure, int ranks, std::string (*at_the_end)(banyan_comm_t part) = nullptr) {
   for (const Runs& batch : batches()) {
     const auto body = [&](banyan_comm_t world, int rank) {
       return run_in_parts(failure, batch, world, rank, at_the_end);
@@ -214,13 +214,13 @@ TEST(ThreadsOfOneCommunicator, AreAllToldThatARankHasLeft) {
 // The other threads of the rank that shrinks are in calls.
 TEST(ThreadsOfOneCommunicator, GoOnInTheShrunkenOne) {
   static banyan_comm_t shrunken = nullptr;
-  static bool has_struck = false;  // not where its calls were over before, by a short time limit on a busy machine
+  static bool has_struck = false;  // rank 1; a short time limit may end its calls before
   const Failure shrink{.name = "shrink", .due = BANYAN_ABORTED, .strike = [](banyan_comm_t comm) {
                          has_struck = true;
                          banyan_comm_shrink(comm, nullptr, 0, &shrunken, nullptr);
                          return true;
                        }};
-  const auto go_on = [](banyan_comm_t part, int /*rank*/) -> std::string {
+  const auto go_on = [](banyan_comm_t part) -> std::string {
     if (!std::exchange(has_struck, false) &&
         banyan_comm_shrink(part, nullptr, 0, &shrunken, nullptr) != BANYAN_SUCCESS) {
       return std::string(" shrink: ") + banyan_last_error(nullptr);

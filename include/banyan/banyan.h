@@ -81,7 +81,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A program may pass any number as an enumeration; one that has no meaning is refused. C++ wants a type for that. */
+/* Functions refuse numbers that an enumeration does not have. In C++ it may hold them only if its type is int. */
 #ifdef __cplusplus
 #define BANYAN_OF_INT : int
 extern "C" {
@@ -508,6 +508,7 @@ banyan_result_t banyan_wait_any(banyan_request_t* requests, int count, int* inde
 /* Waits for all; the first failure, if any. Time: timeout. */
 banyan_result_t banyan_wait_all(banyan_request_t* requests, int count);
 
+#undef BANYAN_OF_INT
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -44,7 +44,7 @@ const CallNumbers& CallLog::begin(const Call& call) {
   }
   remake(begun.entry, [&] {
     return recorder_.begin({.kind = call.kind,
-                            .type = options_.has_codes ? call.wire_type() : codec::WireType(call.type),
+                            .type = options_.notes_codes ? call.wire_type() : codec::WireType(call.type),
                             .op = call.op,
                             .other = is_rooted(call.kind) ? call.other : kNoRank,
                             .count = count,

@@ -35,7 +35,7 @@ class CallLog {
     std::function<Health(uint32_t rank)> health;  // of the other ranks, as a record should say it
     // Where the recorder is to be: Recorder::kMemoryBytes that others may read. Null: in memory of the log's own.
     std::shared_ptr<std::byte> memory = {};
-    bool has_codes = true;  // a call with a code is noted as one
+    bool notes_codes = true;  // a call with a code is noted as "float32 as int8"; if not, as "float32"
   };
   // A call that the executor has.
   struct UnderWay {

@@ -42,7 +42,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                                     .timeout = options_.timeout,
                                                     .health = [this](uint32_t rank) { return watch_->health_of(rank); },
                                                     .memory = factory->record_memory(members_),
-                                                    .has_codes = factory->encodes(members_)},
+                                                    .notes_codes = factory->wants_equal_codes(members_)},
                                    time);
   watch_ = std::make_unique<CallWatch>(CallWatch::Options{.communicator = options_.name, .rank = rank_}, time,
                                        patience_, peers_, *log_, first_error_);

@@ -42,8 +42,9 @@ class ExecutorFactory {
   // Where the flight record of this rank is to be, for others than its process to read while it runs:
   // Recorder::kMemoryBytes, kept as long as the communicator. Null: nobody else reads it. Before make().
   virtual std::shared_ptr<std::byte> record_memory(const std::vector<uint32_t>& /*members*/) { return nullptr; }
-  // Whether calls with a code are those of that code. If not, float32 goes as it is, and the codes of ranks may differ.
-  virtual bool encodes(const std::vector<uint32_t>& /*members*/) const { return true; }
+  // Whether all of these ranks must name the same code in a call. If not, none is used: float32 goes as it is, and
+  // flight records say so. Before make().
+  virtual bool wants_equal_codes(const std::vector<uint32_t>& /*members*/) const { return true; }
 
   // Called once by every communicator, in its constructor; may block until the other ranks have come. Throws Error when
   // there is no way to carry out calls.

@@ -28,7 +28,8 @@ class ServiceExecutors : public run::ExecutorFactory {
       : link_(std::move(link)), job_(std::move(job)), options_(std::move(options)), tenant_(std::move(tenant)) {}
 
   std::shared_ptr<std::byte> record_memory(const std::vector<uint32_t>& members) override;
-  bool encodes(const std::vector<uint32_t>& members) const override { return are_all_here(members); }  // no daemon does
+  // Daemons use no code.
+  bool wants_equal_codes(const std::vector<uint32_t>& members) const override { return are_all_here(members); }
   // Throws what ServiceLink::attachment, Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has
   // not attached to a service; Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
   Made make(run::ExecutorSite site) override;

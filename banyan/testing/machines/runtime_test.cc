@@ -37,10 +37,11 @@ TEST(Runtime, GoesOnWithoutTheDeadWheneverTheyDie) {
 }
 
 // All connections between two processes break, again and again: those of agents, and the lanes of calls under way.
-std::string reset_connections(uint64_t seed, bool passes_messages) {
-  World world(
-      seed,
-      {.least_ranks = 3, .passes_messages = passes_messages, .revises_plans = true, .has_checksums = seed % 2 == 0});
+std::string live_through_resets(uint64_t seed, World::Options options) {
+  options.least_ranks = 3;
+  options.revises_plans = true;
+  options.has_checksums = seed % 2 == 0;
+  World world(seed, options);
   Machines& machines = world.machines();
   for (int resets = 0; resets < 10; ++resets) {
     world.some_time_within(milliseconds(600), [&] {
@@ -52,30 +53,17 @@ std::string reset_connections(uint64_t seed, bool passes_messages) {
 }
 
 TEST(Runtime, CarriesOutAllCallsThoughConnectionsAreReset) {
-  for_each_seed(20, [](uint64_t seed) { return reset_connections(seed, false); });
+  for_each_seed(20, [](uint64_t seed) { return live_through_resets(seed, {}); });
 }
 
 TEST(Runtime, CarriesOutAllCallsAndMessagesThoughConnectionsAreReset) {
-  for_each_seed(40, [](uint64_t seed) { return reset_connections(seed, true); });
+  for_each_seed(40, [](uint64_t seed) { return live_through_resets(seed, {.passes_messages = true}); });
 }
 
 // The same where ranks forward what others exchange, and tell each other first how much of it there is.
 TEST(Runtime, CarriesOutAllToAllsOfARingThoughConnectionsAreReset) {
-  for_each_seed(40, [](uint64_t seed) -> std::string {
-    World world(seed, {.least_ranks = 3,
-                       .is_ring = true,
-                       .passes_messages = seed % 3 == 0,
-                       .revises_plans = true,
-                       .has_checksums = seed % 2 == 0});
-    Machines& machines = world.machines();
-    for (int resets = 0; resets < 10; ++resets) {
-      world.some_time_within(milliseconds(600), [&] {
-        machines.reset(static_cast<uint32_t>(machines.draw(world.size())),
-                       static_cast<uint32_t>(machines.draw(world.size())));
-      });
-    }
-    return expect_all_well(world, expects_no_error);
-  });
+  for_each_seed(
+      40, [](uint64_t seed) { return live_through_resets(seed, {.is_ring = true, .passes_messages = seed % 3 == 0}); });
 }
 
 // Whoever has sent a message needs to make no call for it to come, though the connections are reset meanwhile.
