@@ -132,9 +132,13 @@ void CallWatch::look_at_time(const Look& look) {
   if (silence_watch_ == nullptr && patience_.waited() > look.timeout / 4) silence_watch_ = peers_.watch_for_silence();
 }
 
+std::string CallWatch::awaited(uint32_t rank) const {
+  return rank == options_.rank ? "nobody that it knows" : peers_.name_of(rank);
+}
+
 // What this rank itself is in: "for rank 1 in allreduce #17 of 1024 float32 sum", "to send 40 bytes (tag 0) to rank 1".
 std::string CallWatch::own_wait(uint32_t rank) const {
-  const std::string for_rank = "for " + peers_.name_of(rank);
+  const std::string for_rank = "for " + awaited(rank);
   if (log_.under_way() > 0) return for_rank + " in " + log_.describe_oldest();
   const RankNews own = log_.news();
   const std::string words = words_of_wait(own.state(options_.rank, Health::alive));
@@ -150,7 +154,7 @@ milliseconds CallWatch::left_of(milliseconds timeout) const {
 // are asked whom they wait for, and the rank at the end of the chain is named.
 void CallWatch::warn(const Look& look) {
   constexpr milliseconds kAnswerTime{500};
-  std::string whom = "rank " + std::to_string(look.rank), why;
+  std::string whom = awaited(look.rank), why;
   const std::string call = log_.under_way() > 0 ? log_.describe_oldest() : "a message";
   const TimePoint::duration waited = patience_.waited();
   const Stall stall = stall_of(ask_ranks(std::min(kAnswerTime, left_of(look.timeout))));

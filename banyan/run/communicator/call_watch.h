@@ -41,7 +41,7 @@ class CallWatch {
   void restart() { steps_seen_ = kUnknown; }
   // What a driver that sees nothing move knows.
   struct Look {
-    uint32_t rank = 0;   // that it waits for
+    uint32_t rank = 0;   // that it waits for; its own where it knows of none
     uint64_t steps = 0;  // a number that grows whenever something comes nearer to its end
     std::chrono::milliseconds timeout{0};
     bool can_do_without = false;      // what is under way can end without `rank`, if that has left
@@ -80,6 +80,7 @@ class CallWatch {
   void count_wait(TimePoint now);
   void look_at_time(const Look& look);
   void warn(const Look& look);
+  std::string awaited(uint32_t rank) const;
   std::string own_wait(uint32_t rank) const;
   void compare_calls(std::chrono::milliseconds timeout);
   std::chrono::milliseconds left_of(std::chrono::milliseconds timeout) const;

@@ -115,6 +115,14 @@ TEST_F(CallWatchOf, EndsWaitingWhenNothingMovesForTheTimeout) {
   EXPECT_LE(peers_.longest_question, seconds(1));
 }
 
+// Its daemon has said nothing yet.
+TEST_F(CallWatchOf, NamesNotItselfWhenItKnowsOfNobody) {
+  look_.rank = 0;
+  EXPECT_EQ(
+      stand_still(seconds(31)),
+      "nothing has moved for 30000 ms while rank 0 waited for nobody that it knows in allreduce #1 of 4 float32 sum");
+}
+
 TEST_F(CallWatchOf, BeginsTheTimeAnewWithEveryMove) {
   for (uint64_t step = 2; step < 6; ++step) {
     EXPECT_EQ(stand_still(seconds(29)), "");

@@ -81,7 +81,7 @@ class ProgressView : public ExecutorPart {
   // Grows whenever something comes nearer to its end, by which waiting is timed. What is done again after plans were
   // revised does not count before it has come farther than before.
   virtual uint64_t progress() const { return steps(); }
-  // A rank that this rank waits for, after nothing moved.
+  // A rank that this rank waits for, after nothing moved; its own where it knows of none, as before a daemon has said.
   virtual uint32_t waiting_for() const = 0;
   // Whether the work in flight can end without this rank, which has left: when only receives from any rank wait for it.
   virtual bool can_do_without(uint32_t rank) const = 0;

@@ -9,6 +9,7 @@ import tempfile
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+SILENCE = 240  # seconds; on a crowded machine with cold disks a start alone has taken more than 60
 
 
 def find():
@@ -97,7 +98,7 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self.to_browser, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._read(60)
+            answer = self._read(SILENCE)
             if answer.get("id") == self.number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")
@@ -121,7 +122,7 @@ class Browser:
         self.errors, self.requests, self.loaded = [], [], False
         self.call("Page.navigate", url=url)
         while not self.loaded:
-            self._read(60)
+            self._read(SILENCE)
         self.settle()
 
     def run(self, code):
