@@ -5,11 +5,32 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+import unittest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SILENCE = 240  # seconds; on a crowded machine with cold disks a start alone has taken more than 60
+SILENCE = 60  # seconds
+
+
+class Silence(RuntimeError):
+    """The browser or its page has ended, or answers nothing any more."""
+
+
+class PageTest(unittest.TestCase):
+    """A test with a browser. One that falls silent, as Chromium on a crowded machine now and then does, is replaced, and
+    the test begins anew: a second silence is the page's."""
+    browser = None
+
+    def _callTestMethod(self, method):
+        try:
+            method()
+        except Silence as silence:
+            print(f"{silence}; it is replaced ...", end=" ", file=sys.stderr, flush=True)
+            self.browser.begin_anew()
+            self.doCleanups()
+            method()
 
 
 def find():
@@ -21,6 +42,18 @@ class Browser:
     """One browser with one page. Collects what the page logs, throws and asks the network for."""
 
     def __init__(self, path):
+        self.path = path
+        try:
+            self._begin()
+        except Silence as silence:
+            print(f"{silence}; another one is begun", file=sys.stderr)
+            self.begin_anew()
+
+    def begin_anew(self):
+        self._end()
+        self._begin()
+
+    def _begin(self):
         self.folder = tempfile.mkdtemp(prefix="banyan-browser-")
         from_us, self.to_browser = os.pipe()
         self.from_browser, to_us = os.pipe()
@@ -33,7 +66,7 @@ class Browser:
             os.dup2(high[1], 4)
 
         self.process = subprocess.Popen(
-            [path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+            [self.path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
              "--no-first-run", "--disable-background-networking", "--disable-component-update",
              "--force-device-scale-factor=1", "--remote-debugging-pipe", "--user-data-dir=" + self.folder,
              "about:blank"],
@@ -41,7 +74,7 @@ class Browser:
             preexec_fn=give_pipes)
         os.close(from_us)
         os.close(to_us)
-        self.buffer, self.number, self.session = b"", 0, None
+        self.buffer, self.last, self.number, self.session = b"", b"", 0, None
         self.errors, self.requests, self.loaded = [], [], False
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
@@ -52,8 +85,13 @@ class Browser:
         try:
             self.session = None
             self.call("Browser.close")
-        except (OSError, RuntimeError, TimeoutError):
-            self.process.kill()
+            self.process.wait(timeout=20)
+        except (OSError, RuntimeError, subprocess.TimeoutExpired):
+            pass
+        self._end()
+
+    def _end(self):
+        self.process.kill()
         self.process.wait(timeout=20)
         os.close(self.to_browser)
         os.close(self.from_browser)
@@ -71,11 +109,14 @@ class Browser:
         deadline = time.monotonic() + seconds
         while b"\0" not in self.buffer:
             ready, _, _ = select.select([self.from_browser], [], [], max(0, deadline - time.monotonic()))
-            block = os.read(self.from_browser, 1 << 20) if ready else b""
+            if not ready:
+                raise Silence(f"the browser says nothing for {seconds} s; the last was {self.last}")
+            block = os.read(self.from_browser, 1 << 20)
             if not block:
-                raise TimeoutError(f"the browser says nothing for {seconds} s")
+                raise Silence(f"the browser has ended; the last was {self.last}")
             self.buffer += block
         message, self.buffer = self.buffer.split(b"\0", 1)
+        self.last = message[:200]
         message = json.loads(message)
         method, params = message.get("method"), message.get("params", {})
         if method == "Runtime.exceptionThrown":
@@ -89,6 +130,8 @@ class Browser:
             self.requests.append(params["request"]["url"])
         elif method == "Page.loadEventFired":
             self.loaded = True
+        elif method in ("Inspector.targetCrashed", "Inspector.detached"):  # which then answers nothing any more
+            raise Silence(f"the page is gone: {method} {params}")
         return message
 
     def call(self, method, **params):
