@@ -49,7 +49,7 @@ def busy(number):
                   {"kind": "slow link", "communicator": "", "words": "link leaf0->spine1 carries 10 % of its rate"}])
 
 
-class DashboardTest(chromium.PageTest):
+class DashboardTest(chromium.BrowserTest):
     def open(self, view, width=1400):
         self.daemon = FakeDaemon(view)
         self.addCleanup(self.daemon.__exit__)
@@ -388,7 +388,7 @@ def main():
         print("skipped: this machine has no Chromium (tools/deps page)")
         return 77
     with chromium.Browser(path) as BROWSER:
-        chromium.PageTest.browser = BROWSER
+        chromium.BrowserTest.browser = BROWSER
         if len(sys.argv) > 1:
             take_pictures(sys.argv[1])
         result = unittest.main(argv=[sys.argv[0], "-v"], exit=False).result

@@ -18,10 +18,10 @@ class Silence(RuntimeError):
     """The browser or its page has ended, or answers nothing any more."""
 
 
-class PageTest(unittest.TestCase):
+class BrowserTest(unittest.TestCase):
     """A test with a browser. One that falls silent, as Chromium on a crowded machine now and then does, is replaced, and
     the test begins anew: a second silence is the page's."""
-    browser = None
+    browser = None  # the Browser of all tests; whoever makes it says so
 
     def _callTestMethod(self, method):
         try:
@@ -47,7 +47,11 @@ class Browser:
             self._begin()
         except Silence as silence:
             print(f"{silence}; another one is begun", file=sys.stderr)
-            self.begin_anew()
+            try:
+                self.begin_anew()
+            except Silence:
+                self._end()
+                raise
 
     def begin_anew(self):
         self._end()
@@ -139,7 +143,10 @@ class Browser:
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
             message["sessionId"] = self.session
-        os.write(self.to_browser, json.dumps(message).encode() + b"\0")
+        try:
+            os.write(self.to_browser, json.dumps(message).encode() + b"\0")
+        except BrokenPipeError:
+            raise Silence(f"the browser has ended; the last was {self.last}") from None
         while True:
             answer = self._read(SILENCE)
             if answer.get("id") == self.number:

@@ -30,7 +30,7 @@ def luminance(colour):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-class PageTest(chromium.PageTest):
+class PageTest(chromium.BrowserTest):
     def open(self, name):
         BROWSER.size(1400, 900)
         BROWSER.media()
@@ -528,7 +528,7 @@ def main():
     with tempfile.TemporaryDirectory() as FOLDER:
         subprocess.run([samples, FOLDER], check=True, stdout=subprocess.DEVNULL)
         with chromium.Browser(path) as BROWSER:
-            chromium.PageTest.browser = BROWSER
+            chromium.BrowserTest.browser = BROWSER
             if pictures:
                 os.makedirs(pictures, exist_ok=True)
                 take_pictures(pictures)
