@@ -1,7 +1,7 @@
 # Two commands set everything up: `make demo` and `make test`. All targets install what is missing (tools/deps) first.
 # `make help` lists them: the first sentence above a rule is its line there.
 
-.PHONY: all help docs demo test test-all test-packages install uninstall deb install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
+.PHONY: all help docs demo test test-all test-packages install uninstall deb dist install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
@@ -78,6 +78,13 @@ deb:
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
 	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
 	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
+
+# Makes an archive of the sources as they were committed, which knows its version, into $(BUILD).
+dist:
+	@mkdir -p $(BUILD) && packaging/version file >$(BUILD)/VERSION
+	git archive --prefix=banyan-$$(packaging/version)/ --add-file=$(BUILD)/VERSION HEAD | \
+	  gzip -9n >$(BUILD)/banyan-$$(packaging/version).tar.gz
+	@cd $(BUILD) && sha256sum banyan-$$(../packaging/version).tar.gz
 
 # Installs the package banyan_torch, to where BANYAN_PYTHON finds it, or to DEST=folder.
 install-torch:

@@ -21,8 +21,8 @@ if(BANYAN_INSTALL)
     ${CMAKE_INSTALL_DOCDIR} lib/systemd/system lib/sysusers.d
     ${CMAKE_INSTALL_DATADIR}/bash-completion/completions ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
     ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${BANYAN_PYTHON_DIR}/banyan
-    ${BANYAN_PYTHON_DIR}/banyan_torch ${BANYAN_PYTHON_DIR}/banyan-${PROJECT_VERSION}.dist-info
-    ${BANYAN_PYTHON_DIR}/banyan_torch-${PROJECT_VERSION}.dist-info)
+    ${BANYAN_PYTHON_DIR}/banyan_torch ${BANYAN_PYTHON_DIR}/banyan-${BANYAN_VERSION_TEXT}.dist-info
+    ${BANYAN_PYTHON_DIR}/banyan_torch-${BANYAN_VERSION_TEXT}.dist-info)
   install(CODE "set(BANYAN_FOLDERS ${folders})
     set(BANYAN_FOLDERS_FILE ${PROJECT_BINARY_DIR}/install_folders.txt)
     include(${CMAKE_CURRENT_LIST_DIR}/note_folders.cmake)" ALL_COMPONENTS)

@@ -10,6 +10,7 @@ seconds. Settings of `pip install --config-settings KEY=VALUE`:
 """
 import base64
 import hashlib
+import io
 import os
 import pathlib
 import re
@@ -89,24 +90,28 @@ def build_sdist(sdist_directory, config_settings=None):
         for name in names:
             if (ROOT / name).is_file():
                 archive.add(ROOT / name, f"{top}/{name}", recursive=False)
-        with tempfile.NamedTemporaryFile() as information:
-            information.write(project.metadata())
-            information.flush()
-            archive.add(information.name, f"{top}/PKG-INFO")
+        for name, contents in (("PKG-INFO", project.metadata()), ("VERSION", f"{version_as('file')}\n".encode())):
+            entry = tarfile.TarInfo(f"{top}/{name}")
+            entry.size = len(contents)
+            archive.addfile(entry, io.BytesIO(contents))
     return f"{top}.tar.gz"
+
+
+def version_as(form):
+    command = [sys.executable, str(ROOT / "packaging" / "version"), form]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 class Project:
     """What pyproject.toml of the current folder says, and what follows from it."""
 
-    def __init__(self):
+    def __init__(self, version=None):
         self.folder = pathlib.Path.cwd().resolve()
         with open(self.folder / "pyproject.toml", "rb") as file:
             self.said = tomllib.load(file)["project"]
         self.name = self.said["name"]
         self.module = self.name.replace("-", "_")
-        self.version = re.search(r"^project\(banyan VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(),
-                                 re.MULTILINE).group(1)
+        self.version = version or version_as("python")
         self.dist_info = f"{self.module}-{self.version}.dist-info"
         tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
         abi = sysconfig.get_config_var("SOABI").split("-")[1]  # cpython-313t: threads without a global lock
@@ -167,8 +172,9 @@ def build(project, settings, stage):
               not any(option in each for each in options)]
     configure = ["cmake", "-S", str(ROOT), "-B", str(folder), *generator, "-DCMAKE_BUILD_TYPE=Release",
                  "-DBANYAN_UNITY=ON", "-DBANYAN_APPS=OFF", "-DBANYAN_TESTS=OFF", "-DBANYAN_INSTALL=ON",
-                 "-DBANYAN_WERROR=OFF", f"-DBANYAN_PYTHON={sys.executable}", "-DBANYAN_PYTHON_DIR=packages", *options,
-                 *others, *shlex.split(settings.get("cmake-args", ""))]
+                 "-DBANYAN_WERROR=OFF", f"-DBANYAN_VERSION_TEXT={project.version}",
+                 f"-DBANYAN_PYTHON={sys.executable}", "-DBANYAN_PYTHON_DIR=packages", *options, *others,
+                 *shlex.split(settings.get("cmake-args", ""))]
     told = subprocess.run(configure, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     if told.returncode != 0:
@@ -226,7 +232,7 @@ def digest(contents):
     return base64.urlsafe_b64encode(hashlib.sha256(contents).digest()).rstrip(b"=").decode()
 
 
-if __name__ == "__main__" and sys.argv[1:2] == ["metadata"]:  # FOLDER.dist-info, for packages that are no wheels
+if __name__ == "__main__" and sys.argv[1:2] == ["metadata"]:  # FOLDER.dist-info VERSION, for what is no wheel
     made = pathlib.Path(sys.argv[2])
     made.mkdir(parents=True, exist_ok=True)
-    (made / "METADATA").write_bytes(Project().metadata())
+    (made / "METADATA").write_bytes(Project(version=sys.argv[3]).metadata())

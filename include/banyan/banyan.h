@@ -93,7 +93,7 @@ extern "C" {
 #endif
 
 #define BANYAN_VERSION_MAJOR 0
-#define BANYAN_VERSION_MINOR 2
+#define BANYAN_VERSION_MINOR 3
 #define BANYAN_VERSION_PATCH 0
 /* As banyan_get_version: of the header that a program was compiled with. */
 #define BANYAN_VERSION (BANYAN_VERSION_MAJOR * 10000 + BANYAN_VERSION_MINOR * 100 + BANYAN_VERSION_PATCH)

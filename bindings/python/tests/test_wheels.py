@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import unittest
 import zipfile
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-VERSION = re.search(r"project\(banyan VERSION ([\d.]+)", (TREE / "CMakeLists.txt").read_text()).group(1)
+VERSION = subprocess.run([TREE / "packaging" / "version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 NO_TORCH = importlib.util.find_spec("torch") is None
 
 
@@ -114,8 +113,8 @@ class Wheels(unittest.TestCase):
         self.assertEqual(plans.returncode, 0, plans.stdout)
         self.assertIn(str(self.venv), plans.stdout)
         self.assertIn("1040000000000/3 True", plans.stdout)
-        known = self.python("import importlib.metadata as m; print(m.version('banyan'))")
-        self.assertEqual(known.stdout.strip(), VERSION)
+        known = self.python("import banyan, importlib.metadata as m; print(m.version('banyan'), banyan.__version__)")
+        self.assertEqual(known.stdout.split(), [VERSION, VERSION])
         if "banyan-torch" in self.made:
             tested = self.python("import banyan, banyan_torch, torch.distributed as dist, tempfile\n"
                                  "dist.init_process_group('banyan', init_method='file://' + tempfile.mktemp(), rank=0, "
@@ -153,7 +152,8 @@ class Wheels(unittest.TestCase):
         told = run([sys.executable, "-c", program, TREE, self.folder])
         self.assertEqual(told.stdout.strip(), f"banyan-{VERSION}.tar.gz")
         listed = run(["tar", "-tzf", self.folder / f"banyan-{VERSION}.tar.gz"]).stdout.splitlines()
-        for name in ("pyproject.toml", "PKG-INFO", "CMakeLists.txt", "bindings/python/wheels.py", "docs/python.md"):
+        for name in ("pyproject.toml", "PKG-INFO", "VERSION", "CMakeLists.txt", "bindings/python/wheels.py",
+                     "docs/python.md"):
             self.assertIn(f"banyan-{VERSION}/{name}", listed)
 
 
