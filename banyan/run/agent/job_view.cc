@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -30,6 +32,8 @@
 
 namespace banyan::run {
 namespace {
+
+using std::chrono::milliseconds;
 
 constexpr JsonForm kForm{.name = "answer", .format = "look/2", .depth = 4};
 constexpr size_t kMostBytes = size_t{256} << 20;
@@ -124,16 +128,28 @@ std::map<int64_t, std::map<int64_t, std::string>> doors_beside(const std::string
   return doors;
 }
 
-JobView look_through(const std::string& door, const std::string& place, const Deadline& deadline) {
-  const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Connected to a door; closed where too many others are calling it: a stranger may have a door that he never opens.
+FileDescriptor call_door(const std::string& door, const std::string& place) {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) throw system_error("cannot make a socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, door.data(), std::min(door.size(), sizeof address.sun_path - 1));
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + door.size());
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    throw system_error("cannot look at " + place);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return socket;
+  if (errno != EAGAIN) throw system_error("cannot look at " + place);
+  return {};
+}
+
+void wait_for_doors(const std::string& place, const Deadline& deadline) {
+  constexpr milliseconds kQueueTime{10};
+  if (deadline.has_passed()) {
+    throw Error(ErrorCode::timed_out, place + " is called by too many others, and has not answered within " + deadline.text());
   }
+  std::this_thread::sleep_for(std::min(kQueueTime, deadline.next_sleep()));
+}
+
+JobView look_through(const FileDescriptor& socket, const std::string& place, const Deadline& deadline) {
   if (const auto stranger = stranger_at(socket.get())) throw Error(ErrorCode::io, place + " " + *stranger);
   try {
     return view_of(receive_document(socket, deadline, place,
@@ -214,7 +230,9 @@ std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
     const std::string name = "process " + std::to_string(process);
     if (!doors.contains(process) || known.contains(name + " on " + host_name())) continue;
     for (const auto& [number, door] : doors.at(process)) {
-      views.push_back(look_through(door, name, deadline));
+      FileDescriptor socket = call_door(door, name);
+      for (; !socket.is_open(); socket = call_door(door, name)) wait_for_doors(name, deadline);
+      views.push_back(look_through(socket, name, deadline));
       for (const JobView::Rank& rank : views.back().ranks) known.insert(rank.process);
     }
   }
@@ -227,21 +245,36 @@ std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
   return views;
 }
 
-// One process of each job is enough.
+// One process of each job is enough. Doors at which too many call are tried again and again, after all others.
 std::optional<JobView> look_at_job_that_met(const std::string& url, const Deadline& deadline) {
-  std::set<std::string> known;  // processes whose job was seen
-  const std::map<int64_t, std::map<int64_t, std::string>> all = doors_beside("self");
-  for (const auto& [pid, doors] : all) {
-    const std::string name = "process " + std::to_string(pid) + " on " + host_name();
-    if (known.contains(name)) continue;
-    for (const auto& [number, door] : doors) {
-      try {
-        JobView view = look_through(door, name, deadline);
-        if (view.met == url) return view;
-        for (const JobView::Rank& rank : view.ranks) known.insert(rank.process);
-      } catch (const Error& error) {  // another user's, or it has just ended, or is of another version
-        if (error.code() == ErrorCode::timed_out && deadline.has_passed()) throw;
+  struct Door {
+    std::string process, name;
+  };
+  std::deque<Door> doors;
+  for (const auto& [pid, own] : doors_beside("self")) {
+    const std::string process = "process " + std::to_string(pid) + " on " + host_name();
+    for (const auto& [number, name] : own) doors.push_back({process, name});
+  }
+  std::set<std::string> asked, known;  // processes; those whose job was seen
+  for (size_t in_vain = 0; !doors.empty();) {
+    const Door door = std::move(doors.front());
+    doors.pop_front();
+    if (known.contains(door.process) && !asked.contains(door.process)) continue;
+    asked.insert(door.process);
+    try {
+      const FileDescriptor socket = call_door(door.name, door.process);
+      if (!socket.is_open()) {
+        doors.push_back(door);
+        if (++in_vain < doors.size()) continue;
+        wait_for_doors(door.process, deadline);
+        in_vain = 0;
+        continue;
       }
+      JobView view = look_through(socket, door.process, deadline);
+      if (view.met == url) return view;
+      for (const JobView::Rank& rank : view.ranks) known.insert(rank.process);
+    } catch (const Error& error) {  // another user's, or it has just ended, or is of another version
+      if (error.code() == ErrorCode::timed_out && deadline.has_passed()) throw;
     }
   }
   return std::nullopt;

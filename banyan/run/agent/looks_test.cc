@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/agent/job_view.h"
 #include "banyan/run/agent/test_worlds.h"
@@ -122,6 +123,39 @@ TEST(Looks, AtALauncherAreAtARankThatItHasStarted) {
   ASSERT_EQ(write(holds[1], &letter, 1), 1);
   waitpid(launcher, nullptr, 0);
   EXPECT_TRUE(joined_processes(getpid()).empty());
+}
+
+// A door with as many callers before it as may wait, which another user may have and never open.
+class FullDoor {
+ public:
+  explicit FullDoor(const std::string& name) : door_(made()) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path + 1, name.size());
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const auto* const place = reinterpret_cast<const sockaddr*>(&address);
+    CHECK(bind(door_.get(), place, size) == 0 && listen(door_.get(), 0) == 0) << name;
+    do callers_.push_back(made());
+    while (connect(callers_.back().get(), place, size) == 0);
+  }
+
+ private:
+  static FileDescriptor made() { return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+  const FileDescriptor door_;
+  std::vector<FileDescriptor> callers_;
+};
+
+TEST(Looks, GoPastADoorThatNobodyOpens) {
+  const FullDoor full(door_prefix(1) + "0");  // of the first process
+  const LocalWorld world(2);
+  const std::string met = look_at_process(getpid(), soon_over()).front().met;
+  EXPECT_TRUE(look_at_job_that_met(met, soon_over()));
+  const Error error =
+      testing::thrown_by([] { look_at_job_that_met("tcp://nowhere:1", Deadline::after(milliseconds(200))); });
+  EXPECT_EQ(error.code(), ErrorCode::timed_out);
+  EXPECT_THAT(error.message(), HasSubstr("process 1 on "));
+  EXPECT_THAT(error.message(), HasSubstr("is called by too many others, and has not answered within 200 ms"));
 }
 
 // Who says nothing, reads nothing or hangs up at once costs the agent nothing.

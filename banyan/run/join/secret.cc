@@ -23,15 +23,25 @@ namespace {
 constexpr size_t kLongest = 64 * 1024;
 constexpr uint64_t kStretching = uint64_t{1} << 15;  // scrypt's N: 32 MiB
 
-// The permissions are those of the very file that is read, not of one that had the name before.
+// Whoever may write to it chooses the secret. The permissions are those of the very file that is read, not of one that
+// had the name before.
+void expect_of_its_owner_alone(const FileDescriptor& file, const std::string& path) {
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) throw system_error("cannot look at " + path);
+  if (status.st_uid != 0 && status.st_uid != geteuid()) {
+    throw Error(ErrorCode::invalid_input, "user " + std::to_string(status.st_uid) + " owns " + path +
+                                              "; it has to belong to this user or to root");
+  }
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw Error(ErrorCode::invalid_input,
+                "others than its owner may read " + path + " or write to it; do: chmod 600 " + path);
+  }
+}
+
 std::string read_key(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) throw system_error("cannot open " + path);
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0) throw system_error("cannot look at " + path);
-  if ((status.st_mode & (S_IRGRP | S_IROTH)) != 0) {
-    throw Error(ErrorCode::invalid_input, "others than its owner may read " + path + "; do: chmod 600 " + path);
-  }
+  expect_of_its_owner_alone(file, path);
   std::string key;
   std::array<char, 4096> buffer;
   while (true) {

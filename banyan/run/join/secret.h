@@ -26,8 +26,8 @@ class Secret {
   explicit Secret(std::string key);
 
   // BANYAN_SECRET, or the contents of the file that BANYAN_SECRET_FILE names (without the newline at its end); none
-  // when neither is set. Throws Error{invalid_input} when both are, when it is easy to guess, or when others
-  // than its owner may read the file; Error{io}.
+  // when neither is set. Throws Error{invalid_input} when both are, when it is easy to guess, or when the
+  // file is of another user than this one and root, or others than its owner may read it or write to it; Error{io}.
   static Secret from_environment();
   // 128 random bits in hexadecimal.
   static Secret random();

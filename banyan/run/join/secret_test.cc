@@ -57,9 +57,18 @@ TEST_F(SecretFromEnvironment, IsTheFileWithoutItsNewline) {
   EXPECT_EQ(Secret::from_environment().key(), "from a file, at last");
 }
 
-TEST_F(SecretFromEnvironment, RefusesAFileThatOthersMayRead) {
-  write("from a file, at last\n", 0640);
-  EXPECT_THAT(message(), HasSubstr("chmod 600"));
+TEST_F(SecretFromEnvironment, RefusesAFileThatOthersMayReadOrWriteTo) {
+  for (const mode_t mode : {0640, 0604, 0622, 0620, 0602, 0601}) {
+    write("from a file, at last\n", mode);
+    EXPECT_THAT(message(), HasSubstr("chmod 600")) << std::oct << mode;
+  }
+}
+
+TEST_F(SecretFromEnvironment, RefusesAFileThatAnotherUserHasChosen) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  write("from a file, at last\n");
+  ASSERT_EQ(chown(path_.c_str(), 1001, 1001), 0);
+  EXPECT_THAT(message(), HasSubstr("user 1001 owns " + path_));
 }
 
 // Each line says how to make a good one.

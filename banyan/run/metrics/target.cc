@@ -79,7 +79,7 @@ std::string MetricsTarget::endpoint(const JobPlace& place) const {
     throw bad(std::to_string(port), "rank " + std::to_string(place.rank_on_host) + " of this host would have port " +
                                         std::to_string(own) + ", which there is not; give a lower one");
   }
-  return (address.empty() ? "0.0.0.0" : address) + ":" + std::to_string(own);
+  return (address.empty() ? "127.0.0.1" : address) + ":" + std::to_string(own);
 }
 
 std::string MetricsTarget::file(const JobPlace& place) const {

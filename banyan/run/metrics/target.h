@@ -22,7 +22,7 @@ struct MetricsTarget {
   static MetricsTarget parse(const std::string& text);
 
   bool is_port() const { return port != 0; }
-  // "0.0.0.0:9401": what this process listens on. Throws Error{invalid_input} beyond the last port.
+  // "127.0.0.1:9401": what this process listens on. Throws Error{invalid_input} beyond the last port.
   std::string endpoint(const JobPlace& place) const;
   // The file of this process. Ranks without %r or %p in common get theirs before the last dot: metrics.3.prom.
   std::string file(const JobPlace& place) const;

@@ -29,8 +29,8 @@ class Target : public ::testing::Test {
 TEST_F(Target, TakesTheRankOnItsHostToThePort) {
   const MetricsTarget target = MetricsTarget::parse("9400");
   ASSERT_TRUE(target.is_port());
-  EXPECT_EQ(target.endpoint({.rank = 11, .size = 16, .rank_on_host = 3}), "0.0.0.0:9403");
-  EXPECT_EQ(MetricsTarget::parse("127.0.0.1:9400").endpoint({}), "127.0.0.1:9400");
+  EXPECT_EQ(target.endpoint({.rank = 11, .size = 16, .rank_on_host = 3}), "127.0.0.1:9403");
+  EXPECT_EQ(MetricsTarget::parse("0.0.0.0:9400").endpoint({}), "0.0.0.0:9400");
   EXPECT_EQ(MetricsTarget::parse("[::]:9400").endpoint({.rank_on_host = 1}), "[::]:9401");
   EXPECT_THAT(banyan::testing::error_of([] { MetricsTarget::parse("65535").endpoint({.rank_on_host = 1}); }),
               HasSubstr("would have port 65536"));

@@ -118,7 +118,7 @@ void replace_file(const std::string& directory, const std::string& name, const s
   const std::string temporary = name + ".tmp." + std::to_string(getpid());
   unlinkat(folder.get(), temporary.c_str(), 0);  // of a process that had the same number
   constexpr int kFresh = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const FileDescriptor file(openat(folder.get(), temporary.c_str(), kFresh, 0666));
+  const FileDescriptor file(openat(folder.get(), temporary.c_str(), kFresh, 0600));
   if (file.is_open() && write_all(file, contents) &&
       renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) == 0) {
     return;

@@ -197,6 +197,13 @@ TEST_F(DumpTest, FollowsNoLinkThatSomebodyHasPutAtItsName) {
   EXPECT_EQ(read_dumps(folder_).size(), 1u);
 }
 
+// Also in a folder that others may read.
+TEST_F(DumpTest, IsForItsUserAlone) {
+  fs::permissions(folder_, fs::perms(0755));
+  const fs::perms given = fs::status(write_dump(sample(), folder_)).permissions();
+  EXPECT_EQ(given, fs::perms::owner_read | fs::perms::owner_write);
+}
+
 TEST_F(DumpTest, AFolderThatCannotBeMadeIsAnError) {
   write_file(path("file"), "");
   setenv("BANYAN_RECORDER_DIR", path("file/x").c_str(), 1);

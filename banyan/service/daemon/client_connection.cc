@@ -27,10 +27,14 @@ run::FileDescriptor pidfd_of(const run::FileDescriptor& socket, pid_t process) {
   int pidfd = -1;
   socklen_t length = sizeof pidfd;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return run::FileDescriptor(pidfd);
-  if (process <= 0) return {};  // of another namespace
+  if (process <= 0) {
+    throw Error(ErrorCode::unsupported,
+                "its process is in another namespace of processes, where only Linux 6.5 and newer tell of its end");
+  }
   run::FileDescriptor opened(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  if (!opened.is_open() && errno == ESRCH) throw Error(ErrorCode::peer_lost, "its process has ended");
-  return opened;
+  if (opened.is_open()) return opened;
+  if (errno == ESRCH) throw Error(ErrorCode::peer_lost, "its process has ended");
+  throw run::system_error("cannot watch its process (pidfd_open)");
 }
 
 std::string cgroup_of(pid_t process) {
@@ -80,9 +84,7 @@ ClientProcess process_of(const run::FileDescriptor& socket) {
   ClientProcess process{.identity = {.process = credentials.pid, .user = credentials.uid, .group = credentials.gid},
                         .pidfd = pidfd_of(socket, credentials.pid)};
   if (credentials.pid > 0) process.identity.cgroup = cgroup_of(credentials.pid);
-  if (process.pidfd.is_open() && has_ended(process.pidfd)) {
-    throw Error(ErrorCode::peer_lost, "its process has ended");
-  }
+  if (has_ended(process.pidfd)) throw Error(ErrorCode::peer_lost, "its process has ended");
   return process;
 }
 
@@ -95,9 +97,7 @@ ClientConnection::ClientConnection(run::Reactor& reactor, run::FileDescriptor so
       process_(std::move(process.pidfd)) {
   reactor_.watch(socket_.get(), EPOLLIN, [this](uint32_t events) { serve(events); });
   // The socket alone does not tell: a process that the client has forked may hold it, too.
-  if (process_.is_open()) {
-    reactor_.watch(process_.get(), EPOLLIN, [this](uint32_t) { hang_up("its process has ended"); });
-  }
+  reactor_.watch(process_.get(), EPOLLIN, [this](uint32_t) { hang_up("its process has ended"); });
 }
 
 ClientConnection::~ClientConnection() {
@@ -105,11 +105,10 @@ ClientConnection::~ClientConnection() {
   close(std::move(socket_));  // with what the client has sent and nobody has read
 }
 
-// Whether it was not over yet.
 bool ClientConnection::end() {
   if (std::exchange(is_over_, true)) return false;
   reactor_.forget(socket_.get());
-  if (process_.is_open()) reactor_.forget(process_.get());
+  reactor_.forget(process_.get());
   if (rest_) reactor_.cancel(*rest_);
   return true;
 }

@@ -36,9 +36,10 @@ struct ClientIdentity {
 // ended.
 struct ClientProcess {
   ClientIdentity identity;
-  run::FileDescriptor pidfd;  // none in another namespace of processes, and where the kernel has none
+  run::FileDescriptor pidfd;
 };
-// Throws Error{peer_lost} where the process has ended, Error{io}.
+// Throws Error{peer_lost} where the process has ended; Error{unsupported}, Error{io} where its end could not be noticed:
+// whoever had its number later would be taken for it.
 ClientProcess process_of(const run::FileDescriptor& socket);
 
 class ClientConnection {
@@ -59,6 +60,9 @@ class ClientConnection {
 
   const ClientIdentity& identity() const { return identity_; }
   void say(const DaemonMessage& message, int descriptor = -1);
+  // Hears and says nothing any more, and calls no hook; its socket stays open as long as it does. Whether it was not
+  // over yet.
+  bool end();
 
  private:
   static constexpr size_t kMostUnsaid = 1024, kMostUnanswered = 64;
@@ -71,7 +75,6 @@ class ClientConnection {
   uint32_t wanted() const;
   void close(run::FileDescriptor descriptor) const;
   void say_on();
-  bool end();
   void hang_up(const std::string& why);
 
   run::Reactor& reactor_;

@@ -24,7 +24,10 @@ class ClientConnectionTest : public ::testing::Test {
     ClientProcess process = process_of(own);
     connection_.emplace(
         reactor_, std::move(own), std::move(process),
-        ClientConnection::Hooks{.said = [this](const ClientMessage&, std::optional<run::FileDescriptor>&) { ++heard_; },
+        ClientConnection::Hooks{.said =
+                                    [this](const ClientMessage&, std::optional<run::FileDescriptor>&) {
+                                      if (++heard_ == ends_after_) connection_->end();
+                                    },
                                 .gone = [this](const std::string& why) { gone_ = why; },
                                 .pause = [this] { return pause_; },
                                 .close = [this](run::FileDescriptor) { ++closed_; }});
@@ -42,10 +45,20 @@ class ClientConnectionTest : public ::testing::Test {
   run::Reactor reactor_;
   run::FileDescriptor client_;
   nanoseconds pause_{0};
-  size_t heard_ = 0, closed_ = 0;
+  size_t heard_ = 0, ends_after_ = SIZE_MAX, closed_ = 0;
   std::string gone_;
   std::optional<ClientConnection> connection_;
 };
+
+// By what it hears itself, as a daemon that drops a client does.
+TEST_F(ClientConnectionTest, HearsNothingOnceItIsEnded) {
+  ends_after_ = 3;
+  offer(10);
+  run_for(milliseconds(50));
+  EXPECT_EQ(heard_, 3u);
+  EXPECT_EQ(gone_, "");
+  EXPECT_FALSE(connection_->end());
+}
 
 TEST_F(ClientConnectionTest, HearsNoMoreWishesThanItMayOweAnswers) {
   offer(100);

@@ -101,6 +101,7 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   const auto client = std::make_shared<Client>(std::move(node.mapped()));
   note(*client->account, "process " + std::to_string(client->connection->identity().process) + " has detached: " + why);
   if (client->hello_by) reactor_.cancel(*client->hello_by);
+  client->connection->end();
   // Who calls this may be the connection.
   reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client->connection))] {});
   if (!client->memory) return;
@@ -178,9 +179,20 @@ void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& de
     delete file;
   };
   const std::shared_ptr<run::FileDescriptor> file(new run::FileDescriptor(std::move(*descriptor)), close);
-  client.memory->worker().post([this, number, offer, file, memory = client.memory] {
+  const auto place = [this, number, offer, file, memory = client.memory] {
     try {
       say_later(number, RegionPlaced{.wish = offer.wish, .place = memory->regions().offer(*file, offer.bytes)});
+    } catch (const Error& error) {
+      say_later(number, Refused{.wish = offer.wish, .error = error});
+    }
+  };
+  constexpr uint64_t kQuick = 4 << 20;
+  if (offer.bytes <= kQuick) return client.memory->worker().post(place);
+  const TenantThreads::Line line = TenantThreads::line_of(client.account->user(), number);
+  threads_->post(line, [this, number, offer, file, place, memory = client.memory] {
+    try {
+      drop_pages_behind(*file, offer.bytes);
+      memory->worker().post(place);
     } catch (const Error& error) {
       say_later(number, Refused{.wish = offer.wish, .error = error});
     }

@@ -11,6 +11,11 @@
 // which some are not: Hooks::wants_pages asks at first. Where memory is not overcommitted (vm.overcommit_memory = 2),
 // the first touch of what was punched out can still end the daemon.
 //
+// The kernel tells how many pages the memfd has, and not where. So a region is all of its memfd, which can have no
+// pages behind its end: such are dropped, and its seals let none come (F_SEAL_GROW). To ask where the first hole is
+// (SEEK_HOLE) takes 0.09 us a page, and takes pages for holes that are there and were never written. A huge page at the
+// end may stand for as many pages that are missing: 2 MiB a region, where memfds have such.
+//
 // A region that is withdrawn stays mapped while calls use it (they hold it by shared_ptr), and counts to the quota as
 // long. Its place gets another generation, so that later calls that name it are refused.
 //
@@ -31,8 +36,8 @@ namespace banyan::service {
 
 class Region {
  public:
-  // Maps the first `bytes` of it. Throws Error{invalid_input} for what is not sealed as above (F_SEAL_SHRINK, and
-  // F_SEAL_SEAL, so that all seals are known), is shorter, cannot be written to, or empty; Error{io}.
+  // Maps it. Throws Error{invalid_input} for what is not sealed as above (F_SEAL_SHRINK, F_SEAL_GROW, and F_SEAL_SEAL,
+  // so that all seals are known), has not as many pages as `bytes` have, cannot be written to, or empty; Error{io}.
   Region(const run::FileDescriptor& fd, uint64_t bytes);
   ~Region();
   Region(const Region&) = delete;
@@ -48,6 +53,11 @@ class Region {
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
 };
+
+// What a Region does first. It takes 0.6 us for each page behind the end, of which there may be as many as before it
+// (where there are more, it throws): of large ones it is done before, by a thread for which nobody else waits. Throws
+// the same.
+void drop_pages_behind(const run::FileDescriptor& fd, uint64_t bytes);
 
 class RegionTable {
  public:

@@ -32,9 +32,10 @@ TEST(Region, IsTheMemoryOfTheClient) {
   EXPECT_EQ(region.size(), 8192u);
 }
 
-TEST(Region, MayBeTheBeginningOfLongerMemory) {
-  const Region region(memory_of(8192), 100);
-  EXPECT_EQ(region.size(), 100u);
+TEST(Region, MayEndBeforeItsLastPageDoes) {
+  const Region region(memory_of(8192), 4100);
+  EXPECT_EQ(region.size(), 4100u);
+  EXPECT_THAT(error_of_region(memory_of(8192), 4096), HasSubstr("it is 8192 bytes long, and has to be offered whole"));
 }
 
 TEST(Region, MustBeSealedAgainstBeingMadeShorter) {
@@ -44,7 +45,13 @@ TEST(Region, MustBeSealedAgainstBeingMadeShorter) {
 }
 
 TEST(Region, MustHaveFinalSeals) {
-  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK), 4096), HasSubstr("its seals are not final"));
+  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW), 4096),
+              HasSubstr("its seals are not final"));
+}
+
+TEST(Region, MustBeSealedAgainstBeingMadeLonger) {
+  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK | F_SEAL_SEAL), 4096),
+              HasSubstr("not sealed against being made longer"));
 }
 
 TEST(Region, IsNoFile) {
@@ -239,6 +246,23 @@ TEST(RegionTable, KnowsWhetherAllPagesOfARegionAreThere) {
   EXPECT_TRUE(region->is_whole());
   ASSERT_EQ(fallocate(sparse.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
   EXPECT_FALSE(region->is_whole());
+}
+
+// As many pages behind the end as are missing before it.
+TEST(RegionTable, CountsNoPagesBehindTheEndOfARegion) {
+  constexpr int64_t kBytes = 1 << 20;
+  const run::FileDescriptor longer = memory_of(2 * kBytes);
+  EXPECT_THAT(error_of_region(longer, kBytes), HasSubstr("has to be offered whole"));
+  const run::FileDescriptor fd = memory_of(kBytes, 0);
+  ASSERT_EQ(fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, kBytes, kBytes), 0);
+  ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, kGoodSeals), 0);
+  RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
+  EXPECT_THAT(error_of([&] { careful.offer(fd, kBytes); }), HasSubstr("not all of its pages are there"));
+  EXPECT_EQ(fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, kBytes, kBytes), -1) << "others can come";
+  const run::FileDescriptor small = memory_of(4096, 0);
+  ASSERT_EQ(fallocate(small.get(), FALLOC_FL_KEEP_SIZE, 0, 4 * kBytes), 0);
+  ASSERT_EQ(fcntl(small.get(), F_ADD_SEALS, kGoodSeals), 0);
+  EXPECT_THAT(error_of_region(small, 4096), HasSubstr("pages behind its end, 4194304 bytes in all"));
 }
 
 }  // namespace
