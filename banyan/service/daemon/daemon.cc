@@ -63,12 +63,12 @@ HostNames own_names(HostNames names) {
   return names;
 }
 
-std::unique_ptr<RememberingDirectory> directory_for(const std::string& world, const std::string& host,
-                                                    const std::function<void(const std::string& words)>& warn) {
-  auto reachable = std::make_unique<ReachableDirectory>(
+// `warn` is called on another thread.
+std::unique_ptr<HostDirectory> directory_for(const std::string& world, const std::string& host,
+                                             const std::function<void(const std::string& words)>& warn) {
+  return std::make_unique<ReachableDirectory>(
       HostDirectory::at(world),
       ReachableDirectory::Here{.host = host, .addresses = run::outward_addresses, .warn = warn});
-  return std::make_unique<RememberingDirectory>(std::move(reachable), name_of_directory(world), warn);
 }
 
 }  // namespace
@@ -85,9 +85,17 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       connects_(reactor_, options_.secret, kHandshakeTime, own_mark(options_.marks)),
       rules_(options_.rules),
       events_(name_of_host()),
-      directory_(directory_for(options_.world, host_, [this](const std::string& words) { events_.warn(words); })),
-      hosts_(reactor_, *directory_, [this](const HostCard& card) { mesh_->meet(card); }),
-      peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
+      cards_(reactor_,
+             directory_for(options_.world, host_,
+                           [this, mailbox = reactor_.mailbox()](const std::string& words) {
+                             mailbox->post([this, words] { events_.warn(words); });
+                           }),
+             name_of_directory(options_.world),
+             CardDesk::Hooks{.found =
+                                 [this](const HostCard& card) {
+                                   if (mesh_) mesh_->meet(card);
+                                 },
+                             .note = [this](const std::string& words) { events_.warn(words); }}),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
       threads_(std::make_shared<TenantThreads>()),
       unlinks_tenants_(!sockets.tenants.is_open()),
@@ -113,9 +121,9 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
           .addresses = std::move(addresses),
           .port = listener.port()};
   if (predecessor != nullptr) inherit(*predecessor, sockets);
-  directory_->publish(own_);
+  cards_.begin(own_);
   mesh_.emplace(
-      reactor_, connects_, *directory_, own_,
+      reactor_, connects_, cards_, own_,
       Mesh::Events{.received = [this](const DaemonName& from, const std::string& message) { hear(from, message); },
                    .lost =
                        [this](const std::string& host, const std::string& why) {
@@ -123,7 +131,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
-    steward_.emplace(reactor_, hosts_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
+    steward_.emplace(reactor_, cards_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
                      [this](const Activity& activity) { routes_->note(activity); });
     routes_.emplace(RouteDesk::Parts{
         .reactor = reactor_,
@@ -271,7 +279,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                     const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
                       .note = [this](const std::string& words) { events_.note(words); }});
   operators_.emplace(
-      OperatorDesk::Parts{.reactor = reactor_, .hosts = hosts_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
+      OperatorDesk::Parts{.reactor = reactor_, .cards = cards_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
   if (steward_) {
     slow_links_.emplace(SlowLinkDesk::Parts{.reactor = reactor_,
                                             .operators = *operators_,
@@ -324,12 +332,11 @@ HostView Daemon::Impl::describe(const std::string& node) {
                              .communicator = {},
                              .words = "host " + name_of_host() + " lets no program in: " + shortage_->why});
   }
-  if (!directory_->trouble().empty()) {
-    view.troubles.push_back({.kind = kDirectoryTrouble, .communicator = {}, .words = directory_->trouble()});
+  if (!cards_.trouble().empty()) {
+    view.troubles.push_back({.kind = kDirectoryTrouble, .communicator = {}, .words = cards_.trouble()});
   }
   if (steward_) {
-    const auto steward = hosts_.names().find(steward_->steward_host());
-    if (steward != hosts_.names().end()) view.steward = steward->second;
+    if (const HostCard* const steward = cards_.find(steward_->steward_host())) view.steward = steward->name;
   }
   return view;
 }

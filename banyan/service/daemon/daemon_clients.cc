@@ -310,11 +310,18 @@ void Daemon::Impl::tell_terms() {
   }
 }
 
-std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
+std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) const {
   std::vector<HostCard> cards;
   for (const std::string& host : open.hosts) {
-    std::optional<HostCard> card = directory_->find(host);
-    if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    const HostCard* const card = cards_.find(host);
+    const auto unread = cards_.unread().find(host);
+    if (card == nullptr && unread != cards_.unread().end()) {
+      throw Error(ErrorCode::mismatch, "the card of host '" + host + "' in " + options_.world + ": " + unread->second);
+    }
+    if (card == nullptr) {
+      throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world +
+                                            (cards_.trouble().empty() ? "" : "; " + cards_.trouble()));
+    }
     if (card->texts != HostCard::kTexts) {
       throw Error(ErrorCode::mismatch, "the service of host " + in_quotes(card->name) + " and that of host " +
                                            in_quotes(name_of_host()) +
@@ -322,14 +329,13 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
                                            std::to_string(card->texts) + " and " + std::to_string(HostCard::kTexts) +
                                            "); upgrade the daemons of all hosts to one version");
     }
-    mesh_->meet(*card);
-    cards.push_back(*std::move(card));
+    cards.push_back(*card);
   }
   return cards;
 }
 
-// First its plans' source is made, on the thread of its user: for many ranks that takes long. Then it gets what the
-// rules grant, and lanes. Then its worker makes it.
+// First the daemons of its hosts are looked for. Then its plans' source is made, on the thread of its user: for many
+// ranks that takes long. Then it gets what the rules grant, and lanes. Then its worker makes it.
 void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
   Client& client = greeted(number);
   bool is_possible = false;
@@ -346,21 +352,9 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
     opening->mark = session.mark;
     opening->session.wish = open;
     opening->session.client = client.view;
-    opening->session.cards = cards_of(open);
     opening->session.account = client.account;
     client.sessions.emplace(open.session, std::move(session));
-    threads_->post(TenantThreads::line_of(client.account->user(), number),
-                   [this, opening, mailbox = reactor_.mailbox(), files = maker_.files,
-                    alive = std::weak_ptr<WorkerClient>(client.memory)] {
-                     if (alive.expired()) return;  // nobody waits for it
-                     SessionOpening& made = opening->session;
-                     try {
-                       made.source = source_for(made.wish, made.cards, *files);
-                     } catch (...) {
-                       opening->failure = current_error();
-                     }
-                     mailbox->post([this, opening] { open_planned(opening); });
-                   });
+    cards_.look(open.hosts, [this, opening] { plan(opening); });
   } catch (const Error& error) {
     ++refused_["session"];
     if (is_possible) tell_refusal(open, error, client.account->user());
@@ -391,23 +385,58 @@ void Daemon::Impl::tell_refusal(const OpenSession& wish, const Error& error, uin
   }
 }
 
+// Null where it was closed, or its client has gone.
+Daemon::Impl::ClientSession* Daemon::Impl::session_of(const Opening& opening) {
+  const auto client = clients_.find(opening.client);
+  if (client == clients_.end()) return nullptr;
+  const auto session = client->second.sessions.find(opening.session.wish.session);
+  const bool is_it = session != client->second.sessions.end() && session->second.mark == opening.mark;
+  return is_it ? &session->second : nullptr;
+}
+
+void Daemon::Impl::refuse(const Opening& opening, const Error& error) {
+  const OpenSession& wish = opening.session.wish;
+  Client& client = clients_.at(opening.client);
+  ++refused_["session"];
+  take_back(opening);
+  tell_refusal(wish, error, client.account->user());
+  client.connection->say(Refused{.wish = wish.wish, .error = error});
+}
+
+void Daemon::Impl::plan(const std::shared_ptr<Opening>& opening) {
+  if (session_of(*opening) == nullptr) return;
+  const Client& client = clients_.at(opening->client);
+  try {
+    opening->session.cards = cards_of(opening->session.wish);
+    for (const HostCard& card : opening->session.cards) mesh_->meet(card);
+    threads_->post(TenantThreads::line_of(client.account->user(), opening->client),
+                   [this, opening, mailbox = reactor_.mailbox(), files = maker_.files,
+                    alive = std::weak_ptr<WorkerClient>(client.memory)] {
+                     if (alive.expired()) return;  // nobody waits for it
+                     SessionOpening& made = opening->session;
+                     try {
+                       made.source = source_for(made.wish, made.cards, *files);
+                     } catch (...) {
+                       opening->failure = current_error();
+                     }
+                     mailbox->post([this, opening] { open_planned(opening); });
+                   });
+  } catch (const Error& error) {
+    refuse(*opening, error);
+  }
+}
+
 void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
-  const auto client = clients_.find(opening->client);
-  if (client == clients_.end()) return;
-  const OpenSession& wish = opening->session.wish;
-  const auto session = client->second.sessions.find(wish.session);
-  if (session == client->second.sessions.end() || session->second.mark != opening->mark) return;  // it was closed
+  ClientSession* const session = session_of(*opening);
+  if (session == nullptr) return;
+  const std::shared_ptr<WorkerClient> memory = clients_.at(opening->client).memory;
   try {
     if (opening->failure) throw Error(*opening->failure);
-    grant_and_connect(opening->client, session->second, opening->session);
-    client->second.memory->worker().post(
-        [this, opening, memory = client->second.memory] { open_on_worker(opening, *memory); });
-    sessions_.hand_over(session->second.key);
+    grant_and_connect(opening->client, *session, opening->session);
+    memory->worker().post([this, opening, memory] { open_on_worker(opening, *memory); });
+    sessions_.hand_over(session->key);
   } catch (const Error& error) {
-    ++refused_["session"];
-    take_back(*opening);
-    tell_refusal(wish, error, client->second.account->user());
-    client->second.connection->say(Refused{.wish = wish.wish, .error = error});
+    refuse(*opening, error);
   }
 }
 
@@ -432,7 +461,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
     });
   };
   opening.budget = client.memory->worker().budget();
-  peer_cards_.follow(*opening.lanes, wish, opening.cards);
+  follow_daemons(cards_, opening.lanes, wish, opening.cards);
   sessions_.add(session.key, doors_of(client, opening));
   session.is_open = true;
   std::vector<uint32_t> ranks(wish.members.size());

@@ -15,6 +15,7 @@
 
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/card_desk.h"
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/client_door.h"
 #include "banyan/service/daemon/daemon.h"
@@ -25,13 +26,11 @@
 #include "banyan/service/daemon/host_desk.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
-#include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/older_daemons.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
 #include "banyan/service/daemon/peer_cards.h"
-#include "banyan/service/daemon/remembering_directory.h"
 #include "banyan/service/daemon/route_desk.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
@@ -132,7 +131,7 @@ class Daemon::Impl {
   std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open, uint32_t user);
 
-  std::vector<HostCard> cards_of(const OpenSession& open);
+  std::vector<HostCard> cards_of(const OpenSession& open) const;
   static std::string tenant_of(const Client& client, const std::string& name);
   Grant granted(const OpenSession& wish, const Subject& subject, const std::string& tenant);
   // What belongs to a session while it is opened. Shared by tasks, since a task can be copied.
@@ -141,7 +140,10 @@ class Daemon::Impl {
     SessionOpening session;
     std::optional<Error> failure;
   };
+  ClientSession* session_of(const Opening& opening);
   void tell_refusal(const OpenSession& wish, const Error& error, uint32_t user);
+  void refuse(const Opening& opening, const Error& error);
+  void plan(const std::shared_ptr<Opening>& opening);
   void open_planned(const std::shared_ptr<Opening>& opening);
   void grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening);
   OpenSessions::Doors doors_of(const Client& client, const SessionOpening& opening);
@@ -166,9 +168,7 @@ class Daemon::Impl {
     std::string why;
   };
   std::optional<Shortage> shortage_;
-  const std::unique_ptr<RememberingDirectory> directory_;
-  KnownHosts hosts_;
-  PeerCards peer_cards_;
+  CardDesk cards_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
   std::optional<RouteDesk> routes_;     // the same

@@ -33,7 +33,7 @@ void Daemon::Impl::forget_older(uint64_t daemon) {
                                   : "a daemon that was here before has ended; older ones still there: " +
                                         std::to_string(older_.size()));
   host_desk_->forget(daemon);
-  directory_->publish(own_);
+  cards_.publish(own_);
 }
 
 // ---- As the older one ----
@@ -92,7 +92,7 @@ void Daemon::Impl::succeed(const HostCard& card) {
   if (http_) http_->close_doors();
   older_.clear();
   mesh_->meet(card);
-  directory_->leave();
+  cards_.leave();
   std::exchange(upgraded_, {})(successor_->process(), "");
 }
 
@@ -111,7 +111,7 @@ void Daemon::Impl::fail_to_upgrade(const std::string& why) {
     successor_.reset();
     if (std::exchange(is_handing_over_, false)) {
       sessions_.go_on();
-      directory_->publish(own_);
+      cards_.publish(own_);
       if (options_.is_followed_by) options_.is_followed_by(getpid());
       door_->open();
       if (http_) http_->let_in(true);

@@ -203,20 +203,24 @@ class EtcdClient {
                  answer.at("header");  // of a stranger, {} means nothing
                  const std::optional<JsonNode> found = answer.find("kvs");
                  if (!found || found->size() == 0) return std::nullopt;
-                 return (*found)[0].at("value").parsed(from_base64);
+                 const std::optional<JsonNode> value = (*found)[0].find("value");
+                 return value ? value->parsed(from_base64) : "";
                });
   }
-  // The values of all keys from `first` on that are below `end`.
-  std::vector<std::string> get_all(const std::string& first, const std::string& end, const run::Deadline& deadline) {
+  // All keys from `first` on that are below `end`, with their values.
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  Pairs get_all(const std::string& first, const std::string& end, const run::Deadline& deadline) {
     return ask("/v3/kv/range", JsonLine().add("key", to_base64(first)).add("range_end", to_base64(end)), deadline,
                [](const JsonNode& answer) {
                  answer.at("header");
-                 std::vector<std::string> values;
+                 Pairs pairs;
                  const std::optional<JsonNode> found = answer.find("kvs");
                  for (size_t i = 0; found && i < found->size(); ++i) {
-                   values.push_back((*found)[i].at("value").parsed(from_base64));
+                   const JsonNode pair = (*found)[i];
+                   const std::optional<JsonNode> value = pair.find("value");  // left out where it is empty
+                   pairs.emplace_back(pair.at("key").parsed(from_base64), value ? value->parsed(from_base64) : "");
                  }
-                 return values;
+                 return pairs;
                });
   }
 
@@ -263,7 +267,7 @@ class EtcdDirectory::Impl {
   void publish(const HostCard& card);
   void leave();
   std::optional<HostCard> find(const std::string& host);
-  std::vector<HostCard> cards();
+  HostCards cards();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -357,7 +361,7 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
       ask([&](EtcdClient& etcd, const run::Deadline& deadline) { return etcd.get(place_.key_of(host), deadline); });
   if (!value) return std::nullopt;
   try {
-    return HostCard::decode(*value);
+    return HostCard::decode(*value, host);
   } catch (const Error& error) {
     throw error.within("the card of host " + in_quotes(host) + " in etcd");
   }
@@ -371,15 +375,23 @@ void EtcdDirectory::Impl::leave() {
   give_back(std::exchange(lease_, ""));
 }
 
-std::vector<HostCard> EtcdDirectory::Impl::cards() {
+HostCards EtcdDirectory::Impl::cards() {
   const auto [first, end] = place_.range();
-  std::vector<HostCard> cards;
   const auto question = [&first = first, &end = end](EtcdClient& etcd, const run::Deadline& deadline) {
     return etcd.get_all(first, end, deadline);
   };
-  for (const std::string& value : ask(question)) cards.push_back(HostCard::decode(value));
-  std::sort(cards.begin(), cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
-  return cards;
+  HostCards all;
+  for (const auto& [key, value] : ask(question)) {
+    const std::string name = key.substr(std::min(first.size(), key.size()));
+    const std::string host = from_hexadecimal(name).value_or(name);
+    try {
+      all.cards.push_back(HostCard::decode(value, host));
+    } catch (const Error& error) {
+      all.unread.emplace(host, Error(error).within("the card of host " + in_quotes(host) + " in etcd").what());
+    }
+  }
+  std::sort(all.cards.begin(), all.cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
+  return all;
 }
 
 void EtcdDirectory::Impl::keep() {
@@ -423,7 +435,7 @@ EtcdDirectory::~EtcdDirectory() = default;
 void EtcdDirectory::publish(const HostCard& card) { impl_->publish(card); }
 std::optional<HostCard> EtcdDirectory::find(const std::string& host) { return impl_->find(host); }
 void EtcdDirectory::leave() { impl_->leave(); }
-std::vector<HostCard> EtcdDirectory::cards() { return impl_->cards(); }
+HostCards EtcdDirectory::cards() { return impl_->cards(); }
 
 EtcdDirectory::Tls EtcdDirectory::Tls::from_environment() {
   const auto value_of = [](const char* name) {

@@ -64,7 +64,7 @@ class EtcdDirectory : public HostDirectory {
   void publish(const HostCard& card) override;
   void leave() override;
   std::optional<HostCard> find(const std::string& host) override;
-  std::vector<HostCard> cards() override;
+  HostCards cards() override;
 
  private:
   class Impl;

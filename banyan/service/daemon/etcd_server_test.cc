@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 std::vector<std::string> hosts_of(HostDirectory& directory) {
   std::vector<std::string> hosts;
-  for (const HostCard& card : directory.cards()) hosts.push_back(card.host);
+  for (const HostCard& card : directory.cards().cards) hosts.push_back(card.host);
   return hosts;
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "banyan/base/error.h"
-#include "banyan/service/daemon/known_hosts.h"
 #include "banyan/service/daemon/session_opening.h"
 
 namespace banyan::service {
@@ -42,41 +41,6 @@ TEST(SessionOpening, RefusesNamesOfWhichCopiesWouldBeLarge) {
   expect_possible(wish, "a");
   wish.tenant += 'x';
   EXPECT_THAT([&] { expect_possible(wish, "a"); }, ThrowsMessage<Error>(HasSubstr("a name of 1001 bytes")));
-}
-
-class Hosts : public HostDirectory {
- public:
-  void publish(const HostCard& card) override { all.push_back(card); }
-  std::optional<HostCard> find(const std::string&) override { return std::nullopt; }
-  std::vector<HostCard> cards() override {
-    ++looks;
-    return all;
-  }
-  std::vector<HostCard> all;
-  int looks = 0;
-};
-class Clock : public run::Timers {
- public:
-  TimePoint now() const override { return time; }
-  Timer at(TimePoint when, std::function<void()>) override { return {when, 0}; }
-  void cancel(const Timer&) override {}
-  TimePoint time{std::chrono::seconds(7)};
-};
-
-TEST(KnownHosts, AreLookedUpSeldomUnlessSomebodyInsists) {
-  Clock clock;
-  Hosts directory;
-  KnownHosts hosts(clock, directory);
-  directory.publish({.host = "1", .name = "a", .addresses = {}});
-  EXPECT_THAT(hosts.names(), ElementsAre(Pair("1", "a")));
-  directory.publish({.host = "2", .name = "b", .addresses = {}});
-  clock.time += KnownHosts::kLook - std::chrono::milliseconds(1);
-  EXPECT_THAT(hosts.names(), ElementsAre(Pair("1", "a")));
-  EXPECT_EQ(directory.looks, 1);
-  clock.time += std::chrono::milliseconds(1);
-  EXPECT_THAT(hosts.names(), ElementsAre(Pair("1", "a"), Pair("2", "b")));
-  directory.all.clear();
-  EXPECT_TRUE(hosts.look_anew().empty());
 }
 
 }  // namespace

@@ -21,19 +21,6 @@ namespace {
 constexpr uint64_t kMaxCard = 16 * 1024;
 constexpr const char* kFolder = "file://";
 
-// Nothing for what in_hexadecimal() does not give, such as a file that is being written.
-std::optional<std::string> from_hexadecimal(const std::string& text) {
-  std::string bytes;
-  if (text.size() % 2 != 0) return std::nullopt;
-  for (size_t at = 0; at < text.size(); at += 2) {
-    uint8_t byte = 0;
-    const char* const begin = text.data() + at;
-    if (std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2) return std::nullopt;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
-}
-
 class FolderDirectory : public HostDirectory {
  public:
   explicit FolderDirectory(std::string folder) : folder_(std::move(folder)) {
@@ -61,7 +48,7 @@ class FolderDirectory : public HostDirectory {
   }
   std::optional<HostCard> find(const std::string& host) override {
     try {
-      return HostCard::decode(read_file(path_of(host), kMaxCard));
+      return HostCard::decode(read_file(path_of(host), kMaxCard), host);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::not_found) throw;
     }
@@ -69,19 +56,24 @@ class FolderDirectory : public HostDirectory {
     if (access(folder_.c_str(), F_OK) != 0) throw run::system_error("cannot look into the folder '" + folder_ + "'");
     return std::nullopt;
   }
-  std::vector<HostCard> cards() override {
-    std::vector<HostCard> cards;
+  HostCards cards() override {
+    HostCards all;
     std::error_code trouble;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
       const std::string name = entry.path().filename();
       if (!name.starts_with(kCard)) continue;
       const auto host = from_hexadecimal(name.substr(std::string(kCard).size()));
-      std::optional<HostCard> card = host ? find(*host) : std::nullopt;
-      if (card) cards.push_back(*std::move(card));
+      if (!host) continue;
+      try {
+        if (std::optional<HostCard> card = find(*host)) all.cards.push_back(*std::move(card));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::invalid_input) throw;
+        all.unread.emplace(*host, error.what());
+      }
     }
     if (trouble) throw Error(ErrorCode::io, "cannot read the folder '" + folder_ + "': " + trouble.message());
-    std::sort(cards.begin(), cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
-    return cards;
+    std::sort(all.cards.begin(), all.cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
+    return all;
   }
 
  private:
@@ -97,7 +89,7 @@ class OneHost : public HostDirectory {
   std::optional<HostCard> find(const std::string& host) override {
     return card_ && card_->host == host ? card_ : std::nullopt;
   }
-  std::vector<HostCard> cards() override { return card_ ? std::vector{*card_} : std::vector<HostCard>(); }
+  HostCards cards() override { return {.cards = card_ ? std::vector{*card_} : std::vector<HostCard>(), .unread = {}}; }
 
  private:
   std::optional<HostCard> card_;
@@ -128,9 +120,22 @@ std::string in_hexadecimal(const std::string& bytes) {
   return text;
 }
 
+std::optional<std::string> from_hexadecimal(std::string_view text) {
+  std::string bytes;
+  if (text.size() % 2 != 0) return std::nullopt;
+  for (size_t at = 0; at < text.size(); at += 2) {
+    uint8_t byte = 0;
+    const char* const begin = text.data() + at;
+    if (std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
 std::string HostCard::encode() const {
   run::WireWriter writer;
-  writer.text(host)
+  writer.text(kVersion)
+      .text(host)
       .number(incarnation)
       .text(name)
       .text(node)
@@ -164,10 +169,15 @@ bool HostCard::has(uint64_t daemon) const {
          std::any_of(older.begin(), older.end(), [&](const OlderDaemon& each) { return each.incarnation == daemon; });
 }
 
-HostCard HostCard::decode(const std::string& text) {
+HostCard HostCard::decode(const std::string& text, const std::optional<std::string>& host) {
   run::WireReader reader(text);
+  const std::string version = reader.text();
+  if (version != kVersion) {
+    throw invalid("it is no " + std::string(kVersion) + ": its daemon is of another version, or it is no card");
+  }
   HostCard card;
   card.host = reader.text();
+  if (host && card.host != *host) throw invalid("it says to be of host " + in_quotes(card.host));
   card.incarnation = reader.number<uint64_t>();
   card.name = reader.text();
   card.node = reader.text();
@@ -181,7 +191,7 @@ HostCard HostCard::decode(const std::string& text) {
     daemon.addresses.resize(reader.count(sizeof(uint32_t)));
     for (std::string& address : daemon.addresses) address = reader.text();
   }
-  card.texts = reader.is_at_end() ? 1 : reader.number<uint32_t>();
+  card.texts = reader.number<uint32_t>();
   reader.end();
   return card;
 }

@@ -1,14 +1,17 @@
 // HostDirectory: where the daemons of a cluster find each other.
 //
 // Each daemon publishes a card of itself and looks others up when a communicator needs them; nobody has to come first,
-// and a daemon that has come back replaces its card. That a card is right is not believed: whoever answers at the
+// and a daemon that has come back replaces its card. A card that cannot be read,
+// since it is of another version or of an enemy, is one host that cannot be reached. That a card is right is not believed: whoever answers at the
 // address has to know the secret of the daemons.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace banyan::service {
@@ -25,6 +28,8 @@ struct HostCard {
   // Sessions of two numbers would wait for each other for ever, or, before 3, take a call that is over at one rank for
   // over at all. So no communicator is opened over both.
   static constexpr uint32_t kTexts = 3;
+  // Of the card itself. What does not begin with it is not read further.
+  static constexpr const char* kVersion = "banyan card/2";
 
   std::string host;          // by which daemons and their clients know it; in a cluster once
   uint64_t incarnation = 0;  // of the daemon: another one each time that it begins
@@ -33,19 +38,27 @@ struct HostCard {
   std::vector<std::string> addresses;
   uint16_t port = 0;
   std::vector<OlderDaemon> older = {};  // of this host, that have sessions still; the last one first
-  uint32_t texts = kTexts;              // of the newest daemon; 1: of a card that does not say
+  uint32_t texts = kTexts;              // of the newest daemon
 
   // Each daemon of the host, as if it were alone: this one first.
   std::vector<HostCard> daemons() const;
   bool has(uint64_t daemon) const;
 
   std::string encode() const;
-  // Throws Error{invalid_input}.
-  static HostCard decode(const std::string& text);
+  // Throws Error{invalid_input}, also for a card of another host than this one, if it is given.
+  static HostCard decode(const std::string& text, const std::optional<std::string>& host = {});
+};
+
+// All that there are.
+struct HostCards {
+  std::vector<HostCard> cards;                // in ascending order of the hosts
+  std::map<std::string, std::string> unread;  // why that of a host cannot be read
 };
 
 // Of a host's name in files and keys: a host may be called anything, also "../x".
 std::string in_hexadecimal(const std::string& bytes);
+// Nothing for what in_hexadecimal() does not give, such as a file that is being written.
+std::optional<std::string> from_hexadecimal(std::string_view text);
 
 // One thread at a time.
 class HostDirectory {
@@ -55,13 +68,14 @@ class HostDirectory {
   HostDirectory& operator=(const HostDirectory&) = delete;
   virtual ~HostDirectory() = default;
 
-  // All throw Error{io}, Error{invalid_input} for a card that cannot be read.
+  // All throw Error{io}.
   virtual void publish(const HostCard& card) = 0;
   // The card that was published belongs to another daemon now, which keeps it.
   virtual void leave() {}
+  // Throws Error{invalid_input} for a card that cannot be read, or is another host's.
   virtual std::optional<HostCard> find(const std::string& host) = 0;
-  // Of all hosts whose daemons have come; some may be gone again. In ascending order of the hosts. O(hosts).
-  virtual std::vector<HostCard> cards() = 0;
+  // Of all hosts whose daemons have come; some may be gone again. O(hosts).
+  virtual HostCards cards() = 0;
 
   // "file:///folder", which all daemons share; "etcd://HOST:PORT[,HOST:PORT...]/PREFIX" (etcd_directory.h). Empty: of
   // one host alone. Throws Error{invalid_input}, Error{io}; Error{unsupported} for etcd in a build without libcurl.

@@ -30,11 +30,12 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using testing::thrown_by;
 
 std::vector<std::string> hosts_of(HostDirectory& directory) {
   std::vector<std::string> hosts;
-  for (const HostCard& card : directory.cards()) hosts.push_back(card.host);
+  for (const HostCard& card : directory.cards().cards) hosts.push_back(card.host);
   return hosts;
 }
 
@@ -90,12 +91,24 @@ TEST_F(FolderOfHosts, CardsNameOlderDaemonsOfTheHost) {
   EXPECT_FALSE(found->has(9));
 }
 
-// What daemons publish that know nothing of the number.
-TEST_F(FolderOfHosts, CardsThatDoNotSayWhatTheirSessionsTellAreOfTheFirstKind) {
+TEST_F(FolderOfHosts, CardsSayOfWhichVersionTheyAre) {
   const std::string encoded = card_of("a").encode();
   EXPECT_EQ(HostCard::decode(encoded).texts, HostCard::kTexts);
-  EXPECT_EQ(HostCard::decode(encoded.substr(0, encoded.size() - sizeof(uint32_t))).texts, 1u);
   EXPECT_THAT(error_of([&] { HostCard::decode(encoded.substr(0, encoded.size() - 1)); }), HasSubstr("cut short"));
+  std::string newer = encoded;
+  ++newer[sizeof(uint32_t) + std::string(HostCard::kVersion).size() - 1];
+  EXPECT_THAT(error_of([&] { HostCard::decode(newer); }),
+              HasSubstr("it is no banyan card/2: its daemon is of another version, or it is no card"));
+}
+
+TEST_F(FolderOfHosts, ListsTheOthersBesideCardsThatCannotBeRead) {
+  const auto directory = open();
+  for (const char* host : {"a", "b"}) directory->publish(card_of(host));
+  std::ofstream(folder_ + "/host-00") << "garbage";
+  std::ofstream(folder_ + "/host-63") << card_of("b").encode();
+  EXPECT_THAT(hosts_of(*directory), ElementsAre("a", "b"));
+  EXPECT_THAT(directory->cards().unread,
+              ElementsAre(Pair(std::string(1, '\0'), HasSubstr("cut short")), Pair("c", HasSubstr("to be of host 'b'"))));
 }
 
 TEST_F(FolderOfHosts, ListsAllHosts) {
@@ -164,9 +177,7 @@ TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
   const auto directory = open();
   directory->publish(card_of("a"));
   const std::string whole = card_of("a").encode();
-  const size_t before = whole.size() - sizeof(uint32_t);  // without the number of texts it is one of before
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
-    if (bytes == before) continue;
     overwrite_card(whole.substr(0, bytes));
     EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << bytes << " bytes";
   }

@@ -64,11 +64,10 @@ struct Mesh::Peer {
   run::AgentConnections connections;
 };
 
-Mesh::Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, HostDirectory& directory, HostCard own,
-           Events events)
+Mesh::Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, CardDesk& cards, HostCard own, Events events)
     : reactor_(reactor),
       connects_(connects),
-      directory_(directory),
+      desk_(cards),
       own_(std::move(own)),
       events_(std::move(events)),
       cards_({{own_.host, own_}}) {}
@@ -100,9 +99,9 @@ Mesh::Peer& Mesh::peer_at(const HostCard& daemon) {
 const HostCard& Mesh::card_of(const std::string& host) {
   const auto known = cards_.find(host);
   if (known != cards_.end()) return known->second;
-  std::optional<HostCard> card = directory_.find(host);
-  if (!card) throw Error(ErrorCode::not_found, "no daemon of host " + in_quotes(host) + " has come");
-  return cards_.insert_or_assign(host, *std::move(card)).first->second;
+  const HostCard* const card = desk_.find(host);
+  if (card == nullptr) throw Error(ErrorCode::not_found, "no daemon of host " + in_quotes(host) + " has come");
+  return cards_.insert_or_assign(host, *card).first->second;
 }
 
 void Mesh::send(const std::string& host, std::string message) { send_to(card_of(host), std::move(message)); }
@@ -150,23 +149,40 @@ std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admit
     return "the daemon of host " + in_quotes(caller.host) + " called for another than this one";
   }
   if (caller == callee) return "a daemon called that says to be this one";
-  if (!peers_.contains(caller)) {
-    const auto known = cards_.find(caller.host);
-    std::optional<HostCard> card;
-    if (known != cards_.end()) card = known->second;
-    if (!card || !card->has(caller.incarnation)) card = directory_.find(caller.host);
-    if (!card || !card->has(caller.incarnation)) {
-      return "a daemon called that says to be of host " + in_quotes(caller.host) + ", whose card does not say so";
-    }
-    meet(*card);
-    for (const HostCard& daemon : card->daemons()) {
-      if (name_of(daemon) == caller) peer_at(daemon);
-    }
+  if (introduce(caller)) {
+    adopt(caller, connection);
+    return std::nullopt;
   }
+  constexpr size_t kMostStrangers = 64;
+  if (strangers_ >= kMostStrangers) return "too many daemons call that are not known";
+  ++strangers_;
+  desk_.look({caller.host}, [this, caller, held = std::make_shared<run::Admitted>(std::move(connection))] {
+    --strangers_;
+    if (introduce(caller)) return adopt(caller, *held);
+    BANYAN_LOG(warning) << "a daemon called that says to be of host " << in_quotes(caller.host)
+                        << ", whose card does not say so";
+  });
+  return std::nullopt;
+}
+
+// Whether its host's card, as far as that is known, names it.
+bool Mesh::introduce(const DaemonName& caller) {
+  if (peers_.contains(caller)) return true;
+  const auto known = cards_.find(caller.host);
+  const HostCard* card = known == cards_.end() ? nullptr : &known->second;
+  if (card == nullptr || !card->has(caller.incarnation)) card = desk_.find(caller.host);
+  if (card == nullptr || !card->has(caller.incarnation)) return false;
+  meet(HostCard(*card));
+  for (const HostCard& daemon : card_of(caller.host).daemons()) {
+    if (name_of(daemon) == caller) peer_at(daemon);
+  }
+  return peers_.contains(caller);
+}
+
+void Mesh::adopt(const DaemonName& caller, run::Admitted& connection) {
   Peer& peer = *peers_.at(caller);
   auto stream = std::make_unique<run::SocketStream>(reactor_, std::move(connection.socket), kStreamLostAfter);
   peer.connections.adopt(peer.number, std::make_unique<run::SealedStream>(std::move(stream), connection.keys));
-  return std::nullopt;
 }
 
 void Mesh::meet(const HostCard& card) {
@@ -212,20 +228,17 @@ void Mesh::look(const DaemonName& daemon) {
   Peer& peer = *peers_.at(daemon);
   peer.next_look.reset();
   if (peer.connections.is_connected(peer.number)) return;
-  std::optional<HostCard> card;
-  try {
-    card = directory_.find(daemon.host);
-  } catch (const Error& error) {
-    BANYAN_LOG(warning) << "whether the daemon of host " << in_quotes(daemon.host)
-                        << " is still there: " << error.what();
-    return look_after(daemon, kLook);
-  }
-  if (!card) {
-    if (daemon.host != own_.host) cards_.erase(daemon.host);
-    return drop(daemon, "it has ended");
-  }
-  meet(*card);
-  look_after(daemon, kLook);
+  desk_.look({daemon.host}, [this, daemon] {
+    const auto found = peers_.find(daemon);
+    if (found == peers_.end() || found->second->connections.is_connected(found->second->number)) return;
+    const HostCard* const card = desk_.find(daemon.host);
+    if (card == nullptr && desk_.trouble().empty() && !desk_.unread().contains(daemon.host)) {
+      if (daemon.host != own_.host) cards_.erase(daemon.host);
+      return drop(daemon, "it has ended");
+    }
+    if (card != nullptr) meet(HostCard(*card));
+    look_after(daemon, kLook);
+  });
 }
 
 void Mesh::drop(const DaemonName& daemon, const std::string& why) {

@@ -22,7 +22,7 @@
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/card_desk.h"
 
 namespace banyan::service {
 
@@ -42,13 +42,12 @@ class Mesh {
     std::function<void(const std::string& host, const std::string& why)> lost;
   };
   // `own` has been published. All references outlive the mesh.
-  Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, HostDirectory& directory, HostCard own, Events events);
+  Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, CardDesk& cards, HostCard own, Events events);
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
-  // To the newest daemon of that host, which may be this one. Throws Error{not_found} when none has come, and what the
-  // directory throws.
+  // To the newest daemon of that host, which may be this one. Throws Error{not_found} when none is known to have come.
   void send(const std::string& host, std::string message);
   // To each daemon of that host. Throws the same.
   void send_to_all(const std::string& host, const std::string& message);
@@ -63,13 +62,16 @@ class Mesh {
   bool reaches(const std::string& host) const;
   // Whether the newest daemon of that host is this one.
   bool is_own(const std::string& host) const;
-  // Takes the connection of a daemon that calls for kPurpose, or says why not. Throws Error{invalid_input}.
+  // Takes the connection of a daemon that calls for kPurpose, or says why not. One that is not known yet waits, while
+  // its card is looked for, and is hung up on where that does not name it. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
 
  private:
   struct Peer;
 
   const HostCard& card_of(const std::string& host);
+  bool introduce(const DaemonName& caller);
+  void adopt(const DaemonName& caller, run::Admitted& connection);
   void send_to(const HostCard& daemon, std::string message);
   Peer& peer_at(const HostCard& daemon);
   void hear_self();
@@ -80,11 +82,12 @@ class Mesh {
 
   run::Reactor& reactor_;
   run::OutgoingConnects& connects_;
-  HostDirectory& directory_;
+  CardDesk& desk_;
   const HostCard own_;
   const Events events_;
   std::map<std::string, HostCard> cards_;  // by host: the last that was found, this host's too
   std::map<DaemonName, std::unique_ptr<Peer>> peers_;
+  size_t strangers_ = 0;                                   // that wait
   std::deque<std::string> to_self_;
   std::optional<run::Reactor::Timer> next_to_self_;
 };

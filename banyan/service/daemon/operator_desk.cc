@@ -105,7 +105,7 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
 }
 
 void OperatorDesk::look(const Seen& seen) {
-  ask({}, "view", "{}", kViewTime, [seen](const Asked& asked) {
+  const auto done = [seen](const Asked& asked) {
     std::vector<HostView> views;
     std::vector<UnreachableHost> unreachable = asked.unreachable;
     for (const auto& [host, answer] : asked.answers) {
@@ -117,11 +117,14 @@ void OperatorDesk::look(const Seen& seen) {
       }
     }
     seen(std::move(views), std::move(unreachable));
+  };
+  parts_.cards.look_if_old([this, lives = std::weak_ptr(lives_), done] {
+    if (!lives.expired()) ask(all_hosts(), "view", "{}", kViewTime, done);
   });
 }
 
 void OperatorDesk::order(const std::string& command, const std::string& body) {
-  ask({}, command, body, kCommandTime, [command](const Asked& asked) {
+  ask(all_hosts(), command, body, kCommandTime, [command](const Asked& asked) {
     for (const auto& [host, answer] : asked.answers) {
       if (!answer.is_refusal) continue;
       BANYAN_LOG(warning) << "host " << in_quotes(host) << " does not obey the service (" << command
@@ -147,7 +150,7 @@ void OperatorDesk::change(const std::string& path, const std::string& body, Http
   const auto known =
       std::find_if(kChanges.begin(), kChanges.end(), [&](const Change& change) { return change.path == path; });
   if (known == kChanges.end()) throw Error(ErrorCode::not_found, "there is no command at " + in_quotes(path));
-  ask(hosts_of_command(body), known->command, body, kCommandTime, [reply](const Asked& asked) {
+  const auto done = [reply](const Asked& asked) {
     std::string hosts, unreachable;
     for (const auto& [host, answer] : asked.answers) {
       hosts += hosts.empty() ? "" : ",";
@@ -159,35 +162,46 @@ void OperatorDesk::change(const std::string& path, const std::string& body, Http
       unreachable += JsonLine().add("host", each.host).add("why", each.why).take();
     }
     reply({.body = "{\"hosts\":[" + hosts + "],\"unreachable\":[" + unreachable + "]}"});
+  };
+  parts_.cards.look({}, [this, lives = std::weak_ptr(lives_), names = hosts_of_command(body), command = known->command,
+                         body, reply, done] {
+    if (lives.expired()) return;
+    try {
+      ask(names.empty() ? all_hosts() : hosts_called(names), command, body, kCommandTime, done);
+    } catch (const Error& error) {
+      reply(http_error(error));
+    }
   });
 }
 
 // ---- Other hosts ----
 
-// By their names or as daemons call them; all where no name is given. Throws Error{not_found} for one that is unknown.
-KnownHosts::Names OperatorDesk::hosts_called(const std::vector<std::string>& names) {
-  if (names.empty()) return parts_.hosts.names();
-  const auto is_called = [](const auto& host, const std::string& name) {
-    return name == host.first || name == host.second;
-  };
-  KnownHosts::Names meant;
+OperatorDesk::Names OperatorDesk::all_hosts() const {
+  Names names;
+  for (const auto& [host, card] : parts_.cards.cards()) names.emplace(host, card.name);
+  for (const auto& [host, why] : parts_.cards.unread()) names.emplace(host, host);
+  return names;
+}
+
+// By their names or as daemons call them. Throws Error{not_found} for one that is unknown.
+OperatorDesk::Names OperatorDesk::hosts_called(const std::vector<std::string>& names) const {
+  Names meant;
   for (const std::string& name : names) {
-    const size_t before = meant.size();
-    for (const auto& host : parts_.hosts.look_anew()) {
-      if (is_called(host, name)) meant.insert(host);
+    bool is_known = false;
+    for (const auto& host : all_hosts()) {
+      if (name != host.first && name != host.second) continue;
+      meant.insert(host);
+      is_known = true;
     }
-    const bool is_known = meant.size() > before || std::any_of(meant.begin(), meant.end(),
-                                                               [&](const auto& host) { return is_called(host, name); });
     if (!is_known) throw Error(ErrorCode::not_found, "no daemon of a host " + in_quotes(name) + " is known");
   }
   return meant;
 }
 
-// `names`: as above.
-void OperatorDesk::ask(const std::vector<std::string>& names, const std::string& command, const std::string& body,
+void OperatorDesk::ask(Names hosts, const std::string& command, const std::string& body,
                        std::chrono::milliseconds at_most, Done done) {
   const auto asked = std::make_shared<Asked>();
-  asked->missing = hosts_called(names);
+  asked->missing = std::move(hosts);
   asked->number = next_number_++;
   asked->done = std::move(done);
   asked_.emplace(asked->number, asked);
@@ -207,6 +221,8 @@ void OperatorDesk::ask(const std::vector<std::string>& names, const std::string&
       continue;
     }
     try {
+      const auto unread = parts_.cards.unread().find(host);
+      if (unread != parts_.cards.unread().end()) throw Error(ErrorCode::peer_lost, "its card: " + unread->second);
       // Else questions would pile up until it comes back.
       if (!parts_.mesh.reaches(host)) throw Error(ErrorCode::peer_lost, "its daemon cannot be reached");
       parts_.mesh.send(host, encode(OperatorQuestion{.number = asked->number, .command = command, .body = body}));

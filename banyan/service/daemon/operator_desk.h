@@ -40,7 +40,7 @@
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/daemon/host_desk.h"
 #include "banyan/service/daemon/host_operations.h"
-#include "banyan/service/daemon/known_hosts.h"
+#include "banyan/service/daemon/card_desk.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/http/server.h"
@@ -55,7 +55,7 @@ class OperatorDesk {
 
   struct Parts {
     run::Reactor& reactor;
-    KnownHosts& hosts;
+    CardDesk& cards;
     Mesh& mesh;
     HostDesk& host;
     std::string own;  // this host, as daemons call it
@@ -85,9 +85,11 @@ class OperatorDesk {
   HttpResponse metrics_from(const HostOperations::Answer& view);
   void change(const std::string& path, const std::string& body, HttpServer::Reply reply);
   using Done = std::function<void(const Asked& asked)>;
-  void ask(const std::vector<std::string>& names, const std::string& command, const std::string& body,
-           std::chrono::milliseconds at_most, Done done);
-  KnownHosts::Names hosts_called(const std::vector<std::string>& names);
+  using Names = std::map<std::string, std::string>;  // of hosts, for people, by what daemons call them
+  Names all_hosts() const;
+  Names hosts_called(const std::vector<std::string>& names) const;
+  void ask(Names hosts, const std::string& command, const std::string& body, std::chrono::milliseconds at_most,
+           Done done);
   void note(const std::shared_ptr<Asked>& asked, const std::string& host, HostOperations::Answer answer);
   void end(const std::shared_ptr<Asked>& asked);
 

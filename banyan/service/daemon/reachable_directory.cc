@@ -37,11 +37,11 @@ std::optional<HostCard> ReachableDirectory::find(const std::string& host) {
   return card;
 }
 
-std::vector<HostCard> ReachableDirectory::cards() {
-  std::vector<HostCard> cards = directory_->cards();
+HostCards ReachableDirectory::cards() {
+  HostCards all = directory_->cards();
   const std::vector<std::string> own = here_.addresses();
-  for (HostCard& card : cards) keep_reachable(card, own);
-  return cards;
+  for (HostCard& card : all.cards) keep_reachable(card, own);
+  return all;
 }
 
 }  // namespace banyan::service

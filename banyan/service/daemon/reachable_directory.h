@@ -33,7 +33,7 @@ class ReachableDirectory : public HostDirectory {
   void publish(const HostCard& card) override { directory_->publish(card); }
   void leave() override { directory_->leave(); }
   std::optional<HostCard> find(const std::string& host) override;
-  std::vector<HostCard> cards() override;
+  HostCards cards() override;
 
  private:
   void keep_reachable(HostCard& card, const std::vector<std::string>& own);

@@ -19,9 +19,9 @@ class Cards : public HostDirectory {
   std::optional<HostCard> find(const std::string& host) override {
     return known_.contains(host) ? std::optional(known_[host]) : std::nullopt;
   }
-  std::vector<HostCard> cards() override {
-    std::vector<HostCard> all;
-    for (const auto& [host, card] : known_) all.push_back(card);
+  HostCards cards() override {
+    HostCards all;
+    for (const auto& [host, card] : known_) all.cards.push_back(card);
     return all;
   }
 
@@ -55,7 +55,7 @@ TEST_F(Reachable, AddressesThatThisHostHasTooAreNotCalledOnOthers) {
   own_ = {"10.0.0.1", "172.17.0.1", "192.168.122.1"};  // Docker is started
   EXPECT_THAT(addresses("boot2 4 5 6"), ElementsAre("10.0.0.2"));
   EXPECT_THAT(directory_.find("boot2 4 5 6")->older[0].addresses, ElementsAre("10.0.0.2"));
-  EXPECT_THAT(directory_.cards()[1].addresses, ElementsAre("10.0.0.2"));
+  EXPECT_THAT(directory_.cards().cards[1].addresses, ElementsAre("10.0.0.2"));
   EXPECT_THAT(addresses("boot1 4 5 6"), ElementsAre("10.0.0.1", "172.17.0.1")) << "its own stay";
   EXPECT_THAT(warnings_, IsEmpty());
   EXPECT_FALSE(directory_.find("boot3 4 5 6"));

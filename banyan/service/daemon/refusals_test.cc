@@ -69,15 +69,17 @@ INSTANTIATE_TEST_SUITE_P(OfEitherHostInEitherOrder, Refusals,
                          ::testing::Combine(::testing::Values(By::drain, By::rules), ::testing::Values(0u, 1u),
                                             ::testing::Values(0u, 1u)));
 
-// A daemon of before says nothing of its texts: its card ends without their number.
+// One of them is on a daemon of before.
 TEST_F(Services, OfTwoKindsOfTextsOpenNoCommunicatorTogetherAndSayWhy) {
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     const std::vector<int64_t> input = values_of(comm.rank(), 100);
     std::vector<int64_t> output(100);
     if (comm.rank() == 0) {
       for (const auto& card : std::filesystem::directory_iterator(folder_ + "/world")) {
-        if (HostCard::decode(read_file(card.path())).name != "host1") continue;
-        std::filesystem::resize_file(card, card.file_size() - sizeof(uint32_t));
+        HostCard read = HostCard::decode(read_file(card.path()));
+        if (read.name != "host1") continue;
+        read.texts = 1;
+        write_file(card.path(), read.encode());
       }
     }
     if (std::string report = check_sum(comm, input, output); report != "right") return report;
@@ -92,6 +94,34 @@ TEST_F(Services, OfTwoKindsOfTextsOpenNoCommunicatorTogetherAndSayWhy) {
       if (words.find("do not understand each other " + numbers + "; upgrade") == std::string::npos) return words;
     }
     if (Clock::now() - begin > milliseconds(5000)) return "refused late";
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+// Of a version to come, or of an enemy.
+TEST_F(Services, WithACardThatCannotBeReadOpenNoCommunicatorAndShowTheOtherHosts) {
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    const std::vector<int64_t> input = values_of(comm.rank(), 100);
+    std::vector<int64_t> output(100);
+    if (comm.rank() == 0) {
+      for (const auto& card : std::filesystem::directory_iterator(folder_ + "/world")) {
+        if (HostCard::decode(read_file(card.path())).name == "host1") write_file(card.path(), "garbage");
+      }
+    }
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    const auto begin = Clock::now();
+    try {
+      std::optional<Communicator> other = comm.split(0, static_cast<int>(comm.rank()), own_options_);
+      return "it is opened";
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::mismatch) return std::string("another code: ") + error.what();
+      if (std::string(error.what()).find("the card of host ") == std::string::npos) return error.what();
+    }
+    if (Clock::now() - begin > milliseconds(5000)) return "refused late";
+    const ClusterView seen = cluster(0);
+    if (seen.hosts.size() != 1 || seen.unreachable.size() != 1) return "the cluster is not shown";
+    if (seen.unreachable[0].why.find("its card: ") != 0) return seen.unreachable[0].why;
     return check_sum(comm, input, output);
   });
   EXPECT_THAT(reports, Each("right"));

@@ -1,5 +1,6 @@
 #include "banyan/service/daemon/session_opening.h"
 
+#include <algorithm>
 #include <chrono>
 #include <initializer_list>
 #include <string_view>
@@ -136,9 +137,13 @@ void expect_possible(const OpenSession& wish, const std::string& own_host) {
   for (const uint32_t member : wish.members) {
     if (member >= wish.job_size) refuse("process " + std::to_string(member) + " does not exist");
   }
-  // Each of them is looked up.
   if (wish.hosts.size() > size)
     refuse(std::to_string(wish.hosts.size()) + " hosts for " + std::to_string(size) + " ranks");
+  std::vector<std::string> hosts = wish.hosts;
+  std::sort(hosts.begin(), hosts.end());
+  if (const auto twice = std::adjacent_find(hosts.begin(), hosts.end()); twice != hosts.end()) {
+    refuse("host " + in_quotes(*twice) + " comes twice");
+  }
   if (wish.hosts[wish.host_of_rank[wish.rank]] != own_host) refuse("its rank is on another host");
   if (wish.session >= DoorbellPage::kSessions) refuse("number " + std::to_string(wish.session) + " is too large");
 }

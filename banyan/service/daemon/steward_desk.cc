@@ -20,10 +20,10 @@ uint64_t rate_of(const Steward::Row& row) {
 
 }  // namespace
 
-StewardDesk::StewardDesk(run::Reactor& reactor, KnownHosts& hosts, Mesh& mesh, std::string own,
+StewardDesk::StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own,
                          Steward::Options options, std::function<void(const Activity&)> heard)
     : reactor_(reactor),
-      hosts_(hosts),
+      cards_(cards),
       mesh_(mesh),
       own_(std::move(own)),
       steward_(std::move(options)),
@@ -36,10 +36,11 @@ StewardDesk::~StewardDesk() {
 }
 
 const std::string& StewardDesk::steward_host() {
-  const KnownHosts::Names& hosts = hosts_.names();
+  cards_.look_if_old([] {});
+  const std::map<std::string, HostCard>& cards = cards_.cards();
   const auto found =
-      std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return mesh_.reaches(host.first); });
-  return found == hosts.end() ? own_ : found->first;
+      std::find_if(cards.begin(), cards.end(), [&](const auto& card) { return mesh_.reaches(card.first); });
+  return found == cards.end() ? own_ : found->first;
 }
 
 void StewardDesk::report(const Activity& activity) {

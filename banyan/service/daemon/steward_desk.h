@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/daemon/known_hosts.h"
+#include "banyan/service/daemon/card_desk.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/share/steward.h"
@@ -32,7 +32,7 @@ class StewardDesk {
 
   // All references outlive it. `own`: this host. `heard`: of every report that this daemon takes as the steward. Throws
   // what Steward's constructor throws.
-  StewardDesk(run::Reactor& reactor, KnownHosts& hosts, Mesh& mesh, std::string own, Steward::Options options,
+  StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own, Steward::Options options,
               std::function<void(const Activity&)> heard = {});
   ~StewardDesk();
   StewardDesk(const StewardDesk&) = delete;
@@ -58,7 +58,7 @@ class StewardDesk {
   void repeat();
 
   run::Reactor& reactor_;
-  KnownHosts& hosts_;
+  CardDesk& cards_;
   Mesh& mesh_;
   const std::string own_;
   Steward steward_;

@@ -20,19 +20,6 @@ using TimePoint = run::Reactor::TimePoint;
 
 constexpr std::chrono::milliseconds kPause{100};
 
-int status_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_input:
-      return MHD_HTTP_BAD_REQUEST;
-    case ErrorCode::not_found:
-      return MHD_HTTP_NOT_FOUND;
-    case ErrorCode::invalid_usage:
-      return MHD_HTTP_FORBIDDEN;
-    default:
-      return MHD_HTTP_INTERNAL_SERVER_ERROR;
-  }
-}
-
 // One request, from its first line until its answer is sent.
 struct Exchange {
   MHD_Connection* connection = nullptr;
@@ -81,7 +68,7 @@ std::optional<Error> ask(const HttpServer::Handler& handler, const std::shared_p
     handler(exchange->request, [promise](HttpResponse response) { promise->answer(std::move(response)); });
   } catch (...) {
     const Error error = current_error();
-    if (!promise->answer(http_error(status_of(error.code()), error.what()))) return error;
+    if (!promise->answer(http_error(error))) return error;
   }
   return std::nullopt;
 }

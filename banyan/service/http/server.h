@@ -82,5 +82,7 @@ class HttpServer {
 
 // {"error": "words"} with this status.
 HttpResponse http_error(int status, const std::string& words);
+// The same, with the status of what the handler of a request throws.
+HttpResponse http_error(const Error& error);
 
 }  // namespace banyan::service
