@@ -144,7 +144,8 @@ FileDescriptor call_door(const std::string& door, const std::string& place) {
 void wait_for_doors(const std::string& place, const Deadline& deadline) {
   constexpr milliseconds kQueueTime{10};
   if (deadline.has_passed()) {
-    throw Error(ErrorCode::timed_out, place + " is called by too many others, and has not answered within " + deadline.text());
+    throw Error(ErrorCode::timed_out,
+                place + " is called by too many others, and has not answered within " + deadline.text());
   }
   std::this_thread::sleep_for(std::min(kQueueTime, deadline.next_sleep()));
 }

@@ -140,7 +140,9 @@ class FullDoor {
   }
 
  private:
-  static FileDescriptor made() { return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+  static FileDescriptor made() {
+    return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  }
 
   const FileDescriptor door_;
   std::vector<FileDescriptor> callers_;

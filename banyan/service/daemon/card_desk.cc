@@ -32,6 +32,7 @@ struct CardDesk::Thread {
     }
     changed.notify_one();
     if (thread.joinable()) thread.join();
+    if (is_left) directory->leave();  // the task may have been one of those that nobody carried out
   }
   void post(std::function<void()> task) {
     if (!thread.joinable()) thread = run::start_thread("banyan-cards", [this] { carry_out(); });
@@ -59,7 +60,8 @@ struct CardDesk::Thread {
   std::condition_variable changed;
   std::deque<std::function<void()>> tasks;
   bool stops = false;
-  std::thread thread;  // of the owner
+  bool is_left = false;  // of the owner, as the thread is
+  std::thread thread;
 };
 
 CardDesk::CardDesk(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks)
@@ -88,7 +90,8 @@ void CardDesk::look(const std::vector<std::string>& hosts, Then then) {
   next_->is_for_all |= hosts.empty() || next_->hosts.size() > kFew;
   next_->waiting.push_back(std::move(then));
   const bool is_away = !trouble_.empty();
-  if (!overdue_) overdue_ = reactor_.after(is_away ? std::chrono::milliseconds(0) : kPatience, [this] { be_overdue(); });
+  if (!overdue_)
+    overdue_ = reactor_.after(is_away ? std::chrono::milliseconds(0) : kPatience, [this] { be_overdue(); });
   if (!asked_) ask();
 }
 
@@ -109,8 +112,10 @@ void CardDesk::ask() {
       for (const std::string& host : is_for_all ? std::set<std::string>() : hosts) {
         try {
           std::optional<HostCard> card = thread_->directory->find(host);
-          if (card) answer->read.cards.push_back(*std::move(card));
-          else answer->without.insert(host);
+          if (card)
+            answer->read.cards.push_back(*std::move(card));
+          else
+            answer->without.insert(host);
         } catch (const Error& error) {
           if (error.code() != ErrorCode::invalid_input) throw;
           answer->read.unread.emplace(host, error.what());
@@ -212,6 +217,7 @@ void CardDesk::put() {
 
 void CardDesk::leave() {
   own_.reset();
+  thread_->is_left = true;
   thread_->post([this] { thread_->directory->leave(); });
 }
 

@@ -33,8 +33,8 @@ class CardDesk {
   static constexpr size_t kFew = 16;
 
   struct Hooks {
-    std::function<void(const HostCard& card)> found;      // each that is read; one may be older than what is known
-    std::function<void(const std::string& words)> note;   // it ceases to answer, or answers again
+    std::function<void(const HostCard& card)> found;     // each that is read; one may be older than what is known
+    std::function<void(const std::string& words)> note;  // it ceases to answer, or answers again
   };
   // `name`: of the directory, for people: "etcd".
   CardDesk(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks);
@@ -63,8 +63,8 @@ class CardDesk {
   void publish(const HostCard& card);
   // The card that was published belongs to another daemon now, which keeps it.
   void leave();
-  // Before the reactor runs, when nobody waits: publishes it, and reads all cards, on this thread. A directory that does
-  // not answer is a trouble, as later. Throws Error{invalid_input}.
+  // Before the reactor runs, when nobody waits: publishes it, and reads all cards, on this thread. A directory that
+  // does not answer is a trouble, as later. Throws Error{invalid_input}.
   void begin(const HostCard& card);
 
  private:

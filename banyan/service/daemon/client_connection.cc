@@ -75,15 +75,19 @@ bool is_wish(const ClientMessage& message) {
 
 }  // namespace
 
-ClientProcess process_of(const run::FileDescriptor& socket) {
+ClientIdentity caller_at(const run::FileDescriptor& socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
     throw run::system_error("cannot ask who a client is");
   }
-  ClientProcess process{.identity = {.process = credentials.pid, .user = credentials.uid, .group = credentials.gid},
-                        .pidfd = pidfd_of(socket, credentials.pid)};
-  if (credentials.pid > 0) process.identity.cgroup = cgroup_of(credentials.pid);
+  return {.process = credentials.pid, .user = credentials.uid, .group = credentials.gid};
+}
+
+ClientProcess process_of(const run::FileDescriptor& socket) {
+  const ClientIdentity caller = caller_at(socket);
+  ClientProcess process{.identity = caller, .pidfd = pidfd_of(socket, caller.process)};
+  if (caller.process > 0) process.identity.cgroup = cgroup_of(caller.process);
   if (has_ended(process.pidfd)) throw Error(ErrorCode::peer_lost, "its process has ended");
   return process;
 }

@@ -38,9 +38,11 @@ struct ClientProcess {
   ClientIdentity identity;
   run::FileDescriptor pidfd;
 };
-// Throws Error{peer_lost} where the process has ended; Error{unsupported}, Error{io} where its end could not be noticed:
-// whoever had its number later would be taken for it.
+// Throws Error{peer_lost} where the process has ended; Error{unsupported}, Error{io} where its end could not be
+// noticed: whoever had its number later would be taken for it.
 ClientProcess process_of(const run::FileDescriptor& socket);
+// The same without a descriptor and without its control group: enough to refuse it. Throws Error{io}.
+ClientIdentity caller_at(const run::FileDescriptor& socket);
 
 class ClientConnection {
  public:

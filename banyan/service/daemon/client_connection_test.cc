@@ -22,15 +22,14 @@ class ClientConnectionTest : public ::testing::Test {
     client_ = run::FileDescriptor(ends[0]);
     run::FileDescriptor own(ends[1]);
     ClientProcess process = process_of(own);
-    connection_.emplace(
-        reactor_, std::move(own), std::move(process),
-        ClientConnection::Hooks{.said =
-                                    [this](const ClientMessage&, std::optional<run::FileDescriptor>&) {
-                                      if (++heard_ == ends_after_) connection_->end();
-                                    },
-                                .gone = [this](const std::string& why) { gone_ = why; },
-                                .pause = [this] { return pause_; },
-                                .close = [this](run::FileDescriptor) { ++closed_; }});
+    connection_.emplace(reactor_, std::move(own), std::move(process),
+                        ClientConnection::Hooks{.said =
+                                                    [this](const ClientMessage&, std::optional<run::FileDescriptor>&) {
+                                                      if (++heard_ == ends_after_) connection_->end();
+                                                    },
+                                                .gone = [this](const std::string& why) { gone_ = why; },
+                                                .pause = [this] { return pause_; },
+                                                .close = [this](run::FileDescriptor) { ++closed_; }});
   }
   void offer(size_t times) {
     for (size_t i = 0; i < times; ++i) {

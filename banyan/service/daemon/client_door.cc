@@ -69,19 +69,20 @@ void ClientDoor::look() {
 }
 
 // The kernel gives the lowest number that is free: below it, all are in use.
-void ClientDoor::expect_descriptors(const run::FileDescriptor& guest) const {
+std::optional<Error> ClientDoor::shortage(const run::FileDescriptor& guest) const {
   const uint64_t allowed = run::allowed_descriptors(), used = static_cast<uint64_t>(guest.get()) + 1;
-  if (allowed == 0 || used + std::min(kReserve, allowed / 8) <= allowed) return;
+  if (allowed == 0 || used + std::min(kReserve, allowed / 8) <= allowed) return {};
   const std::string why = "the service of this host has " + std::to_string(used) + " of " + std::to_string(allowed) +
                           " descriptors in use and keeps the last ones; end some programs, or allow banyand more of "
                           "them (LimitNOFILE of its unit, ulimit -n)";
   if (hooks_.is_short) hooks_.is_short(why);
-  throw Error(ErrorCode::unsupported, why);
+  return Error(ErrorCode::unsupported, why);
 }
 
 void ClientDoor::let_in(run::FileDescriptor socket) {
   const TenantAccount::Time now = reactor_.now().time_since_epoch();
-  ClientProcess process = process_of(socket);
+  const std::optional<Error> is_short = shortage(socket);  // before more descriptors are opened for the guest
+  ClientProcess process = is_short ? ClientProcess{.identity = caller_at(socket), .pidfd = {}} : process_of(socket);
   const auto account = accounts_.of(process.identity.user, hooks_.quota_group(process.identity).value_or(""));
   try {
     if (account->wait(now) >= kFar) {
@@ -89,7 +90,7 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
                                               " ask the service for too much in too short a time; try again later");
     }
     account->act(now, kCost);
-    expect_descriptors(socket);
+    if (is_short) throw Error(*is_short);
     TenantAccount::Charge charge = account->take(Resource::connections, 1);
     hooks_.came(
         {.socket = std::move(socket), .process = std::move(process), .account = account, .charge = std::move(charge)});

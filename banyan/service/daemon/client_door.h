@@ -63,7 +63,8 @@ class ClientDoor {
   void look();
   void rest(std::chrono::microseconds pause);
   bool is_flooded();
-  void expect_descriptors(const run::FileDescriptor& guest) const;
+  // Why the guest cannot be let in, where the last descriptors are kept for operators.
+  std::optional<Error> shortage(const run::FileDescriptor& guest) const;
   void let_in(run::FileDescriptor socket);
 
   run::Reactor& reactor_;

@@ -243,7 +243,8 @@ TEST(EtcdDirectory, LimitsTheLengthOfAnswers) {
 }
 
 TEST(EtcdDirectory, RefusesACardThatIsNone) {
-  for (const std::string& card : {std::string(), std::string("hello"), card_of("a").encode() + "x", card_of("a").encode().substr(9)}) {
+  for (const std::string& card :
+       {std::string(), std::string("hello"), card_of("a").encode() + "x", card_of("a").encode().substr(9)}) {
     const FakeServer server([&](const std::string&) {
       return answer_of(R"({"header":{},"kvs":[{"value":")" + to_base64(card) + R"("}]})");
     });

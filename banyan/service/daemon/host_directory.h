@@ -1,9 +1,9 @@
 // HostDirectory: where the daemons of a cluster find each other.
 //
 // Each daemon publishes a card of itself and looks others up when a communicator needs them; nobody has to come first,
-// and a daemon that has come back replaces its card. A card that cannot be read,
-// since it is of another version or of an enemy, is one host that cannot be reached. That a card is right is not believed: whoever answers at the
-// address has to know the secret of the daemons.
+// and a daemon that has come back replaces its card. A card that cannot be read, since it is of another version or of
+// an enemy, is one host that cannot be reached. That a card is right is not believed: whoever answers at the address
+// has to know the secret of the daemons.
 #pragma once
 
 #include <cstdint>

@@ -107,8 +107,8 @@ TEST_F(FolderOfHosts, ListsTheOthersBesideCardsThatCannotBeRead) {
   std::ofstream(folder_ + "/host-00") << "garbage";
   std::ofstream(folder_ + "/host-63") << card_of("b").encode();
   EXPECT_THAT(hosts_of(*directory), ElementsAre("a", "b"));
-  EXPECT_THAT(directory->cards().unread,
-              ElementsAre(Pair(std::string(1, '\0'), HasSubstr("cut short")), Pair("c", HasSubstr("to be of host 'b'"))));
+  EXPECT_THAT(directory->cards().unread, ElementsAre(Pair(std::string(1, '\0'), HasSubstr("cut short")),
+                                                     Pair("c", HasSubstr("to be of host 'b'"))));
 }
 
 TEST_F(FolderOfHosts, ListsAllHosts) {

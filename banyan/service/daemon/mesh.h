@@ -87,7 +87,7 @@ class Mesh {
   const Events events_;
   std::map<std::string, HostCard> cards_;  // by host: the last that was found, this host's too
   std::map<DaemonName, std::unique_ptr<Peer>> peers_;
-  size_t strangers_ = 0;                                   // that wait
+  size_t strangers_ = 0;  // that wait
   std::deque<std::string> to_self_;
   std::optional<run::Reactor::Timer> next_to_self_;
 };

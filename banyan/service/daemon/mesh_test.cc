@@ -37,7 +37,11 @@ class Node {
  public:
   Node(const std::string& folder, const std::string& host, uint64_t incarnation, std::vector<OlderDaemon> older = {})
       : cards_(reactor_, HostDirectory::at("file://" + folder), "the folder",
-               {.found = [this](const HostCard& card) { if (mesh_) mesh_->meet(card); }, .note = [](const std::string&) {}}) {
+               {.found =
+                    [this](const HostCard& card) {
+                      if (mesh_) mesh_->meet(card);
+                    },
+                .note = [](const std::string&) {}}) {
     run::Listener listener = run::Listener::on("127.0.0.1");
     card_ = {.host = host,
              .incarnation = incarnation,
@@ -340,7 +344,8 @@ TEST_F(MeshTest, CallersThatAreNotKnownAreHungUpOn) {
     EXPECT_EQ(a.run([&](Mesh& mesh) {
       run::Admitted admitted{.socket = run::FileDescriptor(ends[1]), .keys = {}};
       return mesh.admit(greeting, admitted).value_or("admitted");
-    }), "admitted");
+    }),
+              "admitted");
     char byte = 0;
     EXPECT_EQ(read(caller.get(), &byte, 1), 0);
     EXPECT_FALSE(a.run([&](Mesh& mesh) { return mesh.knows("z"); }));

@@ -38,9 +38,9 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/daemon/card_desk.h"
 #include "banyan/service/daemon/host_desk.h"
 #include "banyan/service/daemon/host_operations.h"
-#include "banyan/service/daemon/card_desk.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/http/server.h"

@@ -66,8 +66,9 @@ void lead_from(const HostCard& old, const std::function<HostCard(uint16_t port)>
   Published published;
   CardDesk desk(reactor, std::make_unique<FakeDirectory>(published), "a fake",
                 {.found = [](const HostCard&) {}, .note = [](const std::string&) {}});
-  const auto lanes = std::make_shared<SessionLanes>(
-      reactor, connects, "job.1", std::vector<run::ConnectTarget>{target_at(own), target_at(old)}, [] { return false; });
+  const auto lanes = std::make_shared<SessionLanes>(reactor, connects, "job.1",
+                                                    std::vector<run::ConnectTarget>{target_at(own), target_at(old)},
+                                                    [] { return false; });
   follow_daemons(desk, lanes, open, {own, old});
   const auto answers = std::make_shared<run::AnswerQueue>();
   lanes->connections().open(

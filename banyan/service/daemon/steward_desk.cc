@@ -20,8 +20,8 @@ uint64_t rate_of(const Steward::Row& row) {
 
 }  // namespace
 
-StewardDesk::StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own,
-                         Steward::Options options, std::function<void(const Activity&)> heard)
+StewardDesk::StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own, Steward::Options options,
+                         std::function<void(const Activity&)> heard)
     : reactor_(reactor),
       cards_(cards),
       mesh_(mesh),
