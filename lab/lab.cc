@@ -281,7 +281,7 @@ void Lab::save() const {
   if (!std::filesystem::exists(folder() + "/secret")) {
     const run::FileDescriptor file(
         ::open((folder() + "/secret").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    const std::string text = run::Secret::random().key();
+    const std::string text(run::Secret::random().key());
     if (!file.is_open() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
       throw run::system_error("cannot write to " + folder() + "/secret");
     }

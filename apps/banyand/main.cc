@@ -64,10 +64,7 @@ void return_large_memory() {
 }
 
 banyan::run::Secret secret_from(const std::string& file) {
-  if (file.empty()) return {};
-  unsetenv("BANYAN_SECRET");  // that of some job
-  setenv("BANYAN_SECRET_FILE", file.c_str(), 1);
-  return banyan::run::Secret::from_environment();
+  return file.empty() ? banyan::run::Secret() : banyan::run::Secret::from_file(file);
 }
 
 void add_to(HostNames& names, const std::vector<std::string>& more) {

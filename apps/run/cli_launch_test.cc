@@ -86,8 +86,9 @@ TEST(Launch, GivesAllTheSamePortAndSecretAndAnotherJobOthers) {
 }
 
 TEST(Launch, KeepsASecretThatIsThere) {
-  setenv("BANYAN_SECRET", "from the environment", 1);
-  EXPECT_EQ(launch({"-n", "1"}, "echo $BANYAN_SECRET").out, "from the environment\n");
+  const std::string given = "000102030405060708090a0b0c0d0e0f";
+  setenv("BANYAN_SECRET", given.c_str(), 1);
+  EXPECT_EQ(launch({"-n", "1"}, "echo $BANYAN_SECRET").out, given + "\n");
   unsetenv("BANYAN_SECRET");
 }
 
@@ -302,13 +303,14 @@ TEST_F(LaunchBySsh, StartsRanksOnTheirHosts) {
 }
 
 TEST_F(LaunchBySsh, KeepsTheSecretOutOfCommandLines) {
-  setenv("BANYAN_SECRET", "nobody may see this", 1);
+  const std::string hidden = "000102030405060708090a0b0c0d0e0f";
+  setenv("BANYAN_SECRET", hidden.c_str(), 1);
   const Outcome outcome = launch({"--hosts", "a"}, "echo $BANYAN_SECRET; tr '\\0' ' ' < /proc/$PPID/cmdline");
   unsetenv("BANYAN_SECRET");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out.find("nobody may see this"), 0u);
-  EXPECT_EQ(outcome.out.find("nobody may see this", 1), std::string::npos) << outcome.out;
-  EXPECT_THAT(folder_.read("calls"), Not(HasSubstr("nobody")));
+  EXPECT_EQ(outcome.out.find(hidden), 0u);
+  EXPECT_EQ(outcome.out.find(hidden, 1), std::string::npos) << outcome.out;
+  EXPECT_THAT(folder_.read("calls"), Not(HasSubstr(hidden)));
 }
 
 TEST_F(LaunchBySsh, NamesTheHostThatFailed) {

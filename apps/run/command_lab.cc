@@ -192,7 +192,7 @@ class LabCommand : public Command {
     const LaunchOptions options{.prefix_lines = !no_prefix_, .json = json_, .keep_going = keep_going_};
     std::optional<lab::HostPrograms> beside;
     if (!per_host_.empty()) parse_option("--per-host", [&] { beside.emplace(lab, per_host_); });
-    const int code = launch(plan, run::Secret(lab.secret()), options, terminal);
+    const int code = launch(plan, run::Secret::parse(lab.secret(), "the lab"), options, terminal);
     if (beside) {
       for (const std::string& line : beside->failures()) terminal.note("banyan: " + line + "\n");
     }

@@ -76,7 +76,7 @@ Variables variables_for_others(const run::Secret& secret) {
     if (!is_name || name.starts_with("BANYAN_SECRET") || name == "BANYAN_ADDRESS" || name == "BANYAN_HOST_ID") continue;
     variables.emplace_back(name, text.substr(equals + 1));
   }
-  variables.emplace_back("BANYAN_SECRET", secret.key());
+  variables.emplace_back("BANYAN_SECRET", std::string(secret.key()));
   return variables;
 }
 
@@ -96,7 +96,7 @@ class Launcher {
                          .is_heard = options_.prefix_lines || options_.json,
                          .signal_mask = signals_.old_mask()};
       if (planned.host.empty()) {
-        start.variables.emplace_back("BANYAN_SECRET", secret.key());
+        start.variables.emplace_back("BANYAN_SECRET", std::string(secret.key()));
         start.unset = {"BANYAN_SECRET_FILE"};
       } else {
         start.input = remote_script(plan_, planned, others, std::filesystem::current_path().string());

@@ -37,7 +37,9 @@ constexpr Variable kVariables[] = {
     {"BANYAN_CONNECTIONS", "TCP connections to each peer for what has no route of its own, 1 to 16 (default 1)"},
     {"BANYAN_CROWDED", "1: waiting ranks give up their core at once, for machines on which others need the cores"},
     {"BANYAN_DUMP_SIGNAL", "the signal at which a process writes its flight records (default USR1); none: no signal"},
-    {"BANYAN_ENCRYPTION", "off (default), auth or full: what goes by TCP is authenticated, or encrypted; on all ranks"},
+    {"BANYAN_ENCRYPTION",
+     "off, auth or full: what goes by TCP is authenticated, or encrypted; on all ranks. Default: auth between hosts "
+     "where a secret is set, else off"},
     {"BANYAN_FABRIC", "the network, for planning: a file or a spec; the same on all ranks"},
     {"BANYAN_HOST_ID", "ranks with the same text are on one host (default: of the kernel and its namespaces)"},
     {"BANYAN_ISA", "portable, avx2 or avx512: kernels no better than this"},
@@ -51,7 +53,7 @@ constexpr Variable kVariables[] = {
     {"BANYAN_RECORDER_DIR", "the folder of the flight records (default /tmp/banyan-recorder-UID)"},
     {"BANYAN_RENDEZVOUS", "where ranks meet: tcp://HOST:PORT or file:///FOLDER"},
     {"BANYAN_ROUTES", "a file that says which pair of addresses takes which path through the fabric"},
-    {"BANYAN_SECRET", "a text that processes of several hosts share, by which they believe each other"},
+    {"BANYAN_SECRET", "32 or more hexadecimal digits that processes of several hosts share (openssl rand -hex 16)"},
     {"BANYAN_SECRET_FILE", "a file with that text"},
     {"BANYAN_SERVICE", "unix:PATH: the socket of banyand, which then carries out what goes between hosts"},
     {"BANYAN_SERVICE_FALLBACK", "1: without the service where no daemon can be reached; on all ranks alike"},
@@ -124,12 +126,13 @@ run::Communicator::Transports transports_from(const std::string& name) {
   throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx, service)");
 }
 
-std::optional<run::Sealing> sealing_from(const std::optional<std::string>& field, const std::string& field_name) {
+run::Encryption encryption_from(const std::optional<std::string>& field, const std::string& field_name) {
   const char* const name = "BANYAN_ENCRYPTION";
   const std::string text = text_from(field, name);
-  if (text.empty() || text == "off") return std::nullopt;
-  if (text == "auth") return run::Sealing::authenticated;
-  if (text == "full") return run::Sealing::encrypted;
+  if (text.empty()) return run::Encryption::automatic;
+  if (text == "off") return run::Encryption::off;
+  if (text == "auth") return run::Encryption::authenticated;
+  if (text == "full") return run::Encryption::encrypted;
   throw Error(ErrorCode::invalid_input, (field ? field_name : name) + "=" + text + " is to be off, auth or full");
 }
 
@@ -203,7 +206,7 @@ run::Communicator::Options options_from(const Settings& settings) {
                                .slice_bytes = slice_from_environment()};
   options.checksums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
   options.zero_copy = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
-  options.sealing = sealing_from(settings.encryption, settings.where + "encryption");
+  options.encryption = encryption_from(settings.encryption, settings.where + "encryption");
   options.has_routes = !planner.routes.empty();
   options.connections = connections_from(settings.connections, settings.where + "connections");
   options.survivors = survivors_from(settings.survivors, settings.where + "survivors");

@@ -49,11 +49,11 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options.transports, run::Communicator::Transports::tcp);
   EXPECT_TRUE(options.checksums);
   EXPECT_EQ(options.connections, 3u);
-  EXPECT_EQ(options.sealing, std::nullopt);
+  EXPECT_EQ(options.encryption, run::Encryption::automatic);
   setenv("BANYAN_ENCRYPTION", "auth", 1);
-  EXPECT_EQ(options_from(settings).sealing, run::Sealing::authenticated);
+  EXPECT_EQ(options_from(settings).encryption, run::Encryption::authenticated);
   settings.encryption = "full";
-  EXPECT_EQ(options_from(settings).sealing, run::Sealing::encrypted);
+  EXPECT_EQ(options_from(settings).encryption, run::Encryption::encrypted);
   setenv("BANYAN_JOIN_TIMEOUT", "7", 1);
   EXPECT_EQ(options_from(settings).join_timeout, milliseconds(7000));
   settings.join_timeout = 3;

@@ -115,6 +115,7 @@ class SimulatedNetwork::Connection : public std::enable_shared_from_this<Connect
     return {.count = 0,
             .is_over = own.has_ended,
             .is_orderly = own.has_ended,
+            .is_said = own.has_ended,
             .why = own.has_ended ? "it has closed its connection" : ""};
   }
   void close(size_t side) {

@@ -261,7 +261,7 @@ TEST(Meeting, ARankWithAnotherSecretIsRefusedAndTheMendIsNamed) {
   for (const std::string& place : places(folder)) {
     const auto begin = Clock::now();
     const auto reports = run_processes(3, [&](int rank) {
-      setenv("BANYAN_SECRET", rank == 1 ? "another secret of one" : "the secret of all", 1);
+      setenv("BANYAN_SECRET", rank == 1 ? "0f0e0d0c0b0a09080706050403020100" : "000102030405060708090a0b0c0d0e0f", 1);
       return join(place, 3, rank, 2);
     });
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
@@ -278,7 +278,7 @@ TEST(Meeting, WhoHasAnotherSecretIsNamedByAllInAFolder) {
     const MeetingPlace folder;
     const auto begin = Clock::now();
     const auto reports = run_processes(4, [&](int rank) {
-      setenv("BANYAN_SECRET", rank == odd ? "another secret of one" : "the secret of all", 1);
+      setenv("BANYAN_SECRET", rank == odd ? "0f0e0d0c0b0a09080706050403020100" : "000102030405060708090a0b0c0d0e0f", 1);
       return join(folder.url(), 4, rank, 60);
     });
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30)) << "there is nothing to wait for";
@@ -307,7 +307,7 @@ TEST(Meeting, ASecretThatOnlyOneRankHasIsRefused) {
   const MeetingPlace folder;
   for (const std::string& place : places(folder)) {
     const auto reports = run_processes(2, [&](int rank) {
-      if (rank == 1) setenv("BANYAN_SECRET", "a secret of one alone", 1);
+      if (rank == 1) setenv("BANYAN_SECRET", "0f0e0d0c0b0a09080706050403020100", 1);
       return join(place, 2, rank, 2);
     });
     EXPECT_THAT(reports, Each(::testing::Not(HasSubstr("one of 2")))) << place;

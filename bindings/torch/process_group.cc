@@ -26,6 +26,7 @@ namespace banyan::pytorch {
 struct ProcessGroupBanyan::Job {
   std::shared_ptr<run::JoinedProcesses> processes;
   std::map<std::string, uint64_t> uses;  // of names of groups; under worlds_mutex()
+  bool is_exposed = false;               // what its ranks send each other can be changed on its way
 };
 
 namespace {
@@ -45,6 +46,26 @@ uint64_t next_number() {
   return ++last;
 }
 
+bool are_on_one_host(const run::JoinedProcesses& job) {
+  for (uint32_t rank = 0; rank < job.size(); ++rank) {
+    if (!job.is_here(rank)) return false;
+  }
+  return true;
+}
+
+// PyTorch sends objects as bytes, and to read them is to run what is in them. Once in a process.
+void warn_of_objects(const run::Call& call) {
+  using run::OperationKind;
+  const bool moves = call.kind == OperationKind::broadcast || call.kind == OperationKind::all_gather ||
+                     call.kind == OperationKind::gather || call.kind == OperationKind::scatter;
+  if (!moves || call.type != element::DataType::uint8) return;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    BANYAN_LOG(warning) << "bytes go between hosts unauthenticated (BANYAN_ENCRYPTION=off, or UCX): where they are "
+                           "pickles, as of broadcast_object_list, who changes them on their way runs programs here";
+  });
+}
+
 std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
                                            const ProcessGroupBanyan::Members& members,
                                            std::chrono::milliseconds at_most,
@@ -61,13 +82,11 @@ std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>
                                          .rank = rank,
                                          .size = static_cast<uint32_t>(members.size),
                                          .name = prefix,
-                                         .sealing = options.sealing,
+                                         .encryption = options.encryption,
                                          .has_routes = options.has_routes,
                                          .extras = options.extras},
                                         secret, deadline);
-  bool is_on_one_host = true;
-  for (uint32_t other = 0; other < job->size(); ++other) is_on_one_host = is_on_one_host && job->is_here(other);
-  if (!is_on_one_host && rank == 0 && run::Secret::from_environment().is_empty()) {
+  if (!are_on_one_host(*job) && rank == 0 && run::Secret::from_environment().is_empty()) {
     static std::once_flag once;
     std::call_once(once, [] {
       BANYAN_LOG(warning)
@@ -128,6 +147,9 @@ std::shared_ptr<ProcessGroupBanyan::Job> ProcessGroupBanyan::job_of(const c10::i
                                                                     const run::Communicator::Options& options) {
   auto job = std::make_shared<Job>();
   job->processes = join(store, members, at_most, options);
+  const bool is_sealed = job->processes->seals().sealing && options.transports != run::Communicator::Transports::ucx;
+  const bool has_service = !options.extras.empty();  // whose lanes are sealed
+  job->is_exposed = !is_sealed && !has_service && !are_on_one_host(*job->processes);
   return job;
 }
 
@@ -221,6 +243,7 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, 
                                                          std::chrono::milliseconds timeout) {
   if (timeout.count() <= 0) timeout = timeout_.load();
   if (timeout.count() > 0) call.timeout = timeout;
+  if (job_->is_exposed) warn_of_objects(call);
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
   calls_.fetch_add(1, std::memory_order_relaxed);

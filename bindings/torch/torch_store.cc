@@ -83,14 +83,14 @@ run::Secret job_secret(run::Store& store, const std::string& prefix, uint32_t ra
   const std::string key = prefix + "secret";
   if (rank != 0) {
     try {
-      return run::Secret(store.get(key, deadline));
+      return run::Secret::parse(store.get(key, deadline), "PyTorch's store");
     } catch (const Error& error) {
       if (error.code() != ErrorCode::timed_out) throw;
       throw Error(ErrorCode::timed_out, "rank 0 has not come to " + store.place() + " within " + deadline.text());
     }
   }
   secret = run::Secret::random();
-  store.set(key, secret.key(), deadline);
+  store.set(key, std::string(secret.key()), deadline);
   return secret;
 }
 

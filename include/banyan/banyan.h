@@ -62,7 +62,8 @@
  *                                      more; calls end when all is acknowledged
  *   BANYAN_CONNECTIONS=n               by TCP with each peer, where there are no routes; the same on all ranks
  *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this user on this machine is accepted
- *   BANYAN_ENCRYPTION=off|auth|full    what goes by TCP is authenticated, or encrypted; the same on all ranks
+ *   BANYAN_ENCRYPTION=off|auth|full    what goes by TCP is authenticated, or encrypted; the same on all ranks. Default:
+ *                                      auth between hosts where a secret is set, else off
  *   BANYAN_SURVIVORS=any|majority|n    how many ranks must be left for banyan_comm_shrink
  *   BANYAN_ALONE=1                     one process is meant where banyan_comm_init_env finds no launcher
  *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
@@ -206,7 +207,7 @@ typedef struct {
    * The same on all ranks. Default: that of the communicator to be shrunk, BANYAN_SURVIVORS, else "any". */
   const char* survivors;
   const char* encryption; /* "off", "auth", "full": of what goes by TCP, chosen when ranks join; default:
-                             BANYAN_ENCRYPTION, else "off" */
+                             BANYAN_ENCRYPTION, else "auth" between hosts where a secret is set, else "off" */
   int blocking; /* 0: banyan_comm_init_* return BANYAN_IN_PROGRESS at once, and join in the background (see Joining); 1
                    and -1, the default: they return when all have joined */
 } banyan_config_t;

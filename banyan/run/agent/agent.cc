@@ -83,7 +83,10 @@ std::vector<uint32_t> hosts_of(const World& world) {
 std::vector<ConnectTarget> targets_of(const World& world) {
   std::vector<ConnectTarget> targets;
   for (const Member& member : world.members) {
-    targets.push_back({.addresses = member.addresses, .port = member.port, .local_address = ""});
+    targets.push_back({.addresses = member.addresses,
+                       .port = member.port,
+                       .local_address = "",
+                       .name = std::to_string(targets.size())});
   }
   return targets;
 }
@@ -192,7 +195,7 @@ class Agent::Impl {
   Impl(Listener listener, const Secret& secret, World world, const Options& options)
       : world_(std::move(world)),
         world_name_(name_of_world(world_)),
-        connects_(reactor_, secret, options.stranger_time),
+        connects_(reactor_, secret, std::to_string(world_.rank), options.stranger_time),
         dialer_(reactor_, connects_, options.lost_after / 3, peers_of(world_, world_name_)),
         stream_lost_after_(options.lost_after / 3),
         watch_(reactor_, [this](uint32_t rank) { core_.process_ended(rank); }),
@@ -215,7 +218,7 @@ class Agent::Impl {
                [this](StateQueries::Done done) {
                  core_.queries().ask(kWholeProcess, reactor_.now() + kLookTime, std::move(done));
                }),
-        acceptor_(reactor_, std::move(listener), secret,
+        acceptor_(reactor_, std::move(listener), secret, std::to_string(world_.rank),
                   {.stranger_time = options.stranger_time,
                    .stranger_limit = options.stranger_limit,
                    .is_short = [this](const Error& error) { connections_.cannot_be_called(error); }},
@@ -343,8 +346,9 @@ class Agent::Impl {
     if (greeting.purpose == "lane") return connections_.admit(payload, connection);
     const uint32_t rank = payload.number<uint32_t>();
     payload.end();
-    if (rank >= core_.liveness().size() || rank == world_.rank)
+    if (rank >= core_.liveness().size() || rank == world_.rank || std::to_string(rank) != greeting.from) {
       return "a process called that says to be a rank there is not";
+    }
     auto stream = std::make_unique<SocketStream>(reactor_, std::move(connection.socket), stream_lost_after_);
     if (!core_.adopt(rank, std::make_unique<SealedStream>(std::move(stream), connection.keys))) {
       return "rank " + std::to_string(rank) + " called, though it was given up: " + core_.liveness().why(rank);

@@ -331,7 +331,9 @@ std::optional<AgentConnections::Ending> AgentConnections::read(uint32_t rank,
   std::array<char, 16384> buffer;
   while (connection->stream != nullptr) {  // a message may make this rank close it
     const ByteStream::Received received = connection->stream->receive(buffer);
-    if (received.is_over) return Ending{.why = received.why, .is_orderly = received.is_orderly};
+    if (received.is_over) {
+      return Ending{.why = received.why, .is_orderly = received.is_orderly, .is_said = received.is_said};
+    }
     if (received.count == 0) break;
     connection->in.append(buffer.data(), received.count);
     if (std::optional<Ending> broken = deliver(rank, connection)) return broken;
@@ -411,8 +413,8 @@ void AgentConnections::connection_broke(uint32_t rank, const std::shared_ptr<Con
   const bool was_first = entry.connections.front() == connection;
   std::erase(entry.connections, connection);
   if (entry.is_closed) {
-    // Who has heard the notice hangs up.
-    if (ending.is_orderly) entry.is_reminded = false;
+    // Who has heard the notice hangs up, and says so.
+    if (ending.is_said) entry.is_reminded = false;
     if (entry.is_reminded && entry.connections.empty()) start_calls(rank);
     return;
   }

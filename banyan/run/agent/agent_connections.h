@@ -156,7 +156,7 @@ class AgentConnections {
   void serve(uint32_t rank, const std::shared_ptr<Connection>& connection, bool may_receive, bool may_send);
   struct Ending {
     std::string why;
-    bool is_orderly = false;
+    bool is_orderly = false, is_said = false;
   };
   // Why the connection is of no use any more, if so.
   std::optional<Ending> read(uint32_t rank, const std::shared_ptr<Connection>& connection);

@@ -176,7 +176,8 @@ Admitted shake_hands(const std::string& host, uint16_t port, const std::string& 
   if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
     throw system_error("cannot call " + place, error);
   }
-  Handshake handshake = Handshake::caller(std::move(socket), secret, {.purpose = kLookPurpose, .payload = {}});
+  Handshake handshake = Handshake::caller(
+      std::move(socket), secret, {.purpose = kLookPurpose, .payload = {}, .from = kLookPurpose, .to = kLookPurpose});
   Handshake::State state;
   while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
     wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, deadline, place);

@@ -31,7 +31,7 @@ Communicator::Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, st
 
 Communicator Communicator::join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options) {
   JoinedProcesses::Invitation complete = invitation;
-  complete.sealing = options.sealing;
+  complete.encryption = options.encryption;
   complete.has_routes = options.has_routes;
   complete.extras = options.extras;
   const Deadline deadline = Deadline::after(options.join_timeout).unless(options.stop);

@@ -89,9 +89,9 @@ class Communicator {
     bool follows_plans = false;
     // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
     bool checksums = false;
-    // What goes by TCP is authenticated, or encrypted: see transport/sealed_connection.h. Chosen when processes join,
-    // the same on all of them, and for all communicators of theirs; ignored later.
-    std::optional<Sealing> sealing = {};
+    // Whether what goes by TCP is authenticated, or encrypted: see transport/sealed_connection.h. Chosen when processes
+    // join, the same on all of them, and for all communicators of theirs; ignored later.
+    Encryption encryption = Encryption::automatic;
     // Whether peers may call any address of this host, and not only those of BANYAN_ADDRESS. At joining.
     bool has_routes = false;
     // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.

@@ -1,6 +1,7 @@
 #include "banyan/run/communicator/default_executors.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "banyan/run/execute/host_executor.h"
 #include "banyan/run/execute/net_executor.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/ucx/transport.h"
 
@@ -27,6 +29,14 @@ std::vector<uint32_t> hosts_of(const JoinedProcesses& job, const std::vector<uin
   return host_of_rank;
 }
 
+// Once in a process.
+void warn_of_ucx() {
+  static std::atomic_flag is_said;
+  if (is_said.test_and_set(std::memory_order_relaxed)) return;
+  BANYAN_LOG(warning) << "UCX neither authenticates nor encrypts what goes between hosts, which other transports do where "
+                         "a secret is set; BANYAN_ENCRYPTION=off says that this is meant";
+}
+
 }  // namespace
 
 ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
@@ -36,11 +46,12 @@ ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
   const bool all_here = here == std::ssize(site.members);
   switch (options_.transports) {
     case Transports::ucx:
-      if (job_->sealing()) {
+      if (job_->seals().is_asked_for) {
         throw Error(ErrorCode::unsupported,
                     "UCX neither authenticates nor encrypts what it carries, as BANYAN_ENCRYPTION asks for; use "
                     "transport tcp or auto, or BANYAN_ENCRYPTION=off");
       }
+      if (job_->seals().sealing) warn_of_ucx();
       return {.executor = make_net_executor(site), .means = "UCX"};
     case Transports::tcp:
       return {.executor = make_net_executor(site), .means = "TCP"};
@@ -90,7 +101,7 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
                                  .path = std::move(path),
                                  .zero_copy = options_.zero_copy,
                                  .checksums = options_.checksums,
-                                 .sealing = job_->sealing()};
+                                 .sealing = job_->seals().sealing};
     if (options_.transports == Communicator::Transports::automatic) {
       lanes.shares_memory = [job = job_, members = site.members](uint32_t peer) { return job->is_here(members[peer]); };
     }

@@ -1,6 +1,7 @@
 #include "banyan/run/communicator/joined_processes.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <functional>
@@ -140,10 +141,27 @@ std::string mark_of(const Secret& secret) {
   return std::to_string(mark);
 }
 
-// As BANYAN_ENCRYPTION says it.
-std::string name_of_sealing(std::optional<Sealing> sealing) {
-  if (!sealing) return "off";
-  return *sealing == Sealing::encrypted ? "full" : "auth";
+std::string name_of(Encryption encryption) {
+  constexpr std::array kNames{"unset", "off", "auth", "full"};
+  return kNames.at(static_cast<size_t>(encryption));
+}
+
+Seals seals_for(Encryption encryption, const Secret& secret, const std::vector<EndpointRecord>& cards) {
+  const bool is_asked_for = encryption == Encryption::authenticated || encryption == Encryption::encrypted;
+  if (is_asked_for && secret.is_empty()) {
+    throw Error(ErrorCode::invalid_input,
+                "BANYAN_ENCRYPTION=" + name_of(encryption) +
+                    " wants a secret (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)");
+  }
+  if (is_asked_for) {
+    return {.sealing = encryption == Encryption::encrypted ? Sealing::encrypted : Sealing::authenticated,
+            .is_asked_for = true};
+  }
+  const bool is_between_hosts = std::any_of(cards.begin(), cards.end(), [&](const EndpointRecord& card) {
+    return card.member.host_id != cards.front().member.host_id;
+  });
+  const bool is_wanted = encryption == Encryption::automatic && is_between_hosts && !secret.is_empty();
+  return {.sealing = is_wanted ? std::optional(Sealing::authenticated) : std::nullopt};
 }
 
 EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invitation& invitation,
@@ -154,7 +172,7 @@ EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invit
                       .extras = invitation.extras};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
-  card.extras[kEncryption] = name_of_sealing(invitation.sealing);
+  card.extras[kEncryption] = name_of(invitation.encryption);
   card.extras[kMemoryScope] = own_memory_scope();
   if (!secret.is_empty()) tell_of_own_host(card);  // else all are on one host
   return card;
@@ -264,6 +282,7 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<Endpoi
   World world{.rank = invitation.rank, .members = {}, .place = place};
   expect_one_secret(cards);
   expect_one_encryption(cards);
+  const Seals seals = seals_for(invitation.encryption, secret, cards);
   keep_reachable(cards, invitation.rank);
   for (const EndpointRecord& card : cards) {
     const auto scope = card.extras.find(kMemoryScope);
@@ -275,7 +294,7 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<Endpoi
     world.members.push_back(card.member);
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline);
-  auto joined = std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent), invitation.sealing);
+  auto joined = std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent), seals);
   tell_of_closed_memory(*joined);
   return joined;
 }

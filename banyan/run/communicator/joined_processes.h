@@ -34,14 +34,24 @@ struct Process {
   std::string memory_scope = {};  // equal for processes of one host that may open each other's memory
 };
 
+// What is asked for (BANYAN_ENCRYPTION): nothing, in which case what goes between hosts is authenticated where a secret
+// is set; or one of the others, on all ranks.
+enum class Encryption : uint8_t { automatic, off, authenticated, encrypted };
+
+// What became of it for all that goes by TCP.
+struct Seals {
+  std::optional<Sealing> sealing = {};
+  bool is_asked_for = false;  // or else what cannot seal may go without
+};
+
 class JoinedProcesses {
  public:
   // `pool` belongs to this process and outlives the job.
   JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent,
-                  std::optional<Sealing> sealing = {})
+                  Seals seals = {})
       : pool_(pool),
         processes_(std::move(processes)),
-        sealing_(sealing),
+        seals_(seals),
         agent_(std::move(agent)),
         is_oversubscribed_(are_cores_short()),
         directories_(processes_.size()) {}
@@ -49,7 +59,7 @@ class JoinedProcesses {
     std::string url;  // see join/rendezvous.h
     uint32_t rank = 0, size = 1;
     std::string name;                     // tells meetings at one place apart; may be empty
-    std::optional<Sealing> sealing = {};  // of all that goes by TCP; the same on all
+    Encryption encryption = Encryption::automatic;  // the same on all
     // Whether peers may call other addresses of this host than the one that BANYAN_ADDRESS names: it is listened on
     // all.
     bool has_routes = false;
@@ -81,7 +91,7 @@ class JoinedProcesses {
   // Whether the processes of this host have to share its cores.
   bool is_oversubscribed() const { return is_oversubscribed_; }
   // How what goes by TCP between them is sealed, if it is.
-  std::optional<Sealing> sealing() const { return sealing_; }
+  const Seals& seals() const { return seals_; }
   Agent& agent() const { return *agent_; }
   RegionPool& pool() const { return pool_; }
 
@@ -101,7 +111,7 @@ class JoinedProcesses {
 
   RegionPool& pool_;
   const std::vector<Process> processes_;
-  const std::optional<Sealing> sealing_;
+  const Seals seals_;
   const std::unique_ptr<Agent> agent_;
   const bool is_oversubscribed_;
   mutable std::mutex mutex_;  // protects directories_

@@ -42,7 +42,7 @@ struct By {
   Communicator::Transports transports;
   uint32_t hosts = 1;  // that the ranks are spread over, as they believe
   bool checksums = false;
-  std::optional<Sealing> sealing = {};
+  Encryption encryption = Encryption::automatic;
 };
 
 class Messages : public ::testing::TestWithParam<By> {
@@ -67,13 +67,16 @@ class Messages : public ::testing::TestWithParam<By> {
         if (process != 0) return waitpid(process, &status, 0) == process && WIFSIGNALED(status) ? "right" : "alive";
       }
       setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank % GetParam().hosts)).c_str(), 1);
+      if (GetParam().encryption != Encryption::automatic) {
+        setenv("BANYAN_SECRET", "000102030405060708090a0b0c0d0e0f", 1);
+      }
       RegionPool pool;
       Communicator comm = Communicator::join(pool, {.url = url, .rank = rank, .size = size, .name = {}},
                                              {.timeout = seconds(60),
                                               .join_timeout = seconds(60),
                                               .transports = GetParam().transports,
                                               .checksums = GetParam().checksums,
-                                              .sealing = GetParam().sealing,
+                                              .encryption = GetParam().encryption,
                                               .plans = [](const RankLayout&) { return std::make_shared<NoPlans>(); }});
       return body(comm);
     });
@@ -94,10 +97,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(By{"SharedMemory", Communicator::Transports::shared_memory},
                       By{"Tcp", Communicator::Transports::tcp},
                       By{"CheckedTcp", Communicator::Transports::tcp, 1, true},
-                      By{"AuthenticatedTcp", Communicator::Transports::tcp, 1, false, Sealing::authenticated},
-                      By{"EncryptedTcp", Communicator::Transports::tcp, 1, false, Sealing::encrypted},
+                      By{"AuthenticatedTcp", Communicator::Transports::tcp, 1, false, Encryption::authenticated},
+                      By{"EncryptedTcp", Communicator::Transports::tcp, 1, false, Encryption::encrypted},
                       By{"TwoHosts", Communicator::Transports::automatic, 2},
-                      By{"TwoHostsEncrypted", Communicator::Transports::automatic, 2, false, Sealing::encrypted},
+                      By{"TwoHostsEncrypted", Communicator::Transports::automatic, 2, false, Encryption::encrypted},
                       By{"Ucx", Communicator::Transports::ucx}),
     [](const auto& test) { return std::string(test.param.name); });
 

@@ -10,10 +10,12 @@
 
 namespace banyan::run {
 
-Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit)
+Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, std::string name, Options options,
+                   Admit admit)
     : reactor_(reactor),
       listener_(std::move(listener)),
       secret_(std::move(secret)),
+      name_(std::move(name)),
       options_(std::move(options)),
       admit_(std::move(admit)) {
   listen();
@@ -66,7 +68,7 @@ void Acceptor::answer() {
   try {
     send_at_once(socket);
     const int fd = socket.get();
-    Handshake handshake = Handshake::callee(std::move(socket), secret_);
+    Handshake handshake = Handshake::callee(std::move(socket), secret_, name_);
     const auto stranger = strangers_.insert(strangers_.end(), Stranger{std::move(handshake), {}});
     stranger->timer = reactor_.after(options_.stranger_time, [this, stranger] {
       dismiss(stranger, "a caller was hung up on, as it did not say who it is");
@@ -101,6 +103,7 @@ bool Acceptor::advance(Strangers::iterator stranger) {
       reactor_.change(handshake.fd(), EPOLLOUT);
       return false;
     case Handshake::State::refused:
+      if (handshake.is_guess()) note_guess();
       throw Error(ErrorCode::invalid_input, handshake.refusal());
     case Handshake::State::done:
       return true;
@@ -129,6 +132,11 @@ void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) noe
   reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());
   strangers_.erase(stranger);
+}
+
+void Acceptor::note_guess() {
+  const std::lock_guard lock(mutex_);
+  ++refusals_.guesses;
 }
 
 // Without memory for its text it is counted only.

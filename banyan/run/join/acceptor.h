@@ -29,13 +29,15 @@ class Acceptor {
   // Takes the connection of a caller that has proved itself, or says why not.
   using Admit = std::function<std::optional<std::string>(const Greeting& greeting, Admitted& connection)>;
 
-  Acceptor(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit);
+  // `name`: that callers call this process by (handshake.h).
+  Acceptor(Reactor& reactor, Listener listener, Secret secret, std::string name, Options options, Admit admit);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
   struct Refusals {
     uint64_t count = 0;
+    uint64_t guesses = 0;  // of those, callers that did not know the secret
     std::deque<std::string> last;
   };
   // Any thread.
@@ -59,11 +61,13 @@ class Acceptor {
   void let_in(Strangers::iterator stranger);
   void dismiss(Strangers::iterator stranger, const std::string& why) noexcept;
   void refuse(const std::string& why) noexcept;
+  void note_guess();
 
   static constexpr size_t kRemembered = 16;
   Reactor& reactor_;
   Listener listener_;
   Secret secret_;
+  std::string name_;
   Options options_;
   Admit admit_;
   Strangers strangers_;  // the oldest first

@@ -20,8 +20,8 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file_size_signal.h"
 #include "banyan/run/join/reminder.h"
-#include "banyan/run/join/secret.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/seal/primitives.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -221,7 +221,7 @@ std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std:
     FileDescriptor opened = open_place(folder);
     if (!opened.is_open()) continue;  // the last host has taken it away
     std::unique_ptr<FileStore> store(
-        new FileStore(folder, std::move(opened), std::string(kMeeting) + Secret::random().key().substr(0, 16)));
+        new FileStore(folder, std::move(opened), std::string(kMeeting) + random_name(16)));
     store->made_folder_ = made_folder;
     if (store->move_in(self)) return store;
   }
@@ -346,7 +346,7 @@ void FileStore::set(const std::string& key, const std::string& value, const Dead
 
 void FileStore::write_value(const FileDescriptor& folder, const std::string& name, const std::string& value) {
   // No other has it: a lock or a process id would not tell hosts apart.
-  const std::string temporary = "t." + Secret::random().key();
+  const std::string temporary = "t." + random_name(32);
   const FileDescriptor file = open_file(meeting_file_, temporary, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.is_open()) throw errno == ENOENT ? gone() : system_error("cannot write to " + folder_ + "/" + meeting_);
   try {
@@ -387,7 +387,7 @@ std::string FileStore::get(const std::string& key, const Deadline& deadline) {
 }
 
 void FileStore::leave_will(const LastWill& will, const Deadline& /*never waits*/) {
-  const std::string name = std::string(kWill) + Secret::random().key().substr(0, 16);
+  const std::string name = std::string(kWill) + random_name(16);
   const std::string hidden = name + ".new";  // until it is locked
   will_file_ = make_file(meeting_file_, hidden);
   write_all(will_file_, WireWriter().text(will.counter).text(will.key).text(will.value).take(), hidden);

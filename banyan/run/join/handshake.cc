@@ -1,7 +1,5 @@
 #include "banyan/run/join/handshake.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,34 +7,36 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/join/network.h"
 #include "banyan/run/join/peer_owner.h"
-#include "banyan/run/seal/password_exchange.h"
-#include "banyan/run/seal/primitives.h"
-#include "banyan/run/seal/seal.h"
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/seal/tls_session.h"
 
 namespace banyan::run {
 namespace {
 
 // What goes over the wire, in this order:
 //
-//   caller  "banyan/2   \n", nonce, share         the version is readable by every version of the other side
-//   callee  "banyan/2   \n", nonce                only after a hello that could be one of ours: scanners hear nothing
-//   callee  kYes, share, proof                    or kNotHere or kOtherUser instead, then it hangs up
-//   caller  kYes, proof, size, sealed greeting    or kNoSecret, kNotHere, kOtherUser, then it hangs up
+//   caller  "banyan/3   \n", kSecret or kPlain     the version is readable by every version of the other side
+//   callee  "banyan/3   \n"                        only after a hello that could be one of ours: scanners hear nothing
+//   callee  kYes                                   or why not, then it hangs up
 //
-// A greeting is the size of its purpose in one byte, the purpose, and the payload.
+// With a secret the records of TLS come next; the caller's first one follows its kSecret at once, and its last ones hold
+// the size of the payload in two bytes, and the payload. Without one:
+//
+//   caller  kYes, size, call, payload              or kNotHere, kOtherUser, then it hangs up
+//
+// A call is the purpose and the names of both. With a secret it is the identity of the key.
 constexpr std::string_view kName = "banyan/";
-constexpr size_t kVersionSize = 12, kNonceSize = 16;
-constexpr size_t kShareSize = PasswordExchange::kShareSize, kProofSize = PasswordExchange::kProofSize;
-constexpr size_t kSizeBytes = 2, kLongestPurpose = 255;
-constexpr size_t kLongestGreeting = 1 + kLongestPurpose + Greeting::kMaxPayload;
-constexpr char kYes = 'y', kNoSecret = 's', kNotHere = 'm', kOtherUser = 'u';
+constexpr size_t kVersionSize = 12, kSizeBytes = 2, kLongestName = 255;
+constexpr char kSecret = 't', kPlain = 'p';
+constexpr char kYes = 'y', kWantsSecret = 's', kNoSecret = 'n', kNotHere = 'm', kOtherUser = 'u';
 
 constexpr const char* kMend = " (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)";
 
@@ -63,46 +63,43 @@ std::optional<unsigned> version_of(std::string_view hello) {
   return version;
 }
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
+std::string size_of(const std::string& text) {
+  return {static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
+}
+size_t size_in(std::string_view bytes) {
+  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(bytes[i])); };
+  return byte(0) | byte(1) << 8;
+}
 
-  // IPv4 addresses in both families alike; empty for sockets without one.
-  std::string ip() const {
-    char text[INET6_ADDRSTRLEN] = "";
-    if (storage.ss_family == AF_INET) {
-      inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, text, sizeof text);
-    } else if (storage.ss_family == AF_INET6) {
-      const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr;
-      if (IN6_IS_ADDR_V4MAPPED(&address)) {
-        inet_ntop(AF_INET, &address.s6_addr[12], text, sizeof text);
-      } else {
-        inet_ntop(AF_INET6, &address, text, sizeof text);
-      }
-    }
-    return text;
-  }
-  uint16_t port() const {
-    return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&storage)->sin_port
-                                              : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
-  }
-};
+std::string call_of(const Greeting& greeting) {
+  return WireWriter().text(greeting.purpose).text(greeting.from).text(greeting.to).take();
+}
+// Throws Error{invalid_input}.
+Greeting read_call(WireReader& reader) {
+  Greeting greeting{.purpose = reader.text(), .payload = {}, .from = {}, .to = {}};
+  greeting.from = reader.text();
+  greeting.to = reader.text();
+  return greeting;
+}
 
 }  // namespace
 
 class Handshake::Impl {
  public:
-  Impl(FileDescriptor socket, const Secret& secret, std::optional<Greeting> greeting)
-      : is_caller_(greeting.has_value()),
-        socket_(std::move(socket)),
-        has_secret_(!secret.is_empty()),
-        exchange_(is_caller_, secret.password()),
-        own_hello_(hello_version() + random_bytes(kNonceSize)) {
+  Impl(FileDescriptor socket, const Secret& secret, std::optional<Greeting> greeting, std::string own_name)
+      : is_caller_(greeting.has_value()), socket_(std::move(socket)), secret_(secret), own_name_(std::move(own_name)) {
     if (greeting) {
-      CHECK(greeting->purpose.size() <= kLongestPurpose && greeting->payload.size() <= Greeting::kMaxPayload)
-          << greeting->purpose << " has a payload of " << greeting->payload.size() << " bytes";
+      for (const std::string* name : {&greeting->purpose, &greeting->from, &greeting->to}) {
+        if (name->size() > kLongestName) throw Error(ErrorCode::invalid_input, in_quotes(*name) + " is too long a name");
+      }
+      CHECK(greeting->payload.size() <= Greeting::kMaxPayload) << greeting->payload.size() << " bytes";
       greeting_ = *std::move(greeting);
-      out_ = own_hello_ + exchange_.share();
+      out_ = hello_version() + (secret_.is_empty() ? kPlain : kSecret);
+      if (!secret_.is_empty()) {
+        const std::string call = call_of(greeting_);
+        tls_.emplace(call, secret_.key_for(call));
+        out_ += tls_->said();
+      }
     }
     expect(kVersionSize, &Impl::read_version);
   }
@@ -111,7 +108,7 @@ class Handshake::Impl {
   int fd() const { return socket_.get(); }
   Admitted take() {
     CHECK(state_ == State::done);
-    return {.socket = std::move(socket_), .keys = std::move(keys_)};
+    return {.socket = std::move(socket_), .keys = tls_ ? tls_->keys() : SessionKeys{}};
   }
   const Greeting& greeting() const {
     CHECK(state_ == State::done);
@@ -119,6 +116,7 @@ class Handshake::Impl {
   }
   const std::string& refusal() const { return refusal_; }
   bool is_final() const { return is_final_; }
+  bool is_guess() const { return is_guess_; }
 
  private:
   using Step = void (Impl::*)();
@@ -141,62 +139,55 @@ class Handshake::Impl {
   }
   std::string peer() const;
   bool peer_is_here() const;
-  void refuse_for_our_user() {
-    refuse(peer() + " has no secret, and therefore trusts no process of another user" + kMend);
-  }
   void refuse_garbage() { refuse(peer() + " sent something else than a greeting of banyan"); }
-  std::string context() const { return is_caller_ ? own_hello_ + peer_hello_ : peer_hello_ + own_hello_; }
-  // Without a secret: false when the peer is declined, as it is of another user.
-  bool is_owner_trusted();
-  std::string key_for(const char* use) const {
-    return hkdf_sha256(exchange_.key(), sha256(context()), std::string("banyan ") + use, kSessionKeySize);
+  // Without a secret: false when the peer is declined, as it is of another machine or user.
+  bool is_peer_trusted();
+  bool is_for_this(const Greeting& call) const {
+    return call.purpose == kLookPurpose ? call.to == kLookPurpose : call.to == own_name_;
   }
-  void make_keys();
+  std::string whom(const Greeting& call) const { return in_quotes(call.to) + " (for '" + call.purpose + "')"; }
 
   void read_version();
-  void read_nonce();
-  void read_share_of_caller();
+  void read_mode();
   void read_answer();
-  void read_share_and_proof();
-  void read_greeting_answer();
-  void read_proof();
-  void read_greeting();
+  void read_record_head();
+  void read_record();
+  void look_at_tls();
+  void read_plain_answer();
+  void read_plain_size();
+  void read_plain_greeting();
+  // Throws Error{invalid_input}. The key of a call to this process.
+  std::string key_of(std::string_view call);
 
   bool is_caller_;
   FileDescriptor socket_;
-  bool has_secret_;
-  PasswordExchange exchange_;
-  std::string own_hello_, peer_hello_;
+  Secret secret_;
+  std::string own_name_;  // of a callee
   Greeting greeting_;
-  SessionKeys keys_;
-  std::string out_;  // not sent yet
-  std::string in_;   // of what the next step wants
+  std::optional<TlsSession> tls_;
+  std::string told_;  // by TLS, of the payload and its size
+  std::string out_;   // not sent yet
+  std::string in_;    // of what the next step wants
   size_t wanted_ = 0;
   Step step_ = nullptr;  // none: done when all is sent
   State state_ = State::wants_write;
   std::string refusal_;
-  bool is_final_ = false;
+  bool is_final_ = false, is_guess_ = false;
 };
 
 std::string Handshake::Impl::peer() const {
-  Address address;
-  if (getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) return "the peer";
-  const std::string ip = address.ip();
+  const std::optional<SocketAddress> address = SocketAddress::beyond(socket_.get());
+  if (!address) return "the peer";
+  const std::string ip = address->ip();
   if (ip.empty()) return "a process of this machine";
-  const bool brackets = ip.find(':') != std::string::npos;
-  return (brackets ? "[" + ip + "]" : ip) + ":" + std::to_string(address.port());
+  return (ip.find(':') == std::string::npos ? ip : "[" + ip + "]") + ":" + std::to_string(address->port());
 }
 
 // Packets with a loopback address do not leave the machine; neither do those from an address to itself.
 bool Handshake::Impl::peer_is_here() const {
-  Address own, other;
-  if (getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.size) != 0 ||
-      getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&other.storage), &other.size) != 0) {
-    return false;
-  }
-  if (own.storage.ss_family == AF_UNIX) return true;
-  const std::string ip = other.ip();
-  return ip.starts_with("127.") || ip == "::1" || (!ip.empty() && ip == own.ip());
+  const std::optional<SocketAddress> own = SocketAddress::of(socket_.get()), other = SocketAddress::beyond(socket_.get());
+  if (!own || !other) return false;
+  return own->family() == AF_UNIX || is_loopback(other->ip()) || (!other->ip().empty() && other->ip() == own->ip());
 }
 
 void Handshake::Impl::refuse(const std::string& why) {
@@ -272,110 +263,120 @@ void Handshake::Impl::read_version() {
   if (!version) return refuse_garbage();
   if (*version != kVersion) {
     if (!is_caller_) {  // so that it can say so, too
-      out_ = own_hello_;
+      out_ = hello_version();
       send_some();
     }
     return refuse(peer() + " speaks banyan/" + std::to_string(*version) + ", this is banyan/" +
                   std::to_string(kVersion));
   }
-  peer_hello_ = in_;
-  expect(kNonceSize, &Impl::read_nonce);
+  if (!is_caller_) out_ = hello_version();
+  expect(1, is_caller_ ? &Impl::read_answer : &Impl::read_mode);
 }
 
-void Handshake::Impl::read_nonce() {
-  peer_hello_ += in_;
-  if (!is_caller_) out_ = own_hello_;
-  if (!has_secret_ && !peer_is_here()) {
-    return decline(kNotHere, peer() + " is another machine, and without a secret only this one is trusted" + kMend);
+void Handshake::Impl::read_mode() {
+  const char mode = in_[0];
+  if (mode != kSecret && mode != kPlain) return refuse_garbage();
+  if (!secret_.is_empty()) {
+    if (mode == kPlain) {
+      is_guess_ = true;
+      return decline(kWantsSecret, peer() + " does not know the secret" + kMend);
+    }
+    tls_.emplace([this](std::string_view call) { return key_of(call); });
+    out_ += kYes;
+    return expect(TlsSession::kHeadSize, &Impl::read_record_head);
   }
-  if (is_caller_) return expect(1, &Impl::read_answer);
-  expect(kShareSize, &Impl::read_share_of_caller);
-}
-
-void Handshake::Impl::read_share_of_caller() {
-  if (!exchange_.take(in_, context())) return refuse_garbage();
-  if (!is_owner_trusted()) return;  // now, while an honest caller waits for the answer and cannot have gone
-  out_ += kYes + exchange_.share() + exchange_.own_proof();
-  expect(1, &Impl::read_greeting_answer);
+  if (!is_peer_trusted()) return;  // now, while an honest caller waits for the answer and cannot have gone
+  if (mode == kSecret) return decline(kNoSecret, peer() + " has a secret, and this process has none" + kMend);
+  out_ += kYes;
+  expect(1, &Impl::read_plain_answer);
 }
 
 void Handshake::Impl::read_answer() {
-  const char answer = in_[0];
-  if (answer == kYes) return expect(kShareSize + kProofSize, &Impl::read_share_and_proof);
-  if (answer == kNotHere) {
-    return refuse(peer() + " has no secret, and therefore trusts no other machine" + kMend);
-  }
-  if (answer == kOtherUser) return refuse_for_our_user();
-  refuse_garbage();
-}
-
-void Handshake::Impl::read_share_and_proof() {
-  const std::string_view said = in_;
-  if (!exchange_.take(said.substr(0, kShareSize), context())) return refuse_garbage();
-  if (!exchange_.is_proof_of_peer(said.substr(kShareSize))) {
-    return decline(kNoSecret, peer() +
-                                  (has_secret_ ? " has another secret than this process, or none"
-                                               : " wants a secret, and this process has none") +
-                                  kMend);
-  }
-  if (!is_owner_trusted()) return;
-  make_keys();
-  const std::string text = static_cast<char>(greeting_.purpose.size()) + greeting_.purpose + greeting_.payload;
-  std::string sealed(text.size() + kSealSize, '\0');
-  Sealer(key_for("greeting"), Sealing::encrypted)
-      .seal({}, {}, std::as_bytes(std::span(text)), reinterpret_cast<std::byte*>(sealed.data()));
-  out_ += kYes + exchange_.own_proof();
-  out_ += static_cast<char>(sealed.size() & 0xff);
-  out_ += static_cast<char>(sealed.size() >> 8);
-  out_ += sealed;
-}
-
-void Handshake::Impl::read_greeting_answer() {
   switch (in_[0]) {
     case kYes:
-      return expect(kProofSize + kSizeBytes, &Impl::read_proof);
+      break;
+    case kWantsSecret:
+      return refuse(peer() + " wants a secret, and this process has none" + kMend);
     case kNoSecret:
-      return refuse(peer() + (has_secret_ ? " does not know the secret" : " has a secret, and this process has none") +
-                    kMend);
+      return refuse(peer() + " has no secret, and this process has one" + kMend);
     case kNotHere:
       return refuse(peer() + " has no secret, and therefore trusts no other machine" + kMend);
     case kOtherUser:
-      return refuse_for_our_user();
+      return refuse(peer() + " has no secret, and therefore trusts no process of another user" + kMend);
     default:
       return refuse_garbage();
   }
+  if (!secret_.is_empty()) return expect(TlsSession::kHeadSize, &Impl::read_record_head);
+  if (!is_peer_trusted()) return;
+  out_ += kYes;
+  const std::string text = call_of(greeting_) + greeting_.payload;
+  out_ += size_of(text) + text;
 }
 
-void Handshake::Impl::read_proof() {
-  const std::string_view said = in_;
-  if (!exchange_.is_proof_of_peer(said.substr(0, kProofSize))) {
-    return refuse(peer() + " does not know the secret" + kMend);
-  }
-  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(said[kProofSize + i])); };
-  const size_t size = byte(0) | byte(1) << 8;
-  if (size < 1 + kSealSize || size > kLongestGreeting + kSealSize) {
-    return refuse(peer() + " announced a greeting of " + std::to_string(size) + " bytes; at most " +
-                  std::to_string(kLongestGreeting + kSealSize) + " are taken");
-  }
-  expect(size, &Impl::read_greeting);
+// ---- With a secret ----
+
+std::string Handshake::Impl::key_of(std::string_view call) {
+  WireReader reader(call);
+  greeting_ = read_call(reader);
+  reader.end();
+  return is_for_this(greeting_) ? secret_.key_for(call) : "";
 }
 
-void Handshake::Impl::read_greeting() {
-  std::string text(in_.size() - kSealSize, '\0');
-  const bool is_right = Opener(key_for("greeting"), Sealing::encrypted)
-                            .open({}, std::as_bytes(std::span(in_)), reinterpret_cast<std::byte*>(text.data()));
-  const size_t purpose = static_cast<unsigned char>(text[0]);
-  if (!is_right || 1 + purpose > text.size() || text.size() - 1 - purpose > Greeting::kMaxPayload) {
-    return refuse(peer() + " sent a greeting that was changed on its way");
-  }
-  greeting_.purpose = text.substr(1, purpose);
-  greeting_.payload = text.substr(1 + purpose);
-  make_keys();
+void Handshake::Impl::read_record_head() {
+  const size_t size = TlsSession::size_after(in_);
+  if (size == 0) return refuse_garbage();
+  const std::string head = in_;
+  expect(TlsSession::kHeadSize + size, &Impl::read_record);
+  in_ = head;
 }
 
-bool Handshake::Impl::is_owner_trusted() {
-  if (has_secret_) return true;
+void Handshake::Impl::read_record() {
   try {
+    tls_->take(in_);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_input) throw;
+    return refuse_garbage();  // a call that cannot be read
+  }
+  out_ += tls_->said();
+  look_at_tls();
+}
+
+void Handshake::Impl::look_at_tls() {
+  using Tls = TlsSession::State;
+  const Tls state = tls_->state();
+  if (state == Tls::shaking) return expect(TlsSession::kHeadSize, &Impl::read_record_head);
+  if (state != Tls::done) send_some();  // why, in its own way
+  if (state == Tls::strange) {
+    is_guess_ = !is_caller_;
+    return refuse(peer() + (is_caller_ ? " has another secret than this process" : " does not know the secret") +
+                  kMend);
+  }
+  if (state == Tls::unknown) {
+    return refuse(is_caller_ ? peer() + " is not " + whom(greeting_) : peer() + " called " + whom(greeting_) +
+                  ", and this is " + in_quotes(own_name_));
+  }
+  if (state == Tls::broken) return refuse(peer() + " sent a greeting that was changed on its way");
+  if (is_caller_) {
+    tls_->send(size_of(greeting_.payload) + greeting_.payload);
+    out_ += tls_->said();
+    return;
+  }
+  told_ += tls_->heard();
+  if (told_.size() < kSizeBytes || told_.size() - kSizeBytes < size_in(told_)) {
+    return expect(TlsSession::kHeadSize, &Impl::read_record_head);
+  }
+  if (told_.size() - kSizeBytes > size_in(told_) || size_in(told_) > Greeting::kMaxPayload) return refuse_garbage();
+  greeting_.payload = told_.substr(kSizeBytes);
+}
+
+// ---- Without one ----
+
+bool Handshake::Impl::is_peer_trusted() {
+  try {
+    if (!peer_is_here()) {
+      decline(kNotHere, peer() + " is another machine, and without a secret only this one is trusted" + kMend);
+      return false;
+    }
     const std::optional<std::string> why = stranger_at(socket_.get());
     if (!why) return true;
     decline(kOtherUser, peer() + " " + *why + kMend);
@@ -385,9 +386,41 @@ bool Handshake::Impl::is_owner_trusted() {
   return false;
 }
 
-void Handshake::Impl::make_keys() {
-  keys_ = {.sending = key_for("from caller"), .receiving = key_for("from callee")};
-  if (!is_caller_) std::swap(keys_.sending, keys_.receiving);
+void Handshake::Impl::read_plain_answer() {
+  switch (in_[0]) {
+    case kYes:
+      return expect(kSizeBytes, &Impl::read_plain_size);
+    case kNotHere:
+      return refuse(peer() + " has no secret, and therefore trusts no other machine" + kMend);
+    case kOtherUser:
+      return refuse(peer() + " has no secret, and therefore trusts no process of another user" + kMend);
+    default:
+      return refuse_garbage();
+  }
+}
+
+void Handshake::Impl::read_plain_size() {
+  constexpr size_t kLongest = 3 * (sizeof(uint32_t) + kLongestName) + Greeting::kMaxPayload;
+  const size_t size = size_in(in_);
+  if (size > kLongest) {
+    return refuse(peer() + " announced a greeting of " + std::to_string(size) + " bytes; at most " +
+                  std::to_string(kLongest) + " are taken");
+  }
+  expect(size, &Impl::read_plain_greeting);
+}
+
+void Handshake::Impl::read_plain_greeting() {
+  try {
+    WireReader reader(in_);
+    greeting_ = read_call(reader);
+    greeting_.payload = in_.substr(call_of(greeting_).size());
+  } catch (const Error&) {
+    return refuse_garbage();
+  }
+  if (greeting_.payload.size() > Greeting::kMaxPayload) return refuse_garbage();
+  if (!is_for_this(greeting_)) {
+    refuse(peer() + " called " + whom(greeting_) + ", and this is " + in_quotes(own_name_));
+  }
 }
 
 Handshake::Handshake(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -396,10 +429,10 @@ Handshake& Handshake::operator=(Handshake&&) noexcept = default;
 Handshake::~Handshake() = default;
 
 Handshake Handshake::caller(FileDescriptor socket, const Secret& secret, const Greeting& greeting) {
-  return Handshake(std::make_unique<Impl>(std::move(socket), secret, greeting));
+  return Handshake(std::make_unique<Impl>(std::move(socket), secret, greeting, std::string()));
 }
-Handshake Handshake::callee(FileDescriptor socket, const Secret& secret) {
-  return Handshake(std::make_unique<Impl>(std::move(socket), secret, std::nullopt));
+Handshake Handshake::callee(FileDescriptor socket, const Secret& secret, std::string name) {
+  return Handshake(std::make_unique<Impl>(std::move(socket), secret, std::nullopt, std::move(name)));
 }
 
 Handshake::State Handshake::advance() { return impl_->advance(); }
@@ -408,5 +441,6 @@ const Greeting& Handshake::greeting() const { return impl_->greeting(); }
 Admitted Handshake::take() { return impl_->take(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
 bool Handshake::is_final() const { return impl_->is_final(); }
+bool Handshake::is_guess() const { return impl_->is_guess(); }
 
 }  // namespace banyan::run

@@ -1,16 +1,15 @@
 // Handshake: two processes make sure that they belong together before either believes a byte of the other, and agree on
 // keys for what follows.
 //
-// After "banyan/<protocol version>" and a fresh nonce from each side come the shares of a password-authenticated key
-// exchange by the secret (seal/password_exchange.h, which says why no simpler thing will do), and the proofs of both
-// that they know it, the callee's first; both cover all that was said before. Then the caller says what it wants
-// (Greeting: purpose, rank, world), sealed by a key of this exchange. So who stands between two honest processes, or
-// squats on a port, or calls, learns nothing to guess the secret by, and cannot turn one conversation into another: not
-// for another purpose or rank, not again later, not in an older version.
+// First both say "banyan/<protocol version>", in a form that every version reads. With a secret, TLS 1.3 follows, by a
+// key that is derived from the secret for this caller, this callee and this purpose (seal/tls_session.h): so who stands
+// between two honest processes, or squats on a port, or calls, can neither pass for one of them nor turn one
+// conversation into another: not for another purpose or rank, not again later. Names and purposes are readable on the
+// way; the payload is not.
 //
 // Without a secret both sides ask the kernel whose process the other one is (peer_owner.h): it must be of this machine,
-// and of this user or root. A peer of another version, garbage, silence or a wrong proof is refused, with a line that
-// says which; the other side is told where that is safe.
+// and of this user or root. There are no keys then. A peer of another version, garbage, silence or a wrong proof is
+// refused, with a line that says which; the other side is told where that is safe.
 //
 // A state machine over a non-blocking socket: whoever owns it polls the socket and calls advance(). One thread. Throws
 // Error{io} when memory or random numbers are short.
@@ -28,10 +27,13 @@ namespace banyan::run {
 
 // The purpose of a caller that is no part of the job and only wants to see how it does.
 constexpr const char* kLookPurpose = "look";
+// Of a member of a job that calls its store, which has this name, too.
+constexpr const char* kStorePurpose = "store";
 
 struct Greeting {
-  std::string purpose;  // "store", "agent", "lane", kLookPurpose
-  std::string payload;  // as the purpose wants it; at most kMaxPayload bytes
+  std::string purpose;         // kStorePurpose, "agent", "lane", kLookPurpose
+  std::string payload;         // as the purpose wants it; at most kMaxPayload bytes
+  std::string from{}, to{};    // the names of both: a rank's number, a host's name, or kStorePurpose, kLookPurpose
   static constexpr size_t kMaxPayload = 16 * 1024;
 };
 
@@ -43,12 +45,13 @@ struct Admitted {
 
 class Handshake {
  public:
-  static constexpr unsigned kVersion = 2;
+  static constexpr unsigned kVersion = 3;
   enum class State : uint8_t { wants_read, wants_write, done, refused };
 
   // The socket is connected (or connecting), and non-blocking.
   static Handshake caller(FileDescriptor socket, const Secret& secret, const Greeting& greeting);
-  static Handshake callee(FileDescriptor socket, const Secret& secret);
+  // Takes calls to `name`, and those of who only wants to look.
+  static Handshake callee(FileDescriptor socket, const Secret& secret, std::string name);
   Handshake(Handshake&&) noexcept;
   Handshake& operator=(Handshake&&) noexcept;
   ~Handshake();
@@ -60,11 +63,13 @@ class Handshake {
   // Once done.
   const Greeting& greeting() const;
   Admitted take();
-  // Once refused: "127.0.0.1:5123 speaks banyan/3, this is banyan/2", "... does not know the secret (set BANYAN_SECRET
+  // Once refused: "127.0.0.1:5123 speaks banyan/4, this is banyan/3", "... does not know the secret (set BANYAN_SECRET
   // or BANYAN_SECRET_FILE to the same on all hosts)", "... sent something else than a greeting of banyan".
   const std::string& refusal() const;
   // Once refused: the peer has another version, another secret, or is none of ours, and will be so when asked again.
   bool is_final() const;
+  // Once refused: the peer has shown that it does not know the secret.
+  bool is_guess() const;
 
  private:
   class Impl;

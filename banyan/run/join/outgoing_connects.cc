@@ -14,14 +14,6 @@
 namespace banyan::run {
 namespace {
 
-// A port of the range that callers get theirs from may be given to the caller itself, and then it reaches itself.
-bool reached_itself(int fd) {
-  SocketAddress own, peer;
-  own.size = peer.size = sizeof own.storage;
-  if (getsockname(fd, own.get(), &own.size) != 0 || getpeername(fd, peer.get(), &peer.size) != 0) return false;
-  return own.size == peer.size && std::memcmp(&own.storage, &peer.storage, own.size) == 0;
-}
-
 // Zero, EINPROGRESS, or why not.
 int start_to_connect(int fd, const ConnectTarget& target, const SocketAddress& address) {
   if (!target.local_address.empty()) {
@@ -51,6 +43,8 @@ uint64_t OutgoingConnects::connect(ConnectTarget target, Greeting greeting, Done
   Attempt& call = attempts_[number];
   call.target = std::move(target);
   call.greeting = std::move(greeting);
+  call.greeting.from = name_;
+  call.greeting.to = call.target.name;
   call.done = std::move(done);
   call.timer = reactor_.after({}, [this, number] { try_next(number); });
   return number;
@@ -114,7 +108,7 @@ void OutgoingConnects::connected(uint64_t number) {
   int error = 0;
   socklen_t size = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  if (error == 0 && reached_itself(fd)) error = ECONNREFUSED;
+  if (error == 0 && has_reached_itself(fd)) error = ECONNREFUSED;
   if (error != 0) {
     if (error == ECONNREFUSED) ++call.refused;
     attempt_failed(number, std::strerror(error));

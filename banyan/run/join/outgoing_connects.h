@@ -20,6 +20,7 @@ struct ConnectTarget {
   std::vector<std::string> addresses;  // tried one after the other
   uint16_t port = 0;
   std::string local_address;  // empty: the kernel chooses
+  std::string name = {};      // that the process there is called by (handshake.h)
 };
 
 // On the reactor's thread.
@@ -39,11 +40,11 @@ class OutgoingConnects {
   // A host that is there takes a call within milliseconds, and where packets are lost a new call is sooner than the
   // kernel's third try.
   static constexpr std::chrono::milliseconds kConnectTime{1500};
-  // Each address is given `time_each` to shake hands, and not more than kConnectTime to connect. `dscp`: the code point
+  // `name`: of this process (handshake.h). Each address is given `time_each` to shake hands, and not more than kConnectTime to connect. `dscp`: the code point
   // of all packets (system/ds_field.h); none: they are as they come.
-  OutgoingConnects(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each,
+  OutgoingConnects(Reactor& reactor, Secret secret, std::string name, std::chrono::milliseconds time_each,
                    std::optional<uint8_t> dscp = {})
-      : reactor_(reactor), secret_(std::move(secret)), time_each_(time_each), dscp_(dscp) {}
+      : reactor_(reactor), secret_(std::move(secret)), name_(std::move(name)), time_each_(time_each), dscp_(dscp) {}
   ~OutgoingConnects();
   OutgoingConnects(const OutgoingConnects&) = delete;
   OutgoingConnects& operator=(const OutgoingConnects&) = delete;
@@ -77,6 +78,7 @@ class OutgoingConnects {
 
   Reactor& reactor_;
   Secret secret_;
+  std::string name_;
   std::chrono::milliseconds time_each_;
   std::optional<uint8_t> dscp_;
   std::unordered_map<uint64_t, Attempt> attempts_;

@@ -98,7 +98,7 @@ Handshake caller_to(uint16_t port, const Secret& secret) {
   const SocketAddress target = SocketAddress::parse("127.0.0.1", port);
   FileDescriptor socket = make_tcp_socket(AF_INET);
   EXPECT_TRUE(connect(socket.get(), target.get(), target.size) == 0 || errno == EINPROGRESS);
-  return Handshake::caller(std::move(socket), secret, {"lane", "rank 1"});
+  return Handshake::caller(std::move(socket), secret, {.purpose = "lane", .payload = "", .from = "0", .to = "1"});
 }
 
 class OtherUser : public ::testing::Test {
@@ -119,7 +119,7 @@ TEST_F(OtherUser, IsNamedByTheOneWhoRefusesIt) {
     const bool is_told = caller.refusal().find("trusts no process of another user") != std::string::npos;
     _exit(state == State::refused && is_told ? 0 : 1);
   }
-  Handshake callee = Handshake::callee(answer(listener), Secret());
+  Handshake callee = Handshake::callee(answer(listener), Secret(), "1");
   EXPECT_EQ(finish(callee), State::refused);
   EXPECT_THAT(callee.refusal(),
               HasSubstr("belongs to user 65534, and without a secret only user 0 is trusted (set BANYAN_SECRET"));
@@ -135,7 +135,7 @@ TEST_F(OtherUser, IsNotBelievedWhenItAnswers) {
   const pid_t child = fork();
   if (child == 0) {
     if (setgid(kOther) != 0 || setuid(kOther) != 0) _exit(99);
-    Handshake callee = Handshake::callee(answer(listener), Secret());
+    Handshake callee = Handshake::callee(answer(listener), Secret(), "1");
     const State state = finish(callee);
     _exit(state == State::refused && callee.refusal().find("trusts no process of another user") != std::string::npos
               ? 0
@@ -161,7 +161,7 @@ TEST_F(OtherUser, IsLetInWithTheSecret) {
     if (state == State::done) static_cast<void>(recv(caller.take().socket.get(), &byte, 1, 0));
     _exit(state == State::done ? 0 : 1);
   }
-  Handshake callee = Handshake::callee(answer(listener), secret);
+  Handshake callee = Handshake::callee(answer(listener), secret, "1");
   EXPECT_EQ(finish(callee), State::done) << callee.refusal();
   callee.take();  // hangs up
   int status = 0;

@@ -51,7 +51,7 @@ Listener listen_patiently(const std::string& address, uint16_t port, const Deadl
 }
 
 std::string id_text(const std::string& address, const Listener& listener, const Secret& secret) {
-  return tcp_url(address, listener.port()) + "#" + secret.key();
+  return tcp_url(address, listener.port()) + "#" + std::string(secret.key());
 }
 
 uint16_t parse_port(std::string_view text, const std::string& url) {
@@ -66,10 +66,9 @@ uint16_t parse_port(std::string_view text, const std::string& url) {
 Place parse_tcp(std::string url) {
   Place place;
   if (const size_t mark = url.find('#'); mark != std::string::npos) {
-    place.secret = Secret(url.substr(mark + 1));
+    const std::string secret = url.substr(mark + 1);
     url.erase(mark);
-    if (place.secret->key().size() < Secret::kShortest)
-      throw Error(ErrorCode::invalid_input, "the id " + url + "#... is cut short");
+    place.secret = Secret::parse(secret, "the id " + url + "#...");
   }
   place.url = url;
   const std::string_view rest = std::string_view(url).substr(std::string_view("tcp://").size());

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const Secret kSecret("00112233445566778899aabbccddeeff");  // as a machine draws them: not stretched in each process
+const Secret kSecret = Secret::parse("00112233445566778899aabbccddeeff", "test");
 
 // tcp: and file: places that nobody else has.
 class RendezvousTest : public ::testing::TestWithParam<const char*> {
@@ -272,7 +272,7 @@ TEST(Rendezvous, DoesNotMindForks) {
 
 TEST(UniqueId, LetsNobodyInWhoDoesNotKnowIt) {
   const UniqueId id = make_unique_id();
-  const Place place = Place::parse(id.text.substr(0, id.text.find('#')) + "#00000000000000000000000000000000");
+  const Place place = Place::parse(id.text.substr(0, id.text.find('#')) + "#000102030405060708090a0b0c0d0e0f");
   EXPECT_THROW(Rendezvous(place, Secret(), {.rank = 1}, Deadline::after(std::chrono::minutes(1))), Error);
 }
 
@@ -286,10 +286,10 @@ TEST(Place, ReadsUrls) {
   EXPECT_EQ(v6.port, 29501);
   EXPECT_FALSE(v6.secret);
   EXPECT_EQ(Place::parse("file:///scratch/meet/").folder, "/scratch/meet");
-  const Place id = Place::parse("tcp://node:7#0123456789abcdef");
+  const Place id = Place::parse("tcp://node:7#000102030405060708090a0b0c0d0e0f");
   EXPECT_EQ(id.host, "node");
   EXPECT_EQ(id.url, "tcp://node:7");
-  EXPECT_EQ(id.secret->key(), "0123456789abcdef");
+  EXPECT_EQ(id.secret->key(), "000102030405060708090a0b0c0d0e0f");
 }
 
 TEST(Place, RefusesOtherTexts) {

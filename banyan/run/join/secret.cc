@@ -1,14 +1,15 @@
 #include "banyan/run/join/secret.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
-#include <mutex>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -20,8 +21,7 @@
 namespace banyan::run {
 namespace {
 
-constexpr size_t kLongest = 64 * 1024;
-constexpr uint64_t kStretching = uint64_t{1} << 15;  // scrypt's N: 32 MiB
+constexpr size_t kLongest = 4096;
 
 // Whoever may write to it chooses the secret. The permissions are those of the very file that is read, not of one that
 // had the name before.
@@ -38,91 +38,81 @@ void expect_of_its_owner_alone(const FileDescriptor& file, const std::string& pa
   }
 }
 
-std::string read_key(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) throw system_error("cannot open " + path);
-  expect_of_its_owner_alone(file, path);
-  std::string key;
-  std::array<char, 4096> buffer;
-  while (true) {
-    const ssize_t count = read(file.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw system_error("cannot read " + path);
-    if (count == 0) break;
-    key.append(buffer.data(), static_cast<size_t>(count));
-    if (key.size() > kLongest) throw Error(ErrorCode::invalid_input, path + " is too long for a secret");
+// Why it could have been thought of by a person; empty: it could not. Of 22 random characters of base64, one time in
+// 50,000 all letters are of one case.
+std::string weakness_of(std::string_view text) {
+  constexpr size_t kDigits = 32, kCharacters = 22, kDifferent = 8;
+  const auto is = [](int (*kind)(int)) { return [kind](char c) { return kind(static_cast<unsigned char>(c)) != 0; }; };
+  const bool is_hexadecimal = std::all_of(text.begin(), text.end(), is(std::isxdigit));
+  std::string_view body = text;
+  while (body.ends_with('=')) body.remove_suffix(1);
+  const bool is_base64 = std::all_of(body.begin(), body.end(), [&](char c) {
+    return is(std::isalnum)(c) || c == '+' || c == '/' || c == '-' || c == '_';
+  });
+  const std::string wanted = "and has to be 32 or more hexadecimal digits, or 22 or more characters of base64";
+  if (!is_base64) return "the secret is made of other characters, " + wanted;
+  const bool is_too_short = body.size() < (is_hexadecimal ? kDigits : kCharacters);
+  if (is_too_short) return "the secret has " + std::to_string(body.size()) + " characters, " + wanted;
+  if (std::set<char>(body.begin(), body.end()).size() < kDifferent) {
+    return "the secret has fewer than " + std::to_string(kDifferent) + " different characters";
   }
-  if (key.ends_with('\n')) key.pop_back();
-  return key;
-}
-
-Secret checked(std::string key, const std::string& source) {
-  const std::set<char> different(key.begin(), key.end());
-  const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorCode::invalid_input, why + ", which others can guess; make one: openssl rand -hex 16", source);
-  };
-  if (key.size() < Secret::kShortest) {
-    refuse("the secret has " + std::to_string(key.size()) + " characters of the " + std::to_string(Secret::kShortest) +
-           " that it needs");
-  }
-  if (different.size() < Secret::kFewest) {
-    refuse("the secret is made of " + std::to_string(different.size()) + " different characters, and needs " +
-           std::to_string(Secret::kFewest));
-  }
-  return Secret(std::move(key));
-}
-
-bool is_drawn_by_a_machine(std::string_view key) {
-  constexpr size_t kDigits = 32;
-  for (const char c : key) {
-    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
-  }
-  return key.size() >= kDigits;
-}
-
-// Those that this process has stretched, of which there are few. Without a lock, which a fork might copy while it is
-// held: the worst that happens is that two threads stretch the same.
-struct Stretched {
-  std::string key, stretched;
-  const Stretched* next = nullptr;
-};
-std::atomic<const Stretched*> stretched_before = nullptr;
-
-std::string stretched(const std::string& key) {
-  if (key.empty() || is_drawn_by_a_machine(key)) return sha256(key);
-  for (const Stretched* known = stretched_before; known != nullptr; known = known->next) {
-    if (known->key == key) return known->stretched;
-  }
-  auto made = std::make_unique<Stretched>();
-  made->key = key;
-  made->stretched = scrypt(key, "banyan secret", kStretching, 32);
-  made->next = stretched_before;
-  while (!stretched_before.compare_exchange_weak(made->next, made.get())) {
-  }
-  return made.release()->stretched;  // kept for the life of the process
+  const bool is_mixed = std::any_of(body.begin(), body.end(), is(std::isupper)) &&
+                        std::any_of(body.begin(), body.end(), is(std::islower));
+  return is_hexadecimal || is_mixed ? "" : "the secret has letters of one case only, as words have";
 }
 
 }  // namespace
 
-struct Secret::Derived {
-  std::once_flag once;
-  std::string key;
-  std::shared_ptr<const Password> password;
+// Whole pages, which are in no core dump, and are wiped at the end.
+class Secret::Hidden {
+ public:
+  explicit Hidden(std::string_view key) : size_(key.size()) {
+    void* const mapping = mmap(nullptr, kLongest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) throw system_error("no memory for a secret");
+    bytes_ = static_cast<char*>(mapping);
+    madvise(bytes_, kLongest, MADV_DONTDUMP);  // a kernel that cannot has it in its dumps, as all else
+    std::memcpy(bytes_, key.data(), key.size());
+  }
+  ~Hidden() {
+    wipe(bytes_, size_);
+    munmap(bytes_, kLongest);
+  }
+  Hidden(const Hidden&) = delete;
+  Hidden& operator=(const Hidden&) = delete;
+  std::string_view key() const { return {bytes_, size_}; }
+
+ private:
+  char* bytes_;
+  const size_t size_;
 };
 
-Secret::Secret() {
-  static const auto of_none = std::make_shared<Derived>();
-  derived_ = of_none;
+Secret::Secret(std::string_view key) : hidden_(std::make_shared<Hidden>(key)) {}
+
+Secret Secret::parse(std::string_view text, const std::string& source) {
+  const std::string weakness = text.size() > kLongest ? "the secret is too long" : weakness_of(text);
+  if (weakness.empty()) return Secret(text);
+  throw Error(ErrorCode::invalid_input, weakness + "; draw one: openssl rand -hex 16", source);
 }
 
-Secret::Secret(std::string key) : key_(std::move(key)), derived_(std::make_shared<Derived>()) {}
-
-const Secret::Derived& Secret::derived() const {
-  std::call_once(derived_->once, [&] {
-    derived_->key = stretched(key_);
-    derived_->password = Password::from_key(hkdf_sha256(derived_->key, {}, "banyan password", 48));
-  });
-  return *derived_;
+Secret Secret::from_file(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) throw system_error("cannot open " + path);
+  expect_of_its_owner_alone(file, path);
+  struct Wiped {
+    std::array<char, kLongest + 2> bytes;  // a newline, and one more than there may be
+    ~Wiped() { wipe(bytes.data(), bytes.size()); }
+  } text;
+  size_t size = 0;
+  while (size < text.bytes.size()) {
+    const ssize_t count = read(file.get(), text.bytes.data() + size, text.bytes.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw system_error("cannot read " + path);
+    if (count == 0) break;
+    size += static_cast<size_t>(count);
+  }
+  std::string_view key(text.bytes.data(), size);
+  if (key.ends_with('\n')) key.remove_suffix(1);
+  return parse(key, path);
 }
 
 Secret Secret::from_environment() {
@@ -131,26 +121,25 @@ Secret Secret::from_environment() {
   if (key != nullptr && path != nullptr) {
     throw Error(ErrorCode::invalid_input, "BANYAN_SECRET and BANYAN_SECRET_FILE are both set; unset one of them");
   }
-  if (key != nullptr) return checked(key, "BANYAN_SECRET");
+  if (key != nullptr) return parse(key, "BANYAN_SECRET");
   if (path == nullptr) return {};
   try {
-    return checked(read_key(path), path);
+    return from_file(path);
   } catch (const Error& error) {
     throw error.within("BANYAN_SECRET_FILE");
   }
 }
 
-Secret Secret::random() {
-  std::string key;
-  for (const char byte : random_bytes(16)) {
-    const auto bits = static_cast<unsigned char>(byte);
-    for (const int digit : {bits >> 4, bits & 15}) key += "0123456789abcdef"[digit];
-  }
-  return Secret(std::move(key));
+Secret Secret::random() { return Secret(random_name(32)); }
+
+std::string_view Secret::key() const { return is_empty() ? std::string_view() : hidden_->key(); }
+
+std::string Secret::sign(std::string_view message) const {
+  return hmac_sha256(hkdf_sha256(key(), "banyan secret", "signatures", 32), message);
 }
 
-std::string Secret::sign(std::string_view message) const { return hmac_sha256(derived().key, message); }
-
-const std::shared_ptr<const Password>& Secret::password() const { return derived().password; }
+std::string Secret::key_for(std::string_view call) const {
+  return hkdf_sha256(key(), "banyan secret", "handshake " + std::string(call), 32);
+}
 
 }  // namespace banyan::run

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 
 #include <charconv>
+#include <cstring>
 
 #include "banyan/run/join/network.h"
 #include "banyan/run/system/system_error.h"
@@ -53,6 +54,38 @@ SocketAddress SocketAddress::parse(const std::string& whole, uint16_t port) {
     throw Error(ErrorCode::invalid_input, "'" + address + "' is no IP address, such as 10.1.2.3");
   }
   return parsed;
+}
+
+std::optional<SocketAddress> SocketAddress::of(int socket) {
+  SocketAddress address{.size = sizeof(sockaddr_storage)};
+  if (getsockname(socket, address.get(), &address.size) != 0) return {};
+  return address;
+}
+std::optional<SocketAddress> SocketAddress::beyond(int socket) {
+  SocketAddress address{.size = sizeof(sockaddr_storage)};
+  if (getpeername(socket, address.get(), &address.size) != 0) return {};
+  return address;
+}
+
+std::string SocketAddress::ip() const {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (family() == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, text, sizeof text);
+  } else if (family() == AF_INET6) {
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr;
+    const bool is_v4 = IN6_IS_ADDR_V4MAPPED(&address);
+    inet_ntop(is_v4 ? AF_INET : AF_INET6, &address.s6_addr[is_v4 ? 12 : 0], text, sizeof text);
+  }
+  return text;
+}
+
+bool SocketAddress::operator==(const SocketAddress& other) const {
+  return size == other.size && std::memcmp(&storage, &other.storage, size) == 0;
+}
+
+bool has_reached_itself(int socket) {
+  const std::optional<SocketAddress> own = SocketAddress::of(socket), peer = SocketAddress::beyond(socket);
+  return own && peer && *own == *peer;
 }
 
 uint16_t SocketAddress::port() const {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "banyan/run/system/file_descriptor.h"
@@ -17,12 +18,21 @@ struct SocketAddress {
   // "10.1.2.3", "fd00::1", or "fe80::1%eth0": one that is valid on one link only has the interface by its name or
   // number. Throws Error{invalid_input}.
   static SocketAddress parse(const std::string& address, uint16_t port);
+  // Of a socket itself, and of its other end; none where it has none (errno says why).
+  static std::optional<SocketAddress> of(int socket);
+  static std::optional<SocketAddress> beyond(int socket);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   uint16_t port() const;
+  // Of IPv4 in both families alike: "10.1.2.3"; empty where it is no IP address.
+  std::string ip() const;
+  bool operator==(const SocketAddress& other) const;
 };
+
+// A port of the range that callers get theirs from may be given to the caller itself, and then it reaches itself.
+bool has_reached_itself(int socket);
 
 // Non-blocking, closed on exec. Throws Error{io}; the second is not open then, and errno says why.
 FileDescriptor make_tcp_socket(int family);

@@ -119,7 +119,7 @@ StoreServer::Impl::Impl(Listener listener, Secret secret, Options options)
       table_(options_.max_memory,
              [this](uint64_t client, StoreTable::Reply answer) { reply(client, std::move(answer)); }),
       acceptor_(std::make_unique<Acceptor>(
-          reactor_, std::move(listener), std::move(secret), options_.acceptor,
+          reactor_, std::move(listener), std::move(secret), kStorePurpose, options_.acceptor,
           [this](const Greeting& greeting, Admitted& connection) { return admit(greeting, connection); })) {
   thread_ = start_thread("banyan-store", [this] {
     reactor_.run([](const Error& error) { BANYAN_LOG(warning) << "the meeting point: " << error.what(); });
@@ -156,7 +156,7 @@ Acceptor::Refusals StoreServer::Impl::refusals() const {
 
 std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, Admitted& connection) {
   const bool looks = greeting.purpose == kLookPurpose;
-  if (greeting.purpose != "store" && !looks) return "a caller wants '" + greeting.purpose + "', and this is a store";
+  if (greeting.purpose != kStorePurpose && !looks) return "a caller wants '" + greeting.purpose + "', and this is a store";
   const uint64_t number = next_visitor_++;
   const int fd = connection.socket.get();
   Visitor& visitor = visitors_.try_emplace(number, std::move(connection.socket), connection.keys).first->second;
@@ -196,6 +196,7 @@ bool StoreServer::Impl::receive(uint64_t number, Visitor& visitor) {
   const ssize_t count = recv(visitor.socket.get(), buffer.data(), buffer.size(), 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (count < 0) visitor.why_gone = std::strerror(errno);
+  if (count == 0 && !visitor.opener.has_ended()) visitor.why_gone = "its connection was cut off";
   if (count <= 0) return false;
   std::string opened;
   try {

@@ -18,6 +18,7 @@
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/seal/primitives.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -52,19 +53,10 @@ std::optional<std::string> connect_to(const FileDescriptor& socket, const Socket
   return error == 0 ? std::nullopt : std::make_optional<std::string>(std::strerror(error));
 }
 
-// Where nobody listens, the kernel may pick the very port that is called for the caller, and join the two.
-bool is_connected_to_itself(const FileDescriptor& socket) {
-  SocketAddress own, peer;
-  own.size = peer.size = sizeof own.storage;
-  return getsockname(socket.get(), own.get(), &own.size) == 0 &&
-         getpeername(socket.get(), peer.get(), &peer.size) == 0 && own.size == peer.size &&
-         std::memcmp(&own.storage, &peer.storage, own.size) == 0;
-}
-
 }  // namespace
 
 TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& job, const Deadline& deadline)
-    : host_(host), secret_(secret), job_(job), name_(Secret::random().key().substr(0, 16)) {
+    : host_(host), secret_(secret), job_(job), name_(random_name(16)) {
   milliseconds pause = kFirstPause;
   std::string why;
   Reminder reminder(deadline);
@@ -80,6 +72,16 @@ TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& jo
     if (reminder.is_due()) reminder.tell("rank 0 at " + host_.place + " (" + why + ")");
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+TcpStore::~TcpStore() {
+  if (!socket_.is_open() || !sealer_ || getpid() != owner_) return;  // the connection of a forked process is its parent's
+  try {
+    std::string end;
+    sealer_->end(end);
+    send(socket_.get(), end.data(), end.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } catch (const Error&) {  // memory is short
   }
 }
 
@@ -104,9 +106,13 @@ std::optional<std::string> TcpStore::try_address(const SocketAddress& address, c
   FileDescriptor socket = make_tcp_socket(address.family());
   send_at_once(socket);
   if (const auto failure = connect_to(socket, address, soon)) return failure;
-  if (is_connected_to_itself(socket)) return std::strerror(ECONNREFUSED);
+  if (has_reached_itself(socket.get())) return std::strerror(ECONNREFUSED);
+  const bool looks = host_.is_any_job;
   Handshake handshake = Handshake::caller(std::move(socket), secret_,
-                                          {.purpose = host_.is_any_job ? kLookPurpose : "store", .payload = job_});
+                                          {.purpose = looks ? kLookPurpose : kStorePurpose,
+                                           .payload = job_,
+                                           .from = looks ? kLookPurpose : name_,
+                                           .to = looks ? kLookPurpose : kStorePurpose});
   Handshake::State state;
   while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
     if (!wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, soon)) return "no answer";

@@ -4,6 +4,8 @@
 // was. Only then Error{peer_lost} says that rank 0 is gone.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -36,6 +38,8 @@ class TcpStore : public Store {
   // Error{timed_out}: "rank 0 has not come to tcp://node7:29501 within 30 s (10.1.2.3:29501: Connection refused)".
   // Who answers and is no store of ours, or has another secret, is an Error{mismatch} at once.
   TcpStore(const Host& host, const Secret& secret, const std::string& job, const Deadline& deadline);
+  // Says good-bye: who is cut off is waited for.
+  ~TcpStore() override;
 
   void set(const std::string& key, const std::string& value, const Deadline& deadline) override;
   std::string get(const std::string& key, const Deadline& deadline) override;
@@ -73,6 +77,7 @@ class TcpStore : public Store {
   std::optional<StreamOpener> opener_;
   FrameReader replies_;
   uint32_t last_number_ = 0;
+  const pid_t owner_ = getpid();
 };
 
 }  // namespace banyan::run

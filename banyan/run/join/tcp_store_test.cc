@@ -35,7 +35,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
-const Secret kSecret("00112233445566778899aabbccddeeff");  // as a machine draws them: not stretched in each process
+const Secret kSecret = Secret::parse("00112233445566778899aabbccddeeff", "test");
 
 class StoreServerTest : public ::testing::Test {
  protected:
@@ -132,7 +132,7 @@ TEST_F(StoreServerTest, SaysWhenItIsFull) {
 
 TEST_F(StoreServerTest, RefusesAnotherSecretAtOnce) {
   start();
-  const Error error = testing::thrown_by([&] { visit("j", Secret("the oak grows upwards")); });
+  const Error error = testing::thrown_by([&] { visit("j", Secret::random()); });
   EXPECT_EQ(error.code(), ErrorCode::mismatch);
   EXPECT_THAT(error.what(), HasSubstr("another secret than this process"));
   visit();  // which also waits until the other has been dealt with
@@ -168,7 +168,7 @@ TEST_F(StoreServerTest, OutlivesScannersAndNonsense) {
 TEST_F(StoreServerTest, HangsUpOnMembersThatSendNonsense) {
   start();
   for (const bool is_sealed : {true, false}) {
-    Handshake handshake = Handshake::caller(call(), kSecret, {.purpose = "store", .payload = "j"});
+    Handshake handshake = Handshake::caller(call(), kSecret, {.purpose = kStorePurpose, .payload = "j", .from = "guest", .to = kStorePurpose});
     while (handshake.advance() != Handshake::State::done) ASSERT_NE(handshake.advance(), Handshake::State::refused);
     const Admitted member = handshake.take();
     std::string welcome(4 + FrameReader::kHead + 5 + kSealSize, '\0'), opened;

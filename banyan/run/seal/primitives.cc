@@ -76,17 +76,15 @@ std::string hkdf_sha256(std::string_view secret, std::string_view salt, std::str
   return key;
 }
 
-std::string scrypt(std::string_view password, std::string_view salt, uint64_t cost, size_t count) {
-  constexpr uint64_t kBlock = 8, kMoreMemory = uint64_t{1} << 20;
-  std::string key(count, '\0');
-  demand_of_libcrypto(EVP_PBE_scrypt(password.data(), password.size(), bytes_of(salt), salt.size(), cost, kBlock, 1,
-                                     cost * 128 * kBlock + kMoreMemory, bytes_of(key), key.size()) == 1,
-                      "stretch a secret");
-  return key;
-}
+void wipe(void* bytes, size_t count) { OPENSSL_cleanse(bytes, count); }
 
-bool are_equal_secrets(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+std::string random_name(size_t digits) {
+  std::string name;
+  for (const char byte : random_bytes((digits + 1) / 2)) {
+    const auto bits = static_cast<unsigned char>(byte);
+    for (const int digit : {bits >> 4, bits & 15}) name += "0123456789abcdef"[digit];
+  }
+  return name.substr(0, digits);
 }
 
 }  // namespace banyan::run

@@ -151,36 +151,57 @@ bool Opener::open(std::span<const std::byte> beside, std::span<const std::byte> 
   return EVP_DecryptFinal_ex(cipher.context.get(), rest.data(), &count) == 1;
 }
 
+StreamSealer::StreamSealer(std::string_view key) {
+  if (!key.empty()) sealer_.emplace(key, Sealing::encrypted);
+}
+
 void StreamSealer::seal(std::string_view bytes, std::string& out) {
-  while (!bytes.empty()) {
-    const std::string_view piece = bytes.substr(0, kMostInFrame);
-    const auto size = bytes_of_size(piece.size());
-    const size_t at = out.size();
-    out.resize(at + size.size() + piece.size() + kSealSize);
-    auto* const place = reinterpret_cast<std::byte*>(out.data() + at);
-    std::memcpy(place, size.data(), size.size());
-    sealer_.seal(size, {}, span_of(piece), place + size.size());
-    bytes.remove_prefix(piece.size());
+  if (!sealer_) out += bytes;
+  for (; sealer_ && !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kMostInFrame))) {
+    seal_frame(bytes.substr(0, kMostInFrame), out);
   }
 }
 
+void StreamSealer::end(std::string& out) {
+  if (sealer_) seal_frame({}, out);
+}
+
+void StreamSealer::seal_frame(std::string_view piece, std::string& out) {
+  const auto size = bytes_of_size(piece.size());
+  const size_t at = out.size();
+  out.resize(at + size.size() + piece.size() + kSealSize);
+  auto* const place = reinterpret_cast<std::byte*>(out.data() + at);
+  std::memcpy(place, size.data(), size.size());
+  sealer_->seal(size, {}, span_of(piece), place + size.size());
+}
+
+StreamOpener::StreamOpener(std::string_view key) {
+  if (!key.empty()) opener_.emplace(key, Sealing::encrypted);
+}
+
 void StreamOpener::open(std::string_view bytes, std::string& out) {
+  if (!opener_) {
+    out += bytes;
+    return;
+  }
+  const auto refuse = [] { throw Error(ErrorCode::io, "bytes were changed on their way"); };
   pending_ += bytes;
   size_t done = 0;
   while (pending_.size() - done >= kSizeBytes) {
     size_t size = 0;
     for (size_t i = 0; i < kSizeBytes; ++i) size |= size_t{static_cast<unsigned char>(pending_[done + i])} << (8 * i);
-    if (size == 0 || size > StreamSealer::kMostInFrame) throw Error(ErrorCode::io, "bytes were changed on their way");
+    if (has_ended_ || size > StreamSealer::kMostInFrame) refuse();
     if (pending_.size() - done < kSizeBytes + size + kSealSize) break;
     const std::string_view frame = std::string_view(pending_).substr(done + kSizeBytes, size + kSealSize);
     const size_t at = out.size();
     out.resize(at + size);
-    const bool is_right = opener_.open(span_of(std::string_view(pending_).substr(done, kSizeBytes)), span_of(frame),
-                                       reinterpret_cast<std::byte*>(out.data() + at));
+    const bool is_right = opener_->open(span_of(std::string_view(pending_).substr(done, kSizeBytes)), span_of(frame),
+                                        reinterpret_cast<std::byte*>(out.data() + at));
     if (!is_right) {
       out.resize(at);
-      throw Error(ErrorCode::io, "bytes were changed on their way");
+      refuse();
     }
+    has_ended_ = size == 0;
     done += kSizeBytes + size + kSealSize;
   }
   pending_.erase(0, done);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,29 +85,37 @@ class Opener {
   seal_internal::KeyChain chain_;
 };
 
-// A stream of bytes as a stream of encrypted frames, each with its size in front (four bytes, little-endian).
+// A stream of bytes as a stream of encrypted frames, each with its size in front (four bytes, little-endian). An empty
+// frame ends it, which nobody but the peer can make. With an empty key, where no secret is, bytes go as they are.
 class StreamSealer {
  public:
   static constexpr size_t kMostInFrame = size_t{32} << 10;
 
-  explicit StreamSealer(std::string_view key) : sealer_(key, Sealing::encrypted) {}
+  explicit StreamSealer(std::string_view key);
   // Appends `bytes`, sealed, to `out`.
   void seal(std::string_view bytes, std::string& out);
+  // Appends that nothing follows.
+  void end(std::string& out);
 
  private:
-  Sealer sealer_;
+  void seal_frame(std::string_view piece, std::string& out);
+
+  std::optional<Sealer> sealer_;
 };
 
 class StreamOpener {
  public:
-  explicit StreamOpener(std::string_view key) : opener_(key, Sealing::encrypted) {}
+  explicit StreamOpener(std::string_view key);
   // Takes bytes as they came, and appends what was sealed in whole frames to `out`. Throws Error{io} when they are not
   // those of the peer, or of another place in its stream.
   void open(std::string_view bytes, std::string& out);
+  // Whether the peer has said that nothing follows. Where no secret is, that the connection is closed has to do.
+  bool has_ended() const { return has_ended_ || !opener_; }
 
  private:
-  Opener opener_;
+  std::optional<Opener> opener_;
   std::string pending_;  // less than a frame
+  bool has_ended_ = false;
 };
 
 }  // namespace banyan::run

@@ -144,7 +144,7 @@ TEST(StreamSeals, CarryAnyBytesInAnyPieces) {
 
 TEST(StreamSeals, RefuseWhatIsNotOfThePeer) {
   for (const std::string& garbage :
-       {std::string("GET / HTTP/1.1\r\n"), std::string(8, '\0'), std::string("\5\0\0\0", 4) + std::string(21, 'x')}) {
+       {std::string("GET / HTTP/1.1\r\n"), std::string(20, '\0'), std::string("\5\0\0\0", 4) + std::string(21, 'x')}) {
     StreamOpener opener(kKey);
     std::string out;
     EXPECT_EQ(testing::thrown_by([&] { opener.open(garbage, out); }).code(), ErrorCode::io);
@@ -157,6 +157,34 @@ TEST(StreamSeals, RefuseWhatIsNotOfThePeer) {
   opener.open(frame, out);
   EXPECT_EQ(out, "once");
   EXPECT_EQ(testing::thrown_by([&] { opener.open(frame, out); }).code(), ErrorCode::io) << "said twice";
+}
+
+TEST(StreamSeals, EndWhereThePeerSaysSoOnly) {
+  StreamSealer sealer(kKey);
+  StreamOpener opener(kKey);
+  std::string sealed, out;
+  sealer.seal("all", sealed);
+  opener.open(sealed, out);
+  EXPECT_FALSE(opener.has_ended());
+  std::string end;
+  sealer.end(end);
+  opener.open(end, out);
+  EXPECT_TRUE(opener.has_ended());
+  EXPECT_EQ(out, "all");
+  sealed.clear();
+  sealer.seal("more", sealed);
+  EXPECT_EQ(testing::thrown_by([&] { opener.open(sealed, out); }).code(), ErrorCode::io) << "nothing follows";
+}
+
+TEST(StreamSeals, LeaveBytesAsTheyAreWithoutAKey) {
+  StreamSealer sealer("");
+  StreamOpener opener("");
+  std::string sealed, out;
+  sealer.seal("as it is", sealed);
+  sealer.end(sealed);
+  EXPECT_EQ(sealed, "as it is");
+  opener.open(sealed, out);
+  EXPECT_EQ(out, "as it is");
 }
 
 }  // namespace

@@ -15,9 +15,15 @@ constexpr size_t kMostAhead = size_t{256} << 10;
 }  // namespace
 
 SealedStream::SealedStream(std::unique_ptr<ByteStream> inner, const SessionKeys& keys)
-    : inner_(std::move(inner)), sealer_(keys.sending), opener_(keys.receiving) {}
+    : inner_(std::move(inner)), is_sealed_(!keys.sending.empty()), sealer_(keys.sending), opener_(keys.receiving) {}
 
-SealedStream::~SealedStream() { flush(); }
+SealedStream::~SealedStream() {
+  try {
+    sealer_.end(out_);
+  } catch (const Error&) {  // memory is short: the peer takes it for a connection that was cut off
+  }
+  flush();
+}
 
 // Whether all that was taken is on its way.
 bool SealedStream::flush() {
@@ -65,7 +71,7 @@ size_t SealedStream::send(std::string_view bytes) {
 
 ByteStream::Received SealedStream::receive(std::span<char> buffer) {
   Received ending;
-  while (in_.empty()) {
+  while (in_.empty() && !(is_sealed_ && opener_.has_ended())) {
     std::array<char, 64 * 1024> sealed;
     ending = inner_->receive(sealed);
     if (ending.count == 0) break;
@@ -75,7 +81,13 @@ ByteStream::Received SealedStream::receive(std::span<char> buffer) {
       return {.count = 0, .is_over = true, .why = std::string("its connection failed: ") + error.message()};
     }
   }
-  if (in_.empty()) return ending;
+  if (in_.empty() && is_sealed_ && opener_.has_ended()) {
+    return {.count = 0, .is_over = true, .is_orderly = true, .is_said = true, .why = "it has closed its connection"};
+  }
+  if (in_.empty()) {
+    ending.is_said = ending.is_orderly && !is_sealed_;
+    return ending;
+  }
   const size_t count = std::min(in_.size(), buffer.size());
   std::copy_n(in_.data(), count, buffer.data());
   in_.erase(0, count);

@@ -1,4 +1,5 @@
-// SealedStream: a ByteStream whose bytes nobody else can read or change on their way (seal.h). Both ends must be such.
+// SealedStream: a ByteStream whose bytes nobody else can read or change on their way (seal.h), and whose end nobody else
+// can make believe. Both ends must be such. Without keys, which are for those who have a secret, it is as the one within.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ namespace banyan::run {
 class SealedStream final : public ByteStream {
  public:
   SealedStream(std::unique_ptr<ByteStream> inner, const SessionKeys& keys);
-  // Sends what it has taken, as far as there is room.
+  // Sends what it has taken, and that it ends, as far as there is room.
   ~SealedStream() override;
 
   void watch(Ready ready) override;
@@ -30,6 +31,7 @@ class SealedStream final : public ByteStream {
   void await();
 
   const std::unique_ptr<ByteStream> inner_;
+  const bool is_sealed_;
   StreamSealer sealer_;
   StreamOpener opener_;
   std::string out_, in_;  // sealed, not sent yet; opened, not received yet

@@ -31,7 +31,9 @@ class Pipe final : public ByteStream {
   }
   Received receive(std::span<char> buffer) override {
     const size_t count = std::min(buffer.size(), ends_.coming.size());
-    if (count == 0 && ends_.is_over) return {.count = 0, .is_over = true, .why = "it has closed its connection"};
+    if (count == 0 && ends_.is_over) {
+      return {.count = 0, .is_over = true, .is_orderly = true, .is_said = false, .why = "it has closed its connection"};
+    }
     std::copy_n(ends_.coming.data(), count, buffer.data());
     ends_.coming.erase(0, count);
     return {.count = count, .is_over = false, .why = ""};
@@ -129,6 +131,29 @@ TEST(SealedStream, GivesWhatCameBeforeTheEnd) {
   pair.carry();
   pair.right_ends.is_over = true;
   EXPECT_EQ(all_of(pair.right), "good-bye|it has closed its connection");
+}
+
+// What the network makes of a connection is one thing, and what the peer says another.
+TEST(SealedStream, TellsAnEndThatThePeerHasSaidFromOneThatItHasNot) {
+  const auto ending_of = [](const SessionKeys& keys, const SessionKeys& far_keys, bool says_so) {
+    Pipe::Ends near_ends, far_ends;
+    SealedStream near(std::make_unique<Pipe>(near_ends), keys);
+    {
+      SealedStream far(std::make_unique<Pipe>(far_ends), far_keys);
+      far.send("all");
+      if (!says_so) far_ends.room = 0;
+    }
+    near_ends.coming = far_ends.sent;
+    near_ends.is_over = true;
+    std::array<char, 10> buffer;
+    EXPECT_EQ(near.receive(buffer).count, 3u);
+    return near.receive(buffer);
+  };
+  const SessionKeys there{.sending = kThere, .receiving = kBack}, back{.sending = kBack, .receiving = kThere};
+  EXPECT_TRUE(ending_of(there, back, true).is_said);
+  EXPECT_FALSE(ending_of(there, back, false).is_said);
+  EXPECT_TRUE(ending_of({}, {}, false).is_said) << "without a secret the end of the connection has to do";
+  for (const bool says_so : {true, false}) EXPECT_TRUE(ending_of(there, back, says_so).is_over);
 }
 
 }  // namespace

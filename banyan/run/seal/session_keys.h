@@ -5,7 +5,7 @@
 
 namespace banyan::run {
 
-// 32 bytes each; one end's `sending` is the other's `receiving`. Empty: nobody has shaken hands here (tests).
+// 32 bytes each; one end's `sending` is the other's `receiving`. Empty: there is no secret, and both are of this host.
 struct SessionKeys {
   std::string sending, receiving;
 };

@@ -33,6 +33,7 @@ class ByteStream {
     size_t count = 0;  // zero: nothing now, or nothing any more
     bool is_over = false;
     bool is_orderly = false;  // the peer has closed it, or its kernel has because the process ended
+    bool is_said = false;     // the peer has said so itself, as far as it can
     std::string why{};        // it is over
   };
   virtual Received receive(std::span<char> buffer) = 0;

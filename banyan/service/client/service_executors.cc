@@ -89,7 +89,7 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
     throw Error(ErrorCode::unsupported,
                 "a service does not carry calls by UCX; use transport tcp or auto, or no service");
   }
-  if (job_->sealing()) {
+  if (job_->seals().is_asked_for) {
     throw Error(
         ErrorCode::unsupported,
         "a service does not encrypt with the secret of a job, as BANYAN_ENCRYPTION asks for; use no service, or "

@@ -32,7 +32,7 @@ class MetProcesses : public ::testing::Test {
     std::string host;
     Extras extras;
   };
-  void meet(const std::vector<Card>& cards, std::optional<run::Sealing> sealing = {}) {
+  void meet(const std::vector<Card>& cards, run::Seals seals = {}) {
     std::vector<run::Listener> listeners;
     std::vector<run::Process> processes;
     run::World world;
@@ -51,7 +51,7 @@ class MetProcesses : public ::testing::Test {
       world.rank = rank;
       auto agent = std::make_unique<run::Agent>(std::move(listeners[rank]), run::Secret(), world, run::Agent::Options(),
                                                 deadline);
-      jobs_.push_back(std::make_shared<run::JoinedProcesses>(pool_, processes, std::move(agent), sealing));
+      jobs_.push_back(std::make_shared<run::JoinedProcesses>(pool_, processes, std::move(agent), seals));
     }
   }
   // As rank 1 of process 0 and the last process.
@@ -140,7 +140,7 @@ TEST_F(MetProcesses, RefuseWhatAServiceDoesNotDo) {
       error_of([&] { make_for_last({.transports = Communicator::Transports::shared_memory}); }, ErrorCode::unsupported),
       HasSubstr("are on several hosts"));
   jobs_.clear();
-  meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}}, run::Sealing{});
+  meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}}, {.sealing = run::Sealing::encrypted, .is_asked_for = true});
   EXPECT_THAT(error_of([&] { make_for_last({}); }, ErrorCode::unsupported), HasSubstr("BANYAN_ENCRYPTION"));
 }
 

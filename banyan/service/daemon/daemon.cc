@@ -41,6 +41,7 @@ SessionMaker maker_for(const Daemon::Options& options) {
   SessionMaker maker{.files = compose::read_files(options.planner),
                      .is_oversubscribed = options.is_oversubscribed,
                      .marks = options.marks};
+  if (!options.secret.is_empty()) maker.sealing = run::Sealing::authenticated;
   std::vector<double> capacities = compose::link_bandwidths(*maker.files);
   for (double& capacity : capacities) capacity *= options.payload;
   if (!capacities.empty()) maker.capacities = std::make_shared<const std::vector<double>>(std::move(capacities));
@@ -82,7 +83,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
-      connects_(reactor_, options_.secret, kHandshakeTime, own_mark(options_.marks)),
+      connects_(reactor_, options_.secret, host_, kHandshakeTime, own_mark(options_.marks)),
       rules_(options_.rules),
       events_(name_of_host()),
       cards_(reactor_,
@@ -141,7 +142,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
         .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
-      reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
+      reactor_, std::move(listener), options_.secret, host_, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   open_to_operators(own_.node, sockets);
   every(DirectRanks::kPause, [this] { direct_.look(); });

@@ -177,6 +177,8 @@ HostCard HostCard::decode(const std::string& text, const std::optional<std::stri
   }
   HostCard card;
   card.host = reader.text();
+  constexpr size_t kLongestName = 255;  // as far as handshakes take them
+  if (card.host.size() > kLongestName) throw invalid("its host has a name of " + std::to_string(card.host.size()) + " bytes");
   if (host && card.host != *host) throw invalid("it says to be of host " + in_quotes(card.host));
   card.incarnation = reader.number<uint64_t>();
   card.name = reader.text();

@@ -25,18 +25,13 @@ DaemonName name_of(const HostCard& card) { return {.host = card.host, .incarnati
 
 run::Greeting greeting_for(const HostCard& callee, const HostCard& caller) {
   return {.purpose = Mesh::kPurpose,
-          .payload = run::WireWriter()
-                         .text(callee.host)
-                         .number(callee.incarnation)
-                         .text(caller.host)
-                         .number(caller.incarnation)
-                         .take()};
+          .payload = run::WireWriter().number(callee.incarnation).number(caller.incarnation).take()};
 }
 
 std::vector<run::SocketDialer::Peer> dialed(const HostCard& card, const HostCard& own) {
   std::vector<run::SocketDialer::Peer> peers(2);
   peers[number_of(name_of(card), name_of(own))] = {
-      .target = {.addresses = card.addresses, .port = card.port, .local_address = ""},
+      .target = {.addresses = card.addresses, .port = card.port, .local_address = "", .name = card.host},
       .greeting = greeting_for(card, own)};
   return peers;
 }
@@ -139,10 +134,8 @@ void Mesh::hear_self() {
 
 std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admitted& connection) {
   run::WireReader payload(greeting.payload);
-  DaemonName callee, caller;
-  callee.host = payload.text();
+  DaemonName callee{.host = greeting.to}, caller{.host = greeting.from};
   callee.incarnation = payload.number<uint64_t>();
-  caller.host = payload.text();
   caller.incarnation = payload.number<uint64_t>();
   payload.end();
   if (callee != name_of(own_)) {

@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 constexpr milliseconds kHandshakeTime{2000};
 const run::Secret& secret() {
-  static const run::Secret secret("a secret of daemons, long and various 0123456789");
+  static const run::Secret secret = run::Secret::random();
   return secret;
 }
 
@@ -36,7 +36,8 @@ const run::Secret& secret() {
 class Node {
  public:
   Node(const std::string& folder, const std::string& host, uint64_t incarnation, std::vector<OlderDaemon> older = {})
-      : cards_(reactor_, HostDirectory::at("file://" + folder), "the folder",
+      : connects_(reactor_, secret(), host, kHandshakeTime),
+        cards_(reactor_, HostDirectory::at("file://" + folder), "the folder",
                {.found =
                     [this](const HostCard& card) {
                       if (mesh_) mesh_->meet(card);
@@ -55,7 +56,7 @@ class Node {
                                                   const std::string& message) { note(from.host + ": " + message); },
                                .lost = [this](const std::string& from,
                                               const std::string& why) { note(from + " lost: " + why); }});
-    acceptor_.emplace(reactor_, std::move(listener), secret(), run::Acceptor::Options{},
+    acceptor_.emplace(reactor_, std::move(listener), secret(), host, run::Acceptor::Options{},
                       [this](const run::Greeting& greeting, run::Admitted& admitted) {
                         std::optional<std::string> refusal = mesh_->admit(greeting, admitted);
                         if (refusal) note("refused: " + *refusal);
@@ -114,7 +115,7 @@ class Node {
   }
 
   run::Reactor reactor_;
-  run::OutgoingConnects connects_{reactor_, secret(), kHandshakeTime};
+  run::OutgoingConnects connects_;
   HostCard card_;
   std::optional<Mesh> mesh_;
   CardDesk cards_;
@@ -319,8 +320,9 @@ TEST_F(MeshTest, CallersThatSayWhatTheirCardsDoNotAreRefused) {
                         uint64_t caller_incarnation) {
     const run::Greeting greeting{
         .purpose = Mesh::kPurpose,
-        .payload =
-            run::WireWriter().text(callee).number(callee_incarnation).text(caller).number(caller_incarnation).take()};
+        .payload = run::WireWriter().number(callee_incarnation).number(caller_incarnation).take(),
+        .from = caller,
+        .to = callee};
     return a.run([&](Mesh& mesh) {
       run::Admitted none;
       return mesh.admit(greeting, none).value_or("admitted");
@@ -340,7 +342,9 @@ TEST_F(MeshTest, CallersThatAreNotKnownAreHungUpOn) {
     const run::FileDescriptor caller(ends[0]);
     const run::Greeting greeting{
         .purpose = Mesh::kPurpose,
-        .payload = run::WireWriter().text("a").number(uint64_t{1}).text(host).number(uint64_t{7}).take()};
+        .payload = run::WireWriter().number(uint64_t{1}).number(uint64_t{7}).take(),
+        .from = host,
+        .to = "a"};
     EXPECT_EQ(a.run([&](Mesh& mesh) {
       run::Admitted admitted{.socket = run::FileDescriptor(ends[1]), .keys = {}};
       return mesh.admit(greeting, admitted).value_or("admitted");

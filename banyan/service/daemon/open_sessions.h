@@ -36,7 +36,7 @@ namespace banyan::service {
 
 // Where a daemon is called.
 inline run::ConnectTarget target_at(const HostCard& card) {
-  return {.addresses = card.addresses, .port = card.port, .local_address = ""};
+  return {.addresses = card.addresses, .port = card.port, .local_address = "", .name = card.host};
 }
 
 // The lanes of one session: its connections to the others of its communicator.

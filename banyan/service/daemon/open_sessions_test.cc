@@ -60,7 +60,7 @@ class OpenSessionsTest : public ::testing::Test {
   }
 
   run::Reactor reactor_;
-  run::OutgoingConnects connects_{reactor_, run::Secret(), milliseconds(100)};
+  run::OutgoingConnects connects_{reactor_, run::Secret(), "a", milliseconds(100)};
   OpenSessions sessions_;
   std::vector<std::string> heard_;
 };

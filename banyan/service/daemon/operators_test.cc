@@ -260,7 +260,7 @@ TEST_F(Operators, AvoidALinkUntilTheyRestoreItAlsoWhereRoutesAreKnown) {
       {"path": ["h0", "s0", "h1"], "addresses": ["127.0.0.2", "127.0.0.3"]},
       {"path": ["h0", "s1", "h1"], "addresses": ["127.0.0.4", "127.0.0.5"]}]})";
   daemons_.planner.routes = folder_ + "/routes.json";
-  daemons_.secret = run::Secret("a secret of daemons, long and various 0123456789");  // they listen at all addresses
+  daemons_.secret = run::Secret::random();  // they listen at all addresses
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::atomic<bool> is_over{false};
     std::future<std::string> trouble;

@@ -53,10 +53,10 @@ HostCard card(uint64_t incarnation, uint16_t port = 1) {
 // the port at which somebody takes it.
 void lead_from(const HostCard& old, const std::function<HostCard(uint16_t port)>& later) {
   run::Reactor reactor;
-  run::OutgoingConnects connects(reactor, run::Secret(), milliseconds(10'000));
+  run::OutgoingConnects connects(reactor, run::Secret(), "a", milliseconds(10'000));
   run::Listener listener = run::Listener::on("127.0.0.1");
   const uint16_t port = listener.port();
-  run::Acceptor acceptor(reactor, std::move(listener), run::Secret(), run::Acceptor::Options{},
+  run::Acceptor acceptor(reactor, std::move(listener), run::Secret(), "b", run::Acceptor::Options{},
                          [](const run::Greeting&, run::Admitted&) { return std::nullopt; });
   const HostCard own{.host = "a", .incarnation = 7, .name = "a", .addresses = {"127.0.0.1"}, .port = 1};
   OpenSession open;

@@ -173,6 +173,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
       .rank = wish.rank,
       .ranks = size,
       .checksums = wish.checksums,
+      .sealing = sealing,
       .shares_memory = [hosts = wish.host_of_rank, own = wish.host_of_rank[wish.rank]](uint32_t peer) {
         return hosts[peer] == own;
       }};

@@ -14,6 +14,7 @@
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/net/step_budget.h"
+#include "banyan/run/seal/seal.h"
 #include "banyan/run/transport/connector.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
@@ -61,6 +62,8 @@ struct SessionMaker {
   std::shared_ptr<WayMeter> ways = std::make_shared<WayMeter>();             // the same
   // Of the packets of lanes; none: they bear none.
   std::optional<ClassMarks> marks = {};
+  // Of lanes between hosts. None: daemons without a secret, which are of one host.
+  std::optional<run::Sealing> sealing = {};
 
   // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
   // planner_from throws.

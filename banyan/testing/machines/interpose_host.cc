@@ -7,12 +7,17 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#define OPENSSL_SUPPRESS_DEPRECATED  // the method of RAND, which has no successor for a whole process
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <new>
@@ -29,23 +34,27 @@ bool is_in_libcrypto(const void* address) {
   struct Range {
     uintptr_t begin = 0, end = 0;
   };
-  static const Range code = [] {
-    Range range;
+  using Ranges = std::array<Range, 2>;
+  static const Ranges code = [] {
+    Ranges ranges;
     const auto look = [](dl_phdr_info* library, size_t, void* found) {
-      if (std::string_view(library->dlpi_name).find("/libcrypto.") == std::string_view::npos) return 0;
+      const std::string_view name = library->dlpi_name;
+      const bool is_libcrypto = name.find("/libcrypto.") != std::string_view::npos;
+      if (!is_libcrypto && name.find("/libssl.") == std::string_view::npos) return 0;
       for (int i = 0; i < library->dlpi_phnum; ++i) {
         const auto& part = library->dlpi_phdr[i];
         if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
-        *static_cast<Range*>(found) = {library->dlpi_addr + part.p_vaddr,
-                                       library->dlpi_addr + part.p_vaddr + part.p_memsz};
+        static_cast<Ranges*>(found)->at(is_libcrypto ? 0 : 1) = {library->dlpi_addr + part.p_vaddr,
+                                                                 library->dlpi_addr + part.p_vaddr + part.p_memsz};
       }
-      return 1;
+      return 0;
     };
-    dl_iterate_phdr(look, &range);
-    return range;
+    dl_iterate_phdr(look, &ranges);
+    return ranges;
   }();
   const auto place = reinterpret_cast<uintptr_t>(address);
-  return place >= code.begin && place < code.end;
+  return std::any_of(code.begin(), code.end(),
+                     [&](const Range& range) { return place >= range.begin && place < range.end; });
 }
 
 namespace {
@@ -239,18 +248,6 @@ FILE* fopen64(const char* path, const char* mode) {
   return inside ? open_stream(path, mode) : real_calls().fopen(path, mode);
 }
 
-// ---- Chance ----
-
-// Of libcrypto.
-int RAND_bytes(unsigned char* into, int size) {
-  if (!is_simulated_here()) {
-    static const auto real = reinterpret_cast<int (*)(unsigned char*, int)>(dlsym(RTLD_NEXT, "RAND_bytes"));
-    return real(into, size);
-  }
-  for (int i = 0; i < size; ++i) into[i] = static_cast<unsigned char>(world->scheduler().draw(256));
-  return 1;
-}
-
 }  // extern "C"
 
 // ---- Memory of processes ----
@@ -267,6 +264,41 @@ void* allocate_or_throw(size_t size, size_t alignment) {
   void* const memory = allocate(size, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
+}
+
+}  // namespace
+
+// ---- libcrypto ----
+
+namespace {
+
+int draw_bytes(unsigned char* into, int size) {
+  if (!is_simulated_here()) return RAND_OpenSSL()->bytes(into, size);
+  for (int i = 0; i < size; ++i) into[i] = static_cast<unsigned char>(world->scheduler().draw(256));
+  return 1;
+}
+
+void* reallocate(void* memory, size_t size) {
+  if (memory == nullptr) return allocate(size, 0);
+  if (is_simulated_here() && !Unfailing::is_here() && world->own().fails_allocation()) return nullptr;
+  return std::realloc(memory, size);
+}
+
+// Its chance is that of the world, and its memory is short as that of the process, libssl's too. Before it allocates
+// anything.
+[[gnu::constructor(101)]] void take_over_libcrypto() {
+  const bool is_ours = CRYPTO_set_mem_functions([](size_t size, const char*, int) { return allocate(size, 0); },
+                                                [](void* memory, size_t size, const char*, int) {
+                                                  return reallocate(memory, size);
+                                                },
+                                                [](void* memory, const char*, int) { std::free(memory); }) == 1;
+  static const RAND_METHOD chance{.seed = nullptr,
+                                  .bytes = draw_bytes,
+                                  .cleanup = nullptr,
+                                  .add = nullptr,
+                                  .pseudorand = draw_bytes,
+                                  .status = [] { return 1; }};
+  if (!is_ours || RAND_set_rand_method(&chance) != 1) std::abort();
 }
 
 }  // namespace

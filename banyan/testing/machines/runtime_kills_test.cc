@@ -66,7 +66,7 @@ uint64_t calls_of(uint32_t ranks, uint32_t victim) {
 }
 
 TEST(RuntimeKills, AtAnyCallOfAnyRankAreSurvived) {
-  set_secret(Stretching::once);
+  set_secret();
   const char* const most = std::getenv("BANYAN_TEST_STEPS");
   const uint64_t steps = most == nullptr ? 150 : std::strtoull(most, nullptr, 10);
   uint64_t all = 0, done = 0, failures = 0;

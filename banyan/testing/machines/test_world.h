@@ -92,15 +92,12 @@ class World {
   std::vector<std::function<void()>> events_;  // to be planned then
 };
 
-// The secret of the ranks of all worlds to come. Stretching it takes as long as the rest of a world's life, so it is
-// done once, before they are forked, except where allocations within it are to fail.
-enum class Stretching { once, in_each_world };
-void set_secret(Stretching stretching);
+// The secret of the ranks of all worlds to come.
+void set_secret();
 
 // One world for each seed: of so many, of as many as BANYAN_TEST_SEEDS says, or of the one that BANYAN_TEST_SEED names.
 // `body` says what was wrong.
-void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed)>& body,
-                   Stretching stretching = Stretching::once);
+void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed)>& body);
 
 // Lets the world run. Wrong is: a rank that lives and has not done all rounds, a wait beyond the timeout, and an error
 // that `is_expected` does not know.
