@@ -11,3 +11,6 @@ if(NOT BANYAN_VERSION_TEXT)
     string(APPEND BANYAN_VERSION_TEXT .dev0)
   endif()
 endif()
+# BANYAN_DATE: of the latest release, for manual pages.
+file(STRINGS ${PROJECT_SOURCE_DIR}/CHANGELOG.md BANYAN_DATE LIMIT_COUNT 1 REGEX "^## .*[(][0-9-]+[)]$")
+string(REGEX MATCH "[0-9]+-[0-9]+-[0-9]+" BANYAN_DATE "${BANYAN_DATE}")

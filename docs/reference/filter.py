@@ -61,6 +61,8 @@ class Groups:
 
 
 def mark(text, path):
+    # What is said to the standard library is nothing to read, and Doxygen does not know its templates.
+    text = re.sub(r"template <.*>\ninline constexpr bool std::.*\n", "", text)
     lines, out, groups, i, is_first = text.splitlines(), [], Groups(path.name), 0, True
     while i < len(lines):
         line = lines[i]

@@ -5,6 +5,9 @@
 // double, Float16 or BFloat16.
 #pragma once
 
+#include <banyan/cxx20.h>
+#ifdef BANYAN_CXX20
+
 #include <banyan/banyan.h>
 #include <banyan/error.h>
 
@@ -190,3 +193,5 @@ class Reduction {
 
 template <typename T>
 inline constexpr bool std::ranges::enable_borrowed_range<banyan::Coded<T>> = true;
+
+#endif  // BANYAN_CXX20

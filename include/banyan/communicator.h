@@ -20,9 +20,8 @@
 // in error: every later call throws the same at once, and shrink() makes a new one of those who live.
 #pragma once
 
-#if __cplusplus <= 201703L
-#error "banyan/communicator.h wants C++20: compile with -std=c++20"
-#endif
+#include <banyan/cxx20.h>
+#ifdef BANYAN_CXX20
 
 #include <banyan/banyan.h>
 #include <banyan/buffers.h>
@@ -567,3 +566,5 @@ class Communicator : public Calls<Communicator, void> {
 
 }  // namespace v0
 }  // namespace banyan
+
+#endif  // BANYAN_CXX20

@@ -1,6 +1,9 @@
 // The exception of Banyan's C++ interface.
 #pragma once
 
+#include <banyan/cxx20.h>
+#ifdef BANYAN_CXX20
+
 #include <banyan/banyan.h>
 
 #include <stdexcept>
@@ -38,3 +41,5 @@ inline void check(banyan_result_t result) {
 
 }  // namespace v0
 }  // namespace banyan
+
+#endif  // BANYAN_CXX20

@@ -1,6 +1,9 @@
 // Options: how a communicator is made. Included by communicator.h; what each option means is said in banyan.h.
 #pragma once
 
+#include <banyan/cxx20.h>
+#ifdef BANYAN_CXX20
+
 #include <banyan/banyan.h>
 
 #include <chrono>
@@ -50,3 +53,5 @@ struct Options {
 
 }  // namespace v0
 }  // namespace banyan
+
+#endif  // BANYAN_CXX20

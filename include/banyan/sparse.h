@@ -4,6 +4,9 @@
 //   const banyan::SparseSum sum = table.all_reduce(rows, gradients);   // rows: std::vector<std::int64_t>, or a span
 #pragma once
 
+#include <banyan/cxx20.h>
+#ifdef BANYAN_CXX20
+
 #include <banyan/communicator.h>
 
 #include <cstddef>
@@ -83,3 +86,5 @@ class SparseTable {
 
 }  // namespace v0
 }  // namespace banyan
+
+#endif  // BANYAN_CXX20
