@@ -259,8 +259,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .clients = [this] { return attached(); },
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
-                           .upgrade = [this](const std::string& binary,
-                                             HostOperations::Host::Upgraded done) { upgrade(binary, std::move(done)); },
+                           .upgrade = [this](HostOperations::Host::Upgraded done) { upgrade(std::move(done)); },
                            .rules_changed = [this] { tell_terms(); },
                            .has_replanned =
                                [this](const SlowLinkReplans::Rates& rates) {

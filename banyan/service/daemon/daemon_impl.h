@@ -117,7 +117,7 @@ class Daemon::Impl {
   run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
   void inherit(Predecessor& predecessor, HandedSockets& sockets);
   void forget_older(uint64_t daemon);
-  void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
+  void upgrade(HostOperations::Host::Upgraded done);
   void hand_over();
   void succeed(const HostCard& card);
   void be_left_alone();

@@ -18,9 +18,8 @@
 //                      "bandwidth"?: {link: "1GB/s"}, "plan"?: "a schedule file's text"}: from some call on, without
 //                      stopping any. {"communicators": [id...]}: that were asked
 //   POST /v1/drain     {"drain": true}: no communicators are opened any more; false: again
-//   POST /v1/upgrade   {"binary"?: "/usr/bin/banyand"}: that program takes the daemon's place (succession.h); without:
-//                      what is at the path of its own. {"process": 4711, "sessions": 3}: sessions that stay with the
-//                      daemon of before
+//   POST /v1/upgrade   {}: what is now at the path of the daemon's program takes its place (succession.h).
+//                      {"process": 4711, "sessions": 3}: sessions that stay with the daemon of before
 //
 // What changes something is for the operator's own socket; a TCP port answers GET only. POSTs go to all hosts, or to
 // those in "hosts": [names]. Answers: {"hosts": [{"host": name, ...}], "unreachable": [{"host", "why"}]}, where a host
