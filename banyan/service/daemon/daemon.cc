@@ -98,6 +98,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                              .note = [this](const std::string& words) { events_.warn(words); }}),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
       threads_(std::make_shared<TenantThreads>()),
+      sub_ids_({.path = options_.sub_ids, .warn = [this](const std::string& words) { events_.warn(words); }}),
       unlinks_tenants_(!sockets.tenants.is_open()),
       unlinks_operators_(!options_.operators.empty()),
       older_(reactor_, [this](uint64_t daemon) { forget_older(daemon); }),
@@ -157,6 +158,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
           .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
           .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
           .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
+          .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
                                 run::FileDescriptor socket) { closer_for(account)(std::move(socket)); },
           .is_short = [this](const std::string& why) { note_shortage(why); }});
   door_->open();

@@ -60,6 +60,7 @@ class Daemon {
     std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
     std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
     SocketKeeper keeper = {};                      // of the sockets that this daemon opens at paths
+    std::string sub_ids = "/etc/subuid";           // whose numbers of users are whose (sub_ids.h)
     // For an upgrade: the path of the program, and its arguments but for --upgrade-from. Empty: there is none.
     std::string program = {};
     std::vector<std::string> arguments = {};

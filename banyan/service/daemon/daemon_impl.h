@@ -37,6 +37,7 @@
 #include "banyan/service/daemon/slow_link_desk.h"
 #include "banyan/service/daemon/steward_desk.h"
 #include "banyan/service/daemon/succession.h"
+#include "banyan/service/daemon/sub_ids.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/worker_watch.h"
@@ -175,6 +176,7 @@ class Daemon::Impl {
   TenantAccounts accounts_;
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
   bool unlinks_tenants_, unlinks_operators_;      // at its end
+  SubIds sub_ids_;
   HostCard own_;
   OlderDaemons older_;       // none once a newer one serves, whose they are then
   HandedSockets listening_;  // for a successor: copies
