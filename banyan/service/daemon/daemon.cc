@@ -64,10 +64,11 @@ HostNames own_names(HostNames names) {
 }
 
 // `warn` is called on another thread.
-std::unique_ptr<HostDirectory> directory_for(const std::string& world, const std::string& host,
+std::unique_ptr<HostDirectory> directory_for(const std::string& world, const run::Secret& secret,
+                                             const std::string& host,
                                              const std::function<void(const std::string& words)>& warn) {
   return std::make_unique<ReachableDirectory>(
-      HostDirectory::at(world),
+      HostDirectory::at(world, secret),
       ReachableDirectory::Here{.host = host, .addresses = run::outward_addresses, .warn = warn});
 }
 
@@ -86,7 +87,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       rules_(options_.rules),
       events_(name_of_host()),
       cards_(reactor_,
-             directory_for(options_.world, host_,
+             directory_for(options_.world, options_.secret, host_,
                            [this, mailbox = reactor_.mailbox()](const std::string& words) {
                              mailbox->post([this, words] { events_.warn(words); });
                            }),
