@@ -53,12 +53,10 @@ std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
 }
 
 HostNames own_names(HostNames names) {
-  const std::string whole = run::host_name();
-  for (const std::string& name : {whole, whole.substr(0, whole.find('.')), name_of_host()}) {
-    try {
-      names.add(name);
-    } catch (const Error&) {  // such as an identity with a colon: no browser says it
-    }
+  names.add_own();
+  try {
+    names.add(name_of_host());
+  } catch (const Error&) {  // such as an identity with a colon: no browser says it
   }
   return names;
 }
