@@ -26,6 +26,8 @@ namespace {
 constexpr std::chrono::milliseconds kHandshakeTime{10'000};
 // For which operators see that there were no descriptors for a program.
 constexpr std::chrono::seconds kShortageShown{10};
+// For which all who look get one answer. What it shows need not be newer.
+constexpr std::chrono::milliseconds kShared{500};
 // Between looks for what waits in vain.
 constexpr std::chrono::seconds kSweep{1};
 
@@ -302,7 +304,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   http_.emplace(reactor_);
   if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
   if (sockets.http.is_open()) {
-    http_->serve(std::move(sockets.http), only_for(own_names(options_.http_hosts), operators_->handler(false)));
+    http_->serve(std::move(sockets.http),
+                 only_for(own_names(options_.http_hosts),
+                          shared_for(reactor_, kShared, {"/v1/cluster", "/v1/host", "/v1/rules", "/metrics"},
+                                     operators_->handler(false))));
   }
 }
 

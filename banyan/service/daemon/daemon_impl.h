@@ -43,6 +43,7 @@
 #include "banyan/service/daemon/worker_watch.h"
 #include "banyan/service/daemon/workers.h"
 
+#include "banyan/service/http/shared_answers.h"
 namespace banyan::service {
 
 // Of this host, for people: as BANYAN_HOST_ID says, by which several daemons of one machine differ.
