@@ -143,7 +143,9 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
         .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
-      reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
+      reactor_, std::move(listener), options_.secret,
+      run::Acceptor::Options{.not_proved = [this] { ++refused_["secret"]; },
+                             .tell = [this](const std::string& words) { events_.warn(words); }},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   open_to_operators(own_.node, sockets);
   every(DirectRanks::kPause, [this] { direct_.look(); });
