@@ -151,7 +151,7 @@ std::vector<std::string> arguments_of(int count, char** arguments) {
 struct Asked {
   Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
   std::string secret_file, payload, ds_field, workers, upgrade_from;
-  std::vector<std::string> http_hosts;
+  std::vector<std::string> http_hosts, obey;
   bool wants_version = false;
 };
 
@@ -194,6 +194,9 @@ void add_places(CommandSyntax& syntax, Asked& asked) {
 void declare(CommandSyntax& syntax, Asked& asked) {
   syntax.flag("-V,--version", asked.wants_version, "print the version");
   add_places(syntax, asked);
+  syntax.option("--obey", &asked.obey, "HOST,...",
+                "hosts whose daemons may command this one, as when an operator there drains all hosts; * stands for any "
+                "characters. Without: only who is at the operators' socket of this host may");
   add_network(syntax, asked);
   syntax.group("Threads");
   syntax.option("--workers", &asked.workers, "N",
@@ -239,6 +242,9 @@ int serve_as_asked(const CommandSyntax& syntax, Asked& asked, std::vector<std::s
       predecessor = std::make_shared<Predecessor>(
           static_cast<int>(banyan::parse_count(asked.upgrade_from, "--upgrade-from", {.least = 0, .most = 1 << 30})));
     }
+  for (const std::string& some : asked.obey) {
+    for (const std::string_view host : banyan::split(some, ',')) options.obey.emplace_back(host);
+  }
     read_texts(asked);
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     ServiceManager manager;  // while nobody else looks at the environment

@@ -98,8 +98,8 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                                  },
                              .note = [this](const std::string& words) { events_.warn(words); }}),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
-      threads_(std::make_shared<TenantThreads>()),
       sub_ids_({.path = options_.sub_ids, .warn = [this](const std::string& words) { events_.warn(words); }}),
+      threads_(std::make_shared<TenantThreads>()),
       unlinks_tenants_(!sockets.tenants.is_open()),
       unlinks_operators_(!options_.operators.empty()),
       older_(reactor_, [this](uint64_t daemon) { forget_older(daemon); }),
@@ -158,10 +158,10 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   door_.emplace(
       reactor_, std::move(sockets.tenants), accounts_,
       ClientDoor::Hooks{
+          .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
           .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
           .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
           .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
-          .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
                                 run::FileDescriptor socket) { closer_for(account)(std::move(socket)); },
           .is_short = [this](const std::string& why) { note_shortage(why); }});
   door_->open();
@@ -282,8 +282,24 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                       .ask = [this](const DaemonName& daemon,
                                     const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
                       .note = [this](const std::string& words) { events_.note(words); }});
-  operators_.emplace(
-      OperatorDesk::Parts{.reactor = reactor_, .cards = cards_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
+  obedience_.emplace(Obedience::Parts{.own = host_,
+                                      .hosts = options_.obey,
+                                      .name_of =
+                                          [this](const std::string& host) {
+                                            const HostCard* const card = cards_.find(host);
+                                            return card == nullptr ? std::string() : card->name;
+                                          },
+                                      .may_replan_alone =
+                                          [this](const std::string& host) {
+                                            return rules_.rules().replans_alone() && steward_ &&
+                                                   steward_->steward_host() == host;
+                                          }});
+  operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
+                                         .cards = cards_,
+                                         .mesh = *mesh_,
+                                         .host = *host_desk_,
+                                         .obedience = *obedience_,
+                                         .own = host_});
   if (steward_) {
     slow_links_.emplace(SlowLinkDesk::Parts{.reactor = reactor_,
                                             .operators = *operators_,
@@ -322,6 +338,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .version = BANYAN_VERSION,
                 .up_seconds = seconds(reactor_.now() - began_),
                 .is_draining = is_draining_,
+                .obeys = obedience_->hosts(),
                 .rules_version = rules_.rules().version(),
                 .clients = static_cast<uint32_t>(clients_.size()),
                 .core_seconds = seconds(workers_.core_time()),

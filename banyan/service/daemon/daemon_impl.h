@@ -27,6 +27,7 @@
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/mesh.h"
+#include "banyan/service/daemon/obedience.h"
 #include "banyan/service/daemon/older_daemons.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
@@ -36,14 +37,14 @@
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/slow_link_desk.h"
 #include "banyan/service/daemon/steward_desk.h"
-#include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/sub_ids.h"
+#include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/worker_watch.h"
 #include "banyan/service/daemon/workers.h"
-
 #include "banyan/service/http/shared_answers.h"
+
 namespace banyan::service {
 
 // Of this host, for people: as BANYAN_HOST_ID says, by which several daemons of one machine differ.
@@ -175,9 +176,9 @@ class Daemon::Impl {
   std::optional<StewardDesk> steward_;  // none without a fabric
   std::optional<RouteDesk> routes_;     // the same
   TenantAccounts accounts_;
+  SubIds sub_ids_;
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
   bool unlinks_tenants_, unlinks_operators_;      // at its end
-  SubIds sub_ids_;
   HostCard own_;
   OlderDaemons older_;       // none once a newer one serves, whose they are then
   HandedSockets listening_;  // for a successor: copies
@@ -188,6 +189,7 @@ class Daemon::Impl {
   uint64_t next_client_ = 1, next_opening_ = 1;
   std::optional<HostOperations> operations_;
   std::optional<HostDesk> host_desk_;
+  std::optional<Obedience> obedience_;
   std::optional<OperatorDesk> operators_;
   std::optional<SlowLinkDesk> slow_links_;  // none without a fabric
   std::optional<HintDesk> hints_;

@@ -54,7 +54,11 @@ void Daemon::Impl::upgrade(HostOperations::Host::Upgraded done) {
                                   Successor::Events{.ready = [this] { hand_over(); },
                                                     .serving = [this](const HostCard& card) { succeed(card); },
                                                     .failed = [this](const std::string& why) { fail_to_upgrade(why); },
-                                                    .newest = [this](const HostCard& card) { mesh_->meet(card); },
+                                                    .newest =
+                                                        [this](const HostCard& card) {
+                                                          obedience_->follow(card.incarnation);
+                                                          mesh_->meet(card);
+                                                        },
                                                     .ended = [this] { be_left_alone(); }});
   upgraded_ = std::move(done);
 }
@@ -91,6 +95,7 @@ void Daemon::Impl::succeed(const HostCard& card) {
   door_.reset();
   if (http_) http_->close_doors();
   older_.clear();
+  obedience_->follow(card.incarnation);
   mesh_->meet(card);
   cards_.leave();
   std::exchange(upgraded_, {})(successor_->process(), "");
