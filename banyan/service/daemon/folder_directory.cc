@@ -22,8 +22,6 @@ constexpr std::string_view kPrefix = "host-";
 
 std::string name_of(const std::string& host) { return std::string(kPrefix) + in_hexadecimal(host); }
 
-int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
-
 }  // namespace
 
 FolderDirectory::FolderDirectory(std::string folder, run::Secret secret)
@@ -91,23 +89,16 @@ const FolderDirectory::Known* FolderDirectory::look(const run::FileDescriptor& f
     known_.erase(name);
     return nullptr;
   }
-  const auto version = [](const struct stat& file) {
-    return Version{.device = file.st_dev,
-                   .file = file.st_ino,
-                   .size = static_cast<uint64_t>(file.st_size),
-                   .written = nanoseconds(file.st_mtim),
-                   .changed = nanoseconds(file.st_ctim)};
-  };
   const auto before = known_.find(name);
-  if (before != known_.end() && before->second.version == version(seen)) return &before->second;
-  Known known{.version = version(seen), .card = {}};
+  if (before != known_.end() && before->second.version == FileVersion::of(seen)) return &before->second;
+  Known known{.version = FileVersion::of(seen), .card = {}};
   try {
     // A pipe of that name would be waited for.
     const run::FileDescriptor file = run::open_file(folder, name, O_RDONLY | O_NONBLOCK);
     if (!file.is_open()) throw run::system_error("cannot open it");
     if (fstat(file.get(), &seen) != 0) throw run::system_error("cannot look at it");
     if (!S_ISREG(seen.st_mode)) throw invalid("it is no file");
-    known.version = version(seen);
+    known.version = FileVersion::of(seen);
     known.card = checked_card(run::read_all(file, "it", kMostCard), host, secret_);
   } catch (const Error& error) {
     known.why = Error(error).within(folder_ + "/" + name).what();

@@ -10,13 +10,13 @@
 // One thread at a time.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "banyan/run/join/secret.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/service/daemon/file_version.h"
 #include "banyan/service/daemon/host_directory.h"
 
 namespace banyan::service {
@@ -32,13 +32,8 @@ class FolderDirectory : public HostDirectory {
   HostCards cards() override;
 
  private:
-  struct Version {
-    uint64_t device = 0, file = 0, size = 0;
-    int64_t written = 0, changed = 0;  // nanoseconds
-    friend bool operator==(const Version&, const Version&) = default;
-  };
   struct Known {
-    Version version;
+    FileVersion version;
     std::optional<HostCard> card;
     std::string why = {};  // there is no card
   };

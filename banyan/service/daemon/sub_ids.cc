@@ -36,8 +36,6 @@ std::optional<uint32_t> number_by_the_system(const std::string& name) {
   return found->pw_uid;
 }
 
-int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
-
 }  // namespace
 
 SubIds::SubIds(Options options) : options_(std::move(options)) { look(); }
@@ -65,21 +63,19 @@ uint32_t SubIds::number_of(const Range& range) {
 // What is read may be newer than what was looked at, and is then read once more the next time.
 void SubIds::look() {
   struct stat file {};
-  std::optional<Version> version;
+  std::optional<FileVersion> version;
   if (stat(options_.path.c_str(), &file) == 0) {
-    version = {.device = file.st_dev,
-               .file = file.st_ino,
-               .size = static_cast<uint64_t>(file.st_size),
-               .written = nanoseconds(file.st_mtim),
-               .changed = nanoseconds(file.st_ctim)};
+    version = FileVersion::of(file);
   } else if (errno != ENOENT) {
     return;
   }
   if (version == version_) return;
-  version_ = version;
   try {
     read(version ? read_file(options_.path, kMostBytes) : "");
-  } catch (const Error& error) {
+    version_ = version;
+    is_in_trouble_ = false;
+  } catch (const Error& error) {  // such as that descriptors are short: it is tried again
+    if (std::exchange(is_in_trouble_, true)) return;
     options_.warn("whose sub-ids are whose is taken to be as before: " + std::string(error.what()));
   }
 }

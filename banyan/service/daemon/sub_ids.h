@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/service/daemon/file_version.h"
+
 namespace banyan::service {
 
 class SubIds {
@@ -41,19 +43,14 @@ class SubIds {
     uint32_t first = 0, last = 0;
     std::string owner;
   };
-  // What says whether a file is still the same.
-  struct Version {
-    uint64_t device = 0, file = 0, size = 0;
-    int64_t written = 0, changed = 0;  // nanoseconds
-    friend bool operator==(const Version&, const Version&) = default;
-  };
 
   void look();
   void read(std::string_view text);
   uint32_t number_of(const Range& range);
 
   const Options options_;
-  std::optional<Version> version_;
+  std::optional<FileVersion> version_;     // that was read
+  bool is_in_trouble_ = false;             // it could not be read the last time
   std::vector<Range> ranges_;              // apart, ascending
   std::map<std::string, uint32_t> owners_;  // that were asked for since the file was read
 };
