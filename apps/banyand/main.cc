@@ -194,9 +194,10 @@ void add_places(CommandSyntax& syntax, Asked& asked) {
               "where operators ask (banyan service); without: operator.sock beside banyand.sock, x-operator.sock "
               "beside x.sock; empty: nowhere")
       .may_be_empty = true;
-  syntax.option("--obey", &asked.obey, "HOST,...",
-                "hosts whose daemons may command this one, as when an operator there drains all hosts; * stands for any "
-                "characters. Without: only who is at the operators' socket of this host may");
+  syntax.option(
+      "--obey", &asked.obey, "HOST,...",
+      "hosts whose daemons may command this one, as when an operator there drains all hosts; * stands for any "
+      "characters. Without: only who is at the operators' socket of this host may");
   syntax.option("--http", &options.http, "ADDRESS:PORT",
                 "where everybody may look: a page, and metrics for Prometheus at /metrics");
   syntax.option("--http-host", &asked.http_hosts, "NAME,...",

@@ -140,13 +140,12 @@ class Upgrades : public ::testing::Test {
   Daemons start_daemons(uint32_t hosts) const {
     Daemons daemons;
     for (uint32_t host = 0; host < hosts; ++host) {
-      daemons.push_back(
-          std::make_unique<BanyandProcess>(BanyandProcess::Options{.socket = socket_of(host),
-                                                                   .world = "file://" + folder_ + "/world",
-                                                                   .host = "host" + std::to_string(host),
-                                                                   .more = {"--operators", socket_of(host) + ".op",
-                                                                            "--obey", "host*"},
-                                                                   .program = program_}));
+      daemons.push_back(std::make_unique<BanyandProcess>(
+          BanyandProcess::Options{.socket = socket_of(host),
+                                  .world = "file://" + folder_ + "/world",
+                                  .host = "host" + std::to_string(host),
+                                  .more = {"--operators", socket_of(host) + ".op", "--obey", "host*"},
+                                  .program = program_}));
     }
     return daemons;
   }

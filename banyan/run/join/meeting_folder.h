@@ -1,9 +1,9 @@
 // Folders in which processes meet, and the files in them.
 //
 // Who may write to such a folder belongs to those who meet there. It must therefore belong to this user, or root, and
-// not be writable to all. It is opened without following a link of its name, and everything in it is reached from there,
-// so that nobody can put another folder in its place (or that of a link) after it was checked. No link in it is followed
-// either.
+// not be writable to all. It is opened without following a link of its name, and everything in it is reached from
+// there, so that nobody can put another folder in its place (or that of a link) after it was checked. No link in it is
+// followed either.
 //
 // Any thread.
 #pragma once

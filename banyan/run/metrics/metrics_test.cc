@@ -128,8 +128,9 @@ TEST(Metrics, AreNotForWhoMeansAnotherHost) {
   const Ended ended = process(body);
   EXPECT_EQ(ended.code, 7) << ended.said;
   EXPECT_THAT(ended.said, HasSubstr("HTTP/1.1 421 "));
-  EXPECT_THAT(ended.said, HasSubstr("this host is not known to be called 'evil.example'; ask by its address, or name it "
-                                    "in BANYAN_METRICS_HOSTS: evil.example"));
+  EXPECT_THAT(ended.said,
+              HasSubstr("this host is not known to be called 'evil.example'; ask by its address, or name it "
+                        "in BANYAN_METRICS_HOSTS: evil.example"));
 }
 
 TEST(Metrics, AreNotShownWhereTheNamesOfTheHostAreNone) {

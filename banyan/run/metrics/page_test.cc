@@ -34,8 +34,10 @@ TEST(MetricsPage, ShowsEveryFamilyInTheFormatOfPrometheus) {
   world.failures[ErrorCode::peer_lost] = 1;
   const std::string text = text_of({{"world", world}});
   for (const char* line :
-       {"# TYPE banyan_calls_total counter", "# TYPE banyan_call_seconds histogram",
-        "banyan_build_info{rank=\"3\",version=\"", "banyan_job_ranks{rank=\"3\"} 8",
+       {"# TYPE banyan_calls_total counter",
+        "# TYPE banyan_call_seconds histogram",
+        "banyan_build_info{rank=\"3\",version=\"",
+        "banyan_job_ranks{rank=\"3\"} 8",
         "banyan_communicators{rank=\"3\",communicator=\"world\"} 1",
         "banyan_refused_total{rank=\"3\",reason=\"secret\"} 7",
         "banyan_calls_total{rank=\"3\",communicator=\"world\",kind=\"all_reduce\"} 1",

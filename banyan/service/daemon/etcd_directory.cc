@@ -199,7 +199,8 @@ class EtcdClient {
     });
   }
   void revoke(const std::string& lease, const run::Deadline& deadline) {
-    ask("/v3/lease/revoke", JsonLine().add("ID", lease).take(), deadline, [](const JsonNode& answer) { answer.at("header"); });
+    ask("/v3/lease/revoke", JsonLine().add("ID", lease).take(), deadline,
+        [](const JsonNode& answer) { answer.at("header"); });
   }
   void put(const std::string& key, const std::string& value, const std::string& lease, const run::Deadline& deadline) {
     ask("/v3/kv/put", JsonLine().add("key", to_base64(key)).add("value", to_base64(value)).add("lease", lease).take(),
@@ -235,7 +236,8 @@ class EtcdClient {
       }
       std::move(page.pairs.begin(), page.pairs.end(), std::back_inserter(all));
       if (!page.has_more) return all;
-      if (all.size() > kMostHosts) throw Error(ErrorCode::io, "etcd has more than " + std::to_string(kMostHosts) + " hosts");
+      if (all.size() > kMostHosts)
+        throw Error(ErrorCode::io, "etcd has more than " + std::to_string(kMostHosts) + " hosts");
       first = all.back().key + '\0';  // the next that there can be
     }
   }

@@ -301,18 +301,24 @@ TEST(EtcdDirectory, AsksForLessWhereCardsAreLongAndLeavesOutWhatIsTooLong) {
   const FakeRange fake(values);
   const HostCards read = fake.directory().cards();
   EXPECT_EQ(read.cards.size(), 598u);
-  EXPECT_THAT(read.unread, ElementsAre(Pair("17", HasSubstr("longer than any card")), Pair("18", HasSubstr("cut short"))));
+  EXPECT_THAT(read.unread,
+              ElementsAre(Pair("17", HasSubstr("longer than any card")), Pair("18", HasSubstr("cut short"))));
 }
 
 TEST(EtcdDirectory, RefusesRangesThatWereNotAskedFor) {
   const std::string key = to_base64("/banyan/hosts/61"), before = to_base64("/banyan/hosts/60");
   const std::string bodies = R"({"header":{},"more":true}
 {"header":{},"kvs":[],"more":true}
-{"header":{},"kvs":[{"key":")" + to_base64("/banyan/hosts0") + R"("}]}
-{"header":{},"kvs":[{"key":")" + to_base64("/a") + R"("}]}
-{"header":{},"kvs":[{"key":")" + key + R"("},{"key":")" + before + R"("}]}
-{"header":{},"kvs":[{"key":")" + key + R"("},{"key":")" + key + R"("}]}
-{"header":{},"kvs":[{"key":")" + key + R"("}],"more":true})";
+{"header":{},"kvs":[{"key":")" +
+                             to_base64("/banyan/hosts0") + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             to_base64("/a") + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             key + R"("},{"key":")" + before + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             key + R"("},{"key":")" + key + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             key + R"("}],"more":true})";
   for (const std::string_view body : split(bodies, '\n')) {
     const FakeServer server([&](const std::string&) { return answer_of(std::string(body)); });
     EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
@@ -322,8 +328,8 @@ TEST(EtcdDirectory, RefusesRangesThatWereNotAskedFor) {
 }
 
 TEST(EtcdDirectory, RefusesACardThatIsNone) {
-  for (const std::string& card : {std::string(), std::string("hello"), signed_card(card_of("a"), {}) + "x", card_of("a").encode(),
-                                 card_of("a").encode().substr(9)}) {
+  for (const std::string& card : {std::string(), std::string("hello"), signed_card(card_of("a"), {}) + "x",
+                                  card_of("a").encode(), card_of("a").encode().substr(9)}) {
     const FakeServer server([&](const std::string&) {
       return answer_of(R"({"header":{},"kvs":[{"value":")" + to_base64(card) + R"("}]})");
     });
@@ -348,9 +354,10 @@ TEST(EtcdDirectory, BindsACardToALeaseAndGivesItBack) {
   {
     EtcdDirectory directory(EtcdPlace::parse(server.url()), {});
     directory.publish(card_of("a"));
-    EXPECT_THAT(server.body("/v3/kv/put"), AllOf(HasSubstr(R"("key":")" + to_base64("/banyan/hosts/61") + "\""),
-                                                 HasSubstr(R"("value":")" + to_base64(signed_card(card_of("a"), {})) + "\""),
-                                                 HasSubstr(R"("lease":"42")")));
+    EXPECT_THAT(server.body("/v3/kv/put"),
+                AllOf(HasSubstr(R"("key":")" + to_base64("/banyan/hosts/61") + "\""),
+                      HasSubstr(R"("value":")" + to_base64(signed_card(card_of("a"), {})) + "\""),
+                      HasSubstr(R"("lease":"42")")));
   }
   EXPECT_THAT(server.paths(), ElementsAre("/v3/lease/grant", "/v3/kv/put", "/v3/lease/revoke"));
 }

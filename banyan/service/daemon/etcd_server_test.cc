@@ -125,7 +125,8 @@ TEST_F(Etcd, BelievesCardsThatTheSecretHasSignedAlone) {
   none->publish(card_of("c"));
   const HostCards read = own->cards();
   EXPECT_THAT(hosts_of(*own), ElementsAre("a"));
-  EXPECT_THAT(read.unread, ElementsAre(Pair("b", HasSubstr("signed by another secret")), Pair("c", HasSubstr("not signed"))));
+  EXPECT_THAT(read.unread,
+              ElementsAre(Pair("b", HasSubstr("signed by another secret")), Pair("c", HasSubstr("not signed"))));
   EXPECT_THAT(error_of([&] { own->find("c"); }, ErrorCode::invalid_input), HasSubstr("the card of host 'c' in etcd"));
 }
 

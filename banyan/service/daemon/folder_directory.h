@@ -2,10 +2,10 @@
 //
 //   FOLDER/host-<name of the host in hexadecimal>    its card, signed where daemons have a secret (host_directory.h)
 //
-// The folder is opened for each question as those are in which ranks meet (run/join/meeting_folder.h): it is this user's
-// or root's, not everybody may write to it, and neither its name nor one in it may be a link. A file that was read is
-// not read again while it is the same, by its time, size and number: with thousands of hosts, a question costs a look at
-// each and no more.
+// The folder is opened for each question as those are in which ranks meet (run/join/meeting_folder.h): it is this
+// user's or root's, not everybody may write to it, and neither its name nor one in it may be a link. A file that was
+// read is not read again while it is the same, by its time, size and number: with thousands of hosts, a question costs
+// a look at each and no more.
 //
 // One thread at a time.
 #pragma once

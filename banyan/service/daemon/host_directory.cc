@@ -32,8 +32,7 @@ class OneHost : public HostDirectory {
 std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url, [[maybe_unused]] const run::Secret& secret) {
 #ifdef BANYAN_HAS_CURL
   return std::make_unique<EtcdDirectory>(
-      EtcdPlace::parse(url),
-      EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment(), .secret = secret});
+      EtcdPlace::parse(url), EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment(), .secret = secret});
 #else
   throw Error(ErrorCode::unsupported,
               "this Banyan was built without libcurl, by which etcd is asked; build it where "

@@ -1,8 +1,8 @@
 #include "banyan/service/daemon/host_directory.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -276,8 +276,8 @@ TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
 TEST_F(FolderOfHosts, RefusesACardThatIsNone) {
   const auto directory = open();
   directory->publish(card_of("a"));
-  for (const std::string& garbage :
-       {std::string("hello"), std::string(64, '\xff'), card_of("a").encode(), signed_card(card_of("a"), {}) + "x", std::string(1 << 20, 'x')}) {
+  for (const std::string& garbage : {std::string("hello"), std::string(64, '\xff'), card_of("a").encode(),
+                                     signed_card(card_of("a"), {}) + "x", std::string(1 << 20, 'x')}) {
     overwrite_card(garbage);
     EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << garbage.substr(0, 100);
   }

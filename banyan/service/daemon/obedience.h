@@ -25,8 +25,8 @@ namespace banyan::service {
 class Obedience {
  public:
   struct Parts {
-    std::string own;                 // this host, as daemons call it
-    std::vector<std::string> hosts;  // names, which may hold * and ?
+    std::string own;                                              // this host, as daemons call it
+    std::vector<std::string> hosts;                               // names, which may hold * and ?
     std::function<std::string(const std::string& host)> name_of;  // for people; empty: its card is not known
     // Whether the service may plan around slow links here, and that host's daemon shares out links.
     std::function<bool(const std::string& host)> may_replan_alone;

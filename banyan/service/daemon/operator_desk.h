@@ -22,8 +22,8 @@
 //                      {"process": 4711, "sessions": 3}: sessions that stay with the daemon of before
 //
 // What changes something is for the operator's own socket; a TCP port answers GET only. POSTs go to all hosts, or to
-// those in "hosts": [names]; each decides whether it obeys this one (obedience.h). Answers: {"hosts": [{"host": name, ...}], "unreachable": [{"host", "why"}]}, where a host
-// that refuses has {"host", "error": "words"}.
+// those in "hosts": [names]; each decides whether it obeys this one (obedience.h). Answers: {"hosts": [{"host": name,
+// ...}], "unreachable": [{"host", "why"}]}, where a host that refuses has {"host", "error": "words"}.
 //
 // On the reactor's thread.
 #pragma once

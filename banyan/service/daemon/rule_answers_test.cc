@@ -13,7 +13,8 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const std::string kOld = R"({"version": 3, "rules": [{"name": "a", "match": {"tenant": "u/t"}, "then": {"weight": 2}}]})";
+const std::string kOld =
+    R"({"version": 3, "rules": [{"name": "a", "match": {"tenant": "u/t"}, "then": {"weight": 2}}]})";
 const std::string kNew = R"({"version": 4, "rules": [
     {"name": "small", "match": {"kind": "send", "bytes": "..1KiB"}, "then": {"class": "high"}},
     {"name": "a", "match": {"tenant": "u/t"}, "then": {"weight": 5, "cap": "1GB/s", "plan": "ring", "log": true}},

@@ -90,7 +90,8 @@ void SubIds::read(std::string_view text) {
     const std::vector<std::string_view> parts = split(trimmed, ':');
     const auto first = parts.size() == 3 ? whole_number(parts[1]) : std::nullopt;
     const auto count = parts.size() == 3 ? whole_number(parts[2]) : std::nullopt;
-    bool is_right = first && count && !parts[0].empty() && *first > 0 && *count > 0 && *count - 1 <= UINT32_MAX - *first;
+    bool is_right =
+        first && count && !parts[0].empty() && *first > 0 && *count > 0 && *count - 1 <= UINT32_MAX - *first;
     if (is_right) {
       const uint32_t last = *first + (*count - 1);
       const auto behind = ranges.upper_bound(last);

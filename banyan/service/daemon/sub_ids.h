@@ -49,9 +49,9 @@ class SubIds {
   uint32_t number_of(const Range& range);
 
   const Options options_;
-  std::optional<FileVersion> version_;     // that was read
-  bool is_in_trouble_ = false;             // it could not be read the last time
-  std::vector<Range> ranges_;              // apart, ascending
+  std::optional<FileVersion> version_;      // that was read
+  bool is_in_trouble_ = false;              // it could not be read the last time
+  std::vector<Range> ranges_;               // apart, ascending
   std::map<std::string, uint32_t> owners_;  // that were asked for since the file was read
 };
 

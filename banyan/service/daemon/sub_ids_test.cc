@@ -74,8 +74,9 @@ TEST_F(SubIdsTest, AreThoseOfTheFileAsItIsNow) {
 }
 
 TEST_F(SubIdsTest, LeaveLinesOutThatAreWrongAndSaySoOnce) {
-  write("alice:100000:65536\nalice:100000\nalice:x:1\n:5:5\nbob:0:10\nbob:7:0\nbob:4294967295:2\nbob:165535:2\n"
-        "bob:99999:2\nbob:90000:100000\nbob:200000:-1\nbob:4294967295:1\n");
+  write(
+      "alice:100000:65536\nalice:100000\nalice:x:1\n:5:5\nbob:0:10\nbob:7:0\nbob:4294967295:2\nbob:165535:2\n"
+      "bob:99999:2\nbob:90000:100000\nbob:200000:-1\nbob:4294967295:1\n");
   SubIds ids = sub_ids();
   EXPECT_EQ(ids.owner_of(165'535), 1001u);
   EXPECT_EQ(ids.owner_of(165'536), 165'536u);

@@ -71,7 +71,8 @@ class Successor {
   };
   // Starts the program at this path with these arguments, and --upgrade-from. Operators do not choose the path: they
   // may be people who are not the daemon's user, as whom it runs. Throws Error{io}.
-  Successor(run::Reactor& reactor, const std::string& program, const std::vector<std::string>& arguments, Events events);
+  Successor(run::Reactor& reactor, const std::string& program, const std::vector<std::string>& arguments,
+            Events events);
   // Ends the program, unless it serves.
   ~Successor();
   Successor(const Successor&) = delete;

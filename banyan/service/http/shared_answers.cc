@@ -9,7 +9,7 @@
 namespace banyan::service {
 namespace {
 
-// They are shared by the map and by the reply that the handler has: where that is gone, so are they, which answers them.
+// Are kept by the reply that the handler has: where that is gone, so are they, which answers them.
 using Waiting = std::vector<HttpServer::Reply>;
 
 struct Question {
@@ -24,8 +24,8 @@ HttpServer::Handler shared_for(run::Reactor& reactor, std::chrono::milliseconds 
                                HttpServer::Handler handler) {
   // Shared with answers under way.
   const auto questions = std::make_shared<std::map<std::string, Question>>();
-  return [&reactor, time, paths = std::move(paths), handler = std::move(handler), questions](
-             const HttpRequest& request, HttpServer::Reply reply) {
+  return [&reactor, time, paths = std::move(paths), handler = std::move(handler), questions](const HttpRequest& request,
+                                                                                             HttpServer::Reply reply) {
     if (request.method != "GET" || !paths.contains(request.path)) return handler(request, std::move(reply));
     Question& question = (*questions)[request.path];
     if (const auto waiting = question.waiting.lock()) return waiting->push_back(std::move(reply));

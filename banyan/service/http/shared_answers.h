@@ -13,8 +13,8 @@
 
 namespace banyan::service {
 
-// GETs of these paths get the answer to the last one, if that came less than `time` ago or waits for it still; queries do
-// not matter. All else goes to `handler`. `reactor` outlives it.
+// GETs of these paths get the answer to the last one, if that came less than `time` ago or waits for it still; queries
+// do not matter. All else goes to `handler`. `reactor` outlives it.
 HttpServer::Handler shared_for(run::Reactor& reactor, std::chrono::milliseconds time, std::set<std::string> paths,
                                HttpServer::Handler handler);
 

@@ -19,7 +19,8 @@ Rules rules_of(const std::string& rules) {
 const std::vector<Subject> kBoth = {{.tenant = "a", .user = "u"}, {.tenant = "b", .user = "u"}};
 
 TEST(RuleChanges, AreNoneWhereEverybodyGetsTheSame) {
-  const Rules rules = rules_of(R"({"name": "x", "match": {"tenant": "u/a", "bytes": "..1KiB"}, "then": {"weight": 2}})");
+  const Rules rules =
+      rules_of(R"({"name": "x", "match": {"tenant": "u/a", "bytes": "..1KiB"}, "then": {"weight": 2}})");
   EXPECT_THAT(changes(rules, rules, kBoth), IsEmpty());
   EXPECT_THAT(changes(Rules(), rules_of(R"({"name": "x", "match": {"tenant": "u/c"}, "then": {"weight": 2}})"), kBoth),
               IsEmpty());

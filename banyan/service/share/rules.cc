@@ -160,10 +160,10 @@ class Rules::Reader {
 
   // What the first one gives, in words, that the second one does not.
   static std::string gain(const Grant& first, const Grant& second) {
-    const char* const what = second.denial                                                  ? "what is denied"
-                             : second.cap && (!first.cap || *first.cap > *second.cap)     ? "more than the cap"
-                             : first.share_class < second.share_class                      ? "a higher class than is given"
-                                                                                            : nullptr;
+    const char* const what = second.denial                                            ? "what is denied"
+                             : second.cap && (!first.cap || *first.cap > *second.cap) ? "more than the cap"
+                             : first.share_class < second.share_class                 ? "a higher class than is given"
+                                                                                      : nullptr;
     return what == nullptr ? "" : std::string(what) + " by rule " + in_quotes(second.rule);
   }
 

@@ -30,8 +30,8 @@
 // that the pattern takes: by "/kubepods/*", "/kubepods/pod7" with all that is below it. So nobody has more by making
 // groups in his own.
 //
-// Programs choose the names of tenants and communicators; who they are, the kernel says. So a tenant is "USER/NAME" (the
-// user by name or number), or, where the program says no name, the user alone: a pattern with a / is for the first
+// Programs choose the names of tenants and communicators; who they are, the kernel says. So a tenant is "USER/NAME"
+// (the user by name or number), or, where the program says no name, the user alone: a pattern with a / is for the first
 // kind, one without for the second. A rule that names a tenant or a communicator and gives more than is had without
 // that name (weight above 1, class high, or a higher class, more cap or no denial than a later rule that looks at no
 // names) has to match "user", a "cgroup" that begins with / or a tenant of one user, too; else it is refused.

@@ -452,9 +452,7 @@ TEST(Rules, TakeATenantByItsUserAndByTheNameThatItsProgramsSay) {
   EXPECT_FALSE(takes(R"("tenant": "bob/x")", {.tenant = "bob/x", .user = "mallory", .user_id = 1001}));
 }
 
-std::string refusal_of_all(const std::string& rules) {
-  return refusal("{\"version\": 1, \"rules\": [" + rules + "]}");
-}
+std::string refusal_of_all(const std::string& rules) { return refusal("{\"version\": 1, \"rules\": [" + rules + "]}"); }
 
 TEST(Rules, RefuseToGiveMoreToWhoeverSaysAName) {
   const auto refused = [](const std::string& match, const std::string& then) {
@@ -464,9 +462,9 @@ TEST(Rules, RefuseToGiveMoreToWhoeverSaysAName) {
             "rules.json line 1: rule 'a': rules[0].match gives weight 400 to every user whose program says this name; "
             "match \"user\" as well, or a \"cgroup\" that begins with /");
   const std::string high = R"({"class": "high"})";
-  for (const char* const match :
-       {R"({"tenant": "*/alice"})", R"({"communicator": "a", "cgroup": "*pods*"})", R"({"communicator": "a", "user": "*"})",
-        R"({"communicator": "a", "cgroup": "/*"})", R"({"tenant": "*"})", R"({"tenant": "*/a", "hosts": ["node1"]})"}) {
+  for (const char* const match : {R"({"tenant": "*/alice"})", R"({"communicator": "a", "cgroup": "*pods*"})",
+                                  R"({"communicator": "a", "user": "*"})", R"({"communicator": "a", "cgroup": "/*"})",
+                                  R"({"tenant": "*"})", R"({"tenant": "*/a", "hosts": ["node1"]})"}) {
     EXPECT_THAT(refused(match, high), HasSubstr("gives class high to every user")) << match;
   }
   for (const char* const match :
@@ -483,8 +481,8 @@ TEST(Rules, RefuseToGiveMoreToWhoeverSaysAName) {
 // Without saying the name, a program would come to the later rule.
 TEST(Rules, RefuseToLetANameEscapeWhatALaterRuleSaysOfAll) {
   const auto refused = [](const std::string& match, const std::string& then, const std::string& later) {
-    return refusal_of_all(R"({"name": "a", "match": )" + match + R"(, "then": )" + then + R"(}, {"name": "b", )" + later +
-                          "}");
+    return refusal_of_all(R"({"name": "a", "match": )" + match + R"(, "then": )" + then + R"(}, {"name": "b", )" +
+                          later + "}");
   };
   const std::string named = R"({"communicator": "x"})";
   EXPECT_THAT(refused(named, "{}", R"("match": {}, "then": {"cap": "1GB/s"})"),
