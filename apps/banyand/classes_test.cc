@@ -136,13 +136,16 @@ class ClassesInSwitches : public LabDaemons {
   const SharedAmongProcesses<Board> board_;
 };
 
-constexpr const char* kRules = R"({"version": 1, "rules": [
-  {"name": "first", "match": {"tenant": "a"}, "then": {"class": "high"}},
-  {"name": "last", "match": {"tenant": "b"}, "then": {"class": "low"}}]})";
+std::string rules() {
+  return R"({"version": 1, "rules": [
+      {"name": "first", "match": {"tenant": ")" +
+         std::to_string(getuid()) + R"(/a"}, "then": {"class": "high"}},
+      {"name": "last", "match": {"tenant": "*/b"}, "then": {"class": "low"}}]})";
+}
 
 TEST_F(ClassesInSwitches, CarryWhatEachTenantSendsInTheQueueOfItsClassAlsoWhenThatChanges) {
   const lab::Lab lab = up(kNetwork, {.classes = 3});
-  std::ofstream(folder_ + "/rules.json") << kRules;
+  std::ofstream(folder_ + "/rules.json") << rules();
   const lab::HostPrograms daemons(lab, daemon("--ds-field high=AF41,low=CS1 --rules " + folder_ + "/rules.json"));
   const auto reports = run::run_processes(kRanks + 1, seconds(100), [&](uint32_t number) {
     if (number < kRanks) return be_rank(lab, number);
@@ -183,7 +186,7 @@ TEST_F(ClassesInSwitches, CarryWhatEachTenantSendsInTheQueueOfItsClassAlsoWhenTh
 
 TEST_F(ClassesInSwitches, AreNoMatterOfDaemonsThatAreNotToldOfCodePoints) {
   const lab::Lab lab = up(kNetwork, {.classes = 3});
-  std::ofstream(folder_ + "/rules.json") << kRules;
+  std::ofstream(folder_ + "/rules.json") << rules();
   const lab::HostPrograms daemons(lab, daemon("--rules " + folder_ + "/rules.json"));
   const auto reports = run::run_processes(kRanks + 1, seconds(100), [&](uint32_t number) {
     if (number < kRanks) return be_rank(lab, number);

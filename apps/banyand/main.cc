@@ -1,6 +1,7 @@
 // banyand: the service of a host. See docs/service.md.
 #include <malloc.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "banyan/base/text.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/cores.h"
+#include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/service_manager.h"
 #include "banyan/service/daemon/succession.h"
@@ -54,6 +56,15 @@ void allow_many_descriptors() {
   if (getrlimit(RLIMIT_NOFILE, &own) != 0) return;
   own.rlim_cur = own.rlim_max;
   setrlimit(RLIMIT_NOFILE, &own);
+}
+
+// The memory of a daemon holds its secret, and what programs of all users send. The limit alone would not count for
+// programs to which the kernel pipes cores.
+void leave_no_core() {
+  const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+  if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0) {
+    throw banyan::run::system_error("cannot forgo core files");
+  }
 }
 
 // What has been large goes back to the system when it is given back: a daemon lives long.
@@ -148,7 +159,7 @@ std::vector<std::string> arguments_of(int count, char** arguments) {
 struct Asked {
   Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
   std::string secret_file, payload, ds_field, workers, upgrade_from;
-  std::vector<std::string> http_hosts;
+  std::vector<std::string> http_hosts, obey;
   bool wants_version = false;
 };
 
@@ -180,6 +191,10 @@ void add_places(CommandSyntax& syntax, Asked& asked) {
               "where operators ask (banyan service); without: operator.sock beside banyand.sock, x-operator.sock "
               "beside x.sock; empty: nowhere")
       .may_be_empty = true;
+  syntax.option(
+      "--obey", &asked.obey, "HOST,...",
+      "hosts whose daemons may command this one, as when an operator there drains all hosts; * stands for any "
+      "characters. Without: only who is at the operators' socket of this host may");
   syntax.option("--http", &options.http, "ADDRESS:PORT",
                 "where everybody may look: a page, and metrics for Prometheus at /metrics");
   syntax.option("--http-host", &asked.http_hosts, "NAME,...",
@@ -225,6 +240,9 @@ void read_texts(Asked& asked) {
   }
   if (!asked.ds_field.empty()) options.marks = marks_from(asked.ds_field);
   add_to(options.http_hosts, asked.http_hosts);
+  for (const std::string& some : asked.obey) {
+    for (const std::string_view host : banyan::split(some, ',')) options.obey.emplace_back(host);
+  }
 }
 
 // The daemon itself; returns the exit code.
@@ -250,6 +268,7 @@ int serve_as_asked(const CommandSyntax& syntax, Asked& asked, std::vector<std::s
     if (!is_door_handed && !sockets.operators.is_open() && !syntax.is_given("--operators")) {
       options.operators = banyan::service::operator_socket_beside(options.socket);
     }
+    leave_no_core();
     allow_many_descriptors();
     return_large_memory();
     options.program = own_program();

@@ -61,8 +61,8 @@ BanyandProcess::BanyandProcess(Options options) : options_(std::move(options)) {
 BanyandProcess::~BanyandProcess() { kill_now(); }
 
 void BanyandProcess::start() {
-  std::vector<std::string> arguments = {BANYAND_BINARY, "--socket",     options_.socket,
-                                        "--world",      options_.world, "--crowded"};
+  std::vector<std::string> arguments = {options_.program, "--socket",     options_.socket,
+                                        "--world",        options_.world, "--crowded"};
   arguments.insert(arguments.end(), options_.more.begin(), options_.more.end());
   setenv("BANYAN_HOST_ID", options_.host.c_str(), 1);
   id_ = fork();

@@ -20,6 +20,7 @@ class BanyandProcess {
   struct Options {
     std::string socket, world, host;
     std::vector<std::string> more = {};  // arguments
+    std::string program = BANYAND_BINARY;
   };
   // Returns when it listens. Throws Error{io} when it does not within half a minute.
   explicit BanyandProcess(Options options);

@@ -22,7 +22,7 @@ LabDaemons::~LabDaemons() { std::filesystem::remove_all(folder_); }
 
 std::string LabDaemons::daemon(const std::string& options) const {
   return std::string("exec ") + BANYAND_BINARY + " --socket " + folder_ + "/$BANYAN_LAB_HOST --operators " + folder_ +
-         "/$BANYAN_LAB_HOST.operators --world file://" + folder_ + "/world --secret-file " + folder_ +
+         "/$BANYAN_LAB_HOST.operators --obey '*' --world file://" + folder_ + "/world --secret-file " + folder_ +
          "/secret --address $BANYAN_ADDRESS --crowded " + options + " >" + folder_ + "/$BANYAN_LAB_HOST.log 2>&1";
 }
 

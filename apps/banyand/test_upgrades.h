@@ -140,11 +140,12 @@ class Upgrades : public ::testing::Test {
   Daemons start_daemons(uint32_t hosts) const {
     Daemons daemons;
     for (uint32_t host = 0; host < hosts; ++host) {
-      daemons.push_back(
-          std::make_unique<BanyandProcess>(BanyandProcess::Options{.socket = socket_of(host),
-                                                                   .world = "file://" + folder_ + "/world",
-                                                                   .host = "host" + std::to_string(host),
-                                                                   .more = {"--operators", socket_of(host) + ".op"}}));
+      daemons.push_back(std::make_unique<BanyandProcess>(
+          BanyandProcess::Options{.socket = socket_of(host),
+                                  .world = "file://" + folder_ + "/world",
+                                  .host = "host" + std::to_string(host),
+                                  .more = {"--operators", socket_of(host) + ".op", "--obey", "host*"},
+                                  .program = program_}));
     }
     return daemons;
   }
@@ -160,18 +161,24 @@ class Upgrades : public ::testing::Test {
     CHECK(answer.status == 200) << answer.body;
     return json::parse(answer.body);
   }
-  json upgrade(uint32_t host, const json& body) const {
+  // Of a host, by itself.
+  json upgrade(uint32_t host, json body = json::object()) const {
+    body["hosts"] = {"host" + std::to_string(host)};
     json said = ask(host, "POST", "/v1/upgrade", body.dump());
     CHECK(said["hosts"].size() == 1) << said.dump();
     return said["hosts"][0];
   }
-  // Of a host, by itself.
-  json upgrade(uint32_t host) const { return upgrade(host, {{"hosts", {"host" + std::to_string(host)}}}); }
-  std::string program(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ + "/" + name;
+  // Daemons are started from a copy of the program, at whose place something else may come.
+  void start_from_copy() {
+    program_ = folder_ + "/banyand";
+    std::filesystem::copy_file(BANYAND_BINARY, program_);
+  }
+  // As an update of a package does: the program that runs keeps its file.
+  void put_in_place(const std::string& text) const {
+    const std::string path = folder_ + "/next";
     std::ofstream(path) << text;
     std::filesystem::permissions(path, std::filesystem::perms(0755));
-    return path;
+    std::filesystem::rename(path, program_);
   }
 
   std::string keep_daemons(const std::function<std::string(Daemons& daemons)>& act) {
@@ -201,7 +208,7 @@ class Upgrades : public ::testing::Test {
     EXPECT_THAT(reports, ::testing::Each("right"));
   }
 
-  std::string folder_;
+  std::string folder_, program_ = BANYAND_BINARY;
   Board* board_ = nullptr;
 };
 

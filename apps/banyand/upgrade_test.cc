@@ -22,6 +22,7 @@ namespace banyan::service {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 
 TEST_F(Upgrades, FailNoCallAndTheOldDaemonEndsWhileItsCommunicatorsAreOpenAndCall) {
   const auto body = [&](CallingRank& rank) -> std::string {
@@ -228,25 +229,36 @@ TEST_F(Upgrades, ManyInARowFailNoCall) {
   EXPECT_THAT(reports, Each("right"));
 }
 
+// Whoever may use the operators' socket need not be the user of the daemon, as whom the program would run.
+TEST_F(Upgrades, StartNoProgramThatAnOperatorNames) {
+  start_from_copy();
+  const std::string proof = folder_ + "/proof", named = folder_ + "/named";
+  std::ofstream(named) << "#!/bin/sh\ntouch " + proof + "\n";
+  std::filesystem::permissions(named, std::filesystem::perms(0755));
+  const Daemons daemons = start_daemons(1);
+  const json said = upgrade(0, {{"binary", named}});
+  EXPECT_THAT(said.value("error", ""), HasSubstr("binary")) << said.dump();
+  EXPECT_FALSE(std::filesystem::exists(proof));
+  EXPECT_FALSE(daemons[0]->has_ended());
+}
+
 TEST_F(Upgrades, ToWhatIsNoDaemonChangeNothing) {
+  start_from_copy();
   run([this](CallingRank& rank) { return call_and_open_another(rank); },
       [&](Daemons& daemons) -> std::string {
         const std::vector<std::pair<std::string, std::string>> wrong = {
-            {folder_ + "/none", "No such file"},
-            {"banyand", "no absolute path"},
-            {program("quits", "#!/bin/sh\nexit 7\n"), "has ended with exit code 7"},
-            {program("hangs", "#!/bin/sh\nexec sleep 100\n"), "has not said within 5 s"},
-            {program("fails", std::string("#!/bin/sh\nexec ") + BANYAND_BINARY + " --rules /none \"$@\"\n"), "/none"}};
-        for (const auto& [binary, words] : wrong) {
-          const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
+            {"#!/bin/sh\nexit 7\n", "has ended with exit code 7"},
+            {"#!/bin/sh\nexec sleep 100\n", "has not said within 5 s"},
+            {std::string("#!/bin/sh\nexec ") + BANYAND_BINARY + " --rules /none \"$@\"\n", "/none"}};
+        for (const auto& [text, words] : wrong) {
+          put_in_place(text);
+          const json said = upgrade(0);
           const std::string why = said.value("error", "");
-          if (why.find(words) == std::string::npos || why.find('\n') != std::string::npos)
-            return binary + ": " + said.dump();
+          if (why.find(words) == std::string::npos || why.find('\n') != std::string::npos) return text + said.dump();
         }
-        const std::string open_to_all = program("open", "#!/bin/sh\n");
-        std::filesystem::permissions(open_to_all, std::filesystem::perms(0777));
-        const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", open_to_all}});
-        if (said.dump().find("can be written by others") == std::string::npos) return said.dump();
+        std::filesystem::remove(program_);
+        const json said = upgrade(0);
+        if (said.dump().find("No such file") == std::string::npos) return said.dump();
         board_->is_upgraded = true;
         wait_until([&] { return board_->ranks_over == kRanks; });
         return daemons[0]->has_ended() ? "the daemon has ended" : "right";
@@ -255,9 +267,10 @@ TEST_F(Upgrades, ToWhatIsNoDaemonChangeNothing) {
 
 // It takes the sockets, and dies.
 TEST_F(Upgrades, ThatFailAfterTheSocketsWereHandedOverAreTakenBack) {
+  start_from_copy();
   run([this](CallingRank& rank) { return call_and_open_another(rank); },
       [&](Daemons& daemons) -> std::string {
-        const std::string binary = program("dies", R"(#!/usr/bin/python3
+        put_in_place(R"(#!/usr/bin/python3
 import os, socket, struct, sys
 older = socket.socket(fileno=int(sys.argv[sys.argv.index("--upgrade-from") + 1]))
 older.setblocking(True)
@@ -266,7 +279,7 @@ while b"take" not in older.recv(100000):
     pass
 os._exit(9)
 )");
-        const json said = upgrade(0, {{"hosts", {"host0"}}, {"binary", binary}});
+        const json said = upgrade(0);
         const bool is_told = said.value("error", "").find("has ended with exit code 9") != std::string::npos;
         board_->is_upgraded = true;
         wait_until([&] { return board_->ranks_over == kRanks; });

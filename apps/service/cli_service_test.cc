@@ -220,10 +220,10 @@ TEST_F(ServiceCli, DrainTakesHostsAndCanBeUndone) {
 
 TEST_F(ServiceCli, UpgradeSaysWhoHasTakenOverAndWhoHasNot) {
   answer("POST /v1/upgrade", R"({"hosts": [{"host": "a", "process": 4711, "sessions": 2}], "unreachable": []})");
-  const Outcome outcome = run({"upgrade", "a", "--binary", "/opt/banyand"});
+  const Outcome outcome = run({"upgrade", "a"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "a          process 4711 has taken over; 2 sessions are still with the daemon of before\n");
-  EXPECT_THAT(asked(), ElementsAre(R"(POST /v1/upgrade {"binary":"/opt/banyand","hosts":["a"]})"));
+  EXPECT_THAT(asked(), ElementsAre(R"(POST /v1/upgrade {"hosts":["a"]})"));
   EXPECT_EQ(Json::parse(run({"upgrade", "--json"}).out)["hosts"][0]["process"], 4711);
   EXPECT_EQ(asked().back(), "POST /v1/upgrade {}");
   answer("POST /v1/upgrade",

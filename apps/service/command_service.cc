@@ -149,15 +149,12 @@ class ServiceCommand : public Command {
     wish_codes(*drain_);
     upgrade_ = &add_with_json(command, "upgrade", "Have the next version of banyand take a daemon's place.");
     upgrade_->word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
-    upgrade_->option("--binary", &binary_, "PATH",
-                     "the program, as it is called on these hosts; without, what is now where the daemon was started");
-    upgrade_->examples(
-        {"banyan service upgrade node3", "banyan service upgrade node3 --binary /opt/banyan/bin/banyand"});
+    upgrade_->examples({"banyan service upgrade node3"});
     upgrade_->notes(
-        {"New communicators open at the new daemon; those that are open go over to it, but for some that stay until "
-         "they end, such as those that have exchanged messages. The daemon of before ends when the last has left it. A "
-         "program that cannot take the place changes nothing. It has to belong to root or to the user of the daemon, "
-         "who alone may write it."});
+        {"The program is what is now at the path from which the daemon was started. New communicators open at the new "
+         "daemon; those that are open go over to it, but for some that stay until they end, such as those that have "
+         "exchanged messages. The daemon of before ends when the last has left it. A program that cannot take the "
+         "place changes nothing."});
     wish_codes(*upgrade_);
   }
 
@@ -314,7 +311,6 @@ class ServiceCommand : public Command {
   ExitCode upgrade(const Terminal& terminal) const {
     const OperatorDoor door(url_);
     Json body = Json::object();
-    if (!binary_.empty()) body["binary"] = binary_;
     if (!hosts_.empty()) body["hosts"] = hosts_;
     const OperatorAnswers answers = door.post("/v1/upgrade", body);
     const std::string text = answers_text(terminal, answers, [](const Json& said) {
@@ -374,7 +370,7 @@ class ServiceCommand : public Command {
   CommandSyntax *status_ = nullptr, *tenants_ = nullptr, *links_ = nullptr, *top_ = nullptr, *set_ = nullptr,
                 *hints_ = nullptr, *replan_ = nullptr, *drain_ = nullptr, *upgrade_ = nullptr, *show_ = nullptr,
                 *check_ = nullptr, *load_ = nullptr;
-  std::string url_, interval_ = "1s", plan_file_, rules_file_, binary_;
+  std::string url_, interval_ = "1s", plan_file_, rules_file_;
   ShareWish share_;
   PlanWish plan_;
   std::vector<std::string> hosts_;

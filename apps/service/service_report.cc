@@ -64,6 +64,9 @@ std::string state_of(const HostView& host, const ClusterView& view) {
   const auto is_led = [&](const HostView& each) { return each.steward == host.name; };
   if (std::any_of(view.hosts.begin(), view.hosts.end(), is_led)) add("shares out links");
   if (host.is_draining) add("draining");
+  std::string obeyed;
+  for (const std::string& each : host.obeys) obeyed += (obeyed.empty() ? "obeys " : " and ") + harmless(each);
+  if (!obeyed.empty()) add(obeyed);
   uint64_t refused = 0;
   for (const auto& [reason, count] : host.refused) refused += count;
   if (refused > 0) add(with_thousands(refused) + " refused");

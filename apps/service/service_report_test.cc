@@ -53,11 +53,12 @@ TEST(ServiceReport, ADirectoryThatIsAwayIsWrong) {
 TEST(ServiceReport, SaysWhatHostsAreUpTo) {
   ClusterView view = service_view(10);
   view.hosts[1].is_draining = true;
+  view.hosts[1].obeys = {"head", "ops*"};
   view.hosts[1].refused = {{"not sealed", 3}, {"foreign user", 1200}};
   view.hosts[1].node = "";
   EXPECT_THAT(status_text(kNoColours, view),
-              HasSubstr("\nb     -     0.2.0    60.0 s         2  64 MiB  19 of 1,024      7  draining, 1,203 "
-                        "refused\n"));
+              HasSubstr("\nb     -     0.2.0    60.0 s         2  64 MiB  19 of 1,024      7  draining, obeys "
+                        "head and ops*, 1,203 refused\n"));
 }
 
 TEST(ServiceReport, SaysWhyACommunicatorHasEnded) {

@@ -71,26 +71,26 @@ enum class Wait { for_disk, none };
 
 void put_in_place(const std::string& path, std::string_view contents, Wait wait) {
   const FileSizeSignalHeld held;
-  // A device or a pipe has no place to rename over: write straight to it.
+  // A device or a pipe has no place to rename over: write straight to it. What was opened is looked at, and not what
+  // the name led to before: a file that somebody puts there meanwhile is never written over.
+  const Descriptor there(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   struct stat info {};
-  const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  const bool in_place = there.get() >= 0 && ::fstat(there.get(), &info) == 0 && !S_ISREG(info.st_mode);
   const std::string target = in_place ? path : path + ".tmp." + std::to_string(::getpid());
   const auto fail = [&](const char* verb) {
     Error error = system_error(path, verb);
     if (!in_place) ::unlink(target.c_str());
     throw error;
   };
-  {
-    Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC | (in_place ? 0 : O_CREAT | O_EXCL), 0644));
-    if (file.get() < 0) throw system_error(path, "write it");
-    while (!contents.empty()) {
-      const ssize_t put = ::write(file.get(), contents.data(), contents.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) fail("write it");
-      contents.remove_prefix(static_cast<size_t>(put));
-    }
-    if (!in_place && wait == Wait::for_disk && ::fsync(file.get()) != 0) fail("sync it");
+  const Descriptor made(in_place ? -1 : ::open(target.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0644));
+  if (!in_place && made.get() < 0) throw system_error(path, "write it");
+  while (!contents.empty()) {
+    const ssize_t put = ::write(in_place ? there.get() : made.get(), contents.data(), contents.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail("write it");
+    contents.remove_prefix(static_cast<size_t>(put));
   }
+  if (!in_place && wait == Wait::for_disk && ::fsync(made.get()) != 0) fail("sync it");
   if (!in_place && ::rename(target.c_str(), path.c_str()) != 0) fail("put it in place");
 }
 

@@ -49,6 +49,7 @@ constexpr Variable kVariables[] = {
     {"BANYAN_LOG", "error, warning (default), info or debug: what is written to the log"},
     {"BANYAN_LOG_FILE", "the file of the log (default: standard error)"},
     {"BANYAN_METRICS", "a port, a file or a folder at which Prometheus finds the metrics of the process"},
+    {"BANYAN_METRICS_HOSTS", "names by which Prometheus may call this host there, beside its own: node1.cluster,.lab"},
     {"BANYAN_PLAN", "a plan file that is used for its collective, at every size"},
     {"BANYAN_RECORDER_DIR", "the folder of the flight records (default /tmp/banyan-recorder-UID)"},
     {"BANYAN_RENDEZVOUS", "where ranks meet: tcp://HOST:PORT or file:///FOLDER"},

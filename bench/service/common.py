@@ -73,7 +73,8 @@ class Lab:
 
     def write_rules(self, grants):
         """Grants by tenant t0, t1, ..., as the "then" of a rule."""
-        rules = [{"name": f"t{i}", "match": {"tenant": f"t{i}"}, "then": grant} for i, grant in enumerate(grants)]
+        rules = [{"name": f"t{i}", "match": {"tenant": f"{os.getuid()}/t{i}"}, "then": grant}
+                 for i, grant in enumerate(grants)]
         (self.folder / "rules.json").write_text(json.dumps({"version": 1, "rules": rules}))
 
 

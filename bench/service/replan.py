@@ -68,8 +68,8 @@ class Service:
 
     def _start(self, number):
         command = [self.build / "banyand", "--socket", self.socket(number), "--operators",
-                   f"{self.folder}/operators{number}", "--world", f"file://{self.folder}/world", "--fabric",
-                   self.folder / "fabric.json", "--node", f"h{number}", "--crowded"]
+                   f"{self.folder}/operators{number}", "--obey", "*", "--world", f"file://{self.folder}/world",
+                   "--fabric", self.folder / "fabric.json", "--node", f"h{number}", "--crowded"]
         log = (self.folder / f"{HOSTS[number]}.log").open("w")
         daemon = subprocess.Popen(command, env=os.environ | {"BANYAN_HOST_ID": HOSTS[number]}, stdout=log, stderr=log)
         while not self.socket(number).exists():

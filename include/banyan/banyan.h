@@ -68,6 +68,7 @@
  *   BANYAN_ALONE=1                     one process is meant where banyan_comm_init_env finds no launcher
  *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
  *   BANYAN_METRICS=port|file|folder    metrics for Prometheus: by HTTP at port + rank on this host, or in a file
+ *   BANYAN_METRICS_HOSTS=name,...      what Prometheus may call this host there, beside addresses and its own name
  *   BANYAN_ISA=portable|avx2|avx512
  * A BANYAN_ variable that does not exist is warned about.
  *

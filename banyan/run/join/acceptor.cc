@@ -2,13 +2,29 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "banyan/run/join/socket_address.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/system/tcp_state.h"
 
 namespace banyan::run {
+namespace {
+
+std::atomic<uint64_t> not_proved = 0;
+
+// Who looks whether a port is open says nothing.
+bool has_said_something(int socket) {
+  const std::optional<TcpState> state = tcp_state(socket);
+  return state && state->bytes_received > 0;
+}
+
+}  // namespace
+
+uint64_t Acceptor::not_proved_in_process() { return not_proved; }
 
 Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, std::string name, Options options,
                    Admit admit)
@@ -24,8 +40,10 @@ Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, std::stri
 Acceptor::~Acceptor() { close(); }
 
 void Acceptor::close() noexcept {
-  if (pause_) reactor_.cancel(*pause_);
-  pause_.reset();
+  for (std::optional<Reactor::Timer>* const timer : {&pause_, &quiet_}) {
+    if (*timer) reactor_.cancel(**timer);
+    timer->reset();
+  }
   reactor_.forget(listener_.fd());
   const Listener closed = std::move(listener_);
   for (Stranger& stranger : strangers_) {
@@ -103,7 +121,6 @@ bool Acceptor::advance(Strangers::iterator stranger) {
       reactor_.change(handshake.fd(), EPOLLOUT);
       return false;
     case Handshake::State::refused:
-      if (handshake.is_guess()) note_guess();
       throw Error(ErrorCode::invalid_input, handshake.refusal());
     case Handshake::State::done:
       return true;
@@ -129,14 +146,37 @@ void Acceptor::let_in(Strangers::iterator stranger) {
 
 void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) noexcept {
   refuse(why);  // before it is hung up on, and before what may be its own text goes with it
+  try {
+    if (has_said_something(stranger->handshake.fd())) note_not_proved(why);
+  } catch (...) {  // it is counted, and not told of
+  }
   reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());
   strangers_.erase(stranger);
 }
 
-void Acceptor::note_guess() {
-  const std::lock_guard lock(mutex_);
-  ++refusals_.guesses;
+// One may come thousands of times a second, and the first of them is to be heard of at once.
+void Acceptor::note_not_proved(const std::string& why) {
+  ++not_proved;
+  if (options_.not_proved) options_.not_proved();
+  ++untold_;
+  last_untold_ = why;
+  if (!quiet_) tell_of_callers();
+}
+
+void Acceptor::tell_of_callers() {
+  quiet_.reset();
+  if (untold_ == 0) return;
+  const std::string words = std::to_string(untold_) + (untold_ == 1 ? " caller has" : " callers have") +
+                            " not proved to be of this job or service" + (untold_ == 1 ? ": " : "; the last one: ") +
+                            last_untold_;
+  untold_ = 0;
+  quiet_ = reactor_.after(kQuiet, [this] { tell_of_callers(); });
+  if (options_.tell) {
+    options_.tell(words);
+  } else {
+    BANYAN_LOG(warning) << words;
+  }
 }
 
 // Without memory for its text it is counted only.

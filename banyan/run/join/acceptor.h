@@ -23,6 +23,11 @@ class Acceptor {
   struct Options {
     std::chrono::milliseconds stranger_time{10'000};
     uint32_t stranger_limit = 256;
+    // A caller has said something, and has not proved that it may call: it does not know the secret, tries others, or
+    // is no process of ours.
+    std::function<void()> not_proved{};
+    // The first of these in words, and then those of each kQuiet together. Empty: a warning in the log.
+    std::function<void(const std::string& words)> tell{};
     // A call stays unanswered, since there are too few descriptors, and no stranger that could be hung up on.
     std::function<void(const Error&)> is_short{};
   };
@@ -35,9 +40,12 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  static constexpr std::chrono::seconds kQuiet{60};
+  // Of all acceptors of this process, and of whom it was forked from: callers as in Options::not_proved. Any thread.
+  static uint64_t not_proved_in_process();
+
   struct Refusals {
     uint64_t count = 0;
-    uint64_t guesses = 0;  // of those, callers that did not know the secret
     std::deque<std::string> last;
   };
   // Any thread.
@@ -61,7 +69,8 @@ class Acceptor {
   void let_in(Strangers::iterator stranger);
   void dismiss(Strangers::iterator stranger, const std::string& why) noexcept;
   void refuse(const std::string& why) noexcept;
-  void note_guess();
+  void note_not_proved(const std::string& why);
+  void tell_of_callers();
 
   static constexpr size_t kRemembered = 16;
   Reactor& reactor_;
@@ -71,7 +80,9 @@ class Acceptor {
   Options options_;
   Admit admit_;
   Strangers strangers_;  // the oldest first
-  std::optional<Reactor::Timer> pause_;
+  std::optional<Reactor::Timer> pause_, quiet_;
+  uint64_t untold_ = 0;  // callers that did not prove themselves, and why the last one did not
+  std::string last_untold_;
   mutable std::mutex mutex_;  // protects refusals_
   Refusals refusals_;
 };

@@ -1,6 +1,5 @@
 #include "banyan/run/join/file_store.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -18,7 +17,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/base/file_size_signal.h"
+#include "banyan/run/join/meeting_folder.h"
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/seal/primitives.h"
@@ -68,20 +67,10 @@ std::string escaped(const std::string& key) {
   return name;
 }
 
-// A link of that name is not followed.
-FileDescriptor open_file(const FileDescriptor& folder, const std::string& name, int flags) {
-  return FileDescriptor(openat(folder.get(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
-}
-
 FileDescriptor make_file(const FileDescriptor& folder, const std::string& name) {
   FileDescriptor file = open_file(folder, name, O_RDWR | O_CREAT);
   if (!file.is_open()) throw system_error("cannot make " + name);
   return file;
-}
-
-// The folder itself, and nothing that a link of this name leads to. Not open, with errno, when there is none.
-FileDescriptor open_folder(int parent, const std::string& path) {
-  return FileDescriptor(openat(parent, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 // Never waits. False when somebody else has it.
@@ -97,91 +86,16 @@ bool try_lock(const FileDescriptor& file, int kind, const std::string& path) {
 // Not left to close(2): processes that were forked meanwhile hold the lock, too.
 void unlock(const FileDescriptor& file) { flock(file.get(), LOCK_UN); }
 
-std::string read_all(const FileDescriptor& file, const std::string& path) {
-  std::string text;
-  std::array<char, 16 * 1024> buffer;
-  while (true) {
-    const ssize_t count = read(file.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw system_error("cannot read " + path);
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(count));
-    if (text.size() > Store::kMaxValue) throw Error(ErrorCode::invalid_input, path + " is too long");
-  }
-}
-
-void write_all(const FileDescriptor& file, std::string_view text, const std::string& path) {
-  const FileSizeSignalHeld held;
-  while (!text.empty()) {
-    const ssize_t written = write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw system_error("cannot write " + path);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 // Nothing when there is none.
 std::optional<std::string> read_if_there(const FileDescriptor& folder, const std::string& name) {
   const FileDescriptor file = open_file(folder, name, O_RDONLY);
   if (!file.is_open() && (errno == ENOENT || errno == ESTALE)) return {};
   if (!file.is_open()) throw system_error("cannot open " + name);
-  return read_all(file, name);
+  return read_all(file, name, Store::kMaxValue);
 }
 
 // Over NFS, a name that was missed once is not looked for again until its folder is opened.
 void look_anew(const FileDescriptor& folder) { open_folder(folder.get(), "."); }
-
-// Of the folder that is open, whatever its name leads to by now.
-void check_owner(const FileDescriptor& folder, const std::string& path) {
-  struct stat status {};
-  if (fstat(folder.get(), &status) != 0) throw system_error("cannot look at " + path);
-  if (status.st_uid != geteuid() && status.st_uid != 0) {
-    throw Error(ErrorCode::invalid_input, path + " belongs to another user, who could pretend to be a rank");
-  }
-  if ((status.st_mode & S_IWOTH) != 0) {
-    throw Error(ErrorCode::invalid_input, "every user may write to " + path +
-                                              " and pretend to be a rank; name a folder in it, such as " + path +
-                                              "/my-job");
-  }
-}
-
-std::vector<std::string> names_in(const FileDescriptor& folder) {
-  FileDescriptor own = open_folder(folder.get(), ".");  // with a position of its own
-  DIR* const listing = own.is_open() ? fdopendir(own.get()) : nullptr;
-  if (listing == nullptr) throw system_error("cannot list the folder of the meeting");
-  own.release();  // the listing's now
-  struct Closing {
-    DIR* listing;
-    ~Closing() { closedir(listing); }
-  } const closing{listing};
-  std::vector<std::string> names;
-  while (const dirent* entry = readdir(listing)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  return names;
-}
-
-// Checked; not open when there is none.
-FileDescriptor open_place(const std::string& path) {
-  FileDescriptor folder = open_folder(AT_FDCWD, path);
-  if (folder.is_open()) {
-    check_owner(folder, path);
-    return folder;
-  }
-  const int error = errno;
-  if (error == ENOENT || error == ESTALE) return folder;
-  struct stat status {};
-  const bool is_link = lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-  if (is_link) {
-    throw Error(ErrorCode::invalid_input,
-                path + " is a symbolic link, which others may have put there; name the folder itself");
-  }
-  if (error == ENOTDIR) {
-    throw Error(ErrorCode::invalid_input, path + " is a file; name a folder, which is made if it is not there");
-  }
-  throw system_error("cannot open " + path, error);
-}
 
 // With all in it, where links are taken away and not followed. What cannot be removed stays: leftovers do no harm.
 void remove_meeting(const FileDescriptor& folder, const std::string& name) {
@@ -202,7 +116,7 @@ std::optional<std::string> living_host(const FileDescriptor& meeting) {
   if (!file.is_open() && (errno == ENOENT || errno == ESTALE)) return {};
   if (!file.is_open()) throw system_error("cannot open the host's file");
   if (try_lock(file, LOCK_SH, kHostFile)) return {};  // shared, so that two that look do not see each other
-  return read_all(file, kHostFile);
+  return read_all(file, kHostFile, Store::kMaxValue);
 }
 
 }  // namespace
@@ -218,7 +132,7 @@ std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std:
   while (true) {
     const bool made_folder = mkdir(folder.c_str(), 0700) == 0;
     if (!made_folder && errno != EEXIST) throw system_error("cannot make the folder " + folder);
-    FileDescriptor opened = open_place(folder);
+    FileDescriptor opened = open_meeting_folder(folder, "a rank");
     if (!opened.is_open()) continue;  // the last host has taken it away
     std::unique_ptr<FileStore> store(
         new FileStore(folder, std::move(opened), std::string(kMeeting) + random_name(16)));
@@ -271,7 +185,7 @@ std::unique_ptr<FileStore> FileStore::visit(const std::string& folder, const Dea
   Reminder reminder(deadline);
   do {
     if (reminder.is_due()) reminder.tell("rank 0 at file://" + folder);
-    FileDescriptor opened = open_place(folder);
+    FileDescriptor opened = open_meeting_folder(folder, "a rank");
     if (!opened.is_open()) continue;
     const std::optional<std::string> name = read_if_there(opened, kCurrent);
     if (!name) continue;
@@ -345,18 +259,11 @@ void FileStore::set(const std::string& key, const std::string& value, const Dead
 }
 
 void FileStore::write_value(const FileDescriptor& folder, const std::string& name, const std::string& value) {
-  // No other has it: a lock or a process id would not tell hosts apart.
-  const std::string temporary = "t." + random_name(32);
-  const FileDescriptor file = open_file(meeting_file_, temporary, O_WRONLY | O_CREAT | O_EXCL);
-  if (!file.is_open()) throw errno == ENOENT ? gone() : system_error("cannot write to " + folder_ + "/" + meeting_);
   try {
-    write_all(file, value, temporary);
-    if (renameat(meeting_file_.get(), temporary.c_str(), folder.get(), name.c_str()) != 0) {
-      throw errno == ENOENT ? gone() : system_error("cannot make " + name);
-    }
-  } catch (...) {
-    unlinkat(meeting_file_.get(), temporary.c_str(), 0);
-    throw;
+    write_whole({.temporary = meeting_file_, .place = folder}, name, value);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) throw gone();
+    throw error.within(folder_);
   }
 }
 
@@ -405,7 +312,7 @@ void FileStore::carry_out_wills(const Deadline& deadline) {
     if (!file.is_open() || !try_lock(file, LOCK_EX, name)) continue;
     unlinkat(meeting_file_.get(), name.c_str(), 0);
     try {
-      const std::string text = read_all(file, name);
+      const std::string text = read_all(file, name, kMaxValue);
       WireReader reader(text);
       const std::string counter = reader.text(), key = reader.text(), value = reader.text();
       if (add(counter, 1, deadline) == 1) set(key, value, deadline);

@@ -116,7 +116,6 @@ class Handshake::Impl {
   }
   const std::string& refusal() const { return refusal_; }
   bool is_final() const { return is_final_; }
-  bool is_guess() const { return is_guess_; }
 
  private:
   using Step = void (Impl::*)();
@@ -172,7 +171,7 @@ class Handshake::Impl {
   Step step_ = nullptr;  // none: done when all is sent
   State state_ = State::wants_write;
   std::string refusal_;
-  bool is_final_ = false, is_guess_ = false;
+  bool is_final_ = false;
 };
 
 std::string Handshake::Impl::peer() const {
@@ -277,10 +276,7 @@ void Handshake::Impl::read_mode() {
   const char mode = in_[0];
   if (mode != kSecret && mode != kPlain) return refuse_garbage();
   if (!secret_.is_empty()) {
-    if (mode == kPlain) {
-      is_guess_ = true;
-      return decline(kWantsSecret, peer() + " does not know the secret" + kMend);
-    }
+    if (mode == kPlain) return decline(kWantsSecret, peer() + " does not know the secret" + kMend);
     tls_.emplace([this](std::string_view call) { return key_of(call); });
     out_ += kYes;
     return expect(TlsSession::kHeadSize, &Impl::read_record_head);
@@ -347,7 +343,6 @@ void Handshake::Impl::look_at_tls() {
   if (state == Tls::shaking) return expect(TlsSession::kHeadSize, &Impl::read_record_head);
   if (state != Tls::done) send_some();  // why, in its own way
   if (state == Tls::strange) {
-    is_guess_ = !is_caller_;
     return refuse(peer() + (is_caller_ ? " has another secret than this process" : " does not know the secret") +
                   kMend);
   }
@@ -441,6 +436,5 @@ const Greeting& Handshake::greeting() const { return impl_->greeting(); }
 Admitted Handshake::take() { return impl_->take(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
 bool Handshake::is_final() const { return impl_->is_final(); }
-bool Handshake::is_guess() const { return impl_->is_guess(); }
 
 }  // namespace banyan::run

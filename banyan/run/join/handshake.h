@@ -68,8 +68,6 @@ class Handshake {
   const std::string& refusal() const;
   // Once refused: the peer has another version, another secret, or is none of ours, and will be so when asked again.
   bool is_final() const;
-  // Once refused: the peer has shown that it does not know the secret.
-  bool is_guess() const;
 
  private:
   class Impl;

@@ -32,6 +32,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
@@ -137,6 +138,35 @@ TEST_F(StoreServerTest, RefusesAnotherSecretAtOnce) {
   EXPECT_THAT(error.what(), HasSubstr("another secret than this process"));
   visit();  // which also waits until the other has been dealt with
   EXPECT_THAT(server_->refusals().last.back(), HasSubstr("does not know the secret"));
+}
+
+// Whoever tries secrets may try thousands a second.
+TEST_F(StoreServerTest, TellsAtOnceOfWhoDoesNotProveItselfAndThenOfManyTogether) {
+  std::atomic<int> counted = 0;
+  std::promise<std::string> first;
+  std::atomic<int> told = 0;
+  start({.job = "j",
+         .acceptor = {.not_proved = [&] { ++counted; },
+                      .tell =
+                          [&](const std::string& words) {
+                            if (told++ == 0) first.set_value(words);
+                          }}});
+  const uint64_t before = Acceptor::not_proved_in_process();
+  for (int tries = 0; tries < 20; ++tries) {
+    EXPECT_THROW(visit("j", Secret::random()), Error);
+  }
+  std::future<std::string> words = first.get_future();
+  ASSERT_EQ(words.wait_for(seconds(1)), std::future_status::ready);
+  EXPECT_THAT(words.get(), AllOf(HasSubstr("1 caller has not proved to be of this job or service: "),
+                                 HasSubstr("does not know the secret")));
+  visit();  // which also waits until the others have been dealt with
+  EXPECT_EQ(counted, 20);
+  EXPECT_EQ(Acceptor::not_proved_in_process() - before, 20u);
+  EXPECT_EQ(told, 1);
+  call();  // who says nothing only looks whether the port is open
+  visit();
+  EXPECT_EQ(counted, 20);
+  server_.reset();
 }
 
 TEST_F(StoreServerTest, SendsVisitorsOfAnotherJobAwayUntilTheirHostComes) {

@@ -4,9 +4,12 @@
 
 namespace banyan::run {
 
-std::string metrics_from_environment() {
-  const char* const text = std::getenv("BANYAN_METRICS");
-  return text == nullptr ? "" : text;
+MetricsWish metrics_from_environment() {
+  const auto value_of = [](const char* name) -> std::string {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? "" : text;
+  };
+  return {.target = value_of("BANYAN_METRICS"), .hosts = value_of("BANYAN_METRICS_HOSTS")};
 }
 
 }  // namespace banyan::run

@@ -1,5 +1,6 @@
 #include "banyan/run/metrics/metrics.h"
 
+#include <CivetServer.h>
 #include <prometheus/exposer.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -15,16 +16,49 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/run/communicator/statistics.h"
 #include "banyan/run/metrics/page.h"
 #include "banyan/run/metrics/target.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/fork_guard.h"
+#include "banyan/run/system/host_names.h"
 
 namespace banyan::run {
 namespace {
 
 constexpr std::chrono::seconds kBetweenFiles{5};
+
+// What this host may be called by those who ask. Written before the server's threads start.
+HostNames names_shown;
+
+HostNames names_from(const std::string& list) {
+  HostNames names;
+  try {
+    names.add_own();
+    for (const std::string_view name : split(list, ',')) {
+      if (!trim(name).empty()) names.add(std::string(trim(name)));
+    }
+  } catch (const Error& error) {
+    throw error.within("BANYAN_METRICS_HOSTS");
+  }
+  return names;
+}
+
+// 0: the server is to answer.
+int answer_who_means_another_host(mg_connection* connection) {
+  const char* const host = mg_get_header(connection, "Host");
+  if (host == nullptr || *host == '\0' || names_shown.has(host)) return 0;
+  try {
+    const std::string words = misdirected(host, "name it in BANYAN_METRICS_HOSTS:") + "\n";
+    mg_printf(connection,
+              "HTTP/1.1 %d Misdirected Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
+              "Connection: close\r\n\r\n%s",
+              kMisdirected, words.size(), words.c_str());
+  } catch (const std::exception&) {  // no memory for words
+  }
+  return kMisdirected;
+}
 
 // While threads are started here: they handle no signal of the program.
 class SignalsAside {
@@ -119,7 +153,9 @@ class Shown {
     constexpr size_t kThreads = 2;  // and one that accepts
     PipeSignal pipe;
     try {
-      server_ = std::make_unique<prometheus::Exposer>(endpoint, kThreads);
+      CivetCallbacks callbacks;  // is copied
+      callbacks.begin_request = answer_who_means_another_host;
+      server_ = std::make_unique<prometheus::Exposer>(endpoint, kThreads, &callbacks);
       pipe.wait_for(kThreads + 1);
       server_->RegisterCollectable(page_);
       BANYAN_LOG(info) << "metrics at http://" << endpoint << "/metrics";
@@ -176,10 +212,11 @@ class Starter : public StatisticsBoard::Listener {
 
 }  // namespace
 
-void start_metrics(const std::string& target) {
-  if (target.empty()) return;
+void start_metrics(const MetricsWish& wish) {
+  if (wish.target.empty()) return;
   try {
-    StatisticsBoard::set_listener(new Starter(MetricsTarget::parse(target)));
+    names_shown = names_from(wish.hosts);
+    StatisticsBoard::set_listener(new Starter(MetricsTarget::parse(wish.target)));
     std::atexit(write_at_end);
   } catch (const std::exception& error) {
     BANYAN_LOG(warning) << "there are no metrics: " << error.what();

@@ -8,11 +8,15 @@
 
 namespace banyan::run {
 
-// The value of BANYAN_METRICS; empty where it is not set.
-std::string metrics_from_environment();
+// The values of BANYAN_METRICS and BANYAN_METRICS_HOSTS; empty where these are not set.
+struct MetricsWish {
+  std::string target;
+  std::string hosts = {};  // by HTTP, what this host may be called beside its own name (system/host_names.h): "a,.b"
+};
+MetricsWish metrics_from_environment();
 
 // Shows the metrics of this process, and of those that are forked from it and join anew, from their first communicator
 // on: `target` is as target.h says; empty: nowhere. To be called once. Throws nothing.
-void start_metrics(const std::string& target);
+void start_metrics(const MetricsWish& wish);
 
 }  // namespace banyan::run

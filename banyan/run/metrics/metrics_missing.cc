@@ -4,8 +4,8 @@
 
 namespace banyan::run {
 
-void start_metrics(const std::string& target) {
-  if (target.empty()) return;
+void start_metrics(const MetricsWish& wish) {
+  if (wish.target.empty()) return;
   BANYAN_LOG(warning) << "BANYAN_METRICS is set, but this library was built without prometheus-cpp (Debian: "
                          "prometheus-cpp-dev): there are no metrics";
 }

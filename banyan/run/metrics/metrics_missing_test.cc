@@ -8,13 +8,13 @@ namespace {
 
 TEST(MetricsMissing, SaysThatTheLibraryIsMissingAndGoesOn) {
   ::testing::internal::CaptureStderr();
-  start_metrics("9400");
+  start_metrics({.target = "9400"});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("built without prometheus-cpp"));
 }
 
 TEST(MetricsMissing, IsSilentWhenNobodyAsks) {
   ::testing::internal::CaptureStderr();
-  start_metrics("");
+  start_metrics({.target = ""});
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 

@@ -67,14 +67,14 @@ StatisticsBoard::Entry enter(uint64_t calls, const JobPlace& place) {
   return StatisticsBoard::of_process().enter("world", place, [calls] { return with_calls(calls); });
 }
 
-std::string get(uint16_t port) {
+std::string get(uint16_t port, const std::string& host = "localhost") {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return "not there";
-  const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
   if (write(socket.get(), request.data(), request.size()) < 0) return "deaf";
   std::string answer;
   char piece[4096];
@@ -97,7 +97,7 @@ class Folder {
 TEST(Metrics, AreServedOnThePortOfTheRank) {
   const uint16_t port = free_port(1);
   const auto body = [port] {
-    start_metrics("127.0.0.1:" + std::to_string(port));
+    start_metrics({.target = "127.0.0.1:" + std::to_string(port)});
     if (get(static_cast<uint16_t>(port + 1)) != "not there") return 1;  // no communicator yet
     const StatisticsBoard::Entry entry = enter(42, {.rank = 5, .size = 6, .rank_on_host = 1});
     const std::string page = get(static_cast<uint16_t>(port + 1));
@@ -112,11 +112,44 @@ TEST(Metrics, AreServedOnThePortOfTheRank) {
   EXPECT_THAT(ended.said, HasSubstr("banyan_calls_total{rank=\"5\",communicator=\"world\",kind=\"barrier\"} 42"));
 }
 
+// The page of a stranger, whose name stands for this address, in the browser of somebody here.
+TEST(Metrics, AreNotForWhoMeansAnotherHost) {
+  const uint16_t port = free_port(1);
+  const auto body = [port] {
+    start_metrics({.target = "127.0.0.1:" + std::to_string(port), .hosts = "node7.cluster, .lab"});
+    const StatisticsBoard::Entry entry = enter(42, {.rank = 0, .size = 1, .rank_on_host = 0});
+    for (const char* const known : {"localhost", "127.0.0.1:9400", "[::1]", "node7.cluster:9400", "a.lab"}) {
+      if (!get(port, known).starts_with("HTTP/1.1 200")) return 1;
+    }
+    const std::string refused = get(port, "evil.example:9400");
+    fputs(refused.c_str(), stderr);
+    return refused.find("banyan_") == std::string::npos ? 7 : 2;
+  };
+  const Ended ended = process(body);
+  EXPECT_EQ(ended.code, 7) << ended.said;
+  EXPECT_THAT(ended.said, HasSubstr("HTTP/1.1 421 "));
+  EXPECT_THAT(ended.said,
+              HasSubstr("this host is not known to be called 'evil.example'; ask by its address, or name it "
+                        "in BANYAN_METRICS_HOSTS: evil.example"));
+}
+
+TEST(Metrics, AreNotShownWhereTheNamesOfTheHostAreNone) {
+  const uint16_t port = free_port(1);
+  const auto body = [port] {
+    start_metrics({.target = "127.0.0.1:" + std::to_string(port), .hosts = "http://node7"});
+    const StatisticsBoard::Entry entry = enter(42, {.rank = 0, .size = 1, .rank_on_host = 0});
+    return get(port) == "not there" ? 7 : 1;
+  };
+  const Ended ended = process(body);
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_THAT(ended.said, HasSubstr("there are no metrics: BANYAN_METRICS_HOSTS: 'http://node7' is no name of a host"));
+}
+
 TEST(Metrics, AreMissingWithAWarningWhereThePortIsTaken) {
   const uint16_t port = free_port();
   const Listener taken = Listener::on("127.0.0.1", port);
   const auto body = [port] {
-    start_metrics("127.0.0.1:" + std::to_string(port));
+    start_metrics({.target = "127.0.0.1:" + std::to_string(port)});
     const StatisticsBoard::Entry entry = enter(1, {});
     return 7;
   };
@@ -128,14 +161,14 @@ TEST(Metrics, AreMissingWithAWarningWhereThePortIsTaken) {
 TEST(Metrics, AreWrittenAtTheEndOfACommunicatorAndOfTheProcess) {
   const Folder folder;
   const auto destroyed = [&] {
-    start_metrics(folder.path("destroyed.prom"));
+    start_metrics({.target = folder.path("destroyed.prom")});
     { const StatisticsBoard::Entry entry = enter(17, {}); }
     return 7;
   };
   EXPECT_EQ(process(destroyed).code, 7);
   EXPECT_THAT(read_file(folder.path("destroyed.prom")), HasSubstr("kind=\"barrier\"} 17"));
   const auto left = [&] {
-    start_metrics(folder.path("left.prom"));
+    start_metrics({.target = folder.path("left.prom")});
     static uint64_t calls = 1;
     new StatisticsBoard::Entry(
         StatisticsBoard::of_process().enter("world", {.rank = 2, .size = 4}, [] { return with_calls(calls); }));
@@ -148,7 +181,7 @@ TEST(Metrics, AreWrittenAtTheEndOfACommunicatorAndOfTheProcess) {
 
 TEST(Metrics, AreMissingWithOneWarningWhereTheFileCannotBeWritten) {
   const auto body = [] {
-    start_metrics("/proc/no-such-folder/metrics.prom");
+    start_metrics({.target = "/proc/no-such-folder/metrics.prom"});
     for (int i = 0; i < 3; ++i) const StatisticsBoard::Entry entry = enter(1, {});
     return 7;
   };
@@ -162,7 +195,7 @@ TEST(Metrics, AreMissingWithOneWarningWhereTheFileCannotBeWritten) {
 TEST(Metrics, OfAForkedProcessThatJoinsAnewAreItsOwn) {
   const Folder folder;
   const auto body = [&] {
-    start_metrics(folder.path("%p.prom"));
+    start_metrics({.target = folder.path("%p.prom")});
     const StatisticsBoard::Entry entry = enter(1, {});
     const auto in_child = [&] {
       { const StatisticsBoard::Entry own = enter(2, {}); }
@@ -175,7 +208,7 @@ TEST(Metrics, OfAForkedProcessThatJoinsAnewAreItsOwn) {
 
 TEST(Metrics, ThatCannotBeShownAreAWarning) {
   const auto body = [] {
-    start_metrics("70000");
+    start_metrics({.target = "70000"});
     const StatisticsBoard::Entry entry = enter(1, {});
     return 7;
   };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "banyan/element/isa.h"
+#include "banyan/run/join/acceptor.h"
 #include "banyan/run/metrics/target.h"
 
 namespace banyan::run {
@@ -185,20 +186,22 @@ std::vector<PeerLabels::Value> PeerLabels::next(const std::vector<uint64_t>& wai
   return values;
 }
 
-std::vector<MetricFamily> metrics_of(const ByName& statistics, const JobPlace& place, const std::string& job,
+std::vector<MetricFamily> metrics_of(const ByName& statistics, const ShownProcess& process,
                                      std::map<std::string, PeerLabels>& labels) {
-  Labels common = {{"rank", std::to_string(place.rank)}};
-  if (!job.empty()) common.push_back({"job_id", job});
+  Labels common = {{"rank", std::to_string(process.place.rank)}};
+  if (!process.job.empty()) common.push_back({"job_id", process.job});
   Families families(std::move(common));
   families.gauge(families.add("banyan_build_info", MetricType::Gauge, "The library in use; the value is 1."),
                  {{"version", BANYAN_VERSION}, {"isa", std::string(to_string(element::active_isa()))}}, 1);
   families.gauge(families.add("banyan_job_ranks", MetricType::Gauge, "Ranks of the job that was joined last."), {},
-                 place.size);
+                 process.place.size);
   MetricFamily& living =
       families.add("banyan_communicators", MetricType::Gauge, "Communicators that have not been destroyed.");
   for (const auto& [name, of] : statistics) {
     families.gauge(living, {{"communicator", name}}, static_cast<double>(of.living));
   }
+  families.counter(families.add("banyan_refused_total", MetricType::Counter, "Who was refused, by reason."),
+                   {{"reason", "secret"}}, static_cast<double>(process.not_proved));
   add_calls(families, statistics);
   add_waits(families, statistics, labels);
   add_network(families, statistics);
@@ -210,7 +213,11 @@ std::vector<MetricFamily> MetricsPage::Collect() const {
   const StatisticsBoard& board = StatisticsBoard::of_process();
   const ByName statistics = board.read();
   const std::lock_guard lock(mutex_);
-  return metrics_of(statistics, board.place().value_or(JobPlace()), scheduler_job(), labels_);
+  return metrics_of(statistics,
+                    {.place = board.place().value_or(JobPlace()),
+                     .job = scheduler_job(),
+                     .not_proved = Acceptor::not_proved_in_process()},
+                    labels_);
 }
 
 std::string MetricsPage::text() const {

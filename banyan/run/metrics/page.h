@@ -47,8 +47,13 @@ class MetricsPage : public prometheus::Collectable {
 };
 
 // Of these statistics, by name of the communicator. Pure, but for `labels`.
+struct ShownProcess {
+  JobPlace place = {};
+  std::string job = {};     // by the scheduler; empty: none
+  uint64_t not_proved = 0;  // callers that did not prove themselves (run/join/acceptor.h)
+};
 std::vector<prometheus::MetricFamily> metrics_of(const std::map<std::string, Statistics>& statistics,
-                                                 const JobPlace& place, const std::string& job,
+                                                 const ShownProcess& process,
                                                  std::map<std::string, PeerLabels>& labels);
 
 }  // namespace banyan::run

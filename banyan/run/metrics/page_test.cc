@@ -18,7 +18,8 @@ std::string text_of(const std::map<std::string, Statistics>& statistics, const s
   std::map<std::string, PeerLabels> labels;
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(
-      out, metrics_of(statistics, {.rank = 3, .size = 8, .rank_on_host = 1}, job, labels));
+      out, metrics_of(statistics, {.place = {.rank = 3, .size = 8, .rank_on_host = 1}, .job = job, .not_proved = 7},
+                      labels));
   return out.str();
 }
 
@@ -33,9 +34,12 @@ TEST(MetricsPage, ShowsEveryFamilyInTheFormatOfPrometheus) {
   world.failures[ErrorCode::peer_lost] = 1;
   const std::string text = text_of({{"world", world}});
   for (const char* line :
-       {"# TYPE banyan_calls_total counter", "# TYPE banyan_call_seconds histogram",
-        "banyan_build_info{rank=\"3\",version=\"", "banyan_job_ranks{rank=\"3\"} 8",
+       {"# TYPE banyan_calls_total counter",
+        "# TYPE banyan_call_seconds histogram",
+        "banyan_build_info{rank=\"3\",version=\"",
+        "banyan_job_ranks{rank=\"3\"} 8",
         "banyan_communicators{rank=\"3\",communicator=\"world\"} 1",
+        "banyan_refused_total{rank=\"3\",reason=\"secret\"} 7",
         "banyan_calls_total{rank=\"3\",communicator=\"world\",kind=\"all_reduce\"} 1",
         "banyan_payload_bytes_total{rank=\"3\",communicator=\"world\",kind=\"all_reduce\"} 4096",
         "banyan_payload_bytes_total{rank=\"3\",communicator=\"world\",kind=\"all_to_all_v\"} 80",

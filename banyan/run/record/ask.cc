@@ -1,6 +1,7 @@
 #include "banyan/run/record/ask.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/record/dump.h"
 #include "banyan/run/record/dump_signal.h"
+#include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -76,6 +78,9 @@ void ask_for_records(int32_t pid, const std::string& folder) {
   constexpr std::chrono::milliseconds kPause{20}, kAtMost{10'000}, kQuiet{500};
   const std::string process = "process " + std::to_string(pid);
   const std::string name = variable_of(pid, "BANYAN_DUMP_SIGNAL").value_or("USR1");
+  // By the time of the signal its number may be that of another one, which the signal would end.
+  const FileDescriptor meant(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!meant.is_open()) throw system_error("cannot look at " + process);
   const std::optional<int> signal = dump_signal_of(name);
   if (!signal || !catches(pid, *signal)) {
     throw Error(ErrorCode::invalid_usage, process +
@@ -83,7 +88,9 @@ void ask_for_records(int32_t pid, const std::string& folder) {
                                               "BANYAN_DUMP_SIGNAL is none there");
   }
   auto before = records_in(folder);
-  if (kill(pid, *signal) != 0) throw system_error("cannot signal " + process);
+  if (syscall(SYS_pidfd_send_signal, meant.get(), *signal, nullptr, 0) != 0) {
+    throw system_error("cannot signal " + process);
+  }
   const Clock::time_point end = Clock::now() + kAtMost;
   bool has_written = false;
   Clock::time_point quiet_since = Clock::now();

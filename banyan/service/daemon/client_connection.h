@@ -26,7 +26,7 @@ namespace banyan::service {
 // Who it is, by the kernel's word.
 struct ClientIdentity {
   pid_t process = 0;
-  uid_t user = 0;
+  uid_t user = 0;  // once it is let in: the owner, where it is a sub-id (sub_ids.h)
   gid_t group = 0;
   std::string cgroup = {};  // of cgroup v2, when it came; empty where it cannot be read
 };

@@ -83,6 +83,7 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
   const TenantAccount::Time now = reactor_.now().time_since_epoch();
   const std::optional<Error> is_short = shortage(socket);  // before more descriptors are opened for the guest
   ClientProcess process = is_short ? ClientProcess{.identity = caller_at(socket), .pidfd = {}} : process_of(socket);
+  process.identity.user = hooks_.owner_of(process.identity.user);
   const auto account = accounts_.of(process.identity.user, hooks_.quota_group(process.identity).value_or(""));
   try {
     if (account->wait(now) >= kFar) {

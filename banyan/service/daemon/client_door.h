@@ -33,6 +33,8 @@ class ClientDoor {
     TenantAccount::Charge charge;            // for the connection
   };
   struct Hooks {
+    // Whose a number of a user is (sub_ids.h).
+    std::function<uint32_t(uint32_t user)> owner_of;
     // The control group whose quota counts for a program; nothing: that of its user does.
     std::function<std::optional<std::string>(const ClientIdentity& who)> quota_group;
     std::function<void(Guest guest)> came;

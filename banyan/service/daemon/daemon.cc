@@ -26,6 +26,8 @@ namespace {
 constexpr std::chrono::milliseconds kHandshakeTime{10'000};
 // For which operators see that there were no descriptors for a program.
 constexpr std::chrono::seconds kShortageShown{10};
+// For which all who look get one answer. What it shows need not be newer.
+constexpr std::chrono::milliseconds kShared{500};
 // Between looks for what waits in vain.
 constexpr std::chrono::seconds kSweep{1};
 
@@ -54,21 +56,20 @@ std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
 }
 
 HostNames own_names(HostNames names) {
-  const std::string whole = run::host_name();
-  for (const std::string& name : {whole, whole.substr(0, whole.find('.')), name_of_host()}) {
-    try {
-      names.add(name);
-    } catch (const Error&) {  // such as an identity with a colon: no browser says it
-    }
+  names.add_own();
+  try {
+    names.add(name_of_host());
+  } catch (const Error&) {  // such as an identity with a colon: no browser says it
   }
   return names;
 }
 
 // `warn` is called on another thread.
-std::unique_ptr<HostDirectory> directory_for(const std::string& world, const std::string& host,
+std::unique_ptr<HostDirectory> directory_for(const std::string& world, const run::Secret& secret,
+                                             const std::string& host,
                                              const std::function<void(const std::string& words)>& warn) {
   return std::make_unique<ReachableDirectory>(
-      HostDirectory::at(world),
+      HostDirectory::at(world, secret),
       ReachableDirectory::Here{.host = host, .addresses = run::outward_addresses, .warn = warn});
 }
 
@@ -87,7 +88,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       rules_(options_.rules),
       events_(name_of_host()),
       cards_(reactor_,
-             directory_for(options_.world, host_,
+             directory_for(options_.world, options_.secret, host_,
                            [this, mailbox = reactor_.mailbox()](const std::string& words) {
                              mailbox->post([this, words] { events_.warn(words); });
                            }),
@@ -98,6 +99,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                                  },
                              .note = [this](const std::string& words) { events_.warn(words); }}),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
+      sub_ids_({.path = options_.sub_ids, .warn = [this](const std::string& words) { events_.warn(words); }}),
       threads_(std::make_shared<TenantThreads>()),
       unlinks_tenants_(!sockets.tenants.is_open()),
       unlinks_operators_(!options_.operators.empty()),
@@ -142,7 +144,9 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
         .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
-      reactor_, std::move(listener), options_.secret, host_, run::Acceptor::Options{},
+      reactor_, std::move(listener), options_.secret, host_,
+      run::Acceptor::Options{.not_proved = [this] { ++refused_["secret"]; },
+                             .tell = [this](const std::string& words) { events_.warn(words); }},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   open_to_operators(own_.node, sockets);
   every(DirectRanks::kPause, [this] { direct_.look(); });
@@ -155,6 +159,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   door_.emplace(
       reactor_, std::move(sockets.tenants), accounts_,
       ClientDoor::Hooks{
+          .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
           .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
           .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
           .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
@@ -260,8 +265,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .clients = [this] { return attached(); },
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
-                           .upgrade = [this](const std::string& binary,
-                                             HostOperations::Host::Upgraded done) { upgrade(binary, std::move(done)); },
+                           .upgrade = [this](HostOperations::Host::Upgraded done) { upgrade(std::move(done)); },
                            .rules_changed = [this] { tell_terms(); },
                            .has_replanned =
                                [this](const SlowLinkReplans::Rates& rates) {
@@ -279,8 +283,24 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                       .ask = [this](const DaemonName& daemon,
                                     const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
                       .note = [this](const std::string& words) { events_.note(words); }});
-  operators_.emplace(
-      OperatorDesk::Parts{.reactor = reactor_, .cards = cards_, .mesh = *mesh_, .host = *host_desk_, .own = host_});
+  obedience_.emplace(Obedience::Parts{.own = host_,
+                                      .hosts = options_.obey,
+                                      .name_of =
+                                          [this](const std::string& host) {
+                                            const HostCard* const card = cards_.find(host);
+                                            return card == nullptr ? std::string() : card->name;
+                                          },
+                                      .may_replan_alone =
+                                          [this](const std::string& host) {
+                                            return rules_.rules().replans_alone() && steward_ &&
+                                                   steward_->steward_host() == host;
+                                          }});
+  operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
+                                         .cards = cards_,
+                                         .mesh = *mesh_,
+                                         .host = *host_desk_,
+                                         .obedience = *obedience_,
+                                         .own = host_});
   if (steward_) {
     slow_links_.emplace(SlowLinkDesk::Parts{.reactor = reactor_,
                                             .operators = *operators_,
@@ -303,7 +323,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   http_.emplace(reactor_);
   if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
   if (sockets.http.is_open()) {
-    http_->serve(std::move(sockets.http), only_for(own_names(options_.http_hosts), operators_->handler(false)));
+    http_->serve(std::move(sockets.http),
+                 only_for(own_names(options_.http_hosts),
+                          shared_for(reactor_, kShared, {"/v1/cluster", "/v1/host", "/v1/rules", "/metrics"},
+                                     operators_->handler(false))));
   }
 }
 
@@ -316,6 +339,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .version = BANYAN_VERSION,
                 .up_seconds = seconds(reactor_.now() - began_),
                 .is_draining = is_draining_,
+                .obeys = obedience_->hosts(),
                 .rules_version = rules_.rules().version(),
                 .clients = static_cast<uint32_t>(clients_.size()),
                 .core_seconds = seconds(workers_.core_time()),

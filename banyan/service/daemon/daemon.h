@@ -42,6 +42,8 @@ class Daemon {
     std::string address = {};
     // Path of the unix socket at which operators ask (operator_desk.h); empty: that which is handed over, or none.
     std::string operators = {};
+    // Hosts whose daemons may command this one (obedience.h). None: it obeys its own operators alone.
+    std::vector<std::string> obey = {};
     // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
     std::string http = {};
     HostNames http_hosts = {};  // what this host may be called there, beside its own names
@@ -58,6 +60,7 @@ class Daemon {
     bool is_oversubscribed = false;                // whether they have to share their cores
     bool is_for_all_users = false;                 // of this host; else for its own user, and root
     std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
+    std::string sub_ids = "/etc/subuid";           // whose numbers of users are whose (sub_ids.h)
     std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
     SocketKeeper keeper = {};                      // of the sockets that this daemon opens at paths
     // For an upgrade: the path of the program, and its arguments but for --upgrade-from. Empty: there is none.

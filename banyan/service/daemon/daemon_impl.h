@@ -27,6 +27,7 @@
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/mesh.h"
+#include "banyan/service/daemon/obedience.h"
 #include "banyan/service/daemon/older_daemons.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
@@ -36,11 +37,13 @@
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/slow_link_desk.h"
 #include "banyan/service/daemon/steward_desk.h"
+#include "banyan/service/daemon/sub_ids.h"
 #include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/worker_watch.h"
 #include "banyan/service/daemon/workers.h"
+#include "banyan/service/http/shared_answers.h"
 
 namespace banyan::service {
 
@@ -117,7 +120,7 @@ class Daemon::Impl {
   run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
   void inherit(Predecessor& predecessor, HandedSockets& sockets);
   void forget_older(uint64_t daemon);
-  void upgrade(const std::string& binary, HostOperations::Host::Upgraded done);
+  void upgrade(HostOperations::Host::Upgraded done);
   void hand_over();
   void succeed(const HostCard& card);
   void be_left_alone();
@@ -173,6 +176,7 @@ class Daemon::Impl {
   std::optional<StewardDesk> steward_;  // none without a fabric
   std::optional<RouteDesk> routes_;     // the same
   TenantAccounts accounts_;
+  SubIds sub_ids_;
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
   bool unlinks_tenants_, unlinks_operators_;      // at its end
   HostCard own_;
@@ -185,6 +189,7 @@ class Daemon::Impl {
   uint64_t next_client_ = 1, next_opening_ = 1;
   std::optional<HostOperations> operations_;
   std::optional<HostDesk> host_desk_;
+  std::optional<Obedience> obedience_;
   std::optional<OperatorDesk> operators_;
   std::optional<SlowLinkDesk> slow_links_;  // none without a fabric
   std::optional<HintDesk> hints_;

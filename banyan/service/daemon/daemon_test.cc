@@ -111,7 +111,8 @@ std::string count_sums(Communicator& comm) {
 // Nothing but the gates limits what goes over the loopback here, so this is what they do.
 TEST_F(Services, ShareALinkByTheWeightsOfTenants) {
   daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
-  use_rules(R"({"version": 1, "rules": [{"name": "more", "match": {"tenant": "t0"}, "then": {"weight": 3}}]})");
+  use_rules(R"({"version": 1, "rules": [{"name": "more", "match": {"tenant": ")" + std::to_string(getuid()) +
+            R"(/t0"}, "then": {"weight": 3}}]})");
   tenants_ = {"t0", "t1"};
   ranks_per_job_ = 2;
   const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) { return count_sums(comm); });

@@ -38,7 +38,7 @@ void Daemon::Impl::forget_older(uint64_t daemon) {
 
 // ---- As the older one ----
 
-void Daemon::Impl::upgrade(const std::string& binary, HostOperations::Host::Upgraded done) {
+void Daemon::Impl::upgrade(HostOperations::Host::Upgraded done) {
   if (successor_) {
     throw Error(ErrorCode::invalid_usage, is_handing_over_ ? "a newer daemon has taken the place of this one already"
                                                            : "an upgrade is under way already");
@@ -50,11 +50,15 @@ void Daemon::Impl::upgrade(const std::string& binary, HostOperations::Host::Upgr
   }
   if (options_.program.empty()) throw Error(ErrorCode::unsupported, "this daemon is a part of another program");
   successor_ =
-      std::make_unique<Successor>(reactor_, binary.empty() ? options_.program : binary, options_.arguments,
+      std::make_unique<Successor>(reactor_, options_.program, options_.arguments,
                                   Successor::Events{.ready = [this] { hand_over(); },
                                                     .serving = [this](const HostCard& card) { succeed(card); },
                                                     .failed = [this](const std::string& why) { fail_to_upgrade(why); },
-                                                    .newest = [this](const HostCard& card) { mesh_->meet(card); },
+                                                    .newest =
+                                                        [this](const HostCard& card) {
+                                                          obedience_->follow(card.incarnation);
+                                                          mesh_->meet(card);
+                                                        },
                                                     .ended = [this] { be_left_alone(); }});
   upgraded_ = std::move(done);
 }
@@ -91,6 +95,7 @@ void Daemon::Impl::succeed(const HostCard& card) {
   door_.reset();
   if (http_) http_->close_doors();
   older_.clear();
+  obedience_->follow(card.incarnation);
   mesh_->meet(card);
   cards_.leave();
   std::exchange(upgraded_, {})(successor_->process(), "");

@@ -24,7 +24,10 @@
 namespace banyan::service {
 namespace {
 
-constexpr size_t kLongestAnswer = 1 << 20;
+// The longest value that an etcd takes as it comes has 1.5 MiB, which are 2 MiB here.
+constexpr size_t kLongestAnswer = 4 << 20;
+constexpr uint32_t kPage = 500;  // cards that are asked for at once
+constexpr size_t kMostHosts = 100'000;
 constexpr size_t kMostEndpoints = 16;
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -75,6 +78,11 @@ void expect(CURLcode code) {
 void expect(CURLMcode code) {
   if (code != CURLM_OK) throw Error(ErrorCode::io, std::string("libcurl: ") + curl_multi_strerror(code));
 }
+
+class TooLong : public Error {
+ public:
+  TooLong() : Error(ErrorCode::io, "its answer is longer than 4 MiB") {}
+};
 
 // Asks one server at a time. The interface for many at once is taken since its waits can be cut into pieces, so that a
 // Deadline is looked at.
@@ -161,7 +169,7 @@ void HttpClient::carry_out(const run::Deadline& deadline) {
   CHECK(message != nullptr && message->msg == CURLMSG_DONE);
   const CURLcode result = message->data.result;
   if (result == CURLE_OK) return;
-  if (result == CURLE_WRITE_ERROR) throw Error(ErrorCode::io, "its answer is longer than 1 MiB");
+  if (result == CURLE_WRITE_ERROR) throw TooLong();
   throw Error(ErrorCode::io, problem_[0] != 0 ? problem_.data() : curl_easy_strerror(result));
 }
 
@@ -173,7 +181,7 @@ class EtcdClient {
   EtcdClient(const EtcdPlace& place, const EtcdDirectory::Tls& tls) : endpoints_(place.endpoints), http_(tls) {}
 
   std::string grant(std::chrono::seconds ttl, const run::Deadline& deadline) {
-    return ask("/v3/lease/grant", JsonLine().add("TTL", ttl.count()), deadline, [](const JsonNode& answer) {
+    return ask("/v3/lease/grant", JsonLine().add("TTL", ttl.count()).take(), deadline, [](const JsonNode& answer) {
       const JsonNode id = answer.at("ID");
       const std::string lease = id.text();
       // A number of 63 bits, which JSON has as a text.
@@ -183,7 +191,7 @@ class EtcdClient {
   }
   // False when there is no such lease.
   bool keep_alive(const std::string& lease, const run::Deadline& deadline) {
-    return ask("/v3/lease/keepalive", JsonLine().add("ID", lease), deadline, [](const JsonNode& answer) {
+    return ask("/v3/lease/keepalive", JsonLine().add("ID", lease).take(), deadline, [](const JsonNode& answer) {
       const JsonNode result = answer.at("result");
       result.at("header");
       const std::optional<JsonNode> ttl = result.find("TTL");  // zero is left out
@@ -191,14 +199,15 @@ class EtcdClient {
     });
   }
   void revoke(const std::string& lease, const run::Deadline& deadline) {
-    ask("/v3/lease/revoke", JsonLine().add("ID", lease), deadline, [](const JsonNode& answer) { answer.at("header"); });
+    ask("/v3/lease/revoke", JsonLine().add("ID", lease).take(), deadline,
+        [](const JsonNode& answer) { answer.at("header"); });
   }
   void put(const std::string& key, const std::string& value, const std::string& lease, const run::Deadline& deadline) {
-    ask("/v3/kv/put", JsonLine().add("key", to_base64(key)).add("value", to_base64(value)).add("lease", lease),
+    ask("/v3/kv/put", JsonLine().add("key", to_base64(key)).add("value", to_base64(value)).add("lease", lease).take(),
         deadline, [](const JsonNode& answer) { answer.at("header"); });
   }
   std::optional<std::string> get(const std::string& key, const run::Deadline& deadline) {
-    return ask("/v3/kv/range", JsonLine().add("key", to_base64(key)), deadline,
+    return ask("/v3/kv/range", JsonLine().add("key", to_base64(key)).take(), deadline,
                [](const JsonNode& answer) -> std::optional<std::string> {
                  answer.at("header");  // of a stranger, {} means nothing
                  const std::optional<JsonNode> found = answer.find("kvs");
@@ -207,40 +216,93 @@ class EtcdClient {
                  return value ? value->parsed(from_base64) : "";
                });
   }
-  // All keys from `first` on that are below `end`, with their values.
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
-  Pairs get_all(const std::string& first, const std::string& end, const run::Deadline& deadline) {
-    return ask("/v3/kv/range", JsonLine().add("key", to_base64(first)).add("range_end", to_base64(end)), deadline,
-               [](const JsonNode& answer) {
-                 answer.at("header");
-                 Pairs pairs;
-                 const std::optional<JsonNode> found = answer.find("kvs");
-                 for (size_t i = 0; found && i < found->size(); ++i) {
-                   const JsonNode pair = (*found)[i];
-                   const std::optional<JsonNode> value = pair.find("value");  // left out where it is empty
-                   pairs.emplace_back(pair.at("key").parsed(from_base64), value ? value->parsed(from_base64) : "");
-                 }
-                 return pairs;
-               });
+  struct Pair {
+    std::string key;
+    std::optional<std::string> value;  // nothing: it is longer than an answer may be
+  };
+  // All keys from `first` on that are below `end`, in ascending order, with their values.
+  std::vector<Pair> get_all(std::string first, const std::string& end, const run::Deadline& deadline) {
+    std::vector<Pair> all;
+    for (uint32_t limit = kPage;;) {
+      Page page;
+      try {
+        page = get_page({.first = first, .end = end, .limit = limit}, deadline);
+      } catch (const TooLong&) {
+        if (limit > 1) {
+          limit /= 2;
+          continue;
+        }
+        page = get_page({.first = first, .end = end, .limit = 1, .is_of_keys_alone = true}, deadline);
+      }
+      std::move(page.pairs.begin(), page.pairs.end(), std::back_inserter(all));
+      if (!page.has_more) return all;
+      if (all.size() > kMostHosts)
+        throw Error(ErrorCode::io, "etcd has more than " + std::to_string(kMostHosts) + " hosts");
+      first = all.back().key + '\0';  // the next that there can be
+    }
   }
 
  private:
-  // What `read` makes of the first answer of which it makes anything.
+  struct Range {
+    const std::string &first, &end;
+    uint32_t limit = 1;
+    bool is_of_keys_alone = false;
+  };
+  struct Page {
+    std::vector<Pair> pairs;
+    bool has_more = false;
+  };
+  // Throws TooLong, too, unless it is of keys alone.
+  Page get_page(const Range& range, const run::Deadline& deadline) {
+    JsonLine question;
+    question.add("key", to_base64(range.first)).add("range_end", to_base64(range.end)).add("limit", range.limit);
+    std::string body = question.take();
+    if (range.is_of_keys_alone) body.insert(body.size() - 1, R"(,"keys_only":true)");
+    const auto read = [&range](const JsonNode& answer) {
+      answer.at("header");
+      Page page;
+      std::string least = range.first;
+      const auto take = [&](const JsonNode& node) {
+        Pair& pair = page.pairs.emplace_back();
+        pair.key = node.at("key").parsed(from_base64);
+        if (pair.key < least || pair.key >= range.end) throw node.error("was not asked for");
+        least = pair.key + '\0';
+        const std::optional<JsonNode> value = node.find("value");  // left out where it is empty
+        if (!range.is_of_keys_alone) pair.value = value ? value->parsed(from_base64) : "";
+      };
+      if (const std::optional<JsonNode> found = answer.find("kvs")) {
+        for (const JsonNode node : found->items()) take(node);
+      }
+      const std::optional<JsonNode> more = answer.find("more");
+      page.has_more = more && more->boolean();
+      if (page.has_more && page.pairs.empty()) throw answer.error("says that there is more, and gives nothing");
+      return page;
+    };
+    return ask("/v3/kv/range", body, deadline, read, !range.is_of_keys_alone);
+  }
+
+  // What `read` makes of the first answer of which it makes anything. A TooLong answer is one of which it does not,
+  // unless it is thrown.
   template <typename Read>
-  auto ask(const std::string& path, JsonLine question, const run::Deadline& deadline, Read read)
-      -> decltype(read(std::declval<JsonNode>())) {
-    const std::string body = question.take();
+  auto ask(const std::string& path, const std::string& body, const run::Deadline& deadline, Read read,
+           bool throws_too_long = false) -> decltype(read(std::declval<JsonNode>())) {
     std::string problems;
     for (size_t left = endpoints_.size(); left > 0; --left) {
       const std::string& endpoint = endpoints_[asked_];
+      const auto note = [&](const Error& error) {
+        problems += (problems.empty() ? "" : ", ") + endpoint + " (" + error.what() + ")";
+        asked_ = (asked_ + 1) % endpoints_.size();
+      };
       try {
         const std::string answer = http_.post(endpoint + path, body, deadline.within(deadline.left() / left));
         const JsonDocument document(answer, {.name = "answer"});
         return read(document.root());
+      } catch (const TooLong& error) {
+        if (throws_too_long) throw;
+        note(error);
       } catch (const Error& error) {
-        problems += (problems.empty() ? "" : ", ") + endpoint + " (" + error.what() + ")";
+        note(error);
       }
-      asked_ = (asked_ + 1) % endpoints_.size();
     }
     throw Error(ErrorCode::io, "no etcd does what it is asked for within " + deadline.text() + ": " + problems +
                                    "; start etcd there, or name others by --world");
@@ -321,7 +383,7 @@ void EtcdDirectory::Impl::give_back(const std::string& lease) noexcept {
 
 std::string EtcdDirectory::Impl::put_under_lease(const HostCard& card, const run::Deadline& deadline) {
   std::string lease = writer_.grant(options_.ttl, deadline);
-  writer_.put(place_.key_of(card.host), card.encode(), lease, deadline);
+  writer_.put(place_.key_of(card.host), signed_card(card, options_.secret), lease, deadline);
   return lease;
 }
 
@@ -361,7 +423,7 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
       ask([&](EtcdClient& etcd, const run::Deadline& deadline) { return etcd.get(place_.key_of(host), deadline); });
   if (!value) return std::nullopt;
   try {
-    return HostCard::decode(*value, host);
+    return checked_card(*value, host, options_.secret);
   } catch (const Error& error) {
     throw error.within("the card of host " + in_quotes(host) + " in etcd");
   }
@@ -382,10 +444,11 @@ HostCards EtcdDirectory::Impl::cards() {
   };
   HostCards all;
   for (const auto& [key, value] : ask(question)) {
-    const std::string name = key.substr(std::min(first.size(), key.size()));
+    const std::string name = key.substr(first.size());
     const std::string host = from_hexadecimal(name).value_or(name);
     try {
-      all.cards.push_back(HostCard::decode(value, host));
+      if (!value) throw invalid("it is longer than any card");
+      all.cards.push_back(checked_card(*value, host, options_.secret));
     } catch (const Error& error) {
       all.unread.emplace(host, Error(error).within("the card of host " + in_quotes(host) + " in etcd").what());
     }

@@ -52,6 +52,7 @@ class EtcdDirectory : public HostDirectory {
     std::chrono::milliseconds patience{3'000};  // for one question to all endpoints together
     std::chrono::milliseconds reading{1'000};   // the same of find() and cards(), if that is less
     Tls tls = {};
+    run::Secret secret = {};  // that signs cards
   };
 
   // Asks nothing yet. Throws Error{io} when libcurl cannot be set up.

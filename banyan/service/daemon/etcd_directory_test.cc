@@ -13,6 +13,8 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "banyan/base/check.h"
@@ -33,6 +35,7 @@ using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 using testing::thrown_by;
 
 // ---- Texts ----
@@ -237,14 +240,96 @@ null
 }
 
 TEST(EtcdDirectory, LimitsTheLengthOfAnswers) {
-  const FakeServer server([](const std::string&) { return answer_of(std::string(2 << 20, ' ')); });
+  const FakeServer server([](const std::string&) { return answer_of(std::string(5 << 20, ' ')); });
   EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
-  EXPECT_THAT(error_of([&] { directory.find("a"); }), HasSubstr("longer than 1 MiB"));
+  EXPECT_THAT(error_of([&] { directory.find("a"); }), HasSubstr("longer than 4 MiB"));
+  EtcdDirectory another(EtcdPlace::parse(server.url()), in_haste());
+  EXPECT_THAT(error_of([&] { another.cards(); }), HasSubstr("longer than 4 MiB"));
+}
+
+// A server with these values, by key, which says what etcd would to a question for a range.
+class FakeRange {
+ public:
+  explicit FakeRange(std::map<std::string, std::string> values) : values_(std::move(values)) {
+    server_.emplace([this](const std::string&) { return answer(server_->body("/v3/kv/range")); });
+  }
+  EtcdDirectory directory() const { return {EtcdPlace::parse(server_->url()), in_haste()}; }
+  std::ptrdiff_t questions() const { return server_->count("/v3/kv/range"); }
+
+ private:
+  std::string answer(const std::string& question) const {
+    const auto asked = nlohmann::json::parse(question.substr(question.find('{')));
+    const std::string end = from_base64(asked["range_end"].get<std::string>());
+    nlohmann::json said = {{"header", nlohmann::json::object()}, {"kvs", nlohmann::json::array()}};
+    for (auto each = values_.lower_bound(from_base64(asked["key"].get<std::string>()));
+         each != values_.end() && each->first < end; ++each) {
+      if (said["kvs"].size() == asked["limit"].get<size_t>()) {
+        said["more"] = true;
+        break;
+      }
+      said["kvs"].push_back({{"key", to_base64(each->first)}});
+      if (!asked.value("keys_only", false)) said["kvs"].back()["value"] = to_base64(each->second);
+    }
+    return answer_of(said.dump());
+  }
+
+  const std::map<std::string, std::string> values_;
+  std::optional<FakeServer> server_;
+};
+
+std::string key_of(int host) { return "/banyan/hosts/" + in_hexadecimal(std::to_string(host)); }
+
+TEST(EtcdDirectory, AsksForCardsPageByPage) {
+  constexpr int kHosts = 6000;
+  std::map<std::string, std::string> values;
+  for (int host = 0; host < kHosts; ++host) values[key_of(host)] = signed_card(card_of(std::to_string(host)), {});
+  const FakeRange fake(values);
+  EXPECT_EQ(fake.directory().cards().cards.size(), static_cast<size_t>(kHosts));
+  EXPECT_EQ(fake.questions(), kHosts / 500);
+}
+
+// Who may write to etcd can make values long.
+TEST(EtcdDirectory, AsksForLessWhereCardsAreLongAndLeavesOutWhatIsTooLong) {
+  std::map<std::string, std::string> values;
+  for (int host = 0; host < 600; ++host) {
+    HostCard card = card_of(std::to_string(host));
+    card.name = std::string(15'000, 'x');
+    values[key_of(host)] = signed_card(card, {});
+  }
+  values[key_of(17)] = std::string(4 << 20, 'x');
+  values[key_of(18)] = "";
+  const FakeRange fake(values);
+  const HostCards read = fake.directory().cards();
+  EXPECT_EQ(read.cards.size(), 598u);
+  EXPECT_THAT(read.unread,
+              ElementsAre(Pair("17", HasSubstr("longer than any card")), Pair("18", HasSubstr("cut short"))));
+}
+
+TEST(EtcdDirectory, RefusesRangesThatWereNotAskedFor) {
+  const std::string key = to_base64("/banyan/hosts/61"), before = to_base64("/banyan/hosts/60");
+  const std::string bodies = R"({"header":{},"more":true}
+{"header":{},"kvs":[],"more":true}
+{"header":{},"kvs":[{"key":")" +
+                             to_base64("/banyan/hosts0") + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             to_base64("/a") + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             key + R"("},{"key":")" + before + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             key + R"("},{"key":")" + key + R"("}]}
+{"header":{},"kvs":[{"key":")" +
+                             key + R"("}],"more":true})";
+  for (const std::string_view body : split(bodies, '\n')) {
+    const FakeServer server([&](const std::string&) { return answer_of(std::string(body)); });
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+    EXPECT_THAT(error_of([&] { directory.cards(); }, ErrorCode::io), HasSubstr("no etcd does what it is asked for"))
+        << body;
+  }
 }
 
 TEST(EtcdDirectory, RefusesACardThatIsNone) {
-  for (const std::string& card :
-       {std::string(), std::string("hello"), card_of("a").encode() + "x", card_of("a").encode().substr(9)}) {
+  for (const std::string& card : {std::string(), std::string("hello"), signed_card(card_of("a"), {}) + "x",
+                                  card_of("a").encode(), card_of("a").encode().substr(9)}) {
     const FakeServer server([&](const std::string&) {
       return answer_of(R"({"header":{},"kvs":[{"value":")" + to_base64(card) + R"("}]})");
     });
@@ -269,9 +354,10 @@ TEST(EtcdDirectory, BindsACardToALeaseAndGivesItBack) {
   {
     EtcdDirectory directory(EtcdPlace::parse(server.url()), {});
     directory.publish(card_of("a"));
-    EXPECT_THAT(server.body("/v3/kv/put"), AllOf(HasSubstr(R"("key":")" + to_base64("/banyan/hosts/61") + "\""),
-                                                 HasSubstr(R"("value":")" + to_base64(card_of("a").encode()) + "\""),
-                                                 HasSubstr(R"("lease":"42")")));
+    EXPECT_THAT(server.body("/v3/kv/put"),
+                AllOf(HasSubstr(R"("key":")" + to_base64("/banyan/hosts/61") + "\""),
+                      HasSubstr(R"("value":")" + to_base64(signed_card(card_of("a"), {})) + "\""),
+                      HasSubstr(R"("lease":"42")")));
   }
   EXPECT_THAT(server.paths(), ElementsAre("/v3/lease/grant", "/v3/kv/put", "/v3/lease/revoke"));
 }
@@ -328,7 +414,7 @@ TEST(EtcdDirectory, BringsTheFormerCardBackWhenAnotherCouldNotBePut) {
   EXPECT_EQ(thrown_by([&] { directory.publish(card_of("a", 2)); }).code(), ErrorCode::io);
   refuses = false;
   ASSERT_TRUE(comes_true([&] { return puts == 2; }));
-  EXPECT_THAT(server.body("/v3/kv/put"), HasSubstr(to_base64(card_of("a", 1).encode())));
+  EXPECT_THAT(server.body("/v3/kv/put"), HasSubstr(to_base64(signed_card(card_of("a", 1), {}))));
 }
 
 TEST(EtcdDirectory, GivesUpWhenNobodyAnswers) {

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "banyan/service/daemon/etcd_directory.h"
 #include "banyan/service/daemon/test_etcd.h"
 #include "banyan/service/daemon/test_etcd_process.h"
+#include "banyan/service/http/client.h"
 #include "banyan/testing/thrown.h"
 
 namespace banyan::service {
@@ -29,6 +31,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 std::vector<std::string> hosts_of(HostDirectory& directory) {
   std::vector<std::string> hosts;
@@ -89,6 +92,42 @@ TEST_F(Etcd, ShowsDaemonsEachOther) {
   EXPECT_EQ(found->port, 2);
   EXPECT_EQ(b->find("a")->port, 1);
   EXPECT_THAT(hosts_of(*a), ElementsAre("../b\n", "a"));
+}
+
+TEST_F(Etcd, HasTheCardsOfThousandsOfHosts) {
+  constexpr int kHosts = 6000, kAtOnce = 100;
+  const auto directory = open();
+  ASSERT_TRUE(answers(*directory));
+  for (int first = 0; first < kHosts; first += kAtOnce) {
+    nlohmann::json puts = nlohmann::json::array();
+    for (int host = first; host < first + kAtOnce; ++host) {
+      HostCard card = card_of(std::to_string(host));
+      card.name = std::string(600, 'x');
+      puts.push_back({{"request_put",
+                       {{"key", to_base64(EtcdPlace::parse(url()).key_of(card.host))},
+                        {"value", to_base64(signed_card(card, {}))}}}});
+    }
+    const HttpResponse said =
+        http_ask("http://" + place(), "POST", "/v3/kv/txn", nlohmann::json({{"success", puts}}).dump(), seconds(20));
+    ASSERT_EQ(said.status, 200) << said.body;
+  }
+  const HostCards read = directory->cards();
+  EXPECT_EQ(read.cards.size(), static_cast<size_t>(kHosts));
+  EXPECT_TRUE(read.unread.empty());
+}
+
+TEST_F(Etcd, BelievesCardsThatTheSecretHasSignedAlone) {
+  const run::Secret secret = run::Secret::random();
+  const auto own = open({.secret = secret}), other = open({.secret = run::Secret::random()}), none = open();
+  ASSERT_TRUE(answers(*own) && answers(*other) && answers(*none));
+  own->publish(card_of("a"));
+  other->publish(card_of("b"));
+  none->publish(card_of("c"));
+  const HostCards read = own->cards();
+  EXPECT_THAT(hosts_of(*own), ElementsAre("a"));
+  EXPECT_THAT(read.unread,
+              ElementsAre(Pair("b", HasSubstr("signed by another secret")), Pair("c", HasSubstr("not signed"))));
+  EXPECT_THAT(error_of([&] { own->find("c"); }, ErrorCode::invalid_input), HasSubstr("the card of host 'c' in etcd"));
 }
 
 TEST_F(Etcd, ReplacesACardByANewerOne) {

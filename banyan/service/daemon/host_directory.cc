@@ -1,87 +1,21 @@
 #include "banyan/service/daemon/host_directory.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
 #include "banyan/run/join/wire.h"
-#include "banyan/run/system/system_error.h"
+#include "banyan/run/seal/primitives.h"
 #include "banyan/service/daemon/etcd_directory.h"
+#include "banyan/service/daemon/folder_directory.h"
 
 namespace banyan::service {
 namespace {
 
-constexpr uint64_t kMaxCard = 16 * 1024;
 constexpr const char* kFolder = "file://";
-
-class FolderDirectory : public HostDirectory {
- public:
-  explicit FolderDirectory(std::string folder) : folder_(std::move(folder)) {
-    if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) {
-      throw run::system_error("cannot make the folder '" + folder_ + "'");
-    }
-    struct stat status {};
-    if (stat(folder_.c_str(), &status) != 0) throw run::system_error("cannot look at the folder '" + folder_ + "'");
-    if (status.st_uid != geteuid() && status.st_uid != 0) {
-      throw invalid("the folder '" + folder_ + "' belongs to user " + std::to_string(status.st_uid) +
-                    ", who could pretend to be a host; let the daemons meet in one of their own user");
-    }
-    if ((status.st_mode & S_IWOTH) != 0) {
-      throw invalid("every user may write to the folder '" + folder_ +
-                    "' and pretend to be a host; take that right away (chmod o-w), or name a folder in it");
-    }
-  }
-
-  void publish(const HostCard& card) override {
-    try {
-      write_file_unsynced(path_of(card.host), card.encode());
-    } catch (const Error& error) {
-      throw Error(ErrorCode::io, error.message(), error.where());  // the folder may be gone
-    }
-  }
-  std::optional<HostCard> find(const std::string& host) override {
-    try {
-      return HostCard::decode(read_file(path_of(host), kMaxCard), host);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::not_found) throw;
-    }
-    // Whether there is no card, or nobody knows.
-    if (access(folder_.c_str(), F_OK) != 0) throw run::system_error("cannot look into the folder '" + folder_ + "'");
-    return std::nullopt;
-  }
-  HostCards cards() override {
-    HostCards all;
-    std::error_code trouble;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
-      const std::string name = entry.path().filename();
-      if (!name.starts_with(kCard)) continue;
-      const auto host = from_hexadecimal(name.substr(std::string(kCard).size()));
-      if (!host) continue;
-      try {
-        if (std::optional<HostCard> card = find(*host)) all.cards.push_back(*std::move(card));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::invalid_input) throw;
-        all.unread.emplace(*host, error.what());
-      }
-    }
-    if (trouble) throw Error(ErrorCode::io, "cannot read the folder '" + folder_ + "': " + trouble.message());
-    std::sort(all.cards.begin(), all.cards.end(), [](const HostCard& a, const HostCard& b) { return a.host < b.host; });
-    return all;
-  }
-
- private:
-  static constexpr const char* kCard = "host-";
-  std::string path_of(const std::string& host) const { return folder_ + "/" + kCard + in_hexadecimal(host); }
-
-  const std::string folder_;
-};
+// What the secret signs beside cards are other words (run/join/handshake.h).
+const std::string kSigned = "card of a host: ";
 
 class OneHost : public HostDirectory {
  public:
@@ -95,10 +29,10 @@ class OneHost : public HostDirectory {
   std::optional<HostCard> card_;
 };
 
-std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url) {
+std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url, [[maybe_unused]] const run::Secret& secret) {
 #ifdef BANYAN_HAS_CURL
-  return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url),
-                                         EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment()});
+  return std::make_unique<EtcdDirectory>(
+      EtcdPlace::parse(url), EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment(), .secret = secret});
 #else
   throw Error(ErrorCode::unsupported,
               "this Banyan was built without libcurl, by which etcd is asked; build it where "
@@ -169,8 +103,34 @@ bool HostCard::has(uint64_t daemon) const {
          std::any_of(older.begin(), older.end(), [&](const OlderDaemon& each) { return each.incarnation == daemon; });
 }
 
-HostCard HostCard::decode(const std::string& text, const std::optional<std::string>& host) {
+HostCard HostCard::decode(const std::string& text) {
   run::WireReader reader(text);
+  HostCard card = read(reader);
+  reader.end();
+  return card;
+}
+
+std::string signed_card(const HostCard& card, const run::Secret& secret) {
+  const std::string text = card.encode();
+  return text + run::WireWriter().text(secret.is_empty() ? "" : secret.sign(kSigned + text)).take();
+}
+
+HostCard checked_card(const std::string& text, const std::string& host, const run::Secret& secret) {
+  run::WireReader reader(text);
+  HostCard card = HostCard::read(reader);
+  const std::string signature = reader.text();
+  reader.end();
+  if (card.host != host) throw invalid("it says to be of host " + in_quotes(card.host));
+  if (secret.is_empty()) return card;
+  if (signature.empty()) throw invalid("it is not signed: its daemon has no secret, or somebody else has written it");
+  const std::string_view said = std::string_view(text).substr(0, text.size() - sizeof(uint32_t) - signature.size());
+  if (!run::are_equal_secrets(signature, secret.sign(kSigned + std::string(said)))) {
+    throw invalid("it is signed by another secret than that of this daemon, or was changed");
+  }
+  return card;
+}
+
+HostCard HostCard::read(run::WireReader& reader) {
   const std::string version = reader.text();
   if (version != kVersion) {
     throw invalid("it is no " + std::string(kVersion) + ": its daemon is of another version, or it is no card");
@@ -178,8 +138,9 @@ HostCard HostCard::decode(const std::string& text, const std::optional<std::stri
   HostCard card;
   card.host = reader.text();
   constexpr size_t kLongestName = 255;  // as far as handshakes take them
-  if (card.host.size() > kLongestName) throw invalid("its host has a name of " + std::to_string(card.host.size()) + " bytes");
-  if (host && card.host != *host) throw invalid("it says to be of host " + in_quotes(card.host));
+  if (card.host.size() > kLongestName) {
+    throw invalid("its host has a name of " + std::to_string(card.host.size()) + " bytes");
+  }
   card.incarnation = reader.number<uint64_t>();
   card.name = reader.text();
   card.node = reader.text();
@@ -194,16 +155,15 @@ HostCard HostCard::decode(const std::string& text, const std::optional<std::stri
     for (std::string& address : daemon.addresses) address = reader.text();
   }
   card.texts = reader.number<uint32_t>();
-  reader.end();
   return card;
 }
 
-std::unique_ptr<HostDirectory> HostDirectory::at(const std::string& url) {
+std::unique_ptr<HostDirectory> HostDirectory::at(const std::string& url, const run::Secret& secret) {
   if (url.empty()) return std::make_unique<OneHost>();
   if (url.starts_with(kFolder) && url.size() > std::string(kFolder).size()) {
-    return std::make_unique<FolderDirectory>(url.substr(std::string(kFolder).size()));
+    return std::make_unique<FolderDirectory>(url.substr(std::string(kFolder).size()), secret);
   }
-  if (url.starts_with("etcd://") || url.starts_with("etcds://")) return directory_in_etcd(url);
+  if (url.starts_with("etcd://") || url.starts_with("etcds://")) return directory_in_etcd(url, secret);
   throw Error(ErrorCode::invalid_input, in_quotes(url) +
                                             " is no place where daemons meet (give file:///FOLDER or "
                                             "etcd://HOST:PORT/PREFIX)");

@@ -1,9 +1,10 @@
 // HostDirectory: where the daemons of a cluster find each other.
 //
 // Each daemon publishes a card of itself and looks others up when a communicator needs them; nobody has to come first,
-// and a daemon that has come back replaces its card. A card that cannot be read, since it is of another version or of
-// an enemy, is one host that cannot be reached. That a card is right is not believed: whoever answers at the address
-// has to know the secret of the daemons.
+// and a daemon that has come back replaces its card. Where daemons have a secret, they sign their cards by it: who may
+// write to the directory can hide hosts, bring an old card back, and no more. A card that cannot be read or has no such
+// signature, since it is of another version or of an enemy, is one host that cannot be reached. That a card is right is
+// not believed either: whoever answers at the address has to know the secret.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "banyan/run/join/secret.h"
+#include "banyan/run/join/wire.h"
 
 namespace banyan::service {
 
@@ -45,9 +49,16 @@ struct HostCard {
   bool has(uint64_t daemon) const;
 
   std::string encode() const;
-  // Throws Error{invalid_input}, also for a card of another host than this one, if it is given.
-  static HostCard decode(const std::string& text, const std::optional<std::string>& host = {});
+  // Throws Error{invalid_input}.
+  static HostCard decode(const std::string& text);
+  // Leaves what is behind it. Throws the same.
+  static HostCard read(run::WireReader& reader);
 };
+
+// As it stands in directories: with a signature where there is a secret.
+std::string signed_card(const HostCard& card, const run::Secret& secret);
+// Throws Error{invalid_input} for what is no card of this host, or is not signed by the secret.
+HostCard checked_card(const std::string& text, const std::string& host, const run::Secret& secret);
 
 // All that there are.
 struct HostCards {
@@ -79,7 +90,7 @@ class HostDirectory {
 
   // "file:///folder", which all daemons share; "etcd://HOST:PORT[,HOST:PORT...]/PREFIX" (etcd_directory.h). Empty: of
   // one host alone. Throws Error{invalid_input}, Error{io}; Error{unsupported} for etcd in a build without libcurl.
-  static std::unique_ptr<HostDirectory> at(const std::string& url);
+  static std::unique_ptr<HostDirectory> at(const std::string& url, const run::Secret& secret = {});
 };
 
 }  // namespace banyan::service

@@ -1,12 +1,15 @@
 #include "banyan/service/daemon/host_directory.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdarg>
 #include <filesystem>
 #include <fstream>
 
@@ -21,6 +24,18 @@ std::atomic<int> fsyncs;
 extern "C" int fsync(int file) {
   ++fsyncs;
   return static_cast<int>(syscall(SYS_fsync, file));
+}
+
+namespace {
+std::atomic<int> cards_opened;
+}
+extern "C" int openat(int folder, const char* name, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(more, unsigned) : 0;
+  va_end(more);
+  if (std::string_view(name).starts_with("host-")) ++cards_opened;
+  return static_cast<int>(syscall(SYS_openat, folder, name, flags, mode));
 }
 
 namespace banyan::service {
@@ -51,6 +66,9 @@ class FolderOfHosts : public ::testing::Test {
   ~FolderOfHosts() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<HostDirectory> open() const { return HostDirectory::at("file://" + folder_); }
+  void overwrite_in_place(const std::string& name, const std::string& contents) const {
+    std::ofstream(folder_ + "/" + name, std::ios::binary | std::ios::trunc) << contents;
+  }
   // In place of the one card that is there.
   void overwrite_card(const std::string& contents) const {
     const auto file = std::filesystem::directory_iterator(folder_)->path();
@@ -105,10 +123,82 @@ TEST_F(FolderOfHosts, ListsTheOthersBesideCardsThatCannotBeRead) {
   const auto directory = open();
   for (const char* host : {"a", "b"}) directory->publish(card_of(host));
   std::ofstream(folder_ + "/host-00") << "garbage";
-  std::ofstream(folder_ + "/host-63") << card_of("b").encode();
+  std::ofstream(folder_ + "/host-63") << signed_card(card_of("b"), {});
+  std::filesystem::create_symlink(folder_ + "/host-61", folder_ + "/host-64");
+  std::filesystem::create_directory(folder_ + "/host-65");
+  ASSERT_EQ(mkfifo((folder_ + "/host-66").c_str(), 0600), 0);
   EXPECT_THAT(hosts_of(*directory), ElementsAre("a", "b"));
-  EXPECT_THAT(directory->cards().unread, ElementsAre(Pair(std::string(1, '\0'), HasSubstr("cut short")),
-                                                     Pair("c", HasSubstr("to be of host 'b'"))));
+  EXPECT_THAT(directory->cards().unread,
+              ElementsAre(Pair(std::string(1, '\0'), HasSubstr("cut short")), Pair("c", HasSubstr("to be of host 'b'")),
+                          Pair("d", HasSubstr("symbolic link")), Pair("e", HasSubstr("it is no file")),
+                          Pair("f", HasSubstr("it is no file"))));
+  EXPECT_THAT(error_of([&] { directory->find("f"); }, ErrorCode::invalid_input), HasSubstr("it is no file"));
+}
+
+TEST_F(FolderOfHosts, BelievesCardsThatTheSecretHasSignedAlone) {
+  const run::Secret secret = run::Secret::random();
+  const std::string url = "file://" + folder_;
+  const auto own = HostDirectory::at(url, secret), other = HostDirectory::at(url, run::Secret::random());
+  const auto none = HostDirectory::at(url);
+  own->publish(card_of("a"));
+  own->publish(card_of("b"));
+  other->publish(card_of("c"));
+  none->publish(card_of("d"));
+  EXPECT_THAT(hosts_of(*own), ElementsAre("a", "b"));
+  EXPECT_THAT(own->cards().unread, ElementsAre(Pair("c", HasSubstr("signed by another secret")),
+                                               Pair("d", HasSubstr("it is not signed: its daemon has no secret"))));
+  EXPECT_THAT(hosts_of(*none), ElementsAre("a", "b", "c", "d")) << "it has nothing to hold them against";
+  std::filesystem::copy_file(folder_ + "/host-61", folder_ + "/host-62",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(error_of([&] { own->find("b"); }, ErrorCode::invalid_input), HasSubstr("to be of host 'a'"));
+}
+
+TEST_F(FolderOfHosts, NoticesEveryByteOfASignedCardThatIsChanged) {
+  const run::Secret secret = run::Secret::random();
+  const std::string text = signed_card(card_of("a"), secret);
+  EXPECT_EQ(checked_card(text, "a", secret).port, 4711);
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string changed = text;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    EXPECT_EQ(thrown_by([&] { checked_card(changed, "a", secret); }).code(), ErrorCode::invalid_input) << at;
+  }
+  EXPECT_EQ(thrown_by([&] { checked_card(text, "b", secret); }).code(), ErrorCode::invalid_input);
+}
+
+TEST_F(FolderOfHosts, IsNoLinkAndNotOpenToAll) {
+  const std::string link = folder_ + "-link";
+  std::filesystem::create_directory_symlink(folder_, link);
+  const std::string said = error_of([&] { HostDirectory::at("file://" + link); }, ErrorCode::invalid_input);
+  std::filesystem::remove(link);
+  EXPECT_THAT(said, HasSubstr("is a symbolic link"));
+  const auto directory = open();
+  directory->publish(card_of("a"));
+  std::filesystem::permissions(folder_, std::filesystem::perms(0777));
+  EXPECT_THAT(error_of([&] { open(); }, ErrorCode::invalid_input), HasSubstr("pretend to be a host"));
+  EXPECT_THAT(error_of([&] { directory->find("a"); }, ErrorCode::io), HasSubstr("pretend to be a host"));
+  std::filesystem::permissions(folder_, std::filesystem::perms(0700));
+  EXPECT_TRUE(directory->find("a"));
+}
+
+// With thousands of hosts, a look must not read them all.
+TEST_F(FolderOfHosts, ReadsACardAgainOnlyWhenItHasChanged) {
+  constexpr int kHosts = 300;
+  const auto writer = open(), reader = open();
+  for (int host = 0; host < kHosts; ++host) writer->publish(card_of(std::to_string(host)));
+  const auto opened_by_a_look = [&] {
+    const int before = cards_opened;
+    EXPECT_EQ(reader->cards().cards.size(), static_cast<size_t>(kHosts));
+    return cards_opened - before;
+  };
+  EXPECT_EQ(opened_by_a_look(), kHosts);
+  EXPECT_EQ(opened_by_a_look(), 0);
+  writer->publish(card_of("7", 1));
+  EXPECT_EQ(opened_by_a_look(), 1);
+  EXPECT_EQ(reader->find("7")->port, 1);
+  overwrite_in_place("host-37", signed_card(card_of("7", 2), {}));
+  EXPECT_EQ(reader->find("7")->port, 2);
+  std::filesystem::remove(folder_ + "/host-37");
+  EXPECT_FALSE(reader->find("7"));
 }
 
 TEST_F(FolderOfHosts, ListsAllHosts) {
@@ -176,7 +266,7 @@ TEST_F(FolderOfHosts, KeepsHostsApartWhateverTheyAreCalled) {
 TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
   const auto directory = open();
   directory->publish(card_of("a"));
-  const std::string whole = card_of("a").encode();
+  const std::string whole = signed_card(card_of("a"), {});
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     overwrite_card(whole.substr(0, bytes));
     EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << bytes << " bytes";
@@ -186,8 +276,8 @@ TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
 TEST_F(FolderOfHosts, RefusesACardThatIsNone) {
   const auto directory = open();
   directory->publish(card_of("a"));
-  for (const std::string& garbage :
-       {std::string("hello"), std::string(64, '\xff'), card_of("a").encode() + "x", std::string(1 << 20, 'x')}) {
+  for (const std::string& garbage : {std::string("hello"), std::string(64, '\xff'), card_of("a").encode(),
+                                     signed_card(card_of("a"), {}) + "x", std::string(1 << 20, 'x')}) {
     overwrite_card(garbage);
     EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << garbage.substr(0, 100);
   }

@@ -138,12 +138,13 @@ std::string HostOperations::drain(const std::string& body) {
 }
 
 void HostOperations::upgrade(const std::string& body, Reply reply) {
-  host_.upgrade(read_upgrade_command(body), [this, lives = std::weak_ptr(lives_), reply = std::move(reply)](
-                                                int process, const std::string& refusal) {
-    if (lives.expired()) return;
-    if (!refusal.empty()) return reply({.is_refusal = true, .body = refusal});
-    reply({.body = JsonLine().add("process", process).add("sessions", host_.sessions().size()).take()});
-  });
+  check_upgrade_command(body);
+  host_.upgrade(
+      [this, lives = std::weak_ptr(lives_), reply = std::move(reply)](int process, const std::string& refusal) {
+        if (lives.expired()) return;
+        if (!refusal.empty()) return reply({.is_refusal = true, .body = refusal});
+        reply({.body = JsonLine().add("process", process).add("sessions", host_.sessions().size()).take()});
+      });
 }
 
 // Of the ranks of one communicator that are here, one stands for all.

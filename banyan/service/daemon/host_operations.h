@@ -52,7 +52,7 @@ class HostOperations {
     std::function<void(bool drains)> drain;
     // `done` once, later or at once: with the process of the newer daemon, or why there is none.
     using Upgraded = std::function<void(int process, const std::string& refusal)>;
-    std::function<void(const std::string& binary, Upgraded done)> upgrade = {};
+    std::function<void(Upgraded done)> upgrade = {};
     std::function<void()> rules_changed;  // sessions that are open are to get what they grant now
     // The service has had plans made for these rates of links, as in LoneReplanCommand; none without a fabric.
     std::function<void(const std::map<std::string, std::optional<uint64_t>>& rates)> has_replanned = {};

@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <iterator>
 #include <thread>
 
 #include "banyan/run/system/event.h"
+#include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/daemon/test_raw_client.h"
@@ -56,7 +58,9 @@ class HostileClients : public ::testing::Test {
                                     .host = "here",
                                     .operators = folder_ + "/operators",
                                     .is_oversubscribed = true,
+                                    .is_for_all_users = true,
                                     .limits = limits,
+                                    .sub_ids = folder_ + "/subuid",
                                     .hello_time = hello_time});
   }
   void start() {
@@ -126,6 +130,36 @@ TEST_F(HostileClients, HaveConnectionsOnlyUpToTheQuotaOfTheirUser) {
   }
   silent.clear();
   EXPECT_TRUE(others_are_served());
+}
+
+// Who may have rootless containers runs programs as 65,536 users.
+TEST_F(HostileClients, ShareTheQuotasOfTheOwnerOfTheirSubIds) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may become others";
+  std::filesystem::permissions(folder_, std::filesystem::perms(0777));
+  std::ofstream(folder_ + "/subuid") << "1001:100000:65536\n";
+  TenantLimits limits;
+  limits[Resource::connections] = 3;
+  begin(limits);
+  constexpr std::array<uid_t, 5> kUsers = {100'000, 100'001, 1001, 165'535, 165'536};
+  const auto comes = [&](uint32_t number) -> std::string {
+    for (uint32_t before = 0; before < number; ++before) {
+      while (!std::filesystem::exists(folder_ + "/came" + std::to_string(before))) usleep(1000);
+    }
+    CHECK(setresgid(kUsers[number], kUsers[number], kUsers[number]) == 0) << errno;
+    CHECK(setresuid(kUsers[number], kUsers[number], kUsers[number]) == 0) << errno;
+    std::string said = "came";
+    std::optional<RawClient> client;
+    try {
+      client.emplace(socket());
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    std::ofstream(folder_ + "/came" + std::to_string(number));
+    while (!std::filesystem::exists(folder_ + "/came" + std::to_string(kUsers.size() - 1))) usleep(1000);
+    return said;
+  };
+  const std::vector<std::string> said = run::run_processes(kUsers.size(), seconds(60), comes);
+  EXPECT_THAT(said, ::testing::ElementsAre("came", "came", "came", HasSubstr("user 1001"), "came"));
 }
 
 TEST_F(HostileClients, ShareTheQuotasOfTheirUserWhateverTheNumberOfTheirConnections) {

@@ -96,11 +96,9 @@ bool read_drain_command(std::string_view json) {
   return document.root().with_keys({"drain", "hosts"}).at("drain").boolean();
 }
 
-std::string read_upgrade_command(std::string_view json) {
+void check_upgrade_command(std::string_view json) {
   const JsonDocument document(json, kForm);
-  const JsonNode root = document.root().with_keys({"binary", "hosts"});
-  const auto binary = root.find("binary");
-  return binary ? name_of(*binary) : "";
+  document.root().with_keys({"hosts"});
 }
 
 RulesCommand read_rules_command(std::string_view json) {

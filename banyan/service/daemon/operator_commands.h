@@ -48,7 +48,7 @@ struct LoneReplanCommand {
 };
 LoneReplanCommand read_lone_replan_command(std::string_view json);
 
-std::string read_upgrade_command(std::string_view json);  // the path of the program; empty: the daemon's own
+void check_upgrade_command(std::string_view json);  // it says which hosts, and nothing else
 
 bool read_drain_command(std::string_view json);
 

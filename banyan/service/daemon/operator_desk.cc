@@ -259,7 +259,9 @@ void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& questi
                        << " is not answered: " << error.what();
     }
   };
-  if (asking.host == parts_.own) {
+  if (const auto why = parts_.obedience.refusal(asking, question.command, question.body)) {
+    reply({.is_refusal = true, .body = *why});
+  } else if (asking.host == parts_.own) {
     parts_.host.answer_alone(question.command, question.body, reply);
   } else {
     parts_.host.answer(question.command, question.body, reply);

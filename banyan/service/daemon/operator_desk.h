@@ -18,13 +18,12 @@
 //                      "bandwidth"?: {link: "1GB/s"}, "plan"?: "a schedule file's text"}: from some call on, without
 //                      stopping any. {"communicators": [id...]}: that were asked
 //   POST /v1/drain     {"drain": true}: no communicators are opened any more; false: again
-//   POST /v1/upgrade   {"binary"?: "/usr/bin/banyand"}: that program takes the daemon's place (succession.h); without:
-//                      what is at the path of its own. {"process": 4711, "sessions": 3}: sessions that stay with the
-//                      daemon of before
+//   POST /v1/upgrade   {}: what is now at the path of the daemon's program takes its place (succession.h).
+//                      {"process": 4711, "sessions": 3}: sessions that stay with the daemon of before
 //
 // What changes something is for the operator's own socket; a TCP port answers GET only. POSTs go to all hosts, or to
-// those in "hosts": [names]. Answers: {"hosts": [{"host": name, ...}], "unreachable": [{"host", "why"}]}, where a host
-// that refuses has {"host", "error": "words"}.
+// those in "hosts": [names]; each decides whether it obeys this one (obedience.h). Answers: {"hosts": [{"host": name,
+// ...}], "unreachable": [{"host", "why"}]}, where a host that refuses has {"host", "error": "words"}.
 //
 // On the reactor's thread.
 #pragma once
@@ -43,6 +42,7 @@
 #include "banyan/service/daemon/host_operations.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
+#include "banyan/service/daemon/obedience.h"
 #include "banyan/service/http/server.h"
 #include "banyan/service/view/metrics.h"
 
@@ -58,6 +58,7 @@ class OperatorDesk {
     CardDesk& cards;
     Mesh& mesh;
     HostDesk& host;
+    const Obedience& obedience;
     std::string own;  // this host, as daemons call it
   };
   explicit OperatorDesk(Parts parts);

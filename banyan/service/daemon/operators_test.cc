@@ -1,7 +1,9 @@
 // What operators see and do, over the daemons' own sockets, while programs call.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <thread>
 
 #include "banyan/base/json_reader.h"
+#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/test_services.h"
 
 namespace banyan::service {
@@ -20,6 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 using Clock = std::chrono::steady_clock;
 
@@ -327,6 +331,69 @@ TEST_F(Operators, AreToldWhatCannotBeDone) {
   EXPECT_THAT(reports[0], HasSubstr("no daemon of a host 'host7' is known"));
   EXPECT_THAT(reports[0], HasSubstr("there is no command at '/v1/nonsense'"));
   EXPECT_THAT(reports[0], HasSubstr("tenant"));
+}
+
+// All daemons have one secret: each would obey whoever has taken another.
+TEST_F(Operators, AreObeyedByHostsThatNameTheirs) {
+  obey_ = {"host0"};
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input(1), output(1);
+    std::string said;
+    if (comm.rank() == 0) {
+      const std::string named = ask(0, "POST", "/v1/drain", R"({"drain": true})").body;
+      const std::string other = ask(1, "POST", "/v1/drain", R"({"drain": false})").body;
+      const std::string looks =
+          ask(1, "POST", "/v1/rules", R"({"check": true, "text": "{\"version\": 1, \"rules\": []}"})").body;
+      std::string obeyed;
+      for (const HostView& host : cluster(1).hosts) {
+        obeyed += host.name + (host.is_draining ? " drains" : "") + " obeys";
+        for (const std::string& each : host.obeys) obeyed += " " + each;
+        obeyed += "; ";
+      }
+      said = named + "\n" + other + "\n" + looks + "\n" + obeyed;
+    }
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    return said;
+  });
+  EXPECT_THAT(reports[0], MatchesRegex(".*host0\",\"sessions.*host1\",\"sessions.*unreachable\":\\[\\]}\n"
+                                       ".*host0\",\"error\":\"[^\n]*no daemon of host 'host1': ask there, or start it "
+                                       "with --obey host1.*host1\",\"sessions[^\n]*\n"
+                                       "[^\n]*host0\",\"version\":1[^\n]*host1\",\"version\":1[^\n]*\n"
+                                       "host0 drains obeys host0; host1 obeys host0; "));
+}
+
+TEST_F(Operators, SeeWhoTriesSecrets) {
+  daemons_.secret = run::Secret::random();
+  daemons_.address = "127.0.0.1";
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input(1), output(1);
+    std::string said = "nothing is said";
+    if (comm.rank() == 0) {
+      const auto world = HostDirectory::at("file://" + folder_ + "/world", daemons_.secret);
+      for (const HostCard& card : world->cards().cards) {
+        const run::FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(card.port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+        const std::string words(200, 'x');
+        send(caller.get(), words.data(), words.size(), MSG_NOSIGNAL);
+        char rest = 0;
+        while (recv(caller.get(), &rest, 1, 0) > 0) continue;
+      }
+      const auto end = Clock::now() + seconds(1);
+      while (Clock::now() < end && said.find("not proved") == std::string::npos) {
+        said.clear();
+        for (const EventView& each : cluster(0).events) said += each.host + ": " + each.words + "; ";
+      }
+      said += ask(1, "GET", "/metrics").body;
+    }
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    return said;
+  });
+  EXPECT_THAT(reports[0], HasSubstr("1 caller has not proved to be of this job or service: "));
+  EXPECT_THAT(reports[0], HasSubstr("banyan_refused_total{host=\"host1\",reason=\"secret\"} 1\n"));
 }
 
 TEST_F(Operators, DrainHostsFromNewCommunicators) {

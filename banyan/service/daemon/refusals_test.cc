@@ -75,11 +75,11 @@ TEST_F(Services, OfTwoKindsOfTextsOpenNoCommunicatorTogetherAndSayWhy) {
     const std::vector<int64_t> input = values_of(comm.rank(), 100);
     std::vector<int64_t> output(100);
     if (comm.rank() == 0) {
-      for (const auto& card : std::filesystem::directory_iterator(folder_ + "/world")) {
-        HostCard read = HostCard::decode(read_file(card.path()));
-        if (read.name != "host1") continue;
-        read.texts = 1;
-        write_file(card.path(), read.encode());
+      const auto world = HostDirectory::at("file://" + folder_ + "/world");
+      for (HostCard card : world->cards().cards) {
+        if (card.name != "host1") continue;
+        card.texts = 1;
+        world->publish(card);
       }
     }
     if (std::string report = check_sum(comm, input, output); report != "right") return report;
@@ -105,8 +105,8 @@ TEST_F(Services, WithACardThatCannotBeReadOpenNoCommunicatorAndShowTheOtherHosts
     const std::vector<int64_t> input = values_of(comm.rank(), 100);
     std::vector<int64_t> output(100);
     if (comm.rank() == 0) {
-      for (const auto& card : std::filesystem::directory_iterator(folder_ + "/world")) {
-        if (HostCard::decode(read_file(card.path())).name == "host1") write_file(card.path(), "garbage");
+      for (const HostCard& card : HostDirectory::at("file://" + folder_ + "/world")->cards().cards) {
+        if (card.name == "host1") write_file(folder_ + "/world/host-" + in_hexadecimal(card.host), "garbage");
       }
     }
     if (std::string report = check_sum(comm, input, output); report != "right") return report;

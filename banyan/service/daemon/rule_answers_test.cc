@@ -13,13 +13,15 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const std::string kOld = R"({"version": 3, "rules": [{"name": "a", "match": {"tenant": "t"}, "then": {"weight": 2}}]})";
+const std::string kOld =
+    R"({"version": 3, "rules": [{"name": "a", "match": {"tenant": "u/t"}, "then": {"weight": 2}}]})";
 const std::string kNew = R"({"version": 4, "rules": [
     {"name": "small", "match": {"kind": "send", "bytes": "..1KiB"}, "then": {"class": "high"}},
-    {"name": "a", "match": {"tenant": "t"}, "then": {"weight": 5, "cap": "1GB/s", "plan": "ring", "log": true}}]})";
+    {"name": "a", "match": {"tenant": "u/t"}, "then": {"weight": 5, "cap": "1GB/s", "plan": "ring", "log": true}},
+    {"name": "unnamed", "match": {"tenant": "u"}, "then": {}}]})";
 
 const std::vector<RuledCommunicator> kOpen = {
-    {.id = "c1", .name = "world", .tenant = "1000/t", .subject = {.tenant = "t"}},
+    {.id = "c1", .name = "world", .tenant = "1000/t", .subject = {.tenant = "t", .user = "u"}},
     {.id = "c2", .name = "other", .tenant = "1001", .subject = {.tenant = "u"}}};
 
 TEST(RuleAnswers, TellTheRulesInForce) {
@@ -36,7 +38,7 @@ TEST(RuleAnswers, SayWhatWouldChangeAndChangeItWhenAsked) {
   EXPECT_EQ(book.rules().version(), 3u);
   json answer = json::parse(checked);
   EXPECT_EQ(answer["warnings"].size(), 1u);
-  EXPECT_THAT(answer["warnings"][0].get<std::string>(), HasSubstr("to every user whose program calls its tenant 't'"));
+  EXPECT_THAT(answer["warnings"][0].get<std::string>(), HasSubstr("rule 'unnamed' takes programs of user 'u'"));
   answer.erase("warnings");
   EXPECT_EQ(answer, json::parse(R"({"version": 4, "changes": [
       {"communicator": "c1", "name": "world", "tenant": "1000/t",

@@ -96,9 +96,7 @@ void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& 
 }
 
 Subject subject_of(const ClientIdentity& client, const std::string& tenant) {
-  Subject subject{.user = name_of(client.user), .cgroup = client.cgroup, .user_id = client.user};
-  subject.tenant = tenant.empty() ? subject.user : tenant;
-  return subject;
+  return {.tenant = tenant, .user = name_of(client.user), .cgroup = client.cgroup, .user_id = client.user};
 }
 
 }  // namespace banyan::service

@@ -28,7 +28,7 @@ class RuleBookTest : public ::testing::Test {
   void write(const std::string& rules) const { std::ofstream(path_, std::ios::trunc) << rules; }
   static std::string weight_of_train(int version, int weight) {
     return "{\"version\": " + std::to_string(version) +
-           ", \"rules\": [{\"name\": \"one\", \"match\": {\"tenant\": \"train\"}, \"then\": {\"weight\": " +
+           ", \"rules\": [{\"name\": \"one\", \"match\": {\"tenant\": \"u/train\"}, \"then\": {\"weight\": " +
            std::to_string(weight) + "}}]}";
   }
 
@@ -37,7 +37,7 @@ class RuleBookTest : public ::testing::Test {
 
 TEST_F(RuleBookTest, GrantsEverythingWithoutAFile) {
   const RuleBook book("");
-  const Grant grant = book.rules().grant(Subject{.tenant = "train"});
+  const Grant grant = book.rules().grant(Subject{.tenant = "train", .user = "u"});
   EXPECT_FALSE(grant.denial);
   EXPECT_EQ(grant.weight, 1u);
 }
@@ -45,12 +45,12 @@ TEST_F(RuleBookTest, GrantsEverythingWithoutAFile) {
 TEST_F(RuleBookTest, ReadsTheFileAgain) {
   write(weight_of_train(1, 4));
   RuleBook book(path_);
-  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 4u);
+  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train", .user = "u"}).weight, 4u);
   write(weight_of_train(2, 7));
   EXPECT_EQ(book.rules().version(), 1u);
   book.reload();
   EXPECT_EQ(book.rules().version(), 2u);
-  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 7u);
+  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train", .user = "u"}).weight, 7u);
 }
 
 TEST_F(RuleBookTest, KeepsTheOldRulesWhenTheNewOnesAreWrong) {
@@ -60,7 +60,7 @@ TEST_F(RuleBookTest, KeepsTheOldRulesWhenTheNewOnesAreWrong) {
   EXPECT_THAT(error_of([&] { book.reload(); }, ErrorCode::invalid_input), HasSubstr("weight"));
   std::filesystem::remove(path_);
   EXPECT_THAT(error_of([&] { book.reload(); }, ErrorCode::not_found), HasSubstr(path_));
-  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 4u);
+  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train", .user = "u"}).weight, 4u);
 }
 
 TEST_F(RuleBookTest, KnowsThePlannersAndRefusesPlansForSomeCallsOnly) {
@@ -94,14 +94,14 @@ TEST_F(RuleBookTest, TakesOtherRulesUntilTheFileIsReadAgain) {
 TEST_F(RuleBookTest, GrantsCallsWhereRulesLookAtThemAlone) {
   write(weight_of_train(1, 4));
   RuleBook book(path_);
-  EXPECT_EQ(book.grants_of_calls({.tenant = "train"}, "1/train"), nullptr);
+  EXPECT_EQ(book.grants_of_calls({.tenant = "train", .user = "u"}, "1/train"), nullptr);
   book.replace(
       R"({"version": 1, "rules": [{"name": "a", "match": {"kind": "send"}, "then": {"weight": 2, "cap": "1GB/s"}}]})");
   const AskedCall sent{.kind = run::OperationKind::send, .bytes = 1};
-  const auto before = book.grants_of_calls({.tenant = "train"}, "1/train");
+  const auto before = book.grants_of_calls({.tenant = "train", .user = "u"}, "1/train");
   EXPECT_EQ(before->of(sent).grant.weight, 2u);
   book.set("1/train", GrantChange{.weight = 8});
-  const auto after = book.grants_of_calls({.tenant = "train"}, "1/train");
+  const auto after = book.grants_of_calls({.tenant = "train", .user = "u"}, "1/train");
   EXPECT_EQ(after->of(sent).grant, (Grant{.weight = 8, .cap = 1'000'000'000, .has_own_share = true, .rule = "a"}));
   EXPECT_EQ(book.grants_of_calls({.tenant = "other"}, "1/other")->of(sent).grant.weight, 2u);
   book.replace(weight_of_train(1, 4));
@@ -112,7 +112,7 @@ TEST(RuleSubject, IsWhoTheKernelSays) {
   const Subject own = subject_of({.process = getpid(), .user = getuid(), .group = getgid(), .cgroup = "/a/b"}, "");
   EXPECT_EQ(own.cgroup, "/a/b");
   EXPECT_EQ(own.user_id, getuid());
-  EXPECT_EQ(own.tenant, own.user);
+  EXPECT_EQ(own.tenant, "");
   EXPECT_EQ(subject_of({.process = getpid(), .user = 4'000'000'000, .group = 0}, "train").user, "4000000000");
   EXPECT_EQ(subject_of({.process = getpid(), .user = 0, .group = 0}, "train").tenant, "train");
 }

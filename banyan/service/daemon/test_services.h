@@ -80,7 +80,8 @@ class Services : public ::testing::Test {
   std::string folder_;
   Daemon::Options daemons_ = {.socket = "", .is_oversubscribed = true};  // but for what is each one's own
   uint32_t ranks_per_job_ = UINT32_MAX;
-  std::vector<std::string> tenants_;                  // by job
+  std::vector<std::string> tenants_;  // by job
+  std::vector<std::string> obey_ = {"host*"};
   std::function<void(uint32_t host)> daemon_begins_;  // in the process of each daemon; empty: nothing
   run::Communicator::Options own_options_;            // of this rank's communicator
 
@@ -94,6 +95,7 @@ class Services : public ::testing::Test {
     Daemon::Options options = daemons_;
     options.socket = socket;
     options.operators = socket + ".operators";
+    options.obey = obey_;
     options.world = "file://" + folder_ + "/world";
     options.node = "h" + std::to_string(host);
     if (daemon_begins_) daemon_begins_(host);

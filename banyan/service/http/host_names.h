@@ -1,30 +1,12 @@
-// HostNames: what a server may be called by those who ask it, in their Host header (RFC 9110, 7.2).
-//
-// The page of a stranger, in a browser that reaches this server, could otherwise read all that it says: the stranger
-// has the name of the page stand for the server's address meanwhile ("DNS rebinding"), and for the browser both are
-// one. But the browser still says that name. So only names that no stranger can have are answered: addresses,
-// "localhost", and those that were added. Who says none is no browser.
+// Which names of this host a server answers to (run/system/host_names.h).
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include "banyan/run/system/host_names.h"
 #include "banyan/service/http/server.h"
 
 namespace banyan::service {
 
-class HostNames {
- public:
-  // "node3.cluster", or ".cluster" for that and all names that end so. Upper and lower case are the same. Throws
-  // Error{invalid_input}.
-  void add(const std::string& name);
-  // `host`: a name or an address, maybe with a port, as the header has it.
-  bool has(std::string_view host) const;
-
- private:
-  std::vector<std::string> names_ = {"localhost"};  // in lower case
-};
+using run::HostNames;
 
 // Answers 421 instead of `handler` where the caller means another host, and says what would help.
 HttpServer::Handler only_for(HostNames names, HttpServer::Handler handler);

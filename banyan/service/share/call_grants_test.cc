@@ -56,7 +56,7 @@ TEST(CallGrants, AreThoseOfTheRules) {
     std::string rules;
     for (uint32_t i = 0; i < 1 + random() % 6; ++i) {
       const std::string kind = random() % 2 == 0 ? R"(, "kind": "allreduce")" : "";
-      const std::string tenant = random() % 3 == 0 ? R"(, "tenant": "b")" : "";
+      const std::string tenant = random() % 3 == 0 ? R"(, "tenant": "u/b")" : "";
       rules += (i == 0 ? "" : ",") + std::string("{\"name\": \"") + std::to_string(i) + R"(", "match": {"bytes": ")" +
                sizes[random() % std::size(sizes)] + "\"" + kind + tenant + R"(}, "then": {}})";
     }

@@ -16,17 +16,18 @@ Rules rules_of(const std::string& rules) {
   return Rules::parse("{\"version\": 1, \"rules\": [" + rules + "]}", "rules.json");
 }
 
-const std::vector<Subject> kBoth = {{.tenant = "a"}, {.tenant = "b"}};
+const std::vector<Subject> kBoth = {{.tenant = "a", .user = "u"}, {.tenant = "b", .user = "u"}};
 
 TEST(RuleChanges, AreNoneWhereEverybodyGetsTheSame) {
-  const Rules rules = rules_of(R"({"name": "x", "match": {"tenant": "a", "bytes": "..1KiB"}, "then": {"weight": 2}})");
+  const Rules rules =
+      rules_of(R"({"name": "x", "match": {"tenant": "u/a", "bytes": "..1KiB"}, "then": {"weight": 2}})");
   EXPECT_THAT(changes(rules, rules, kBoth), IsEmpty());
-  EXPECT_THAT(changes(Rules(), rules_of(R"({"name": "x", "match": {"tenant": "c"}, "then": {"weight": 2}})"), kBoth),
+  EXPECT_THAT(changes(Rules(), rules_of(R"({"name": "x", "match": {"tenant": "u/c"}, "then": {"weight": 2}})"), kBoth),
               IsEmpty());
 }
 
 TEST(RuleChanges, NameWhoGetsSomethingElse) {
-  const Rules to = rules_of(R"({"name": "x", "match": {"tenant": "b"}, "then": {"deny": "no"}})");
+  const Rules to = rules_of(R"({"name": "x", "match": {"tenant": "u/b"}, "then": {"deny": "no"}})");
   const std::vector<RuleChange> found = changes(Rules(), to, kBoth);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0], (RuleChange{.subject = 1, .to = {.denial = "no", .has_own_share = true, .rule = "x"}}));
@@ -34,9 +35,9 @@ TEST(RuleChanges, NameWhoGetsSomethingElse) {
 
 TEST(RuleChanges, NameTheCallsThatAreTreatedOtherwise) {
   const Rules from = rules_of(
-      R"({"name": "x", "match": {"tenant": "a", "kind": "allreduce", "bytes": "..1KiB"}, "then": {"weight": 2}})");
+      R"({"name": "x", "match": {"tenant": "u/a", "kind": "allreduce", "bytes": "..1KiB"}, "then": {"weight": 2}})");
   const Rules to = rules_of(
-      R"({"name": "x", "match": {"tenant": "a", "kind": "allreduce", "bytes": "..4KiB"}, "then": {"weight": 2}})");
+      R"({"name": "x", "match": {"tenant": "u/a", "kind": "allreduce", "bytes": "..4KiB"}, "then": {"weight": 2}})");
   const std::vector<RuleChange> found = changes(from, to, kBoth);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0], (RuleChange{.subject = 0,
@@ -53,7 +54,7 @@ Rules random_rules(std::mt19937& random) {
     const auto add = [&](const std::string& text) { match += (match.empty() ? "" : ", ") + text; };
     if (random() % 2 == 0) add("\"bytes\": \"" + sizes[random() % std::size(sizes)] + "\"");
     if (random() % 3 == 0) add(R"("kind": ["allreduce", "send"])");
-    if (random() % 3 == 0) add(R"("tenant": "b")");
+    if (random() % 3 == 0) add(R"("tenant": "u/b")");
     rules += (i == 0 ? "" : ",") + std::string("{\"name\": \"") + std::to_string(i) + "\", \"match\": {" + match +
              "}, \"then\": {\"weight\": " + std::to_string(1 + random() % 2) + "}}";
   }

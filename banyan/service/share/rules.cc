@@ -33,6 +33,9 @@ bool fits(const std::optional<std::string>& pattern, std::string_view text) {
   return !pattern || is_like(*pattern, text);
 }
 
+// And not whatever there is.
+bool names_something(std::string_view pattern) { return pattern.find_first_not_of("*?/") != std::string_view::npos; }
+
 std::string text_of(JsonNode node, size_t most) {
   std::string text = node.text();
   if (text.empty()) throw node.error("is empty; say something or leave it out");
@@ -108,6 +111,8 @@ class Rules::Reader {
       throw list.error("has " + std::to_string(list.size()) + " rules; give at most " + std::to_string(kMostRules));
     }
     for (const JsonNode node : list.items()) rules.rules_.push_back(rule(node));
+    size_t number = 0;
+    for (const JsonNode node : list.items()) expect_nothing_for_a_name(node, std::span(rules.rules_).subspan(number++));
     rules.class_begins_ = class_begins(rules.rules_);
     return rules;
   }
@@ -125,13 +130,47 @@ class Rules::Reader {
   Rule rule(JsonNode node) {
     if (!node.has("name")) throw node.error("has no \"name\"");
     const std::string name = this->name(node.at("name"));
-    try {
+    return within(name, [&] {
       node.with_keys({"name", "match", "then"});
       Rule rule{.match = match(node.at("match")), .grant = grant(node.at("then"))};
       rule.grant.rule = name;
       if (rule.grant.has_own_quota) expect_known_at_once(node, rule.match);
       rule.grant.has_own_share = rule.match.tenant && rule.match.tenant->find_first_of("*?") == std::string::npos;
       return rule;
+    });
+  }
+
+  // What a program is called is its own choice: nobody may have more for it than what the rules behind this one give.
+  static void expect_nothing_for_a_name(JsonNode node, std::span<const Rule> rules) {
+    const auto& [match, grant] = rules.front();
+    if (grant.denial || !match.is_by_choice() || match.is_by_kernel()) return;
+    std::string more = grant.weight > 1                        ? "weight " + std::to_string(grant.weight)
+                       : grant.share_class == ShareClass::high ? "class high"
+                                                               : "";
+    for (const Rule& later : rules.subspan(1)) {
+      if (!more.empty()) break;
+      if (!later.match.is_by_choice() && match.overlaps(later.match)) more = gain(grant, later.grant);
+    }
+    if (more.empty()) return;
+    within(grant.rule, [&]() -> void {
+      throw node.at("match").error("gives " + more + " to every user whose program says this name; match \"user\" as " +
+                                   "well, or a \"cgroup\" that begins with /");
+    });
+  }
+
+  // What the first one gives, in words, that the second one does not.
+  static std::string gain(const Grant& first, const Grant& second) {
+    const char* const what = second.denial                                            ? "what is denied"
+                             : second.cap && (!first.cap || *first.cap > *second.cap) ? "more than the cap"
+                             : first.share_class < second.share_class                 ? "a higher class than is given"
+                                                                                      : nullptr;
+    return what == nullptr ? "" : std::string(what) + " by rule " + in_quotes(second.rule);
+  }
+
+  template <typename Step>
+  static auto within(const std::string& name, Step step) -> decltype(step()) {
+    try {
+      return step();
     } catch (const Error& error) {
       throw Error(error.code(), "rule " + in_quotes(name) + ": " + error.message(), error.where());
     }
@@ -262,9 +301,30 @@ Rules Rules::parse(std::string_view text, const std::string& name, std::span<con
   }
 }
 
+bool Rules::Match::is_by_kernel() const {
+  return user_id || (user && names_something(*user)) ||
+         (cgroup && cgroup->starts_with('/') && names_something(*cgroup)) ||
+         (tenant && names_something(tenant->substr(0, tenant->find('/'))));
+}
+
+bool Rules::Match::overlaps(const Match& other) const {
+  if (least_bytes > other.most_bytes || other.least_bytes > most_bytes) return false;
+  return kinds.empty() || other.kinds.empty() ||
+         std::find_first_of(kinds.begin(), kinds.end(), other.kinds.begin(), other.kinds.end()) != kinds.end();
+}
+
+// A user's name has no slash.
+bool Rules::Match::takes_tenant(const Subject& subject) const {
+  if (!tenant) return true;
+  const bool is_named = tenant->find('/') != std::string::npos;
+  if (is_named == subject.tenant.empty()) return false;
+  const std::string name = is_named ? "/" + subject.tenant : "";
+  return is_like(*tenant, subject.user + name) || is_like(*tenant, std::to_string(subject.user_id) + name);
+}
+
 bool Rules::Match::takes(const Subject& subject) const {
   if (user_id && *user_id != subject.user_id) return false;
-  if (!fits(tenant, subject.tenant) || !fits(user, subject.user) || !fits(cgroup, subject.cgroup)) return false;
+  if (!takes_tenant(subject) || !fits(user, subject.user) || !fits(cgroup, subject.cgroup)) return false;
   if (!fits(communicator, subject.communicator)) return false;
   if (hosts.empty()) return true;
   const auto is_named = [&](const std::string& host) {
@@ -326,15 +386,11 @@ std::optional<std::string> Rules::quota_group(const Subject& subject) const {
 std::vector<std::string> Rules::warnings() const {
   std::vector<std::string> warnings;
   for (const Rule& rule : rules_) {
-    const Grant& grant = rule.grant;
-    const bool gives_more = !grant.denial && (grant.weight > 1 || grant.share_class == ShareClass::high);
-    if (!gives_more || rule.match.is_by_kernel() || (!rule.match.tenant && !rule.match.communicator)) continue;
-    const bool is_tenant = rule.match.tenant.has_value();
-    warnings.push_back("rule " + in_quotes(grant.rule) + " gives weight " + std::to_string(grant.weight) +
-                       " and class " + std::string(to_string(grant.share_class)) +
-                       " to every user whose program calls its " + (is_tenant ? "tenant " : "communicator ") +
-                       in_quotes(is_tenant ? *rule.match.tenant : *rule.match.communicator) +
-                       "; match \"user\" as well, or a \"cgroup\" that begins with /");
+    const std::optional<std::string>& tenant = rule.match.tenant;
+    if (!tenant || tenant->find('/') != std::string::npos) continue;
+    warnings.push_back("rule " + in_quotes(rule.grant.rule) + " takes programs of user " + in_quotes(*tenant) +
+                       " that name no tenant; what programs name is \"*/" + *tenant + "\", or \"USER/" + *tenant +
+                       "\" of one user");
   }
   return warnings;
 }

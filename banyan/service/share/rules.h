@@ -30,8 +30,11 @@
 // that the pattern takes: by "/kubepods/*", "/kubepods/pod7" with all that is below it. So nobody has more by making
 // groups in his own.
 //
-// Programs choose what "tenant" and "communicator" are; who they are, the kernel says ("user", "cgroup"). What gives
-// more to everybody who says some name is told as a warning (warnings()).
+// Programs choose the names of tenants and communicators; who they are, the kernel says. So a tenant is "USER/NAME"
+// (the user by name or number), or, where the program says no name, the user alone: a pattern with a / is for the first
+// kind, one without for the second. A rule that names a tenant or a communicator and gives more than is had without
+// that name (weight above 1, class high, or a higher class, more cap or no denial than a later rule that looks at no
+// names) has to match "user", a "cgroup" that begins with / or a tenant of one user, too; else it is refused.
 //
 // Pure: no clock, no files. Any thread; a table does not change.
 #pragma once
@@ -71,7 +74,8 @@ struct Grant {
 
 // Who asks, and for what.
 struct Subject {
-  std::string tenant = {}, user = {}, cgroup = {}, communicator = {};
+  std::string tenant = {};  // as the program says; empty: it says none
+  std::string user = {}, cgroup = {}, communicator = {};
   uint32_t user_id = 0;
   std::vector<std::string> hosts = {};
 };
@@ -118,12 +122,15 @@ class Rules {
     uint64_t least_bytes = 0, most_bytes = UINT64_MAX;
     std::vector<std::string> hosts;  // empty: any
 
-    // Of who a program is, and not of what it says.
-    bool is_by_kernel() const { return user || user_id || (cgroup && cgroup->starts_with('/')); }
+    // Of who a program is, and not only of what it says.
+    bool is_by_kernel() const;
+    bool is_by_choice() const { return tenant || communicator; }
+    bool overlaps(const Match& other) const;  // whether there can be a call that both take, but for who calls
     bool is_of_process_alone() const { return !tenant && !communicator && hosts.empty() && !looks_at_calls(); }
     bool looks_at_calls() const { return !kinds.empty() || least_bytes > 0 || most_bytes < UINT64_MAX; }
     bool takes(const Subject& subject) const;
     bool takes(const AskedCall& call) const;
+    bool takes_tenant(const Subject& subject) const;
   };
   struct Rule {
     Match match;

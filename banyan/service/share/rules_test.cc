@@ -67,10 +67,10 @@ TEST(Rules, LetTheServicePlanAroundSlowLinksOnlyWhereTheySaySo) {
 TEST(Rules, ThatNameATenantGiveItAShareOfItsOwn) {
   EXPECT_FALSE(Grant().has_own_share);
   EXPECT_FALSE(rules_of({{"", ""}}).grant(kAlice).has_own_share);
-  EXPECT_TRUE(rules_of({{R"("tenant": "search")", ""}}).grant(kAlice).has_own_share);
+  EXPECT_TRUE(rules_of({{R"("tenant": "alice/search")", ""}}).grant(kAlice).has_own_share);
   // Who chooses its names would have as many shares as names.
-  EXPECT_FALSE(rules_of({{R"("tenant": "sear*")", ""}}).grant(kAlice).has_own_share);
-  EXPECT_FALSE(rules_of({{R"("tenant": "searc?")", ""}}).grant(kAlice).has_own_share);
+  EXPECT_FALSE(rules_of({{R"("tenant": "alice/sear*")", ""}}).grant(kAlice).has_own_share);
+  EXPECT_FALSE(rules_of({{R"("tenant": "alice/searc?")", ""}}).grant(kAlice).has_own_share);
   EXPECT_FALSE(rules_of({{R"("user": "alice")", ""}}).grant(kAlice).has_own_share);
 }
 
@@ -119,7 +119,7 @@ TEST(Rules, TheFirstThatMatchesDecides) {
 
 TEST(Rules, ARuleThatDoesNotLookAtCallsTakesTheCallsOfWhatItMatches) {
   const Rules rules =
-      rules_of({{R"("tenant": "search")", R"("weight": 2)"}, {R"("kind": "broadcast")", R"("weight": 3)"}});
+      rules_of({{R"("tenant": "alice/search")", R"("weight": 2)"}, {R"("kind": "broadcast")", R"("weight": 3)"}});
   EXPECT_EQ(rules.grant(kAlice, {.kind = OperationKind::broadcast}).weight, 2u);
   EXPECT_EQ(rules.grant({}, {.kind = OperationKind::broadcast}).weight, 3u);
   EXPECT_EQ(rules.grant({}, {.kind = OperationKind::all_reduce}), Grant());
@@ -128,8 +128,8 @@ TEST(Rules, ARuleThatDoesNotLookAtCallsTakesTheCallsOfWhatItMatches) {
 
 TEST(Rules, MatchesEachFieldOfWhoAsks) {
   EXPECT_TRUE(takes(""));
-  EXPECT_TRUE(takes(R"("tenant": "search")"));
-  EXPECT_FALSE(takes(R"("tenant": "Search")"));
+  EXPECT_TRUE(takes(R"("tenant": "alice/search")"));
+  EXPECT_FALSE(takes(R"("tenant": "alice/Search")"));
   EXPECT_TRUE(takes(R"("user": "alice")"));
   EXPECT_FALSE(takes(R"("user": "bob")"));
   EXPECT_TRUE(takes(R"("cgroup": "/slurm/*")"));
@@ -137,8 +137,8 @@ TEST(Rules, MatchesEachFieldOfWhoAsks) {
   EXPECT_TRUE(takes(R"("communicator": "serve-?")"));
   EXPECT_FALSE(takes(R"("communicator": "serve-??")"));
   // All that is named must match.
-  EXPECT_TRUE(takes(R"("tenant": "search", "user": "alice", "cgroup": "*", "communicator": "serve-3")"));
-  EXPECT_FALSE(takes(R"("tenant": "search", "user": "alice", "cgroup": "*", "communicator": "train-3")"));
+  EXPECT_TRUE(takes(R"("tenant": "alice/search", "user": "alice", "cgroup": "*", "communicator": "serve-3")"));
+  EXPECT_FALSE(takes(R"("tenant": "alice/search", "user": "alice", "cgroup": "*", "communicator": "train-3")"));
 }
 
 TEST(Rules, AUserIsANameOrANumber) {
@@ -408,7 +408,7 @@ Rules table_of(const std::string& rules) {
 
 TEST(Rules, GiveControlGroupsAQuotaOfTheirOwn) {
   const Rules rules = table_of(R"(
-      {"name": "tenant", "match": {"tenant": "a"}, "then": {"weight": 1}},
+      {"name": "tenant", "match": {"tenant": "*/a"}, "then": {"weight": 1}},
       {"name": "one of all", "match": {"cgroup": "/kubepods/shared/*"}, "then": {}},
       {"name": "pods", "match": {"cgroup": "/kubepods/*"}, "then": {"quota": "cgroup"}},
       {"name": "root's", "match": {"cgroup": "/jobs/*/step*", "user": 0}, "then": {"quota": "cgroup", "weight": 2}})");
@@ -437,29 +437,83 @@ TEST(Rules, RefusesQuotasOfWhatIsNotKnownWhenAProgramAttaches) {
   }
 }
 
-// ---- What is hardly meant ----
+// ---- Names that programs choose ----
 
-TEST(Rules, WarnWhereTheyGiveMoreToWhoeverSaysAName) {
-  const auto warnings = [](const std::string& match, const std::string& then) {
-    return table_of(R"({"name": "a", "match": )" + match + R"(, "then": )" + then + "}").warnings();
+TEST(Rules, TakeATenantByItsUserAndByTheNameThatItsProgramsSay) {
+  const Subject unnamed{.user = "alice", .user_id = 1000};
+  EXPECT_TRUE(takes(R"("tenant": "alice")", unnamed));
+  EXPECT_TRUE(takes(R"("tenant": "1000")", unnamed)) << "as operators see it";
+  EXPECT_FALSE(takes(R"("tenant": "alice")", {.tenant = "alice", .user = "mallory", .user_id = 1001}));
+  EXPECT_FALSE(takes(R"("tenant": "alice")")) << "it says another name";
+  EXPECT_FALSE(takes(R"("tenant": "*/*")", unnamed)) << "it says none";
+  EXPECT_TRUE(takes(R"("tenant": "*/search")"));
+  EXPECT_TRUE(takes(R"("tenant": "1000/search")"));
+  EXPECT_FALSE(takes(R"("tenant": "bob/search")"));
+  EXPECT_FALSE(takes(R"("tenant": "bob/x")", {.tenant = "bob/x", .user = "mallory", .user_id = 1001}));
+}
+
+std::string refusal_of_all(const std::string& rules) { return refusal("{\"version\": 1, \"rules\": [" + rules + "]}"); }
+
+TEST(Rules, RefuseToGiveMoreToWhoeverSaysAName) {
+  const auto refused = [](const std::string& match, const std::string& then) {
+    return refusal_of_all(R"({"name": "a", "match": )" + match + R"(, "then": )" + then + "}");
   };
-  const std::string more = R"({"weight": 400, "class": "high"})";
-  EXPECT_THAT(
-      warnings(R"({"tenant": "alice"})", more),
-      ElementsAre("rule 'a' gives weight 400 and class high to every user whose program calls its tenant 'alice'; "
-                  "match \"user\" as well, or a \"cgroup\" that begins with /"));
-  EXPECT_THAT(warnings(R"({"communicator": "serve-*"})", more), ElementsAre(HasSubstr("its communicator 'serve-*'")));
-  EXPECT_THAT(warnings(R"({"tenant": "alice", "cgroup": "*pods*"})", more),
-              ElementsAre(HasSubstr("its tenant 'alice'")));
-  EXPECT_THAT(warnings(R"({"tenant": "alice"})", R"({"class": "high"})"), SizeIs(1));
+  EXPECT_EQ(refused(R"({"communicator": "serve-*"})", R"({"weight": 400})"),
+            "rules.json line 1: rule 'a': rules[0].match gives weight 400 to every user whose program says this name; "
+            "match \"user\" as well, or a \"cgroup\" that begins with /");
+  const std::string high = R"({"class": "high"})";
+  for (const char* const match : {R"({"tenant": "*/alice"})", R"({"communicator": "a", "cgroup": "*pods*"})",
+                                  R"({"communicator": "a", "user": "*"})", R"({"communicator": "a", "cgroup": "/*"})",
+                                  R"({"tenant": "*"})", R"({"tenant": "*/a", "hosts": ["node1"]})"}) {
+    EXPECT_THAT(refused(match, high), HasSubstr("gives class high to every user")) << match;
+  }
   for (const char* const match :
-       {R"({"tenant": "alice", "user": "alice"})", R"({"tenant": "alice", "user": 1000})",
-        R"({"communicator": "a", "cgroup": "/slurm/*"})", R"({"user": "alice"})", R"({})", R"({"hosts": ["a"]})"}) {
-    EXPECT_THAT(warnings(match, more), IsEmpty()) << match;
+       {R"({"tenant": "*/alice", "user": "alice"})", R"({"tenant": "*/alice", "user": 1000})", R"({"tenant": "alice"})",
+        R"({"tenant": "alice/a"})", R"({"tenant": "1000/*"})", R"({"communicator": "a", "cgroup": "/slurm/*"})",
+        R"({"user": "alice"})", R"({})", R"({"hosts": ["a"]})", R"({"bytes": "..1KiB"})"}) {
+    EXPECT_EQ(refused(match, high), "no error") << match;
   }
   for (const char* const then : {R"({})", R"({"deny": "no"})", R"({"cap": "1GB/s"})", R"({"class": "low"})"}) {
-    EXPECT_THAT(warnings(R"({"tenant": "alice"})", then), IsEmpty()) << then;
+    EXPECT_EQ(refused(R"({"tenant": "*/alice"})", then), "no error") << then;
   }
+}
+
+// Without saying the name, a program would come to the later rule.
+TEST(Rules, RefuseToLetANameEscapeWhatALaterRuleSaysOfAll) {
+  const auto refused = [](const std::string& match, const std::string& then, const std::string& later) {
+    return refusal_of_all(R"({"name": "a", "match": )" + match + R"(, "then": )" + then + R"(}, {"name": "b", )" +
+                          later + "}");
+  };
+  const std::string named = R"({"communicator": "x"})";
+  EXPECT_THAT(refused(named, "{}", R"("match": {}, "then": {"cap": "1GB/s"})"),
+              HasSubstr("rules[0].match gives more than the cap by rule 'b' to every user"));
+  EXPECT_THAT(refused(named, R"({"cap": "2GB/s"})", R"("match": {"user": "bob"}, "then": {"cap": "1GB/s"})"),
+              HasSubstr("more than the cap by rule 'b'"));
+  EXPECT_THAT(refused(named, "{}", R"("match": {"cgroup": "/x/*"}, "then": {"deny": "no"})"),
+              HasSubstr("what is denied by rule 'b'"));
+  EXPECT_THAT(refused(named, "{}", R"("match": {}, "then": {"class": "low"})"),
+              HasSubstr("a higher class than is given by rule 'b'"));
+  EXPECT_EQ(refused(named, R"({"cap": "1GB/s"})", R"("match": {}, "then": {"cap": "1GB/s"})"), "no error");
+  EXPECT_EQ(refused(R"({"communicator": "x", "user": "al"})", "{}", R"("match": {}, "then": {"deny": "no"})"),
+            "no error");
+  EXPECT_EQ(refused(named, "{}", R"("match": {"communicator": "y"}, "then": {"deny": "no"})"), "no error");
+  EXPECT_EQ(refused(R"({"communicator": "x", "kind": "send"})", "{}",
+                    R"("match": {"kind": ["recv", "barrier"]}, "then": {"deny": "no"})"),
+            "no error");
+  EXPECT_EQ(refused(R"({"communicator": "x", "bytes": "..1KiB"})", "{}",
+                    R"("match": {"bytes": "1025B.."}, "then": {"deny": "no"})"),
+            "no error");
+}
+
+TEST(Rules, WarnOfTenantsThatNoProgramCanName) {
+  const auto warnings = [](const std::string& match) {
+    return table_of(R"({"name": "a", "match": )" + match + R"(, "then": {}})").warnings();
+  };
+  EXPECT_THAT(warnings(R"({"tenant": "vgg"})"),
+              ElementsAre("rule 'a' takes programs of user 'vgg' that name no tenant; what programs name is \"*/vgg\", "
+                          "or \"USER/vgg\" of one user"));
+  EXPECT_THAT(warnings(R"({"tenant": "*/vgg"})"), IsEmpty());
+  EXPECT_THAT(warnings(R"({"user": "vgg"})"), IsEmpty());
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ struct HostView {
   double up_seconds = 0;
   std::string steward = {};  // name of the host whose daemon shares out links; empty: nobody does
   bool is_draining = false;
+  std::vector<std::string> obeys = {};  // hosts whose daemons may command it
   uint64_t rules_version = 0;
   uint32_t clients = 0;
   uint64_t memory_bytes = 0;                     // of tenants, that the daemon has mapped

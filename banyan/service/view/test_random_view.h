@@ -19,6 +19,7 @@ class RandomViews {
     view.up_seconds = number();
     view.steward = text();
     view.is_draining = below(2) == 0;
+    for (size_t i = below(3); i > 0; --i) view.obeys.push_back(text());
     view.rules_version = random_();
     view.clients = small();
     view.memory_bytes = random_();

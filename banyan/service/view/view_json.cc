@@ -113,6 +113,7 @@ void each_field(View& view, Visit visit) {
   visit("up_seconds", view.up_seconds);
   visit("steward", view.steward);
   visit("is_draining", view.is_draining);
+  visit("obeys", view.obeys);
   visit("rules_version", view.rules_version);
   visit("clients", view.clients);
   visit("memory_bytes", view.memory_bytes);
@@ -214,8 +215,8 @@ template <typename View>
 void read(JsonNode node, std::vector<View>& views);
 // Daemons of earlier versions do not tell of them.
 bool may_be_missing(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kLater = {"idle_total_seconds", "ways",    "is_direct", "descriptors",
-                                                      "most_descriptors",   "troubles"};
+  constexpr std::array<std::string_view, 7> kLater = {"idle_total_seconds", "ways",     "is_direct", "descriptors",
+                                                      "most_descriptors",   "troubles", "obeys"};
   return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 template <typename View>

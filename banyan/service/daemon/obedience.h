@@ -1,0 +1,49 @@
+// Obedience: whose commands a daemon carries out, beside those that come to its own operators' socket.
+//
+// All daemons of a cluster have one secret. Were each to obey all others, whoever has one host would have all of them.
+// So a daemon answers what others ask only to look, and obeys only
+//   - daemons of the hosts that --obey names;
+//   - the newer one of its own host that it has started, or of which that one has told (succession.h);
+//   - the steward's wish to plan around a slow link, where its own rules say "on_slow_link": "replan".
+// What a host is called is what its card says: who has the secret, and may write where daemons meet, can call itself by
+// a name that is obeyed.
+//
+// On the reactor's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/service/daemon/mesh.h"
+
+namespace banyan::service {
+
+class Obedience {
+ public:
+  struct Parts {
+    std::string own;                                              // this host, as daemons call it
+    std::vector<std::string> hosts;                               // names, which may hold * and ?
+    std::function<std::string(const std::string& host)> name_of;  // for people; empty: its card is not known
+    // Whether the service may plan around slow links here, and that host's daemon shares out links.
+    std::function<bool(const std::string& host)> may_replan_alone;
+  };
+  // Throws Error{invalid_input} for an empty name.
+  explicit Obedience(Parts parts);
+
+  // A newer daemon of this host.
+  void follow(uint64_t incarnation) { successors_.insert(incarnation); }
+  // Of what a daemon asks (operator_desk.h): why it is not obeyed. Nothing: it is, or only wants to look.
+  std::optional<std::string> refusal(const DaemonName& asking, const std::string& command,
+                                     const std::string& body) const;
+  const std::vector<std::string>& hosts() const { return parts_.hosts; }
+
+ private:
+  const Parts parts_;
+  std::set<uint64_t> successors_;
+};
+
+}  // namespace banyan::service
