@@ -23,23 +23,15 @@ constexpr const char* kFolder = "file://";
 
 class FolderDirectory : public HostDirectory {
  public:
+  // A folder that is there has to be right. One that is not may be mounted later.
   explicit FolderDirectory(std::string folder) : folder_(std::move(folder)) {
-    if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) {
-      throw run::system_error("cannot make the folder '" + folder_ + "'");
-    }
     struct stat status {};
-    if (stat(folder_.c_str(), &status) != 0) throw run::system_error("cannot look at the folder '" + folder_ + "'");
-    if (status.st_uid != geteuid() && status.st_uid != 0) {
-      throw invalid("the folder '" + folder_ + "' belongs to user " + std::to_string(status.st_uid) +
-                    ", who could pretend to be a host; let the daemons meet in one of their own user");
-    }
-    if ((status.st_mode & S_IWOTH) != 0) {
-      throw invalid("every user may write to the folder '" + folder_ +
-                    "' and pretend to be a host; take that right away (chmod o-w), or name a folder in it");
-    }
+    is_open_ = stat(folder_.c_str(), &status) == 0;
+    if (is_open_) expect_of_daemons_alone(status);
   }
 
   void publish(const HostCard& card) override {
+    open();
     try {
       write_file_unsynced(path_of(card.host), card.encode());
     } catch (const Error& error) {
@@ -47,6 +39,7 @@ class FolderDirectory : public HostDirectory {
     }
   }
   std::optional<HostCard> find(const std::string& host) override {
+    open();
     try {
       return HostCard::decode(read_file(path_of(host), kMaxCard), host);
     } catch (const Error& error) {
@@ -57,6 +50,7 @@ class FolderDirectory : public HostDirectory {
     return std::nullopt;
   }
   HostCards cards() override {
+    open();
     HostCards all;
     std::error_code trouble;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
@@ -78,9 +72,38 @@ class FolderDirectory : public HostDirectory {
 
  private:
   static constexpr const char* kCard = "host-";
+
+  // Made once at most: a folder that goes away comes back with its cards.
+  void open() {
+    if (is_open_) return;
+    if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) {
+      throw run::system_error("cannot make the folder '" + folder_ + "'");
+    }
+    struct stat status {};
+    if (stat(folder_.c_str(), &status) != 0) throw run::system_error("cannot look at the folder '" + folder_ + "'");
+    try {
+      expect_of_daemons_alone(status);
+    } catch (const Error& error) {  // not the card is wrong, as invalid_input would say
+      throw Error(ErrorCode::io, error.message());
+    }
+    is_open_ = true;
+  }
+
+  void expect_of_daemons_alone(const struct stat& status) const {
+    if (status.st_uid != geteuid() && status.st_uid != 0) {
+      throw invalid("the folder '" + folder_ + "' belongs to user " + std::to_string(status.st_uid) +
+                    ", who could pretend to be a host; let the daemons meet in one of their own user");
+    }
+    if ((status.st_mode & S_IWOTH) != 0) {
+      throw invalid("every user may write to the folder '" + folder_ +
+                    "' and pretend to be a host; take that right away (chmod o-w), or name a folder in it");
+    }
+  }
+
   std::string path_of(const std::string& host) const { return folder_ + "/" + kCard + in_hexadecimal(host); }
 
   const std::string folder_;
+  bool is_open_ = false;
 };
 
 class OneHost : public HostDirectory {
@@ -97,8 +120,10 @@ class OneHost : public HostDirectory {
 
 std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url) {
 #ifdef BANYAN_HAS_CURL
-  return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url),
-                                         EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment()});
+  EtcdPlace place = EtcdPlace::parse(url);
+  const EtcdDirectory::Tls tls = EtcdDirectory::Tls::from_environment();
+  if (url.starts_with("etcds://")) tls.expect_usable();
+  return std::make_unique<EtcdDirectory>(std::move(place), EtcdDirectory::Options{.tls = tls});
 #else
   throw Error(ErrorCode::unsupported,
               "this Banyan was built without libcurl, by which etcd is asked; build it where "
