@@ -45,7 +45,7 @@ test:
 
 # All tests. With a browser, for those of the page of predictions.
 test-all:
-	@tools/deps test python tidy page abi $(torch_dependencies)
+	@tools/deps test deploy python tidy page abi $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all benches)
 	tools/run-tests $(BUILD) -j 4
 

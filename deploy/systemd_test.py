@@ -45,7 +45,7 @@ class Systemd:
         listening.listen()
         self.sockets.append((name, listening))
 
-    def start(self, *options, within=(), patience=None):
+    def start(self, *options, within=(), patience=None, journal=False):
         # The shell's process becomes the daemon, and so it knows the number that the variables have to name.
         given = self.sockets + list(self.store.items())
         high = [fcntl.fcntl(each, fcntl.F_DUPFD, 100) for _, each in given]
@@ -56,6 +56,8 @@ class Systemd:
                       "LISTEN_FDNAMES=" + ":".join(name for name, _ in given)]
         if patience:
             words += ["WATCHDOG_PID=$$", f"WATCHDOG_USEC={int(patience * 1e6)}"]
+        if journal:  # standard error, and not standard output
+            words += ["JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2)"]
         self.daemon = subprocess.Popen(
             ["bash", "-c", f"exec {places}; {' '.join(words)} exec \"$@\"", "bash", *within, BANYAND,
              *map(str, options)],
@@ -77,11 +79,11 @@ class Systemd:
             if "FDSTORE" in said:
                 (self.store[said["FDNAME"]],) = descriptors
 
-    def hear_until(self, key):
-        """The first message that says this."""
+    def hear_until(self, key, words=""):
+        """The first message that says this, with these words in what it says."""
         while True:
             said = self.hear()
-            if key in said:
+            if key in said and words in said[key]:
                 return said
 
     def end(self):
@@ -295,9 +297,11 @@ class UnderSystemd(unittest.TestCase):
         systemd = self.systemd()
         rules = self.folder / "rules.json"
         rules.write_text('{"version": 1, "rules": []}')
-        systemd.start("--socket", systemd.path(), "--rules", rules)
+        systemd.start("--socket", systemd.path(), "--operators", systemd.path("operators"), "--rules", rules,
+                      journal=True)
         systemd.hear_until("READY")
-        for text, status in (('{"version": 2, "rules": []}', "new rules"), ('{"version": 0}', "old rules: ")):
+        for text, status in (('{"version": 2, "rules": []}', "new rules"), ('{"version": 0}', "old rules: "),
+                             ('{"version": 3, "rules": []}', "new rules"), ('{"version": 0}', "old rules: ")):
             rules.write_text(text)
             before = time.monotonic_ns() // 1000
             systemd.daemon.send_signal(signal.SIGHUP)
@@ -305,9 +309,135 @@ class UnderSystemd(unittest.TestCase):
             self.assertEqual(said["RELOADING"], "1")
             self.assertLessEqual(before, int(said["MONOTONIC_USEC"]))
             self.assertLessEqual(int(said["MONOTONIC_USEC"]), time.monotonic_ns() // 1000)
-            said = systemd.hear()
-            self.assertEqual(said["READY"], "1")
+            said = systemd.hear_until("READY")
             self.assertIn(status, said["STATUS"])
+            refused = int("old" in status)
+            _, metrics = self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/metrics")
+            self.assertRegex(metrics, rf'(?m)^banyan_service_rules_refused{{host="\S*"}} {refused}$')
+            _, cluster = self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/v1/cluster")
+            words = [each["words"] for each in json.loads(cluster)["findings"]]
+            self.assertEqual(len(words), refused, words)
+            self.assertTrue(not refused or str(rules) in words[0], words)
+        _, words = systemd.end()
+        self.assertEqual(len(re.findall(r"(?m)^<4>the rules stay as they are, .*rules.json", words)), 2, words)
+
+    def test_a_reload_by_its_unit_waits_and_fails_where_the_rules_are_refused(self):
+        systemd = self.systemd()
+        rules = self.folder / "rules.json"
+        rules.write_text('{"version": 1, "rules": []}')
+        systemd.start("--socket", systemd.path(), "--rules", rules)
+        systemd.hear_until("READY")
+        command = settings((UNITS / "banyand.service").read_text())["ExecReload"][0]
+        self.assertEqual(command, "banyand --reload $MAINPID")
+
+        def reload(process):
+            return subprocess.run([BANYAND, "--reload", str(process)], capture_output=True, text=True, timeout=PATIENCE)
+
+        for text, code, words in (('{"version": 2, "rules": []}', 0, r""), ("{", 2, r"banyand: .*rules\.json.*\n"),
+                                  ('{"version": 3, "rules": []}', 0, r"")):
+            rules.write_text(text)
+            ended = reload(systemd.daemon.pid)
+            self.assertEqual((ended.returncode, ended.stdout), (code, ""), ended.stderr)
+            self.assertRegex(ended.stderr, rf"\A{words}\Z")
+            self.assertIn("old" if code else "new", systemd.hear_until("READY")["STATUS"], "before it has returned")
+        # Several at once: of signals that wait together a process hears one.
+        systemd.daemon.send_signal(signal.SIGSTOP)
+        at_once = [subprocess.Popen([BANYAND, "--reload", str(systemd.daemon.pid)]) for _ in range(8)]
+        time.sleep(0.2)
+        systemd.daemon.send_signal(signal.SIGCONT)
+        self.assertEqual([each.wait(PATIENCE) for each in at_once], [0] * 8)
+        self.assertEqual(systemd.end()[0], 0)
+        self.assertEqual(reload(systemd.daemon.pid).returncode, 2, "there is no such process")
+
+    # ---- What is wrong, and what may come ----
+
+    def test_ends_for_good_where_what_it_was_told_is_wrong(self):
+        rules = self.folder / "rules.json"
+        rules.write_text("{")
+        closed = self.folder / "closed"
+        closed.mkdir()
+        closed.chmod(0o777)
+        for number, options in enumerate((["--rules", rules], ["--rules", self.folder / "missing"],
+                                          ["--secret-file", self.folder / "missing"], ["--fabric", "ring:"],
+                                          ["--world", "nowhere"], ["--world", f"file://{closed}"],
+                                          ["--http", "127.0.0.1"], ["--address", "10.1.2"], ["--workers", "many"])):
+            with self.subTest(options):
+                systemd = self.systemd(f"wrong{number}")
+                begun = time.monotonic()
+                systemd.start("--socket", systemd.path(), *options, journal=True)
+                code, words = systemd.end_by_itself()
+                self.assertEqual(code, 2, words)
+                self.assertRegex(words, r"\A<3>banyand: .*\n\Z")
+                self.assertLess(time.monotonic() - begun, 5)
+
+    def test_ends_in_a_while_to_be_started_again_where_something_is_missing_that_may_come(self):
+        systemd = self.systemd()
+        begun = time.monotonic()
+        systemd.start("--socket", systemd.path(), within=("prlimit", "--nofile=12:12"), journal=True)
+        said = systemd.hear_until("EXTEND_TIMEOUT_USEC")
+        self.assertIn("waiting to be started again: ", said["STATUS"])
+        code, words = systemd.end_by_itself()
+        self.assertEqual(code, 1, words)
+        self.assertRegex(words, r"\A<3>banyand: .*Too many open files\n\Z")
+        # So slowly that systemd never counts StartLimitBurst= of them.
+        unit = {key: values[-1] for key, values in settings((UNITS / "banyand.service").read_text()).items()}
+        of_all = (time.monotonic() - begun) * int(unit["StartLimitBurst"])
+        self.assertGreater(of_all, int(unit["StartLimitIntervalSec"]))
+
+    def test_ends_at_once_while_it_waits_to_be_started_again(self):
+        systemd = self.systemd()
+        systemd.start("--socket", systemd.path(), within=("prlimit", "--nofile=12:12"))
+        systemd.hear_until("EXTEND_TIMEOUT_USEC")
+        begun = time.monotonic()
+        self.assertEqual(systemd.end()[0], 0)
+        self.assertLess(time.monotonic() - begun, 4)
+
+    def test_serves_while_the_folder_of_its_cluster_is_not_there_and_says_so(self):
+        systemd = self.systemd()
+        folder = self.folder / "not/mounted"
+        systemd.start("--socket", systemd.path(), "--operators", systemd.path("operators"), "--world",
+                      f"file://{folder}")
+        systemd.hear_until("READY")
+        self.assertIn(str(folder), systemd.hear_until("STATUS", "serving; ")["STATUS"])
+        self.assertEqual(self.ask_at(socket.AF_UNIX, str(systemd.path("operators")), "GET", "/v1/host")[0], 200)
+        folder.parent.mkdir()
+        while systemd.hear_until("STATUS")["STATUS"] != "serving":
+            pass
+        self.assertEqual(len(list(folder.iterdir())), 1, "its card")
+        self.assertEqual(systemd.end()[0], 0)
+
+    def test_waits_for_an_address_whose_interface_is_not_up(self):
+        alone = ("unshare", "--net")
+        if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+            self.skipTest("this user may have no network of its own")
+        for option, place in (("--address", "10.1.2.3"), ("--http", "10.1.2.3:9420")):
+            for comes in (True, False):
+                with self.subTest(f"{option}, which {'comes' if comes else 'does not come'}"):
+                    systemd = self.systemd(f"{option}{comes}")
+                    systemd.start("--socket", systemd.path(), option, place, within=alone)
+                    said = systemd.hear()
+                    self.assertGreaterEqual(int(said["EXTEND_TIMEOUT_USEC"]), 5_000_000)
+                    self.assertIn("10.1.2.3", said["STATUS"])
+                    self.assertFalse(systemd.path().exists() and option == "--address", "nobody is let in yet")
+                    if comes:
+                        for words in ("link set lo up", "address add 10.1.2.3/32 dev lo"):
+                            subprocess.run(["nsenter", "--net", "--target", str(systemd.daemon.pid), "ip",
+                                            *words.split()], check=True)
+                        systemd.hear_until("READY")
+                    self.assertEqual(systemd.end()[0], 0)
+
+    def test_names_the_sockets_that_it_has(self):
+        systemd = self.systemd()
+        systemd.listen("tenants")
+        systemd.listen("http", socket.AF_INET, socket.SOCK_STREAM)
+        systemd.start("--operators", systemd.path("operators"))
+        systemd.hear_until("READY")
+        _, words = systemd.end()
+        port = systemd.sockets[1][1].getsockname()[1]
+        self.assertIn(f"banyand listens at unix:{systemd.path()}, to operators at unix:{systemd.path('operators')}, to "
+                      f"everybody at http://127.0.0.1:{port}\n", words)
+
+    # ---- Its sockets ----
 
     def test_says_that_it_ends(self):
         systemd = self.systemd()
@@ -418,7 +548,7 @@ class Units(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
         for unit in [*UNITS.glob("*.service"), *UNITS.glob("*.socket")]:
             # Where the program is found, which is not installed.
-            text = re.sub(r"(?m)^ExecStart=banyand", f"ExecStart={BANYAND}", unit.read_text())
+            text = re.sub(r"(?m)^(Exec\w+)=banyand", rf"\1={BANYAND}", unit.read_text())
             (self.folder / unit.name).write_text(text)
 
     def analyze(self, *words):
@@ -439,7 +569,6 @@ class Units(unittest.TestCase):
         with_cluster = self.folder / "banyand.service.d"
         with_cluster.mkdir()
         text = (UNITS / "banyand.service.d/cluster.conf").read_text()
-        text = text.replace("ExecStart=banyand", f"ExecStart={BANYAND}")
         (with_cluster / "cluster.conf").write_text(text)
         self.expect_no_complaint()
         (with_cluster / "cluster.conf").write_text(text.replace("LoadCredential", "LoadCredentials"))
@@ -466,9 +595,23 @@ class Units(unittest.TestCase):
                                  "banyand-http.socket": ["http"]})
         told = subprocess.run([BANYAND, "--help"], capture_output=True, text=True, check=True).stdout
         known = set(re.findall(r"--[a-z][a-z-]*", told))
-        for file in (UNITS / "banyand.service", UNITS / "banyand.service.d/cluster.conf"):
-            used = set(re.findall(r"--[a-z][a-z-]*", " ".join(settings(file.read_text())["ExecStart"])))
-            self.assertEqual(used - known, set(), file)
+        unit = settings((UNITS / "banyand.service").read_text())
+        used = set(re.findall(r"--[a-z][a-z-]*", " ".join(unit["ExecStart"] + unit["ExecReload"])))
+        self.assertEqual(used, {"--reload"})
+        # Every one of them, as it may be written there.
+        offered = set(re.findall(r"--[a-z][a-z-]*", (UNITS / "banyand.default").read_text()))
+        self.assertEqual(offered - known, set())
+        self.assertGreaterEqual(offered, {"--world", "--secret-file", "--address", "--fabric", "--rules"})
+        self.assertEqual(unit["EnvironmentFile"], ["-/etc/default/banyand"])
+
+    def test_the_settings_are_as_systemd_reads_them_and_change_nothing_by_themselves(self):
+        file = UNITS / "banyand.default"
+        lines = [line for line in file.read_text().splitlines() if line.strip()]
+        self.assertEqual([line for line in lines if not line.startswith("#")], [])
+        examples = [line[1:] for line in lines if re.match(r"#[A-Z_]+=", line)]
+        self.assertEqual({line.split("=", 1)[0] for line in examples},
+                         {"BANYAND_OPTIONS", "BANYAN_LOG", "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"})
+
 
 
 if __name__ == "__main__":

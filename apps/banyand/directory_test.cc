@@ -1,5 +1,6 @@
 // etcd, by which real daemons find each other, is killed or stopped while a job calls: what was open goes on, what is
-// new is opened, and operators are told what is away. Each host is a name here (BANYAN_HOST_ID).
+// new is opened, and operators are told what is away. And it comes after its daemons, as when a whole cluster is
+// switched on. Each host is a name here (BANYAN_HOST_ID).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "apps/banyand/test_banyand.h"
@@ -31,13 +33,13 @@ using testing::error_of;
 
 constexpr uint32_t kHosts = 2;
 
-class EtcdGone : public ::testing::TestWithParam<int> {
+class WithEtcd : public ::testing::Test {
  protected:
-  EtcdGone() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+  WithEtcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
     CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
     setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
   }
-  ~EtcdGone() override { std::filesystem::remove_all(folder_); }
+  ~WithEtcd() override { std::filesystem::remove_all(folder_); }
   void SetUp() override {
     if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
   }
@@ -62,19 +64,32 @@ class EtcdGone : public ::testing::TestWithParam<int> {
     return "";
   }
 
-  // What a daemon says is wrong, or nothing when that is what it should be.
-  std::string judge(uint32_t host) const {
+  std::unique_ptr<BanyandProcess> daemon_of(uint32_t host, const EtcdProcess& etcd) const {
+    return std::make_unique<BanyandProcess>(
+        BanyandProcess::Options{.socket = socket_of(host),
+                                .world = "etcd://" + etcd.place() + "/banyan",
+                                .host = "host" + std::to_string(host),
+                                .more = {"--operators", socket_of(host) + ".operators"}});
+  }
+  static bool is_healthy(const ClusterView& seen) {
+    return seen.hosts.size() == kHosts && seen.unreachable.empty() && seen.findings.empty();
+  }
+
+  // What a daemon says is wrong, or nothing when that is what it should be: it knows so many hosts, and no etcd.
+  std::string judge(uint32_t host, uint32_t hosts) const {
     const ClusterView seen = seen_at(host);
     std::string all = std::to_string(seen.hosts.size()) + " hosts;";
     for (const UnreachableHost& each : seen.unreachable) all += " " + each.host + " is unreachable: " + each.why + ";";
     for (const FindingView& each : seen.findings) all += " " + each.kind + ": " + each.words + ";";
-    const bool is_right = seen.hosts.size() == kHosts && seen.unreachable.empty() && seen.findings.size() == 1 &&
+    const bool is_right = seen.hosts.size() == hosts && seen.unreachable.empty() && seen.findings.size() == 1 &&
                           seen.findings[0].kind == "directory" &&
                           seen.findings[0].words.find("etcd does not answer") != std::string::npos;
     return is_right ? "" : all;
   }
 
-  std::string be_rank(uint32_t rank, const EtcdProcess& etcd) {
+  // Joins at its host's daemon, and does what is asked.
+  std::string be_rank(uint32_t rank,
+                      const std::function<std::string(Communicator& comm, const Communicator::Options& own)>& body) {
     setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank)).c_str(), 1);
     run::RegionPool pool;
     const auto link = std::make_shared<ServiceLink>("unix:" + socket_of(rank), pool, run::Deadline::after(seconds(30)));
@@ -86,6 +101,18 @@ class EtcdGone : public ::testing::TestWithParam<int> {
     Communicator comm = Communicator::join(
         pool, {.url = "file://" + folder_ + "/meeting", .rank = rank, .size = kHosts, .name = {}}, options);
     if (std::string wrong = sum(comm, 0); !wrong.empty()) return wrong;
+    std::string wrong = body(comm, options);
+    if (wrong.empty()) comm.finalize();
+    return wrong.empty() ? "right" : wrong;
+  }
+
+  std::string folder_;
+};
+
+class EtcdGone : public WithEtcd, public ::testing::WithParamInterface<int> {
+ protected:
+  std::string call_without_it(Communicator& comm, const Communicator::Options& options, const EtcdProcess& etcd) {
+    const uint32_t rank = comm.rank();
     if (rank == 0) kill(etcd.id(), GetParam());
     const auto begin = std::chrono::steady_clock::now();
     for (uint64_t step = 1; step <= 3; ++step) {
@@ -96,42 +123,52 @@ class EtcdGone : public ::testing::TestWithParam<int> {
     }
     if (std::chrono::steady_clock::now() - begin > seconds(20)) return "communicators are opened late";
     std::string wrong;
-    const bool is_told = comes_true([&] { return (wrong = judge(rank)).empty(); }, seconds(30));
-    if (!is_told) return wrong;
-    if (wrong = sum(comm, 4); !wrong.empty()) return wrong;
-    comm.finalize();
-    return "right";
+    const bool is_told = comes_true([&] { return (wrong = judge(rank, kHosts)).empty(); }, seconds(30));
+    return is_told ? sum(comm, 4) : wrong;
   }
-
-  std::string folder_;
 };
 
 TEST_P(EtcdGone, LeavesDaemonsThatKnowEachOtherToGoOnAndIsOneFinding) {
   EtcdProcess etcd(folder_);
   etcd.start();
-  const std::string world = "etcd://" + etcd.place() + "/banyan";
-  const std::unique_ptr<HostDirectory> directory = HostDirectory::at(world);
+  const std::unique_ptr<HostDirectory> directory = HostDirectory::at("etcd://" + etcd.place() + "/banyan");
   ASSERT_TRUE(comes_true([&] { return error_of([&] { directory->find("host0"); }) == "no error"; }));
   std::vector<std::unique_ptr<BanyandProcess>> daemons;
-  for (uint32_t host = 0; host < kHosts; ++host) {
-    daemons.push_back(std::make_unique<BanyandProcess>(
-        BanyandProcess::Options{.socket = socket_of(host),
-                                .world = world,
-                                .host = "host" + std::to_string(host),
-                                .more = {"--operators", socket_of(host) + ".operators"}}));
-  }
+  for (uint32_t host = 0; host < kHosts; ++host) daemons.push_back(daemon_of(host, etcd));
   // They see each other first: whom a daemon was never asked for it does not know.
   for (uint32_t host = 0; host < kHosts; ++host) {
-    ASSERT_TRUE(comes_true([&] {
-      const ClusterView seen = seen_at(host);
-      return seen.hosts.size() == kHosts && seen.unreachable.empty() && seen.findings.empty();
-    }));
+    ASSERT_TRUE(comes_true([&] { return is_healthy(seen_at(host)); }));
   }
-  const auto reports = run::run_processes(kHosts, seconds(100), [&](uint32_t rank) { return be_rank(rank, etcd); });
+  const auto reports = run::run_processes(kHosts, seconds(100), [&](uint32_t rank) {
+    return be_rank(
+        rank, [&](Communicator& comm, const Communicator::Options& own) { return call_without_it(comm, own, etcd); });
+  });
   EXPECT_THAT(reports, Each("right"));
   for (const auto& daemon : daemons) EXPECT_FALSE(daemon->has_ended());
 }
 INSTANTIATE_TEST_SUITE_P(KilledAndStopped, EtcdGone, ::testing::Values(SIGKILL, SIGSTOP));
+
+// After a power cut, or where etcd runs on the hosts that its daemons are on: nobody has to start them once more.
+using EtcdLate = WithEtcd;
+TEST_F(EtcdLate, IsWaitedForByDaemonsThatServeWithinFiveSecondsOfIt) {
+  EtcdProcess etcd(folder_);
+  std::vector<std::unique_ptr<BanyandProcess>> daemons;
+  for (uint32_t host = 0; host < kHosts; ++host) daemons.push_back(daemon_of(host, etcd));
+  for (uint32_t host = 0; host < kHosts; ++host) EXPECT_EQ(judge(host, 1), "");
+  etcd.start();
+  const std::unique_ptr<HostDirectory> directory = HostDirectory::at("etcd://" + etcd.place() + "/banyan");
+  ASSERT_TRUE(comes_true([&] { return error_of([&] { directory->find("host0"); }) == "no error"; }));
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint32_t host = 0; host < kHosts; ++host) {
+    EXPECT_TRUE(comes_true([&] { return is_healthy(seen_at(host)); }));
+  }
+  const auto reports = run::run_processes(kHosts, seconds(100), [&](uint32_t rank) {
+    return be_rank(rank, [](Communicator&, const Communicator::Options&) { return ""; });
+  });
+  EXPECT_THAT(reports, Each("right"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+  for (const auto& daemon : daemons) EXPECT_FALSE(daemon->has_ended());
+}
 
 }  // namespace
 }  // namespace banyan::service

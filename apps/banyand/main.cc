@@ -3,9 +3,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -16,36 +16,39 @@
 #include <utility>
 #include <vector>
 
+#include "apps/banyand/asked.h"
+#include "apps/banyand/check.h"
+#include "apps/banyand/reload.h"
 #include "apps/help.h"
 #include "apps/parse.h"
 #include "apps/syntax.h"
 #include "apps/terminal.h"
 #include "banyan/base/error.h"
-#include "banyan/base/file.h"
 #include "banyan/base/option.h"
-#include "banyan/base/text.h"
 #include "banyan/run/record/log.h"
-#include "banyan/run/system/cores.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/daemon/service_manager.h"
 #include "banyan/service/daemon/succession.h"
-#include "banyan/service/daemon/workers.h"
 #include "banyan/service/protocol/place.h"
 
 namespace {
 
 using banyan::Error;
+using banyan::ErrorCode;
+using banyan::app::Asked;
 using banyan::app::CommandSyntax;
 using banyan::run::FileDescriptor;
-using banyan::service::ClassMarks;
+using banyan::run::JournalPriority;
 using banyan::service::Daemon;
-using banyan::service::HostNames;
 using banyan::service::Predecessor;
 using banyan::service::ServiceManager;
-using banyan::service::Workers;
 
-constexpr int kBadInput = 2;
+// What it was told is wrong, and would be again; what it needs may come.
+constexpr int kBadInput = 2, kFailure = 1;
+// Before it ends with the latter under a service manager, which starts it again at once after a crash, and gives up
+// after some of them: so it does not give up where something is missing.
+constexpr std::chrono::seconds kPause{5};
 // With a worker that hangs, until the log says so, where nobody says how much.
 constexpr std::chrono::seconds kPatience{30};
 
@@ -74,28 +77,6 @@ void return_large_memory() {
   mallopt(M_TRIM_THRESHOLD, 4 * kLarge);
 }
 
-banyan::run::Secret secret_from(const std::string& file) {
-  return file.empty() ? banyan::run::Secret() : banyan::run::Secret::from_file(file);
-}
-
-void add_to(HostNames& names, const std::vector<std::string>& more) {
-  try {
-    for (const std::string& some : more) {
-      for (const std::string_view name : banyan::split(some, ',')) names.add(std::string(name));
-    }
-  } catch (const Error& error) {
-    throw error.within("--http-host");
-  }
-}
-
-ClassMarks marks_from(const std::string& text) {
-  try {
-    return ClassMarks::parse(text);
-  } catch (const Error& error) {
-    throw error.within("--ds-field");
-  }
-}
-
 sigset_t served_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -103,18 +84,37 @@ sigset_t served_signals() {
   return signals;
 }
 
+// One of the signals that end it has come before it served.
+struct AskedToEnd {};
+
+void sleep_unless_ended(std::chrono::milliseconds time) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+  const timespec at_most{.tv_sec = time.count() / 1000, .tv_nsec = time.count() % 1000 * 1'000'000};
+  if (sigtimedwait(&signals, nullptr, &at_most) > 0) throw AskedToEnd();
+}
+
+// On a line of the journal, or of a terminal.
+void say(std::ostream& out, int descriptor, JournalPriority priority, const std::string& words) {
+  out << banyan::run::journal_mark(priority, descriptor) + words + "\n" << std::flush;
+}
+void complain(const std::string& words) { say(std::cerr, STDERR_FILENO, JournalPriority::error, "banyand: " + words); }
+
 // A thread of its own takes the signals, since stop() may be called by none of their handlers.
 void serve(Daemon& daemon, const ServiceManager& manager) {
-  manager.ready("serving");  // what comes is answered when run() has begun
+  manager.ready(Daemon::kServing);  // what comes is answered when run() has begun
   std::thread([&daemon, &manager] {
     const sigset_t signals = served_signals();
-    int signal = SIGHUP;
-    while (signal == SIGHUP) {
-      sigwait(&signals, &signal);
-      if (signal != SIGHUP) break;
+    for (;;) {
+      siginfo_t signal{};
+      const int number = sigwaitinfo(&signals, &signal);
+      if (number < 0) continue;
+      if (number != SIGHUP) break;
       manager.reloading("reading the rules again");
-      daemon.reload_rules([&manager](const std::string& refusal) {
+      daemon.reload_rules([&manager, asker = signal.si_pid](const std::string& refusal) {
         manager.ready(refusal.empty() ? "serving by the new rules" : "serving by the old rules: " + refusal);
+        banyan::app::answer_reload(asker, refusal);
       });
     }
     manager.stopping();
@@ -134,7 +134,7 @@ banyan::service::SocketKeeper keeper_of(ServiceManager& manager) {
 // A socket that is handed over takes the place of one that the daemon opens by itself.
 void expect_one(const CommandSyntax& syntax, const char* option, const FileDescriptor& handed) {
   if (!handed.is_open() || !syntax.is_given(option)) return;
-  throw Error(banyan::ErrorCode::invalid_usage,
+  throw Error(ErrorCode::invalid_usage,
               std::string(option) + " is not taken where systemd hands over that socket; leave one out");
 }
 
@@ -155,142 +155,124 @@ std::vector<std::string> arguments_of(int count, char** arguments) {
   return kept;
 }
 
-// What the command line says. Its texts are read when all of it is there.
-struct Asked {
-  Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
-  std::string secret_file, payload, ds_field, workers, upgrade_from;
-  std::vector<std::string> http_hosts, obey;
-  bool wants_version = false;
-};
-
-void add_network(CommandSyntax& syntax, Asked& asked) {
-  Daemon::Options& options = asked.options;
-  syntax.group("The cluster");
-  syntax.option("--world", &options.world, "URL",
-                "where the daemons of all hosts meet: file:///FOLDER, or etcd://HOST:PORT/PREFIX (etcds:// with "
-                "ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
-  syntax.option("--address", &options.address, "ADDRESS", "where the other daemons reach this one");
-  syntax.option("--secret-file", &asked.secret_file, "FILE",
-                "what only the daemons know, of 16 bytes or more; programs never see it");
-  syntax.option("--fabric", &options.planner.fabric, "FABRIC",
-                "the network of the cluster, whose ranks are hosts: a file or a spec");
-  syntax.option("--routes", &options.planner.routes, "FILE", "which addresses take which path through it");
-  syntax.option("--node", &options.node, "NAME", "the rank of the fabric that this host is (default: its host name)");
-  syntax.option("--payload", &asked.payload, "PART",
-                "the part of a link's bandwidth that is left beside headers, 0.1 to 1 (default 0.94)");
-  syntax.option("--ds-field", &asked.ds_field, "CLASS=DSCP,...",
-                "how switches tell classes of tenants apart, such as high=CS4,low=LE; a class that is left out has "
-                "CS0. Without: packets are not marked");
+std::string described(const Daemon::Places& places) {
+  std::string words = "banyand listens at " + places.tenants;
+  if (!places.operators.empty()) words += ", to operators at " + places.operators;
+  if (!places.http.empty()) words += ", to everybody at " + places.http;
+  return words;
 }
 
-void add_places(CommandSyntax& syntax, Asked& asked) {
+// All that a daemon is to have. Throws Error for what is wrong.
+void prepare(const CommandSyntax& syntax, Asked& asked, ServiceManager& manager,
+             const banyan::service::HandedSockets& sockets, bool is_successor) {
   Daemon::Options& options = asked.options;
-  syntax.option("--socket", &options.socket, "PATH", "where programs attach (default " + options.socket + ")");
-  syntax
-      .option("--operators", &options.operators, "PATH",
-              "where operators ask (banyan service); without: operator.sock beside banyand.sock, x-operator.sock "
-              "beside x.sock; empty: nowhere")
-      .may_be_empty = true;
-  syntax.option(
-      "--obey", &asked.obey, "HOST,...",
-      "hosts whose daemons may command this one, as when an operator there drains all hosts; * stands for any "
-      "characters. Without: only who is at the operators' socket of this host may");
-  syntax.option("--http", &options.http, "ADDRESS:PORT",
-                "where everybody may look: a page, and metrics for Prometheus at /metrics");
-  syntax.option("--http-host", &asked.http_hosts, "NAME,...",
-                "what else this host may be called there, beside localhost, its own name and any address: "
-                "node3.cluster, or .cluster for all names that end so");
-  syntax.option("--rules", &options.rules, "FILE", "who gets what; SIGHUP reads it again");
-}
-
-void declare(CommandSyntax& syntax, Asked& asked) {
-  syntax.flag("-V,--version", asked.wants_version, "print the version");
-  add_places(syntax, asked);
-  add_network(syntax, asked);
-  syntax.group("Threads");
-  syntax.option("--workers", &asked.workers, "N",
-                "how many threads carry out calls, each the calls of some programs, 1 to " +
-                    std::to_string(Workers::kMost) + "; without: one for every eight cores that it may use");
-  syntax.flag("--crowded", asked.options.is_oversubscribed, "give up the cores while waiting: programs need them");
-  syntax.group("Upgrades");
-  syntax.option("--upgrade-from", &asked.upgrade_from, "N",
-                "the descriptor by which a daemon has this one take its place; given by daemons");
-  syntax.examples({"banyand   # this host alone, for this user; root: for all users",
-                   "banyand --world file:///shared/banyan --secret-file /etc/banyan/secret",
-                   "BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program"});
-  syntax.notes(
-      {"'banyan service upgrade' has the next version take its place while calls go on. It ends at SIGTERM or "
-       "SIGINT. At SIGHUP it reads the rules again. Under systemd it takes the sockets that are handed to it "
-       "by the names tenants, operators and http, and tells when it is ready."});
-}
-
-void read_texts(Asked& asked) {
-  Daemon::Options& options = asked.options;
-  options.workers = Workers::fitting(banyan::run::own_cores().size());
-  if (!asked.payload.empty()) {
-    const char* const end = asked.payload.data() + asked.payload.size();
-    const auto [behind, trouble] = std::from_chars(asked.payload.data(), end, options.payload);
-    if (trouble != std::errc() || behind != end || !(options.payload >= 0.1 && options.payload <= 1)) {
-      throw Error(banyan::ErrorCode::invalid_input, "is " + asked.payload + "; give a part from 0.1 to 1", "--payload");
-    }
+  expect_one(syntax, "--socket", sockets.tenants);
+  expect_one(syntax, "--operators", sockets.operators);
+  expect_one(syntax, "--http", sockets.http);
+  if (sockets.operators.is_open()) options.operators.clear();
+  asked.expect_files();
+  options.secret = asked.secret();
+  const bool is_door_handed = sockets.tenants.is_open();
+  if (!is_door_handed && !is_successor) banyan::service::make_folder_of(options.socket);
+  if (!is_door_handed && !sockets.operators.is_open() && !syntax.is_given("--operators")) {
+    options.operators = banyan::service::operator_socket_beside(options.socket);
   }
-  if (!asked.workers.empty()) {
-    options.workers =
-        static_cast<uint32_t>(banyan::parse_count(asked.workers, "--workers", {.least = 1, .most = Workers::kMost}));
-  }
-  if (!asked.ds_field.empty()) options.marks = marks_from(asked.ds_field);
-  add_to(options.http_hosts, asked.http_hosts);
-  for (const std::string& some : asked.obey) {
-    for (const std::string_view host : banyan::split(some, ',')) options.obey.emplace_back(host);
+  options.program = own_program();
+  options.keeper = keeper_of(manager);
+  options.is_followed_by = [&manager](int process) { manager.is_now(process); };
+  options.tell = [&manager](const std::string& state) { manager.status(state); };
+  options.wait = [&manager, told = std::string()](const std::string& why) mutable {
+    manager.waiting("waiting: " + why);
+    if (std::exchange(told, why) != why) complain(why + "; it is waited for");
+    sleep_unless_ended(std::chrono::milliseconds(500));
+  };
+}
+
+void serve_as_asked(const CommandSyntax& syntax, Asked& asked, ServiceManager& manager,
+                    std::shared_ptr<Predecessor>& predecessor) {
+  banyan::service::HandedSockets sockets = manager.take_sockets();
+  prepare(syntax, asked, manager, sockets, predecessor != nullptr);
+  leave_no_core();
+  allow_many_descriptors();
+  return_large_memory();
+  const auto daemon = predecessor != nullptr ? std::make_unique<Daemon>(asked.options, predecessor)
+                                             : std::make_unique<Daemon>(asked.options, std::move(sockets));
+  predecessor.reset();
+  manager.forget_rest();
+  say(std::cout, STDOUT_FILENO, JournalPriority::info, described(daemon->places()));
+  serve(*daemon, manager);
+}
+
+bool is_wrong(const std::exception& trouble) {
+  const auto* const error = dynamic_cast<const Error*>(&trouble);
+  if (error == nullptr) return false;
+  switch (error->code()) {
+    case ErrorCode::invalid_input:
+    case ErrorCode::mismatch:
+    case ErrorCode::unsupported:
+    case ErrorCode::not_found:
+    case ErrorCode::invalid_usage:
+      return true;
+    default:
+      return false;
   }
 }
 
-// The daemon itself; returns the exit code.
-int serve_as_asked(const CommandSyntax& syntax, Asked& asked, std::vector<std::string> arguments) {
-  Daemon::Options& options = asked.options;
+// Returns the exit code.
+int run_daemon(const CommandSyntax& syntax, Asked& asked) {
   std::shared_ptr<Predecessor> predecessor;  // shared with the daemon
+  std::optional<ServiceManager> manager;
   try {
     if (!asked.upgrade_from.empty()) {
       predecessor = std::make_shared<Predecessor>(
           static_cast<int>(banyan::parse_count(asked.upgrade_from, "--upgrade-from", {.least = 0, .most = 1 << 30})));
     }
-    read_texts(asked);
+    asked.read_texts();
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
-    ServiceManager manager;  // while nobody else looks at the environment
-    banyan::service::HandedSockets sockets = manager.take_sockets();
-    expect_one(syntax, "--socket", sockets.tenants);
-    expect_one(syntax, "--operators", sockets.operators);
-    expect_one(syntax, "--http", sockets.http);
-    if (sockets.operators.is_open()) options.operators.clear();
-    options.secret = secret_from(asked.secret_file);
-    const bool is_door_handed = sockets.tenants.is_open();
-    if (!is_door_handed && !predecessor) banyan::service::make_folder_of(options.socket);
-    if (!is_door_handed && !sockets.operators.is_open() && !syntax.is_given("--operators")) {
-      options.operators = banyan::service::operator_socket_beside(options.socket);
-    }
-    leave_no_core();
-    allow_many_descriptors();
-    return_large_memory();
-    options.program = own_program();
-    options.arguments = std::move(arguments);
-    options.keeper = keeper_of(manager);
-    options.is_followed_by = [&manager](int process) { manager.is_now(process); };
-    const bool is_successor = predecessor != nullptr;
-    const auto daemon = is_successor ? std::make_unique<Daemon>(options, predecessor)
-                                     : std::make_unique<Daemon>(options, std::move(sockets));
-    predecessor.reset();
-    manager.forget_rest();
-    std::cout << "banyand listens at "
-              << (is_door_handed ? "the socket of systemd"
-                  : is_successor ? "the sockets of the daemon that was here before"
-                                 : "unix:" + options.socket)
-              << std::endl;
-    serve(*daemon, manager);
+    manager.emplace();  // while nobody else looks at the environment
+    serve_as_asked(syntax, asked, *manager, predecessor);
+    return 0;
+  } catch (const AskedToEnd&) {
     return 0;
   } catch (const std::exception& error) {
     if (predecessor) predecessor->fail(error.what());  // its operator reads it
-    std::cerr << "banyand: " << error.what() << "\n";
+    complain(error.what());
+    if (is_wrong(error)) return kBadInput;
+    if (predecessor || !manager || !manager->is_there()) return kFailure;
+    manager->waiting(std::string("waiting to be started again: ") + error.what());
+  }
+  try {
+    sleep_unless_ended(kPause);
+  } catch (const AskedToEnd&) {
+    return 0;
+  }
+  return kFailure;
+}
+
+// Returns the exit code.
+int check(const CommandSyntax& syntax, Asked& asked) {
+  const banyan::app::Checked checked = banyan::app::check(asked, syntax);
+  for (const std::string& each : checked.wrong) complain(each);
+  for (const std::string& each : checked.notes) {
+    say(std::cerr, STDERR_FILENO, JournalPriority::warning, "banyand: note: " + each);
+  }
+  if (!checked.wrong.empty()) return kBadInput;
+  say(std::cout, STDOUT_FILENO, JournalPriority::info, "banyand: nothing is wrong with the options and their files");
+  return 0;
+}
+
+// Returns the exit code.
+int reload(const std::string& process) {
+  constexpr std::chrono::seconds kAnswered{20};
+  try {
+    const auto number = static_cast<pid_t>(banyan::parse_count(process, "--reload", {.least = 1, .most = 1 << 30}));
+    const std::string refusal = banyan::app::reload(number, kAnswered);
+    if (refusal.empty()) return 0;
+    complain("the rules stay as they were: " + refusal);
     return kBadInput;
+  } catch (const Error& error) {
+    complain(error.what());
+    return is_wrong(error) ? kBadInput : kFailure;
   }
 }
 
@@ -312,10 +294,13 @@ int run(int count, char** arguments) {
       return 0;
     }
   } catch (const Error& error) {
-    terminal.note(std::string("banyand: ") + error.what() + "\n");
+    complain(error.what());
     return kBadInput;
   }
-  return serve_as_asked(syntax, asked, arguments_of(count, arguments));
+  if (!asked.reload.empty()) return reload(asked.reload);
+  if (asked.wants_check) return check(syntax, asked);
+  asked.options.arguments = arguments_of(count, arguments);
+  return run_daemon(syntax, asked);
 }
 
 }  // namespace

@@ -426,6 +426,11 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   return bandwidths;
 }
 
+void expect_rank(const PlannerFiles& files, const std::string& name) {
+  if (!files.fabric || files.fabric->is_rank(files.fabric->at(name))) return;
+  throw Error(ErrorCode::not_found, in_quotes(name) + " is no rank of the fabric, but a switch of it");
+}
+
 std::vector<uint32_t> link_cables(const PlannerFiles& files) {
   std::vector<uint32_t> cables;
   if (!files.fabric) return cables;

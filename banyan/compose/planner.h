@@ -29,6 +29,9 @@ std::vector<double> link_bandwidths(const PlannerFiles& files);
 // The cable of each of these links, by numbers as PlanSource has them; empty as above.
 std::vector<uint32_t> link_cables(const PlannerFiles& files);
 
+// Whether a host may be called so. Throws Error{not_found} for what is no rank of their fabric; without one, all may.
+void expect_rank(const PlannerFiles& files, const std::string& name);
+
 // By number, as people call them: "leaf0->spine1", the third of several "leaf0->spine1#2". Empty as above.
 std::vector<std::string> link_names(const PlannerFiles& files);
 // The cables between two nodes, by numbers as PlanSource has them: "leaf0-spine1", "leaf0->spine1", or one of several

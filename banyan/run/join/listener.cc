@@ -21,4 +21,12 @@ Listener Listener::on(const std::string& address, uint16_t port) {
   return Listener(std::move(socket), bound.port());
 }
 
+bool Listener::can_be_on(const std::string& address) {
+  const SocketAddress bound = SocketAddress::parse(address, 0);
+  const FileDescriptor socket = make_tcp_socket(bound.family());
+  if (bind(socket.get(), bound.get(), bound.size) == 0) return true;
+  if (errno == EADDRNOTAVAIL) return false;
+  throw system_error("cannot listen on " + address);
+}
+
 }  // namespace banyan::run

@@ -3,6 +3,7 @@
 #include "banyan/run/record/log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +32,8 @@ std::atomic<bool> log_info = false, log_debug = false;
 namespace {
 
 constexpr std::array<std::string_view, 3> kLevelNames = {"warning", "info", "debug"};
+constexpr std::array<JournalPriority, 3> kPriorities = {JournalPriority::warning, JournalPriority::info,
+                                                        JournalPriority::debug};
 
 std::atomic<int> g_output = STDERR_FILENO;
 std::atomic<uint32_t> g_rank = kNoRank;
@@ -108,7 +111,30 @@ std::string time_text() {
   return std::string(text.data(), length) + "." + micros.substr(1) + "Z";
 }
 
+// "DEVICE:INODE" of this file is what systemd says of its journal, in a variable that programs inherit whose output
+// goes elsewhere.
+bool is_journal(int descriptor) {
+  const char* const journal = std::getenv("JOURNAL_STREAM");
+  struct stat file {};
+  return journal != nullptr && fstat(descriptor, &file) == 0 &&
+         journal == std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino);
+}
+
+// "2026-11-21 02:07:40.123456Z node7:4711 rank 3 info: "
+std::string line_begin(LogLevel level, int descriptor) {
+  const auto place = static_cast<size_t>(level);
+  const std::string mark = journal_mark(kPriorities[place], descriptor);
+  const std::string rank = "rank " + rank_name();
+  if (!mark.empty()) return g_rank.load(std::memory_order_relaxed) == kNoRank ? mark : mark + rank + ": ";
+  return time_text() + " " + host_name() + ":" + std::to_string(getpid()) + " " + rank + " " +
+         std::string(kLevelNames[place]) + ": ";
+}
+
 }  // namespace
+
+std::string journal_mark(JournalPriority priority, int descriptor) {
+  return is_journal(descriptor) ? "<" + std::to_string(static_cast<int>(priority)) + ">" : "";
+}
 
 LogConfig LogConfig::from_environment() {
   LogConfig config;
@@ -151,16 +177,15 @@ internal::LogLine::~LogLine() {
 }
 
 void internal::LogLine::write_line() const {
-  const std::string_view level = kLevelNames[static_cast<size_t>(level_)];
-  std::string line = time_text() + " " + host_name() + ":" + std::to_string(getpid()) + " rank " + rank_name() + " " +
-                     std::string(level) + ": " + text_.str();
+  const int output = g_output.load(std::memory_order_relaxed);
+  std::string line = line_begin(level_, output) + text_.str();
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   line += '\n';
   std::string_view rest = line;
   const FileSizeSignalHeld held;
   while (!rest.empty()) {
-    const ssize_t written = write(g_output.load(std::memory_order_relaxed), rest.data(), rest.size());
+    const ssize_t written = write(output, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;  // lost, as the header says
     rest.remove_prefix(static_cast<size_t>(written));

@@ -7,6 +7,9 @@
 // one write() and holds no line break; lines of several threads and processes do not mix. A line that cannot be written
 // is lost, for there is nobody left to tell. Any thread, from the first instruction on; until start_log() only warnings
 // are written, to standard error.
+//
+// Where standard error is systemd's journal (JOURNAL_STREAM), which knows when and who, a line is "<4>rank 3: text":
+// its priority in front, as sd-daemon(3) has it.
 #pragma once
 
 #include <atomic>
@@ -37,6 +40,11 @@ void start_log(const LogConfig& config);
 // The rank that lines carry, and %r. Throws Error{io} when the file of that rank cannot be opened; lines go to the old
 // one then.
 void set_log_rank(uint32_t rank);
+
+// As sd-daemon(3) has them.
+enum class JournalPriority : uint8_t { error = 3, warning = 4, info = 6, debug = 7 };
+// "<3>", to begin a line with that goes to this descriptor, where that is the journal; else nothing.
+std::string journal_mark(JournalPriority priority, int descriptor);
 
 namespace internal {
 

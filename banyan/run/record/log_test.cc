@@ -18,6 +18,7 @@
 namespace banyan::run {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -57,6 +58,25 @@ TEST_F(LogTest, ALineTellsWhenAndWho) {
   struct stat info {};
   ASSERT_EQ(stat(path("log").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777u, 0600u);
+}
+
+// The journal knows when, who and where; a priority is read off each line.
+TEST_F(LogTest, ALineOfTheJournalHasAPriorityInPlaceOfTheTime) {
+  write_file(path("journal"), "");
+  struct stat journal {};
+  ASSERT_EQ(stat(path("journal").c_str(), &journal), 0);
+  setenv("JOURNAL_STREAM", (std::to_string(journal.st_dev) + ":" + std::to_string(journal.st_ino)).c_str(), 1);
+  start_log({.level = LogLevel::debug, .file = path("journal")});
+  BANYAN_LOG(warning) << "of no\nrank";
+  set_log_rank(3);
+  BANYAN_LOG(info) << "of a rank";
+  BANYAN_LOG(debug) << "of a rank";
+  EXPECT_THAT(lines("journal"), ElementsAre("<4>of no rank", "<6>rank 3: of a rank", "<7>rank 3: of a rank"));
+  start_log({.file = path("elsewhere")});  // as of a child whose output is a file
+  BANYAN_LOG(warning) << "x";
+  EXPECT_THAT(lines("elsewhere"), ElementsAre(MatchesRegex("20[0-9-]+ .* rank 3 warning: x")));
+  EXPECT_EQ(journal_mark(JournalPriority::error, STDERR_FILENO), "");
+  unsetenv("JOURNAL_STREAM");
 }
 
 TEST_F(LogTest, BuildsNoTextThatNobodyWants) {

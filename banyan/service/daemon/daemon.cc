@@ -115,7 +115,9 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   }
   // Connections along routes come to the addresses of these.
   const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
-  run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
+  const std::string bound = has_one ? addresses.front() : run::any_address_like(addresses);
+  wait_for_address(bound);
+  run::Listener listener = run::Listener::on(bound);
   if (const auto dscp = own_mark(options_.marks)) run::mark_packets(listener.fd(), *dscp);
   own_ = {.host = host_,
           .incarnation = new_incarnation(),
@@ -153,6 +155,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   every(kSweep, [this] {
     sessions_.sweep();
     end_if_idle();
+    if (options_.tell && !is_handing_over_) tell_state();
   });
   if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
   listening_.tenants = copy_of(sockets.tenants);
@@ -169,6 +172,12 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   if (predecessor != nullptr) predecessor->serve(own_);
   older_.tell(own_);
   for (const std::string& each : rules_.warnings()) events_.warn(each);
+}
+
+void Daemon::Impl::wait_for_address(const std::string& address) const {
+  while (options_.wait && !run::Listener::can_be_on(address)) {
+    options_.wait("no interface of this host has the address " + address + " (yet)");
+  }
 }
 
 run::FileDescriptor Daemon::Impl::own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const {
@@ -315,7 +324,11 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   if (!sockets.operators.is_open() && !options_.operators.empty()) {
     sockets.operators = own_socket(options_.operators, DoorKind::operators, false);
   }
-  if (!sockets.http.is_open() && !options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (!sockets.http.is_open() && !options_.http.empty()) {
+    const HttpPlace place = HttpPlace::parse(options_.http);
+    wait_for_address(place.address);
+    sockets.http = listen_on(place);
+  }
   if (unlinks_operators_) options_.keeper.keep(options_.operators, sockets.operators);
   listening_.operators = copy_of(sockets.operators);
   listening_.http = copy_of(sockets.http);
@@ -351,6 +364,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
   const run::DescriptorUse descriptors = run::descriptor_use();
   view.descriptors = descriptors.used;
   view.most_descriptors = descriptors.allowed;
+  for (const auto& [host, card] : cards_.cards()) view.lost_hosts += mesh_->reaches(host) ? 0 : 1;
   if (slow_links_) view.troubles = slow_links_->findings();
   if (shortage_ && reactor_.now() - shortage_->at < kShortageShown) {
     view.troubles.push_back({.kind = kDescriptorTrouble,
@@ -360,10 +374,25 @@ HostView Daemon::Impl::describe(const std::string& node) {
   if (!cards_.trouble().empty()) {
     view.troubles.push_back({.kind = kDirectoryTrouble, .communicator = {}, .words = cards_.trouble()});
   }
+  if (!rules_.refusal().empty()) {
+    view.troubles.push_back({.kind = kRulesTrouble,
+                             .communicator = {},
+                             .words = "host " + name_of_host() + " goes by its rules of version " +
+                                      std::to_string(rules_.rules().version()) +
+                                      ", since those in its file are refused: " + rules_.refusal()});
+  }
   if (steward_) {
     if (const HostCard* const steward = cards_.find(steward_->steward_host())) view.steward = steward->name;
   }
   return view;
+}
+
+void Daemon::Impl::tell_state() {
+  std::string state = is_draining_ ? "draining" : kServing;
+  if (!rules_.refusal().empty()) state += " by the old rules: " + rules_.refusal();
+  if (!cards_.trouble().empty()) state += "; " + cards_.trouble();
+  if (state != told_state_) options_.tell(state);
+  told_state_ = std::move(state);
 }
 
 // One event for each time that it begins.
@@ -418,6 +447,7 @@ Daemon::Daemon(Options options, std::shared_ptr<Predecessor> predecessor)
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
+Daemon::Places Daemon::places() const { return impl_->places(); }
 void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
 void Daemon::watch_workers(std::chrono::microseconds patience, std::function<void()> alive) {
   impl_->watch_workers(patience, std::move(alive));

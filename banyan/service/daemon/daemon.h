@@ -68,7 +68,13 @@ class Daemon {
     std::vector<std::string> arguments = {};
     // A process is about to take this one's place; once more with this one where that fails.
     std::function<void(int process)> is_followed_by = {};
+    // For what it needs to begin and is not there yet, such as an address of an interface that comes up: returns after
+    // a moment, and it is looked for again; throws to give up. Without: that is an error at once.
+    std::function<void(const std::string& why)> wait = {};
+    // What it does, in a line: "serving; etcd does not answer: ...". When that is another one than before.
+    std::function<void(const std::string& state)> tell = {};
   };
+  static constexpr const char* kServing = "serving";  // the state without any trouble, in which it begins
   // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
   // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.
   explicit Daemon(Options options, HandedSockets sockets = {});
@@ -84,6 +90,11 @@ class Daemon {
   void run();
   // Any thread, and signal handlers' threads.
   void stop();
+  // Where programs, operators and everybody come: "unix:/run/banyan/banyand.sock", ...; empty: nowhere. Before run().
+  struct Places {
+    std::string tenants, operators, http;
+  };
+  Places places() const;
   // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What
   // is wrong with them is said in the log, and the old ones stay. `done`, on the thread of run(): with why they stay,
   // or with nothing. Any thread.

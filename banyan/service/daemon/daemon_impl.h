@@ -64,6 +64,11 @@ class Daemon::Impl {
     });
   }
   void watch_workers(std::chrono::microseconds patience, std::function<void()> alive);
+  Places places() const {
+    return {.tenants = place_of(listening_.tenants),
+            .operators = place_of(listening_.operators),
+            .http = place_of(listening_.http)};
+  }
 
  private:
   struct ClientSession {
@@ -117,6 +122,8 @@ class Daemon::Impl {
   }
   std::string apply_rules();
   void tell_terms();
+  void wait_for_address(const std::string& address) const;
+  void tell_state();
   run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
   void inherit(Predecessor& predecessor, HandedSockets& sockets);
   void forget_older(uint64_t daemon);
@@ -165,6 +172,7 @@ class Daemon::Impl {
   EventLog events_;
   std::map<std::string, uint64_t> refused_;  // by reason
   bool is_draining_ = false;
+  std::string told_state_ = kServing;
   // Of descriptors: the last time that a program was not let in, since there were none for it.
   struct Shortage {
     run::Reactor::TimePoint at;

@@ -1,10 +1,12 @@
 #include "banyan/service/daemon/door.h"
 
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -18,6 +20,7 @@ namespace banyan::service {
 namespace {
 
 constexpr int kWaitingClients = 128;
+constexpr char kComing = '~';  // behind the path of a socket at which nobody listens yet
 
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
@@ -50,7 +53,7 @@ run::FileDescriptor listen_at(const std::string& path, DoorKind kind, bool is_fo
   const sockaddr_un address = address_of(path);
   expect_nobody_listens(path, kind, address);
   // Who finds the socket finds somebody who listens.
-  const std::string coming = path + "~";
+  const std::string coming = path + kComing;
   const sockaddr_un first = address_of(coming);
   unlink(coming.c_str());
   run::FileDescriptor socket = new_socket(kind);
@@ -63,18 +66,44 @@ run::FileDescriptor listen_at(const std::string& path, DoorKind kind, bool is_fo
   return socket;
 }
 
-run::FileDescriptor listen_on(const std::string& endpoint) {
-  const size_t colon = endpoint.rfind(':');
-  uint16_t port = 0;
-  const char* const end = endpoint.data() + endpoint.size();
-  const char* const digits = colon == std::string::npos ? end : endpoint.data() + colon + 1;
-  const auto [behind, trouble] = std::from_chars(digits, end, port);
+void expect_path_of_socket(const std::string& path) { address_of(path + kComing); }
+
+HttpPlace HttpPlace::parse(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  HttpPlace place;
+  const char* const end = text.data() + text.size();
+  const char* const digits = colon == std::string::npos ? end : text.data() + colon + 1;
+  const auto [behind, trouble] = std::from_chars(digits, end, place.port);
   if (trouble != std::errc() || behind != end) {
-    throw Error(ErrorCode::invalid_input, in_quotes(endpoint) + " is no address and port such as 127.0.0.1:9420");
+    throw Error(ErrorCode::invalid_input, in_quotes(text) + " is no address and port such as 127.0.0.1:9420");
   }
-  std::string address = endpoint.substr(0, colon);
-  if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
-  return run::Listener::on(address, port).take();
+  place.address = text.substr(0, colon);
+  if (place.address.starts_with('[') && place.address.ends_with(']')) {
+    place.address = place.address.substr(1, place.address.size() - 2);
+  }
+  return place;
+}
+
+run::FileDescriptor listen_on(const HttpPlace& place) { return run::Listener::on(place.address, place.port).take(); }
+
+std::string place_of(const run::FileDescriptor& listening) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  if (address.ss_family == AF_UNIX) {
+    const auto* const name = reinterpret_cast<const sockaddr_un*>(&address);
+    std::string path(name->sun_path, strnlen(name->sun_path, sizeof name->sun_path));
+    if (path.ends_with(kComing)) path.pop_back();  // the kernel knows the name that it had first
+    return path.empty() ? path : "unix:" + path;
+  }
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host.data(), host.size(), port.data(), port.size(),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return {};
+  }
+  const std::string name = host.data();
+  return "http://" + (address.ss_family == AF_INET6 ? "[" + name + "]" : name) + ":" + port.data();
 }
 
 }  // namespace banyan::service

@@ -15,7 +15,21 @@ enum class DoorKind : uint8_t { tenants, operators };
 // Error{invalid_input} for what cannot be a path of a socket, Error{io}.
 run::FileDescriptor listen_at(const std::string& path, DoorKind kind, bool is_for_all_users);
 
-// Of TCP: "127.0.0.1:9420", "[::1]:9420", "0.0.0.0:9420". Throws Error{invalid_input}, Error{io}.
-run::FileDescriptor listen_on(const std::string& endpoint);
+// Throws Error{invalid_input} for what cannot be the path of a socket.
+void expect_path_of_socket(const std::string& path);
+
+// "127.0.0.1:9420", "[::1]:9420", "0.0.0.0:9420".
+struct HttpPlace {
+  std::string address;
+  uint16_t port = 0;
+  // Throws Error{invalid_input}.
+  static HttpPlace parse(const std::string& text);
+};
+// By TCP. Throws Error{invalid_input}, Error{io}.
+run::FileDescriptor listen_on(const HttpPlace& place);
+
+// Where a socket listens, as the kernel says it: "unix:/run/banyan/banyand.sock", "http://127.0.0.1:9420". Empty where
+// it does not know.
+std::string place_of(const run::FileDescriptor& listening);
 
 }  // namespace banyan::service

@@ -46,6 +46,9 @@ class EtcdDirectory : public HostDirectory {
     std::string ca = {}, certificate = {}, key = {};
     // ETCDCTL_CACERT, ETCDCTL_CERT and ETCDCTL_KEY, as etcdctl reads them.
     static Tls from_environment();
+    // Throws Error{invalid_input} that names the variable of a file that is missing, is nothing of the kind, does not
+    // go with the other one, or has expired.
+    void expect_usable() const;
   };
   struct Options {
     std::chrono::seconds ttl{10};               // of the lease

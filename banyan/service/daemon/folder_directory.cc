@@ -26,14 +26,15 @@ std::string name_of(const std::string& host) { return std::string(kPrefix) + in_
 
 FolderDirectory::FolderDirectory(std::string folder, run::Secret secret)
     : folder_(std::move(folder)), secret_(std::move(secret)) {
-  if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw run::system_error("cannot make the folder " + in_quotes(folder_));
-  }
-  run::open_meeting_folder(folder_, "a host");
+  was_there_ = run::open_meeting_folder(folder_, "a host").is_open();
 }
 
 // What is wrong with it later is no fault of the command line, nor of any card.
-run::FileDescriptor FolderDirectory::opened() const {
+run::FileDescriptor FolderDirectory::opened() {
+  if (!was_there_ && mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw run::system_error("cannot make the folder " + in_quotes(folder_));
+  }
+  was_there_ = true;  // a folder that goes away comes back with its cards
   try {
     run::FileDescriptor folder = run::open_meeting_folder(folder_, "a host");
     if (folder.is_open()) return folder;

@@ -23,8 +23,8 @@ namespace banyan::service {
 
 class FolderDirectory : public HostDirectory {
  public:
-  // Makes the folder (but not those above it) unless it is there. Throws Error{invalid_input} for one in which others
-  // could pretend to be a host, Error{io}.
+  // Throws Error{invalid_input} for a folder that is there and in which others could pretend to be a host. One that is
+  // not there may be mounted later; the first question makes it (but not those above it).
   FolderDirectory(std::string folder, run::Secret secret);
 
   void publish(const HostCard& card) override;
@@ -38,12 +38,14 @@ class FolderDirectory : public HostDirectory {
     std::string why = {};  // there is no card
   };
 
-  run::FileDescriptor opened() const;
+  // Made first, unless it has been there.
+  run::FileDescriptor opened();
   // Null where there is no such file.
   const Known* look(const run::FileDescriptor& folder, const std::string& name, const std::string& host);
 
   const std::string folder_;
   const run::Secret secret_;
+  bool was_there_ = false;
   std::map<std::string, Known> known_;  // by name of the file
 };
 

@@ -31,8 +31,10 @@ class OneHost : public HostDirectory {
 
 std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url, [[maybe_unused]] const run::Secret& secret) {
 #ifdef BANYAN_HAS_CURL
-  return std::make_unique<EtcdDirectory>(
-      EtcdPlace::parse(url), EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment(), .secret = secret});
+  EtcdPlace place = EtcdPlace::parse(url);
+  const EtcdDirectory::Tls tls = EtcdDirectory::Tls::from_environment();
+  if (url.starts_with("etcds://")) tls.expect_usable();
+  return std::make_unique<EtcdDirectory>(std::move(place), EtcdDirectory::Options{.tls = tls, .secret = secret});
 #else
   throw Error(ErrorCode::unsupported,
               "this Banyan was built without libcurl, by which etcd is asked; build it where "

@@ -89,7 +89,8 @@ class HostDirectory {
   virtual HostCards cards() = 0;
 
   // "file:///folder", which all daemons share; "etcd://HOST:PORT[,HOST:PORT...]/PREFIX" (etcd_directory.h). Empty: of
-  // one host alone. Throws Error{invalid_input}, Error{io}; Error{unsupported} for etcd in a build without libcurl.
+  // one host alone. Asks and makes nothing yet: what is not there may come. Throws Error{invalid_input}, also for a
+  // folder that strangers could write to, Error{io}; Error{unsupported} for etcd in a build without libcurl.
   static std::unique_ptr<HostDirectory> at(const std::string& url, const run::Secret& secret = {});
 };
 

@@ -289,9 +289,25 @@ TEST_F(FolderOfHosts, IsMadeWhenItIsMissing) {
   EXPECT_TRUE(HostDirectory::at(inner)->find("a"));
 }
 
-TEST_F(FolderOfHosts, SaysThatItCannotBeMade) {
-  EXPECT_THAT(error_of([&] { HostDirectory::at("file://" + folder_ + "/no/such"); }, ErrorCode::io),
-              HasSubstr(folder_ + "/no/such"));
+TEST_F(FolderOfHosts, MayComeLater) {
+  const auto directory = HostDirectory::at("file://" + folder_ + "/no/such");
+  EXPECT_THAT(error_of([&] { directory->publish(card_of("a")); }, ErrorCode::io), HasSubstr(folder_ + "/no/such"));
+  EXPECT_THAT(error_of([&] { directory->find("a"); }, ErrorCode::io), HasSubstr(folder_ + "/no/such"));
+  std::filesystem::create_directory(folder_ + "/no");
+  directory->publish(card_of("a"));
+  EXPECT_TRUE(directory->find("a"));
+}
+
+TEST_F(FolderOfHosts, IsNotBelievedWhenOneThatStrangersMayWriteToHasCome) {
+  const std::string inner = folder_ + "/inner";
+  const auto early = HostDirectory::at("file://" + inner);
+  std::filesystem::create_directory(inner);
+  std::filesystem::permissions(inner, std::filesystem::perms::all);
+  const auto names_it = AllOf(HasSubstr("every user may write"), HasSubstr(inner));
+  EXPECT_THAT(error_of([&] { early->publish(card_of("a")); }, ErrorCode::io), names_it);
+  EXPECT_THAT(error_of([&] { early->find("a"); }, ErrorCode::io), names_it);
+  EXPECT_THAT(error_of([&] { early->cards(); }, ErrorCode::io), names_it);
+  EXPECT_THAT(error_of([&] { HostDirectory::at("file://" + inner); }, ErrorCode::invalid_input), names_it);
 }
 
 TEST_F(FolderOfHosts, SaysThatItHasGone) {

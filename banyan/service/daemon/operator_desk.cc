@@ -71,7 +71,7 @@ HttpServer::Handler OperatorDesk::handler(bool may_change) {
 }
 
 void OperatorDesk::serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply) {
-  if (request.method == "GET") return show(request.path, std::move(reply));
+  if (request.method == "GET") return show(request.path, may_change, std::move(reply));
   if (request.method != "POST") return reply(http_error(405, "GET what is known, or POST what is to change"));
   if (!may_change) {
     throw Error(ErrorCode::invalid_usage, "here one may look only; commands are for the operator's own socket");
@@ -79,7 +79,7 @@ void OperatorDesk::serve(const HttpRequest& request, bool may_change, HttpServer
   change(request.path, request.body, std::move(reply));
 }
 
-void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
+void OperatorDesk::show(const std::string& path, bool may_change, HttpServer::Reply reply) {
   const auto answer_with = [reply](auto to_response) {
     return [reply, to_response](const HostOperations::Answer& answer) {
       reply(answer.is_refusal ? http_error(500, answer.body) : to_response(answer.body));
@@ -97,6 +97,10 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
     });
   } else if (path == "/") {
     reply({.type = "text/html; charset=utf-8", .body = std::string(dashboard_page())});
+  } else if (path == "/v1/alive") {
+    reply({.body = "{}"});
+  } else if (path == "/v1/rules" && !may_change) {
+    throw Error(ErrorCode::invalid_usage, "the rules are for the operator's own socket");
   } else if (path == "/v1/rules") {
     parts_.host.answer("rules", "{}", answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else {

@@ -5,7 +5,8 @@
 //   GET  /v1/host      HostView of this host, with what older daemons of it still carry (host_desk.h)
 //   GET  /metrics      of this host, for Prometheus
 //   GET  /             the dashboard
-//   GET  /v1/rules     {"version": 7, "text": "..."}: of this host
+//   GET  /v1/alive     {}: its thread comes round; waits for no call, no plan and no other host
+//   GET  /v1/rules     {"version": 7, "text": "..."}: of this host, at the operator's own socket
 //   POST /v1/rules     {"text": "...", "check"?: true, "older"?: true}: of all hosts, until their daemons read their
 //                      files again; older: their version may be less than that of those in force; check: only says
 //                      what would change for the communicators that are open, by host: {"version": 8, "warnings":
@@ -82,7 +83,7 @@ class OperatorDesk {
   struct Asked;  // all hosts, or some
 
   void serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply);
-  void show(const std::string& path, HttpServer::Reply reply);
+  void show(const std::string& path, bool may_change, HttpServer::Reply reply);
   HttpResponse metrics_from(const HostOperations::Answer& view);
   void change(const std::string& path, const std::string& body, HttpServer::Reply reply);
   using Done = std::function<void(const Asked& asked)>;

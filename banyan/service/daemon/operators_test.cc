@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "banyan/base/json_reader.h"
+#include "banyan/run/join/free_port.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/test_services.h"
 
@@ -308,6 +309,27 @@ TEST_F(Operators, HaveAPageAndMetrics) {
       if (metrics.body.find("\n" + line) == std::string::npos) return "no " + line + " in " + metrics.body;
     }
     return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+// Whoever reaches a port of TCP may look at how calls go. Who is given what is said to operators alone.
+TEST_F(Operators, ReadTheRulesAtTheirOwnSocketOnly) {
+  use_rules(R"({"version": 3, "rules": [{"name": "r", "match": {"user": "alice"}, "then": {"weight": 7}}]})");
+  const std::string place = "127.0.0.1:" + std::to_string(run::free_port());
+  daemons_.http = place;
+  const auto reports = run_ranks(1, 1, [&](Communicator&, run::RegionPool&) -> std::string {
+    const auto look = [&](const std::string& path) {
+      return http_ask("http://" + place, "GET", path, "", seconds(20));
+    };
+    for (const char* open : {"/v1/alive", "/v1/host", "/v1/cluster", "/metrics", "/"}) {
+      const HttpResponse seen = look(open);
+      if (seen.status != 200) return std::string(open) + " answers " + std::to_string(seen.status);
+      if (seen.body.find("alice") != std::string::npos) return std::string(open) + " shows the rules";
+    }
+    const HttpResponse rules = look("/v1/rules");
+    if (rules.status != 403 || rules.body.find("own socket") == std::string::npos) return "rules: " + rules.body;
+    return ask(0, "GET", "/v1/rules").body.find("alice") == std::string::npos ? "operators see no rules" : "right";
   });
   EXPECT_THAT(reports, Each("right"));
 }

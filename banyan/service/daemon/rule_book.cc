@@ -31,6 +31,15 @@ std::string name_of(uid_t user) {
 RuleBook::RuleBook(std::string path) : path_(std::move(path)) { reload(); }
 
 void RuleBook::reload() {
+  try {
+    read_file_again();
+  } catch (const Error& error) {
+    refusal_ = error.what();
+    throw;
+  }
+}
+
+void RuleBook::read_file_again() {
   if (path_.empty()) {
     text_.clear();
     put_in_force({}, "none");
@@ -49,6 +58,7 @@ void RuleBook::replace(const std::string& text) {
 void RuleBook::put_in_force(Rules rules, const std::string& from) {
   const uint64_t before = rules_->version();
   rules_ = std::make_shared<const Rules>(std::move(rules));
+  refusal_.clear();
   BANYAN_LOG(info) << "rules of version " << rules_->version() << " are in force: " << from;
   warnings_ = rules_->warnings();
   if (rules_->version() < before) {

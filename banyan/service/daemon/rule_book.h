@@ -24,8 +24,11 @@ class RuleBook {
  public:
   // `path`: empty: none. Throws what replace() throws, Error{not_found}, Error{io}.
   explicit RuleBook(std::string path);
-  // Reads the file again. Throws the same, and nothing has changed then.
+  // Reads the file again. Throws the same, and nothing has changed then but refusal().
   void reload();
+  // Why what the file says is not in force, as the last reload() threw it; empty: it is, or others were put in its
+  // place since.
+  const std::string& refusal() const { return refusal_; }
 
   // Other rules in place of those of the file, until it is read again. Throws what Rules::parse throws,
   // Error{unsupported}, and nothing has changed then.
@@ -47,10 +50,11 @@ class RuleBook {
   void set(const std::string& tenant, const std::optional<GrantChange>& change);
 
  private:
+  void read_file_again();
   void put_in_force(Rules rules, const std::string& from);
 
   const std::string path_;
-  std::string text_;
+  std::string text_, refusal_;
   std::vector<std::string> warnings_;
   std::shared_ptr<const Rules> rules_ = std::make_shared<const Rules>();  // shared with grants of calls
   std::map<std::string, GrantChange> changes_;                            // by tenant

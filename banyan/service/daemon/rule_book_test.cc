@@ -58,9 +58,26 @@ TEST_F(RuleBookTest, KeepsTheOldRulesWhenTheNewOnesAreWrong) {
   RuleBook book(path_);
   write(weight_of_train(2, 0));
   EXPECT_THAT(error_of([&] { book.reload(); }, ErrorCode::invalid_input), HasSubstr("weight"));
+  EXPECT_THAT(book.refusal(), AllOf(HasSubstr("weight"), HasSubstr(path_)));
   std::filesystem::remove(path_);
   EXPECT_THAT(error_of([&] { book.reload(); }, ErrorCode::not_found), HasSubstr(path_));
+  EXPECT_THAT(book.refusal(), HasSubstr(path_));
   EXPECT_EQ(book.rules().grant(Subject{.tenant = "train", .user = "u"}).weight, 4u);
+}
+
+TEST_F(RuleBookTest, RefusesNothingAnyMoreOnceRulesAreInForce) {
+  write(weight_of_train(1, 4));
+  RuleBook book(path_);
+  EXPECT_EQ(book.refusal(), "");
+  for (const bool by_an_operator : {false, true}) {
+    write(weight_of_train(2, 0));
+    EXPECT_NE(error_of([&] { book.reload(); }), "no error");
+    EXPECT_NE(error_of([&] { book.replace(weight_of_train(2, 0)); }), "no error");
+    EXPECT_NE(book.refusal(), "");
+    write(weight_of_train(3, 4));
+    by_an_operator ? book.replace(weight_of_train(3, 4)) : book.reload();
+    EXPECT_EQ(book.refusal(), "") << by_an_operator;
+  }
 }
 
 TEST_F(RuleBookTest, KnowsThePlannersAndRefusesPlansForSomeCallsOnly) {

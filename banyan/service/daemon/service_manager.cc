@@ -143,6 +143,17 @@ void ServiceManager::forget_rest() {
   stored_.clear();
 }
 
+bool ServiceManager::is_there() const {
+  const char* const socket = std::getenv("NOTIFY_SOCKET");
+  return socket != nullptr && *socket != '\0';
+}
+
+void ServiceManager::status(const std::string& status) const { tell("STATUS=" + status); }
+
+void ServiceManager::waiting(const std::string& status) const {
+  tell("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=" + status);
+}
+
 void ServiceManager::ready(const std::string& status) const { tell("READY=1\nSTATUS=" + status); }
 
 // The time is that of the clock by which systemd tells whether a READY=1 is of before.

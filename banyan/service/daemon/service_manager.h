@@ -42,8 +42,14 @@ class ServiceManager {
   // What was stored and not taken up again is of no use any more.
   void forget_rest();
 
+  // Whether somebody is told anything, and starts a daemon again that has ended.
+  bool is_there() const;
+
   // `status`: one line of `systemctl status`.
   void ready(const std::string& status) const;
+  void status(const std::string& status) const;
+  // It is not ready for half a minute to come, and that is no error.
+  void waiting(const std::string& status) const;
   // Until the next ready().
   void reloading(const std::string& status) const;
   void stopping() const;  // and what was kept is not stored any more

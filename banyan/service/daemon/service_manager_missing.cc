@@ -40,6 +40,9 @@ ServiceManager::ServiceManager() {
 run::FileDescriptor ServiceManager::take_kept(const std::string&) { return {}; }
 void ServiceManager::keep(const std::string&, const run::FileDescriptor&) {}
 void ServiceManager::forget_rest() {}
+bool ServiceManager::is_there() const { return is_set("NOTIFY_SOCKET"); }
+void ServiceManager::status(const std::string&) const {}
+void ServiceManager::waiting(const std::string&) const {}
 void ServiceManager::ready(const std::string&) const {}
 void ServiceManager::reloading(const std::string&) const {}
 void ServiceManager::stopping() const {}

@@ -54,6 +54,11 @@ void make_folder_of(const std::string& socket) {
   std::error_code trouble;
   if (!folder.empty()) std::filesystem::create_directories(folder, trouble);
   if (trouble) throw Error(ErrorCode::io, "cannot make the folder " + folder + ": " + trouble.message());
+  expect_safe_folder_of(socket);
+}
+
+void expect_safe_folder_of(const std::string& socket) {
+  const std::string folder = folder_of(socket);
   if (!run::is_open_to_all(folder)) return;
   throw Error(ErrorCode::invalid_usage, "everybody may write to " + folder +
                                             " and put a socket of theirs in place of " + socket +

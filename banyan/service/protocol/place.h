@@ -24,6 +24,8 @@ std::string default_operator_socket();
 // Makes the folder of a socket at which a daemon is to listen: the one of socket_of_user() for this user alone. Throws
 // Error{invalid_usage} where others could put a socket of theirs in place of it, Error{io}.
 void make_folder_of(const std::string& socket);
+// Throws Error{invalid_usage} for a folder, if it is there, in which others could put a socket of theirs.
+void expect_safe_folder_of(const std::string& socket);
 // Where to ask: the host's daemon if it is there, else the user's. Throws the same.
 std::string found_operator_socket();
 

@@ -5,8 +5,8 @@
 // - stalled: a call under way of which no rank has moved anything for kStalled, and no rank is late.
 // - unreachable host.
 //
-// Daemons say of themselves (HostView::troubles) that the directory of hosts does not answer, and that they have no
-// descriptors left: merge() adds that.
+// Daemons say of themselves (HostView::troubles) that the directory of hosts does not answer, that they have no
+// descriptors left, and that they could not use what stands in their file of rules: merge() adds that.
 //
 // Views of several hosts are taken at moments that differ by some milliseconds, so nothing is said of less than kLate.
 #pragma once
@@ -21,7 +21,8 @@ namespace banyan::service {
 inline constexpr std::chrono::milliseconds kLate{300}, kStalled{1000};
 
 // Kinds of what daemons say of themselves.
-inline constexpr const char *kDirectoryTrouble = "directory", *kDescriptorTrouble = "descriptors";
+inline constexpr const char *kDirectoryTrouble = "directory", *kDescriptorTrouble = "descriptors",
+                            *kRulesTrouble = "rules";
 
 // A rank whose daemon says that it moves waits for nobody, and neither do those who wait for it. Messages make nobody
 // late: a receive may wait for as long as its program likes.

@@ -113,7 +113,8 @@ struct EventView {
 // What is wrong, in one sentence that names the culprit: "rank 5 of 'job17' on host c is late: 15 ranks have begun call
 // 812, it has not for 1.2 s".
 struct FindingView {
-  std::string kind = {};          // "late rank", "slow link", "stalled", "unreachable host", "directory", "descriptors"
+  std::string kind = {};  // "late rank", "slow link", "stalled", "unreachable host", "directory", "descriptors",
+                          // "rules"
   std::string communicator = {};  // its id; empty: none
   std::string words = {};
 
@@ -144,6 +145,7 @@ struct HostView {
   // Open files and sockets of the daemon, and how many it may have; 0: not known.
   uint64_t descriptors = 0, most_descriptors = 0;
   std::vector<FindingView> troubles = {};  // what is wrong with the daemon itself, or what it needs
+  uint32_t lost_hosts = 0;                 // to which no call of this one comes through
 
   friend bool operator==(const HostView&, const HostView&) = default;
 };

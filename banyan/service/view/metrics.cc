@@ -7,6 +7,8 @@
 #include <sstream>
 #include <vector>
 
+#include "banyan/service/view/findings.h"
+
 namespace banyan::service {
 namespace {
 
@@ -63,6 +65,10 @@ void add_daemon(Page& page, const HostView& view) {
   page.gauge("banyan_service_is_draining", "1 where no communicators are opened any more.")
       .add(view.is_draining ? 1 : 0);
   page.gauge("banyan_service_rules_version", "Of the rules in force.").add(number(view.rules_version));
+  const bool are_refused = std::any_of(view.troubles.begin(), view.troubles.end(),
+                                       [](const FindingView& each) { return each.kind == kRulesTrouble; });
+  page.gauge("banyan_service_rules_refused", "1 where the file of rules was refused, and older ones are in force.")
+      .add(are_refused ? 1 : 0);
   page.gauge("banyan_service_clients", "Processes that are attached.").add(number(view.clients));
   page.gauge("banyan_service_memory_bytes", "Memory of programs that the daemon has mapped.")
       .add(number(view.memory_bytes));
@@ -71,6 +77,8 @@ void add_daemon(Page& page, const HostView& view) {
     page.gauge("banyan_service_most_descriptors", "Open files and sockets that the daemon may have.")
         .add(number(view.most_descriptors));
   }
+  page.gauge("banyan_service_lost_hosts", "Hosts to whose daemons no call of this one comes through.")
+      .add(view.lost_hosts);
   page.gauge("banyan_service_troubles", "What is wrong with the daemon or what it needs, by kind; the value is 1.");
   for (const FindingView& each : view.troubles) page.add(1, {{"kind", each.kind}});
   page.counter("banyan_service_core_seconds_total", "Time that the daemon's working threads have run, all together.")

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "banyan/service/view/findings.h"
 #include "banyan/service/view/test_random_view.h"
 
 namespace banyan::service {
@@ -54,10 +55,14 @@ banyan_service_is_steward{host="node1"} 1
 banyan_service_is_draining{host="node1"} 0
 # TYPE banyan_service_rules_version gauge
 banyan_service_rules_version{host="node1"} 4
+# TYPE banyan_service_rules_refused gauge
+banyan_service_rules_refused{host="node1"} 0
 # TYPE banyan_service_clients gauge
 banyan_service_clients{host="node1"} 2
 # TYPE banyan_service_memory_bytes gauge
 banyan_service_memory_bytes{host="node1"} 4096
+# TYPE banyan_service_lost_hosts gauge
+banyan_service_lost_hosts{host="node1"} 0
 # TYPE banyan_service_core_seconds_total counter
 banyan_service_core_seconds_total{host="node1"} 1.25
 # TYPE banyan_refused_total counter
@@ -94,6 +99,18 @@ banyan_link_bytes_total{host="node1",link="leaf0->spine1",tenant="1000/t"} 12345
 # TYPE banyan_link_capacity_bytes_per_second gauge
 banyan_link_capacity_bytes_per_second{host="node1",link="leaf0->spine1"} 1000000000
 )");
+}
+
+TEST(ServiceMetrics, SayWhatIsWrongWithTheDaemonAndWhatItNeeds) {
+  HostView view = small_view();
+  view.lost_hosts = 2;
+  view.troubles = {{.kind = kRulesTrouble, .communicator = {}, .words = "rules.json line 3: weight"}};
+  MetricsMemory memory;
+  const std::string text = metrics_of(view, memory);
+  EXPECT_THAT(text, HasSubstr("\nbanyan_service_rules_refused{host=\"node1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nbanyan_service_lost_hosts{host=\"node1\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("\nbanyan_service_troubles{host=\"node1\",kind=\"rules\"} 1\n"));
+  EXPECT_EQ(text.find("weight\""), std::string::npos) << "words are no labels";
 }
 
 TEST(ServiceMetrics, BearNamesOfAnyForm) {

@@ -34,6 +34,7 @@ class RandomViews {
     view.descriptors = random_();
     view.most_descriptors = random_();
     for (size_t i = below(3); i > 0; --i) view.troubles.push_back(finding());
+    view.lost_hosts = small();
     return view;
   }
 

@@ -128,6 +128,7 @@ void each_field(View& view, Visit visit) {
   visit("descriptors", view.descriptors);
   visit("most_descriptors", view.most_descriptors);
   visit("troubles", view.troubles);
+  visit("lost_hosts", view.lost_hosts);
 }
 
 template <Is<FindingView> View, typename Visit>
@@ -215,8 +216,8 @@ template <typename View>
 void read(JsonNode node, std::vector<View>& views);
 // Daemons of earlier versions do not tell of them.
 bool may_be_missing(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kLater = {"idle_total_seconds", "ways",     "is_direct", "descriptors",
-                                                      "most_descriptors",   "troubles", "obeys"};
+  constexpr std::array<std::string_view, 8> kLater = {"idle_total_seconds", "ways",     "is_direct", "descriptors",
+                                                      "most_descriptors",   "troubles", "obeys",     "lost_hosts"};
   return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 template <typename View>
