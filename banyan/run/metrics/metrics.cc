@@ -29,8 +29,9 @@ namespace {
 
 constexpr std::chrono::seconds kBetweenFiles{5};
 
-// What this host may be called by those who ask. Written before the server's threads start.
-HostNames names_shown;
+// What this host may be called by those who ask. Written before the server's threads start, and never freed, since they
+// run until the process ends.
+const HostNames* names_shown = nullptr;
 
 HostNames names_from(const std::string& list) {
   HostNames names;
@@ -48,7 +49,7 @@ HostNames names_from(const std::string& list) {
 // 0: the server is to answer.
 int answer_who_means_another_host(mg_connection* connection) {
   const char* const host = mg_get_header(connection, "Host");
-  if (host == nullptr || *host == '\0' || names_shown.has(host)) return 0;
+  if (host == nullptr || *host == '\0' || names_shown->has(host)) return 0;
   try {
     const std::string words = misdirected(host, "name it in BANYAN_METRICS_HOSTS:") + "\n";
     mg_printf(connection,
@@ -215,7 +216,7 @@ class Starter : public StatisticsBoard::Listener {
 void start_metrics(const MetricsWish& wish) {
   if (wish.target.empty()) return;
   try {
-    names_shown = names_from(wish.hosts);
+    names_shown = new HostNames(names_from(wish.hosts));
     StatisticsBoard::set_listener(new Starter(MetricsTarget::parse(wish.target)));
     std::atexit(write_at_end);
   } catch (const std::exception& error) {

@@ -27,7 +27,7 @@ namespace {
 // The longest value that an etcd takes as it comes has 1.5 MiB, which are 2 MiB here.
 constexpr size_t kLongestAnswer = 4 << 20;
 constexpr uint32_t kPage = 500;  // cards that are asked for at once
-constexpr size_t kMostHosts = 100'000;
+constexpr size_t kMostCards = 100'000;
 constexpr size_t kMostEndpoints = 16;
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -236,8 +236,8 @@ class EtcdClient {
       }
       std::move(page.pairs.begin(), page.pairs.end(), std::back_inserter(all));
       if (!page.has_more) return all;
-      if (all.size() > kMostHosts)
-        throw Error(ErrorCode::io, "etcd has more than " + std::to_string(kMostHosts) + " hosts");
+      if (all.size() > kMostCards)
+        throw Error(ErrorCode::io, "etcd has more than " + std::to_string(kMostCards) + " hosts");
       first = all.back().key + '\0';  // the next that there can be
     }
   }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdarg>
 #include <filesystem>
 #include <fstream>
@@ -41,6 +42,7 @@ extern "C" int openat(int folder, const char* name, int flags, ...) {
 namespace banyan::service {
 namespace {
 
+using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::error_of;
@@ -196,6 +198,8 @@ TEST_F(FolderOfHosts, ReadsACardAgainOnlyWhenItHasChanged) {
   EXPECT_EQ(opened_by_a_look(), 1);
   EXPECT_EQ(reader->find("7")->port, 1);
   overwrite_in_place("host-37", signed_card(card_of("7", 2), {}));
+  // Clocks of file systems are coarse.
+  std::filesystem::last_write_time(folder_ + "/host-37", std::filesystem::file_time_type::clock::now() + seconds(1));
   EXPECT_EQ(reader->find("7")->port, 2);
   std::filesystem::remove(folder_ + "/host-37");
   EXPECT_FALSE(reader->find("7"));

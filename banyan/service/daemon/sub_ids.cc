@@ -17,7 +17,7 @@
 namespace banyan::service {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+constexpr uint64_t kLargestFile = uint64_t{64} << 20;
 
 std::optional<uint32_t> whole_number(std::string_view text) {
   uint32_t number = 0;
@@ -71,7 +71,7 @@ void SubIds::look() {
   }
   if (version == version_) return;
   try {
-    read(version ? read_file(options_.path, kMostBytes) : "");
+    read(version ? read_file(options_.path, kLargestFile) : "");
     version_ = version;
     is_in_trouble_ = false;
   } catch (const Error& error) {  // such as that descriptors are short: it is tried again

@@ -61,7 +61,7 @@ TEST(CallGrants, AreThoseOfTheRules) {
                sizes[random() % std::size(sizes)] + "\"" + kind + tenant + R"(}, "then": {}})";
     }
     const auto table = rules_of(rules);
-    const Subject subject{.tenant = random() % 2 == 0 ? "a" : "b"};
+    const Subject subject{.tenant = random() % 2 == 0 ? "a" : "b", .user = "u"};
     CallGrants grants(table, subject);
     for (int i = 0; i < 200; ++i) {
       const AskedCall call{.kind = kinds[random() % std::size(kinds)], .bytes = random() % (1u << random() % 24)};
