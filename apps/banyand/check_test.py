@@ -77,8 +77,8 @@ class Check(unittest.TestCase):
             self.expect_wrong("--operators", "/operator.sock", words=["may make nothing in /"])
 
     def test_knows_a_host_that_is_not_in_the_fabric(self):
-        fabric = "a <-> s 100Gb/s; b <-> s 100Gb/s"
-        for node, words in (("c", "'c'"), ("s", "is no rank")):
+        fabric = "a <-> sw0 100Gb/s; b <-> sw0 100Gb/s"
+        for node, words in (("c", "'c'"), ("sw0", "is no rank")):
             self.expect_wrong("--fabric", fabric, "--node", node, words=[words])
 
     def test_notes_what_may_come_and_what_is_hardly_meant(self):

@@ -39,7 +39,7 @@ class CommandLine(unittest.TestCase):
 
     def test_says_the_version(self):
         for option in ("--version", "-V"):
-            self.assertRegex(output_of(BANYAND, option), r"\Abanyand \d+\.\d+\.\d+\n\Z")
+            self.assertRegex(output_of(BANYAND, option), r"\Abanyand \d+\.\d+\.\d+\S*\n\Z")
 
     def test_has_help_of_80_columns_in_plain_words(self):
         help = output_of(BANYAND, "--help", env={**os.environ, "TERM": "dumb"})
@@ -67,7 +67,7 @@ class Page(unittest.TestCase):
 
     def test_is_ascii_and_has_a_date_and_a_version(self):
         self.assertTrue(self.text.isascii())
-        self.assertRegex(self.text, r'\.TH BANYAND 8 "\d{4}-\d\d-\d\d" "banyan \d+\.\d+\.\d+" "Banyan"')
+        self.assertRegex(self.text, r'\.TH BANYAND 8 "\d{4}-\d\d-\d\d" "banyan \d+\.\d+\.\d+\S*" "Banyan"')
 
     def test_is_read_without_a_warning(self):
         for reader in (["groff", "-ww", "-man", "-Tutf8", "-z"], ["mandoc", "-Tlint", "-Wwarning"],
