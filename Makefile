@@ -1,7 +1,7 @@
 # Two commands set everything up: `make demo` and `make test`. All targets install what is missing (tools/deps) first.
 # `make help` lists them: the first sentence above a rule is its line there.
 
-.PHONY: all help docs demo test test-all test-packages install uninstall deb dist install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
+.PHONY: all help docs demo test test-all test-packages install uninstall deb wheels dist install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
@@ -14,11 +14,12 @@ TORCH ?= ON
 # ON: warnings are errors. For those who change Banyan, not for those who use it: compilers to come have other warnings.
 WERROR ?= OFF
 
+dest = $(if $(DEST),"$(DEST)")
 torch_dependencies = $(if $(filter ON,$(TORCH)),torch)
 
 # $(call build,OPTIONS,TARGETS)
 define build
-	@cmake --preset release -DBANYAN_WERROR=$(WERROR) -DBANYAN_PYTHON=$(BANYAN_PYTHON) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(1) >$(BUILD).configure.log 2>&1 || \
+	@cmake --preset release -DBANYAN_WERROR=$(WERROR) "-DBANYAN_PYTHON=$(BANYAN_PYTHON)" "-DCMAKE_INSTALL_PREFIX=$(PREFIX)" $(1) >$(BUILD).configure.log 2>&1 || \
 	  { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
 	@rm -f $(BUILD).configure.log
 	cmake --build --preset release --target $(2)
@@ -44,7 +45,7 @@ test:
 
 # All tests. With a browser, for those of the page of predictions.
 test-all:
-	@tools/deps test python tidy page $(torch_dependencies)
+	@tools/deps test python tidy page abi $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all benches)
 	tools/run-tests $(BUILD) -j 4
 
@@ -64,20 +65,28 @@ test-packages:
 install:
 	@tools/deps
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO -DBANYAN_PYTHON_PACKAGE=AUTO,banyan_products)
-	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) && mv $(BUILD)/install_manifest.txt $(BUILD)/installed_files.txt
+	DESTDIR="$(DESTDIR)" BANYAN_INSTALL_NOTES=1 cmake --install $(BUILD)
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
-# Removes what `make install` has installed.
+# Removes what `make install` has installed, wherever that was.
 uninstall:
-	@DESTDIR="$(DESTDIR)" cmake -DBUILD=$(BUILD) -P packaging/uninstall.cmake
+	@cmake -DBUILD=$(BUILD) -P packaging/uninstall.cmake
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 # Makes packages of Debian for this release, into $(BUILD)/packages. TORCH=OFF leaves the backend of PyTorch out.
 deb:
 	@tools/deps deb python $(torch_dependencies)
-	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
-	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
-	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
+	packaging/make_packages $(BUILD) $(TORCH)
+
+# Makes wheels of the Python package for the Python of Debian 12 and of Debian 13, into $(BUILD)/wheels. As root.
+wheels:
+	@tools/deps debian
+	@mkdir -p $(BUILD)/wheels
+	set -e; for release in bookworm trixie; do \
+	  tools/in-debian $$release --tree wheels --install python3-venv --install twine \
+	    sh -c 'tools/deps python && packaging/make_wheels build/wheels'; \
+	  cp "$(or $(BANYAN_CHROOTS),$(HOME)/.cache/banyan/chroots)"/$$release/banyan/wheels/build/wheels/*.whl $(BUILD)/wheels; done
+	@ls -l $(BUILD)/wheels
 
 # Makes an archive of the sources as they were committed, which knows its version, into $(BUILD).
 dist:
@@ -89,9 +98,9 @@ dist:
 # Installs the package banyan_torch, to where BANYAN_PYTHON finds it, or to DEST=folder.
 install-torch:
 	@tools/deps torch
-	@BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch --check $(DEST)
+	@BANYAN_PYTHON="$(BANYAN_PYTHON)" tools/install-torch --check $(dest)
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package)
-	BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
+	BANYAN_PYTHON="$(BANYAN_PYTHON)" tools/install-torch $(BUILD)/python/banyan_torch $(dest)
 
 # The tests with a sanitizer, in a build of its own.
 asan tsan:

@@ -183,7 +183,7 @@ class PageWriter {
     for (size_t i = 0; i < related_.size(); ++i) {
       text_ += reference_to(*related_[i]) + (i + 1 < related_.size() ? " ,\n" : "\n");
     }
-    text_ += ".PP\nThe documentation in /usr/share/doc/banyan, or docs/ of the sources.\n";
+    text_ += ".PP\nThe documentation: share/doc/banyan of the installation (on Debian the package banyan\\-doc).\n";
   }
 
   const CommandSyntax& command_;

@@ -1,7 +1,7 @@
 # Where what is built is installed. Every part of Banyan installs itself, into one of the components runtime (the
-# program), service (banyand), library (libbanyan.so.0), development, python (the package banyan) and torch
-# (banyan_torch). It adds what it
-# builds for that to the target banyan_products. Each component is a package of Debian, too (packaging/debian.cmake).
+# program), service (banyand), library (libbanyan.so.0), development, python (the package banyan), torch (banyan_torch)
+# and documentation. It adds what it builds for that to the target banyan_products. Each component is a package of
+# Debian, too (debian/rules).
 include(GNUInstallDirs)
 add_custom_target(banyan_products)
 
@@ -14,6 +14,19 @@ if(NOT BANYAN_PYTHON_DIR)
     OUTPUT_VARIABLE BANYAN_PYTHON_DIR OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 
+# banyan_install_placed(TEMPLATE DESTINATION COMPONENT): installs a file that names its place. @PREFIX@ in it is the
+# prefix of the installation, which `cmake --install --prefix` may choose.
+function(banyan_install_placed template destination component)
+  cmake_path(GET template STEM LAST_ONLY name)
+  set(placed ${CMAKE_CURRENT_BINARY_DIR}/placed/${name})
+  install(CODE "set(PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
+    configure_file(\"${template}\" \"${placed}\" @ONLY)
+    set(folder \"${destination}\")
+    cmake_path(ABSOLUTE_PATH folder BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+    file(INSTALL DESTINATION \"\${folder}\" TYPE FILE FILES \"${placed}\")"
+    COMPONENT ${component})
+endfunction()
+
 # The folders that an installation makes, for its removal (packaging/uninstall.cmake). What comes first is done first.
 if(BANYAN_INSTALL)
   set(folders ${CMAKE_INSTALL_BINDIR} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_LIBDIR}/cmake/Banyan
@@ -23,7 +36,7 @@ if(BANYAN_INSTALL)
     ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${BANYAN_PYTHON_DIR}/banyan
     ${BANYAN_PYTHON_DIR}/banyan_torch ${BANYAN_PYTHON_DIR}/banyan-${BANYAN_VERSION_TEXT}.dist-info
     ${BANYAN_PYTHON_DIR}/banyan_torch-${BANYAN_VERSION_TEXT}.dist-info)
-  install(CODE "set(BANYAN_FOLDERS ${folders})
-    set(BANYAN_FOLDERS_FILE ${PROJECT_BINARY_DIR}/install_folders.txt)
-    include(${CMAKE_CURRENT_LIST_DIR}/note_folders.cmake)" ALL_COMPONENTS)
+  install(CODE "set(BANYAN_FOLDERS \"${folders}\")
+    set(BANYAN_FOLDERS_FILE \"${PROJECT_BINARY_DIR}/install_folders.txt\")
+    include(\"${PROJECT_SOURCE_DIR}/packaging/note_folders.cmake\")" ALL_COMPONENTS)
 endif()

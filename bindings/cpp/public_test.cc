@@ -90,7 +90,7 @@ TEST(Headers, OfCxx20SayInOneLineThatTheyWantIt) {
     for (const std::string compiler :
          {CXX_COMPILER " -x c++ -std=c++17", CXX_COMPILER " -x c++ -std=c++11", C_COMPILER " -x c"}) {
       const std::string said =
-          output_of(compiler + " -fsyntax-only -I" BANYAN_SOURCE_DIR "/include " + program + " | grep error:");
+          output_of(compiler + " -fsyntax-only -I" BANYAN_SOURCE_DIR "/include " + program + " 2>&1 | grep error:");
       EXPECT_THAT(said, HasSubstr("wants C++20: compile with -std=c++20")) << compiler;
       EXPECT_EQ(std::ranges::count(said, '\n'), 1) << header << ", " << compiler << ":\n" << said;
     }

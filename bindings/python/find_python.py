@@ -7,7 +7,8 @@ import sysconfig
 try:
     import pybind11
 except ImportError:
-    sys.exit("pybind11 is missing (Debian: python3-pybind11 and pybind11-dev)")
+    sys.exit("pybind11 is missing (Debian: python3-pybind11 and pybind11-dev; in a virtual environment of pip "
+             "--no-build-isolation also --system-site-packages)")
 headers = [pybind11.get_include(), sysconfig.get_path("include")]
 for header, folder, package in (("pybind11/pybind11.h", headers[0], "pybind11-dev"),
                                 ("Python.h", headers[1], "python3-dev")):

@@ -1,9 +1,9 @@
 """Builds the wheels of banyan and banyan_torch with CMake: a build backend as PEP 517 describes it.
 
-It needs nothing but Python, CMake, a compiler and the libraries that Banyan is built with, and downloads nothing, so
-that it works where no package index can be reached. The folder that pip is called for has a pyproject.toml, whose name
-says which package is built. What comes about on the way is kept in build/wheel-..., so that a second wheel takes
-seconds. Settings of `pip install --config-settings KEY=VALUE`:
+It needs Python, CMake, a compiler, the libraries that Banyan is built with, and pybind11, and downloads nothing itself.
+The folder that pip is called for has a pyproject.toml, whose name says which package is built. What comes about on the
+way is kept in build/wheel-..., so that a second wheel takes seconds. Settings of `pip install
+--config-settings KEY=VALUE`:
 
     build-dir=FOLDER     another folder for that
     cmake-args=ARGUMENTS more arguments for cmake, between spaces
@@ -62,6 +62,7 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     folder = pathlib.Path(metadata_directory, project.dist_info)
     folder.mkdir()
     for name, contents in project.metadata_files().items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(contents)
     return project.dist_info
 
@@ -122,6 +123,7 @@ class Project:
                  f"Summary: {self.said['description']}", f"License: {self.said['license']['text']}"]
         if "keywords" in self.said:
             lines.append("Keywords: " + ",".join(self.said["keywords"]))
+        lines += ["License-File: LICENSE", "License-File: NOTICE"]
         lines += [f"Classifier: {line}" for line in self.said["classifiers"]]
         lines += [f"Requires-Python: {self.said['requires-python']}"]
         lines += [f"Requires-Dist: {line}" for line in self.said.get("dependencies", [])]
@@ -133,15 +135,16 @@ class Project:
 
     def metadata_files(self):
         """Those that are known before anything is built."""
-        return {"METADATA": self.metadata(), "LICENSE": (ROOT / "LICENSE").read_bytes(),
+        licences = {f"licenses/{name}": (ROOT / name).read_bytes() for name in ("LICENSE", "NOTICE")}
+        return {"METADATA": self.metadata(), **licences,
                 "WHEEL": f"Wheel-Version: 1.0\nGenerator: banyan\nRoot-Is-Purelib: false\nTag: {self.tag}\n".encode()}
 
 
-def environment():
-    """Ours without what pip puts there to hide the packages of the system: pybind11 and PyTorch are among them."""
+def environment(name):
+    """Ours; for banyan-torch without what pip puts there to hide the packages of the system, of which PyTorch is one."""
     result = dict(os.environ, CLICOLOR="0")
     result.pop("CLICOLOR_FORCE", None)
-    if "PYTHONPATH" in result:
+    if name == "banyan-torch" and "PYTHONPATH" in result:
         paths = [path for path in result["PYTHONPATH"].split(os.pathsep) if "pip-build-env" not in path]
         result["PYTHONPATH"] = os.pathsep.join(paths)
         if not paths:
@@ -175,8 +178,8 @@ def build(project, settings, stage):
                  "-DBANYAN_WERROR=OFF", f"-DBANYAN_VERSION_TEXT={project.version}",
                  f"-DBANYAN_PYTHON={sys.executable}", "-DBANYAN_PYTHON_DIR=packages", *options, *others,
                  *shlex.split(settings.get("cmake-args", ""))]
-    told = subprocess.run(configure, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False)
+    told = subprocess.run(configure, env=environment(project.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
     if told.returncode != 0:
         sys.exit(f"{project.name}: {why_not(told.stdout)}")
     jobs = [] if generator else [f"-j{len(os.sched_getaffinity(0))}"]
@@ -200,7 +203,7 @@ def why_not(log):
 
 def run(command, name, failure):
     """Output goes to pip, which shows it with -v, or when the command fails."""
-    if subprocess.run(command, env=environment(), check=False).returncode != 0:
+    if subprocess.run(command, env=environment(name), check=False).returncode != 0:
         sys.exit(f"{name}: {failure}; what the tools said stands above")
 
 
@@ -234,5 +237,7 @@ def digest(contents):
 
 if __name__ == "__main__" and sys.argv[1:2] == ["metadata"]:  # FOLDER.dist-info VERSION, for what is no wheel
     made = pathlib.Path(sys.argv[2])
-    made.mkdir(parents=True, exist_ok=True)
-    (made / "METADATA").write_bytes(Project(version=sys.argv[3]).metadata())
+    for name, contents in Project(version=sys.argv[3]).metadata_files().items():
+        if name != "WHEEL":
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_bytes(contents)

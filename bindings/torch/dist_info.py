@@ -30,6 +30,9 @@ def new(folder, name, version, summary, entries):
     headers = {"Metadata-Version": "2.1", "Name": name.replace("_", "-"), "Version": version, "Summary": summary,
                "Requires-Python": ">=3.9", "License": "Apache-2.0"}
     (made / "METADATA").write_text("".join(f"{key}: {value}\n" for key, value in headers.items()), encoding="utf-8")
+    (made / "licenses").mkdir()
+    for licence in ("LICENSE", "NOTICE"):
+        shutil.copy(pathlib.Path(__file__).resolve().parents[2] / licence, made / "licenses")
     groups = {}
     for group, entry, target in entries:
         groups.setdefault(group, []).append(f"{entry} = {target}\n")

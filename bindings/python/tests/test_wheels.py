@@ -1,4 +1,5 @@
-"""Both packages by pip, in virtual environments, without any package index.
+"""Both packages by pip, in virtual environments: banyan in one that does not see the system's packages, with pybind11 from
+a folder of wheels; banyan-torch in one that does, for the system's PyTorch. Nothing comes from an index.
 
 Environment: BANYAN_WHEEL_BUILD, the folder in which CMake builds, for a second run in seconds (by default a temporary
 one); BANYAN_WHEEL_CMAKE_ARGS, more arguments for cmake.
@@ -20,6 +21,7 @@ import zipfile
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
 VERSION = subprocess.run([TREE / "packaging" / "version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+NO_PYBIND11 = importlib.util.find_spec("pybind11") is None
 NO_TORCH = importlib.util.find_spec("torch") is None
 
 
@@ -28,7 +30,24 @@ def run(command, **options):
                           check=False, **options)
 
 
+def pybind11_wheel(folder):
+    """The system's pybind11 as the wheel that an index has."""
+    import pybind11
+    name = f"pybind11-{pybind11.__version__}"
+    about = f"Metadata-Version: 2.1\nName: pybind11\nVersion: {pybind11.__version__}\n"
+    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as archive:
+        archive.writestr("pybind11/__init__.py", "import os\n\n\ndef get_include():\n"
+                         "    return os.path.join(os.path.dirname(__file__), 'include')\n")
+        for header in pathlib.Path(pybind11.get_include(), "pybind11").rglob("*.h"):
+            archive.write(header, f"pybind11/include/{header.relative_to(pybind11.get_include())}")
+        archive.writestr(f"{name}.dist-info/METADATA", about)
+        archive.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        rows = [f"{each},,\n" for each in (*archive.namelist(), f"{name}.dist-info/RECORD")]
+        archive.writestr(f"{name}.dist-info/RECORD", "".join(rows))
+
+
 @unittest.skipIf(importlib.util.find_spec("ensurepip") is None, "python3-venv is not installed")
+@unittest.skipIf(NO_PYBIND11, "pybind11 is not installed")
 class Wheels(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -37,25 +56,29 @@ class Wheels(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.build = pathlib.Path(os.environ.get("BANYAN_WHEEL_BUILD", cls.folder / "build"))
         cls.wheels = cls.folder / "wheels"
-        cls.venv = cls.folder / "venv"
+        cls.venv, cls.ordinary, cls.index = cls.folder / "venv", cls.folder / "ordinary", cls.folder / "index"
+        cls.index.mkdir()
+        pybind11_wheel(cls.index)
         # --without-pip and the interpreter's own pip would do, too; users have it as it comes.
-        told = run([sys.executable, "-m", "venv", "--system-site-packages", cls.venv])
-        assert told.returncode == 0, told.stdout
+        for venv, options in ((cls.venv, ["--system-site-packages"]), (cls.ordinary, [])):
+            told = run([sys.executable, "-m", "venv", *options, venv])
+            assert told.returncode == 0, told.stdout
         cls.made = {}
         for name, source in (("banyan", TREE), ("banyan-torch", TREE / "bindings" / "torch")):
             if name == "banyan-torch" and NO_TORCH:
                 continue
             told = cls.pip("wheel", source, "--wheel-dir", cls.wheels, "--config-settings", f"build-dir={cls.build}",
                            "--config-settings", f"cmake-args={os.environ.get('BANYAN_WHEEL_CMAKE_ARGS', '')}",
-                           "--no-deps")
+                           "--no-deps", venv=cls.ordinary if name == "banyan" else cls.venv)
             assert told.returncode == 0, told.stdout
             (cls.made[name],) = cls.wheels.glob(f"{name.replace('-', '_')}-{VERSION}-*.whl")
 
     @classmethod
-    def pip(cls, *arguments, **environment):
+    def pip(cls, *arguments, venv=None, **environment):
         variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        variables.update({"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment})
-        return run([cls.venv / "bin" / "python", "-m", "pip", *arguments], env=variables)
+        variables.update({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(cls.index), "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+                          **environment})
+        return run([(venv or cls.venv) / "bin" / "python", "-m", "pip", *arguments], env=variables)
 
     def python(self, program):
         variables = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH",)}
@@ -88,7 +111,8 @@ class Wheels(unittest.TestCase):
             with zipfile.ZipFile(wheel) as archive:
                 (path,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
                 about = email.message_from_bytes(archive.read(path))
-                self.assertIn(path.replace("METADATA", "LICENSE"), archive.namelist())
+                for licence in ("LICENSE", "NOTICE"):
+                    self.assertIn(path.replace("METADATA", f"licenses/{licence}"), archive.namelist())
             self.assertEqual((about["Name"], about["Version"], about["License"]), (name, VERSION, "Apache-2.0"))
             self.assertEqual(about.get_all("Requires-Dist", []), [])
 
@@ -126,10 +150,24 @@ class Wheels(unittest.TestCase):
         self.assertEqual(told.returncode, 0, told.stdout)
         self.assertEqual(self.installed(), before)
 
+    def test_package_tools_find_nothing_wrong(self):
+        told = self.pip("install", self.made["banyan"], venv=self.ordinary)
+        self.assertEqual(told.returncode, 0, told.stdout)
+        told = self.pip("check", venv=self.ordinary)
+        self.assertEqual((told.returncode, told.stdout), (0, "No broken requirements found.\n"))
+        if shutil.which("twine"):
+            told = run(["twine", "check", "--strict", *self.made.values()])
+            self.assertEqual(told.returncode, 0, told.stdout)
+
+    def test_the_systems_pybind11_serves_without_an_index(self):
+        told = self.pip("wheel", TREE, "--wheel-dir", self.folder / "offline", "--config-settings",
+                        f"build-dir={self.build}", "--no-deps", "--no-build-isolation", PIP_FIND_LINKS="")
+        self.assertEqual(told.returncode, 0, told.stdout)
+
     def test_two_builds_of_one_tree_are_the_same_wheel(self):
         again = self.folder / "again"
         told = self.pip("wheel", TREE, "--wheel-dir", again, "--config-settings", f"build-dir={self.build}",
-                        "--config-settings", f"cmake-args={os.environ.get('BANYAN_WHEEL_CMAKE_ARGS', '')}")
+                        "--config-settings", f"cmake-args={os.environ.get('BANYAN_WHEEL_CMAKE_ARGS', '')}", venv=self.ordinary)
         self.assertEqual(told.returncode, 0, told.stdout)
         (wheel,) = again.glob("*.whl")
         self.assertEqual(wheel.read_bytes(), self.made["banyan"].read_bytes())

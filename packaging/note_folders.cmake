@@ -1,0 +1,17 @@
+# Run by `cmake --install`, first of all: adds to BANYAN_FOLDERS_FILE which of BANYAN_FOLDERS (relative to the prefix)
+# and of the folders around them are not there yet. packaging/uninstall.cmake removes those when they are empty again.
+if(NOT "$ENV{BANYAN_INSTALL_NOTES}")  # not by `make install`, which sets it
+  return()
+endif()
+cmake_minimum_required(VERSION 3.25)
+set(BANYAN_ROOT "$ENV{DESTDIR}")
+if(BANYAN_ROOT AND NOT IS_ABSOLUTE "${BANYAN_ROOT}")
+  set(BANYAN_ROOT "$ENV{PWD}/${BANYAN_ROOT}")
+endif()
+foreach(folder IN LISTS BANYAN_FOLDERS)
+  cmake_path(ABSOLUTE_PATH folder BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
+  while(NOT EXISTS "${BANYAN_ROOT}${folder}" AND NOT folder STREQUAL "/")
+    file(APPEND "${BANYAN_FOLDERS_FILE}" "${BANYAN_ROOT}${folder}\n")
+    cmake_path(GET folder PARENT_PATH folder)
+  endwhile()
+endforeach()
