@@ -8,6 +8,12 @@
 // would wait for whatever the processor has yet to write, just after a call has written for other ranks. So the barrier
 // is made by the thread that goes to sleep, for all threads of the process (memory_barrier.h); by the driver only where
 // the kernel has none.
+//
+// Orders (testing/orders). The lock is taken with acquire and given back with release. Who sleeps counts himself in
+// `sleepers_` and then looks at the lock, and at what else is enough for him; the driver stores one of these and then
+// looks at `sleepers_`: all sequentially consistent, but for the lock that is given back, for which there is the
+// barrier. `announcements_` are a release and an acquire, since who has read a number looks for what was announced by
+// it. Waiters are counted relaxed: they are a hint, which is seen in the end.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +30,8 @@ class DriveLock {
  public:
   class Waiter {
    public:
-    explicit Waiter(DriveLock& lock) : lock_(lock) { lock_.waiters_.fetch_add(1, std::memory_order_seq_cst); }
-    ~Waiter() { lock_.waiters_.fetch_sub(1, std::memory_order_release); }
+    explicit Waiter(DriveLock& lock) : lock_(lock) { lock_.waiters_.fetch_add(1, std::memory_order_relaxed); }
+    ~Waiter() { lock_.waiters_.fetch_sub(1, std::memory_order_relaxed); }
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
 
@@ -44,13 +50,13 @@ class DriveLock {
     announce();
   }
   bool is_taken() const { return is_taken_.load(std::memory_order_seq_cst); }
-  bool has_waiters() const { return waiters_.load(std::memory_order_acquire) > 0; }
+  bool has_waiters() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
   // By the driver, after something that somebody may wait for: has those who sleep look again. What they look at must
   // have been written with memory_order_seq_cst.
   void announce() {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    announcements_.fetch_add(1, std::memory_order_seq_cst);
+    announcements_.fetch_add(1, std::memory_order_release);
     futex_wake_all(announcements_);
   }
   // Sleeps until the lock is free, or an announcement, or for so long; not at all when `is_enough`. Returns in all
@@ -61,9 +67,9 @@ class DriveLock {
     constexpr std::chrono::milliseconds kOverlooked{1};
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     if (has_barriers_ && !barrier_in_process()) at_most = std::min(at_most, kOverlooked);
-    const uint32_t seen = announcements_.load(std::memory_order_seq_cst);
+    const uint32_t seen = announcements_.load(std::memory_order_acquire);
     if (is_taken() && !is_enough()) futex_wait(announcements_, seen, at_most);
-    sleepers_.fetch_sub(1, std::memory_order_release);
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
 
  private:

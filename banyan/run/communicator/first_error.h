@@ -1,6 +1,8 @@
 // FirstError: the error with which a communicator has failed. The first one stays.
 //
-// Any thread. Whoever waits for it sleeps; news of another kind, which may be its cause, wake him too.
+// Any thread. Whoever waits for it sleeps; news of another kind, which may be its cause, wake him too. Orders
+// (testing/orders): what is set, or new, is said by a release and heard by an acquire. A waiter reads the number of
+// news before he looks for what is new, and sleeps only while it is that.
 #pragma once
 
 #include <atomic>
@@ -35,9 +37,9 @@ class FirstError {
   }
 
   // How much news there was; it grows.
-  uint32_t news() const { return news_.load(std::memory_order_seq_cst); }
+  uint32_t news() const { return news_.load(std::memory_order_acquire); }
   void announce_news() {
-    news_.fetch_add(1, std::memory_order_seq_cst);
+    news_.fetch_add(1, std::memory_order_release);
     futex_wake_all(news_);
   }
   // Sleeps until there is more news than `seen`, or for so long.

@@ -141,7 +141,7 @@ uint64_t Exchange::operations_kept() const {
 void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
   post.signature = history_;
-  segment_.note(rank_, operation_).numbers = task_->note;
+  segment_.note(rank_, operation_).write(task_->note);
   const uint64_t slots = offer_.pieces.is_single() ? 1 : ranks_;
   post.stride = 0;
   if (tells_pieces()) write_table();
@@ -239,11 +239,8 @@ Error Exchange::mismatch(uint32_t peer) {
 uint64_t Exchange::first_difference(uint32_t peer) const {
   const uint64_t oldest = operation_ < Segment::kPosts ? 1 : operation_ - Segment::kPosts + 1;
   for (uint64_t operation = oldest; operation < operation_; ++operation) {
-    const auto is_there = [&] {
-      return segment_.post(peer, operation).sequence.load(std::memory_order_acquire) == operation;
-    };
-    const bool differs = segment_.note(peer, operation).numbers != segment_.note(rank_, operation).numbers;
-    if (is_there() && differs) return operation;  // else a later one may lie there by now
+    const bool differs = segment_.note(peer, operation).read() != segment_.note(rank_, operation).read();
+    if (differs && segment_.is_kept(peer, operation)) return operation;  // else a later one may lie there by now
   }
   return operation_;
 }

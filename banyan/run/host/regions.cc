@@ -62,9 +62,9 @@ void RegionPool::own_directory() {
 
 void RegionPool::enter(const Region& region) {
   Entry& entry = directory().entries[region.id % kMaxRegions];
-  entry.fd.store(region.memory.fd(), std::memory_order_relaxed);
-  entry.size.store(region.memory.size(), std::memory_order_relaxed);
-  entry.id.store(region.id, std::memory_order_release);
+  entry.fd.store(region.memory.fd(), std::memory_order_release);
+  entry.size.store(region.memory.size(), std::memory_order_release);
+  entry.id.store(region.id, std::memory_order_relaxed);
 }
 
 int RegionPool::directory_fd() {
@@ -89,7 +89,7 @@ std::byte* RegionPool::allocate(size_t bytes) {
   enter(region);
   std::byte* const data = region.memory.data();
   regions_.emplace(data, std::move(region));
-  version_.store(next_version(), std::memory_order_release);
+  version_.store(next_version(), std::memory_order_relaxed);
   return data;
 }
 
@@ -110,9 +110,9 @@ bool RegionPool::free(void* memory) {
   if (found == regions_.end()) return false;
   // Or else the directory is that of the process that this one was forked from, which has the region still.
   if (!fork_guard_.is_in_child()) {
-    directory().entries[found->second.id % kMaxRegions].id.store(0, std::memory_order_release);
+    directory().entries[found->second.id % kMaxRegions].id.store(0, std::memory_order_relaxed);
   }
-  version_.store(next_version(), std::memory_order_release);
+  version_.store(next_version(), std::memory_order_relaxed);
   regions_.erase(found);
   return true;
 }
@@ -122,7 +122,7 @@ void RegionPool::announce(uint64_t key, int fd) {
   own_directory();
   for (Announcement& announcement : directory().announcements) {
     if (announcement.key.load(std::memory_order_relaxed) != 0) continue;
-    announcement.fd.store(fd, std::memory_order_relaxed);
+    announcement.fd.store(fd, std::memory_order_release);
     announcement.key.store(key, std::memory_order_release);
     return;
   }
@@ -134,7 +134,7 @@ void RegionPool::withdraw(uint64_t key) {
   const std::unique_lock lock(mutex_);
   if (fork_guard_.is_in_child()) return;  // what was announced is the parent's
   for (Announcement& announcement : directory().announcements) {
-    if (announcement.key.load(std::memory_order_relaxed) == key) announcement.key.store(0, std::memory_order_release);
+    if (announcement.key.load(std::memory_order_relaxed) == key) announcement.key.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -150,7 +150,7 @@ RegionPlace RegionPool::find(const void* begin, size_t bytes) const {
   thread_local Memory memories[2];
   thread_local uint32_t oldest = 0;
   const auto* const first = static_cast<const std::byte*>(begin);
-  const uint64_t version = version_.load(std::memory_order_acquire);
+  const uint64_t version = version_.load(std::memory_order_relaxed);
   for (const Memory& memory : memories) {
     if (memory.pool != this || memory.version != version || first < memory.begin || first + bytes > memory.end)
       continue;
@@ -185,7 +185,9 @@ std::shared_ptr<const SharedMemory> PeerRegions::attach_directory(pid_t owner, i
 
 std::optional<int> PeerRegions::find(uint64_t key) const {
   for (const RegionPool::Announcement& announcement : directory().announcements) {
-    if (announcement.key.load(std::memory_order_acquire) == key) return announcement.fd.load(std::memory_order_relaxed);
+    if (announcement.key.load(std::memory_order_acquire) != key) continue;
+    const int32_t fd = announcement.fd.load(std::memory_order_acquire);
+    if (announcement.key.load(std::memory_order_relaxed) == key) return fd;
   }
   return std::nullopt;
 }
@@ -235,7 +237,7 @@ std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
     const auto& entry = directory().entries[region % RegionPool::kMaxRegions];
     const int fd = entry.fd.load(std::memory_order_acquire);
     const uint64_t size = entry.size.load(std::memory_order_acquire);
-    if (entry.id.load(std::memory_order_acquire) != region || region == 0) {
+    if (entry.id.load(std::memory_order_relaxed) != region || region == 0) {
       throw Error(ErrorCode::mismatch, what + " is not there; was it freed while an operation used it?");
     }
     found = mappings_
@@ -252,7 +254,7 @@ std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
 // Regions that their owner has freed keep their pages until nobody maps them.
 void PeerRegions::forget_freed() {
   std::erase_if(mappings_, [&](const auto& mapping) {
-    return directory().entries[mapping.first % RegionPool::kMaxRegions].id.load(std::memory_order_acquire) !=
+    return directory().entries[mapping.first % RegionPool::kMaxRegions].id.load(std::memory_order_relaxed) !=
            mapping.first;
   });
   last_ = 0;

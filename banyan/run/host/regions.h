@@ -7,6 +7,13 @@
 // A forked process has its parent's regions too, and from its first call on a directory of its own.
 //
 // RegionPool: any thread. PeerRegions: one thread.
+//
+// Orders (testing/orders). A peer reads an entry of the directory that may be freed, and taken by another region,
+// meanwhile: it reads the descriptor and the size, and then the id. These two are stored with release and loaded with
+// acquire, so that who reads those of another region sees that the id is not the old one any more. The id is relaxed:
+// who has been told of a region sees its entry by that. The key of an announcement nobody has been told of: it is read
+// before the descriptor, too, with acquire, and stored with release. `version_` is relaxed: who may use memory knows by
+// whatever told it so that it was allocated, or freed, and so sees the version of then.
 #pragma once
 
 #include <atomic>
@@ -68,6 +75,9 @@ class RegionPool {
   // Throws Error{unsupported} when there are too many at a time, Error{io}.
   void announce(uint64_t key, int fd);
   void withdraw(uint64_t key);
+
+  // The next region gets this id, or a later one. For tests.
+  void skip_to(RegionId next) { next_ = next; }
 
  private:
   friend class PeerRegions;

@@ -87,18 +87,19 @@ void Segment::ring_all() const {
 }
 
 void Segment::ring(uint32_t rank) const {
-  bell(rank).rings.fetch_add(1, std::memory_order_seq_cst);
+  bell(rank).rings.fetch_add(1, std::memory_order_release);
   futex_wake_all(bell(rank).rings);
 }
 
-uint32_t Segment::rings(uint32_t rank) const { return bell(rank).rings.load(std::memory_order_seq_cst); }
+uint32_t Segment::rings(uint32_t rank) const { return bell(rank).rings.load(std::memory_order_relaxed); }
 
 void Segment::fall_asleep(uint32_t rank) const {
-  bell(rank).asleep.store(1, std::memory_order_seq_cst);
-  head().sleepers.fetch_add(1, std::memory_order_seq_cst);
+  bell(rank).asleep.store(1, std::memory_order_relaxed);
+  head().sleepers.fetch_add(1, std::memory_order_relaxed);
+  if (!sleepers_make_barriers_) return std::atomic_thread_fence(std::memory_order_seq_cst);
   // Without it, which is only for who has been confined meanwhile, a ring may be missed, and the sleep ends by its
   // time.
-  if (sleepers_make_barriers_) static_cast<void>(barrier_everywhere());
+  static_cast<void>(barrier_everywhere());
 }
 
 void Segment::sleep(uint32_t rank, uint32_t seen) const { futex_wait(bell(rank).rings, seen, kLongestSleep); }
@@ -110,7 +111,7 @@ void Segment::wake_up(uint32_t rank) const {
 
 void Segment::break_with(int code, std::string_view text) const {
   uint32_t no = 0;
-  if (!head().broken.compare_exchange_strong(no, 1)) return;
+  if (!head().broken.compare_exchange_strong(no, 1, std::memory_order_relaxed)) return;
   head().code = code;
   const size_t count = std::min(text.size(), sizeof head().text - 1);
   std::memcpy(head().text, text.data(), count);

@@ -21,9 +21,19 @@
 // of boxes come when their rank first writes to them (*_to_write): programs make many groups and use few of them for
 // much.
 //
-// Everything in it is written by one rank and read by the others (the error: by the first who sets it), through atomics
-// with acquire and release. Nothing in it is trusted as an address or a length before it was compared with what the
-// reader expects. The memory has no pointers, and lies at different addresses in different processes.
+// Everything in it is written by one rank and read by the others (the error: by the first who sets it). Nothing in it
+// is trusted as an address or a length before it was compared with what the reader expects. The memory has no pointers,
+// and lies at different addresses in different processes.
+//
+// Orders (testing/orders). Sequence numbers, counters and signs are stored with release and loaded with acquire: what
+// they tell of goes with them. Who sleeps must not miss what is published meanwhile: publish() and break_with() store
+// and then look at `sleepers` or `asleep`, sequentially consistent; fall_asleep() stores these relaxed, and has a fence
+// between that and the look of the sleeper, who may look with acquire. Where sleepers make barriers, these stand for
+// the fence and for that of publish(), whose store is a release there. A ring is a release, since who rings may have
+// stored something before; `rings` is read relaxed, since the fence or the barrier comes after. `asleep` and `sleepers`
+// are taken back relaxed: to be rung once more does no harm. A note may be overwritten while it is read: its numbers
+// are stored with release and loaded with acquire, so that who has read a new one sees the post before it. How many can
+// attach and make barriers goes with `here`.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +79,21 @@ struct alignas(2 * kCacheLine) Post {
 static_assert(sizeof(Post) == 2 * kCacheLine);
 
 // What a rank called, in numbers that mean nothing here.
-struct alignas(kCacheLine) CallNote {
-  std::array<uint64_t, 4> numbers{};
+class alignas(kCacheLine) CallNote {
+ public:
+  using Numbers = std::array<uint64_t, 4>;
+
+  void write(const Numbers& numbers) {
+    for (size_t i = 0; i < numbers.size(); ++i) numbers_[i].store(numbers[i], std::memory_order_release);
+  }
+  Numbers read() const {
+    Numbers numbers;
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = numbers_[i].load(std::memory_order_acquire);
+    return numbers;
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, 4> numbers_{};
 };
 
 struct alignas(kCacheLine) Counter {
@@ -114,10 +137,11 @@ class Segment {
   void say_here(uint32_t rank, bool can_attach, bool seldom_sleeps);
   bool is_here(uint32_t rank) const { return counter(rank, 5).value.load(std::memory_order_acquire) != 0; }
   uint32_t here() const { return head().here.load(std::memory_order_acquire); }
-  uint32_t can_attach() const { return head().can_attach.load(std::memory_order_acquire); }
+  uint32_t can_attach() const { return head().can_attach.load(std::memory_order_relaxed); }  // once all are here
 
   // When all are here, before anything is published: chooses how, equally on all ranks. Nobody can attach any more.
   void settle();
+  bool sleepers_make_barriers() const { return sleepers_make_barriers_; }  // as it has chosen
 
   uint32_t ranks() const { return ranks_; }
   size_t block_bytes() const { return block_bytes_; }
@@ -127,9 +151,15 @@ class Segment {
   Post& post(uint32_t rank, uint64_t operation) const {
     return *reinterpret_cast<Post*>(rank_base(rank) + (operation % kPosts) * sizeof(Post));
   }
-  // To be read only when the post of this operation is there.
+  // To be read only when the post of this operation is there. Whether it is there still, is_kept() says afterwards.
   CallNote& note(uint32_t rank, uint64_t operation) const {
     return reinterpret_cast<CallNote*>(rank_base(rank) + kPosts * sizeof(Post))[operation % kPosts];
+  }
+  // Whether a rank has not come so near to the operation that takes the place of this one that it may have written
+  // there.
+  bool is_kept(uint32_t rank, uint64_t operation) const {
+    const uint64_t last = operation + kPosts - 1;
+    return post(rank, last).sequence.load(std::memory_order_relaxed) != last;
   }
   Counter& staged(uint32_t rank) const { return counter(rank, 0); }
   Counter& reduced(uint32_t rank) const { return counter(rank, 1); }

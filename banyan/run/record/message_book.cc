@@ -47,7 +47,7 @@ MessageBook::Place MessageBook::begin(const Message& message) {
   --pages->over_count;
   // As in recorder.cc: its number is 0 while any other field changes.
   MessageRecord& record = pages->slots[place].record;
-  store(record.number, uint64_t{0});
+  store_alone(record.number, uint64_t{0});
   store(record.count, message.count);
   store(record.awaited_since, int64_t{0});
   store(record.peer, message.peer);
@@ -63,8 +63,8 @@ void MessageBook::note_wait(Place place, int64_t now) {
   if (place == kNowhere) return;
   Slot& slot = pages_.load(std::memory_order_relaxed)->slots[place];
   const bool goes_on = slot.record.awaited_since != 0 && now - slot.looked_at <= kLongestGap;
-  store(slot.looked_at, now);
-  if (!goes_on) store(slot.record.awaited_since, now);
+  store_alone(slot.looked_at, now);
+  if (!goes_on) store_alone(slot.record.awaited_since, now);
 }
 
 void MessageBook::end(Place place, bool is_send, uint32_t peer, OperationState state) {
@@ -95,9 +95,9 @@ MessageNotes MessageBook::read(int64_t now) const {
     copy.is_send = load(slot.record.is_send);
     copy.type = load(slot.record.type);
     copy.state = load(slot.record.state);
-    const bool gave_up = copy.state == OperationState::running && now - load(slot.looked_at) > kLongestGap;
+    const bool gave_up = copy.state == OperationState::running && now - load_alone(slot.looked_at) > kLongestGap;
     if (copy.state == OperationState::done || gave_up) copy.awaited_since = 0;
-    if (load(slot.record.number) == copy.number) notes.messages.push_back(copy);
+    if (load_alone(slot.record.number) == copy.number) notes.messages.push_back(copy);
   }
   std::sort(notes.messages.begin(), notes.messages.end(),
             [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });

@@ -9,7 +9,10 @@
 // way keep their place, and those that ended first lose theirs first. Where more are under way, the rest is counted,
 // but not shown. Where there is no memory, nothing is noted.
 //
-// Threads: one writes at a time; any reads.
+// Threads: one writes at a time; any reads. Orders (testing/orders): those of a message are as those of a record
+// (recorder.cc), its number being the ticket; who waits since when is relaxed, since a reader who misses one of the two
+// times takes nobody to wait yet. The pages are stored with release once they are made. Counts are relaxed, each for
+// itself.
 #pragma once
 
 #include <array>

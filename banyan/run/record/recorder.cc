@@ -7,11 +7,12 @@
 #include "banyan/base/error.h"
 #include "banyan/run/record/shared_word.h"
 
-// The order of writing. A record's ticket is set to 0 before any other field changes and to its new value after all
-// have changed. Stores release and loads acquire, so a reader that sees a field of the new operation sees the ticket 0,
-// or the new one, when it looks at the ticket again: it finds a changed ticket and leaves the record out. (On x86 these
-// are plain moves.) Later changes of one record are single words: `end` is written before `state`, so a record that is
-// over has its end.
+// The order of writing (testing/orders). A record's ticket is set to 0 before any other field changes and to its new
+// value after all have changed. Each field is stored with release and loaded with acquire, so a reader that sees a
+// field of the new operation sees the ticket 0, or the new one, when it looks at the ticket again: it finds a changed
+// ticket and leaves the record out. So the ticket 0 needs no release of its own, and the last look no acquire. (On x86
+// all of these are plain moves.) Later changes of one record are single words, relaxed; but `end` is written before
+// `state`, which is a release, so a record that is over has its end.
 namespace banyan::run {
 namespace {
 
@@ -43,7 +44,7 @@ std::optional<OperationRecord> read_record(const OperationRecord& shared) {
   copy.kind = load(shared.kind);
   copy.type = load(shared.type);
   copy.op = load(shared.op);
-  const bool is_whole = load(shared.ticket) == copy.ticket;
+  const bool is_whole = load_alone(shared.ticket) == copy.ticket;
   const bool is_known =
       static_cast<size_t>(copy.kind) < kOperationKinds && codec::WireType::is_known(copy.type.number()) &&
       static_cast<size_t>(copy.op) < element::kReduceOps && static_cast<size_t>(copy.state) < kOperationStates;
@@ -83,7 +84,7 @@ Recorder::Entry Recorder::begin(const Call& call) {
   const uint64_t ticket = ++begun_;
   const uint64_t sequence = is_collective(call.kind) ? ++collectives_ : ++others_;
   OperationRecord& record = records_[slot_of(ticket)];
-  store(record.ticket, uint64_t{0});
+  store_alone(record.ticket, uint64_t{0});
   store(record.sequence, sequence);
   store(record.count, call.count);
   store(record.counts_hash, call.counts_hash);
@@ -106,16 +107,16 @@ Recorder::Entry Recorder::begin(const Call& call) {
 bool Recorder::Entry::is_current() const { return record_ != nullptr && record_->ticket == ticket_; }
 
 void Recorder::Entry::start() {
-  if (is_current()) store(record_->state, OperationState::running);
+  if (is_current()) store_alone(record_->state, OperationState::running);
 }
 
 void Recorder::Entry::advance(uint32_t step) {
-  if (is_current()) store(record_->step, step);
+  if (is_current()) store_alone(record_->step, step);
 }
 
 void Recorder::Entry::wait_for(uint32_t rank) {
   if (!is_current()) return;
-  store(record_->waits_for, rank);
+  store_alone(record_->waits_for, rank);
   is_stamped_ = true;
 }
 
@@ -125,11 +126,11 @@ int64_t Recorder::Entry::finish(OperationState state) {
   // A rank that failed shows whom it waited for.
   if (is_stamped_) {
     const int64_t end = recorder_->clock_.exact();
-    store(record_->end, end);
+    store_alone(record_->end, end);
     took = is_exact_ ? end - record_->begin : kEndOnly;
-    if (state == OperationState::done) store(record_->waits_for, kNoRank);
+    if (state == OperationState::done) store_alone(record_->waits_for, kNoRank);
   } else if (state == OperationState::failed) {
-    store(record_->end, recorder_->clock_.exact());
+    store_alone(record_->end, recorder_->clock_.exact());
   }
   store(record_->state, state);
   return took;

@@ -43,7 +43,9 @@ class AwakeTime final : public TimeSource {
 
   const TimeSource& time_;
   // What the last look saw of the real time, and how much of that has not counted until then. A pair is read whole when
-  // `version_` is even before and after.
+  // `version_` is even before and after, and the same. Orders (testing/orders): who reads a number of a later pair, by
+  // acquire of its release, sees a later version when he looks again, relaxed; so the odd version is stored relaxed.
+  // The even one is a release and read by an acquire, so that none of its pair is older. `looker_` is a lock.
   mutable std::atomic<Duration::rep> looked_at_{0}, left_out_{0};
   mutable std::atomic<uint32_t> version_{0};
   mutable std::atomic<int32_t> looker_{0};  // the process of which a thread changes the pair; 0: none

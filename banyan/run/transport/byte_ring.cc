@@ -32,9 +32,6 @@ ByteRing::ByteRing(std::byte* memory, size_t capacity)
   CHECK(std::has_single_bit(capacity)) << capacity << " bytes";
 }
 
-std::atomic<uint32_t>& ByteRing::writer_waits() const { return head_->writer_waits; }
-std::atomic<uint32_t>& ByteRing::reader_waits() const { return head_->reader_waits; }
-
 size_t ByteRing::room() const {
   const uint64_t taken = head_->written.load(std::memory_order_relaxed) - head_->read.load(std::memory_order_seq_cst);
   if (taken > capacity_) throw Error(ErrorCode::io, "a reader in shared memory does not keep to the rules");
@@ -86,6 +83,31 @@ size_t ByteRing::read(std::span<std::byte> into) {
     done += count;
   }
   return done;
+}
+
+// ---- Sleeping ----
+
+bool ByteRing::reader_sleeps() {
+  head_->reader_waits.store(1, std::memory_order_seq_cst);
+  return taken() > 0;
+}
+
+bool ByteRing::writer_sleeps() {
+  head_->writer_waits.store(1, std::memory_order_seq_cst);
+  return room() >= capacity_ / 2;
+}
+
+// Mostly it is down, and a load does.
+bool ByteRing::lower(std::atomic<uint32_t>& flag) {
+  return flag.load(std::memory_order_seq_cst) != 0 && flag.exchange(0, std::memory_order_relaxed) != 0;
+}
+
+bool ByteRing::shall_wake_reader() { return lower(head_->reader_waits); }
+
+// Half a ring of room is worth a wake-up; a reader that waits for more bytes has emptied it, so this much will come.
+bool ByteRing::shall_wake_writer() {
+  if (head_->writer_waits.load(std::memory_order_seq_cst) == 0) return false;
+  return taken() <= capacity_ / 2 && lower(head_->writer_waits);
 }
 
 }  // namespace banyan::run

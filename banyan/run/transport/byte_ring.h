@@ -1,10 +1,14 @@
 // ByteRing: a bounded stream of bytes through memory that two processes share.
 //
-// One process writes, one reads. `written` and `read` count bytes for ever; each is stored by one side, with release,
-// after the bytes below it were copied, and loaded with acquire by the other. No lock, no system call.
+// One process writes, one reads. `written` and `read` count bytes for ever; each is stored by one side, after the bytes
+// below it were copied, and loaded by the other. No lock, no system call.
 //
-// Nothing here waits. Who does sets the flag of its side (sequentially consistent), looks once more, and sleeps; the
-// other side looks at the flag after each move. In every order of the two, one of them sees what the other did.
+// Nothing here waits. Who does raises the flag of its side, looks once more, and sleeps; the other side looks at the
+// flag after each move. In every order of the two, one of them sees what the other did.
+//
+// Orders (testing/orders): the counts are stored with release and loaded with acquire, since the bytes go with them.
+// More than that, they and the flags are stored and looked at sequentially consistent: each side stores one word and
+// then loads the other's. The flag is lowered relaxed, since nothing goes with it. A side's own count it loads relaxed.
 #pragma once
 
 #include <atomic>
@@ -37,14 +41,21 @@ class ByteRing {
   size_t read(std::span<std::byte> into);
 
   size_t capacity() const { return capacity_; }
-  std::atomic<uint32_t>& writer_waits() const;
-  std::atomic<uint32_t>& reader_waits() const;
+
+  // The reader is about to sleep, until something has arrived: raises its flag. Whether something has meanwhile, so
+  // that it should not sleep. The same of the writer, until half of the ring is free.
+  bool reader_sleeps();
+  bool writer_sleeps();
+  // By the other side after a move: whether the reader, or the writer, is to be woken. Lowers the flag.
+  bool shall_wake_reader();
+  bool shall_wake_writer();
 
  private:
   struct Head;
 
   std::byte* at(uint64_t position) const { return bytes_ + (position & (capacity_ - 1)); }
   size_t until_wrap(uint64_t position) const { return capacity_ - (position & (capacity_ - 1)); }
+  static bool lower(std::atomic<uint32_t>& flag);
   void copy_in(uint64_t position, std::span<const std::byte> bytes) const;
 
   Head* head_ = nullptr;

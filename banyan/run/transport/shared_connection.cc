@@ -122,8 +122,7 @@ void SharedConnection::share() {
 Error SharedConnection::gone() const { return connection_error(peer_, ECONNRESET); }
 
 // One byte does: it stays until it is read, and whoever reads it looks at everything.
-void SharedConnection::wake(std::atomic<uint32_t>& sleeper) {
-  if (sleeper.load(std::memory_order_seq_cst) == 0 || sleeper.exchange(0, std::memory_order_seq_cst) == 0) return;
+void SharedConnection::ring_bell() {
   if (send(fd(), &kBell, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
     is_gone_ = true;
   }
@@ -135,7 +134,7 @@ size_t SharedConnection::write(std::span<const std::byte> head, std::span<const 
   if (is_gone_) throw gone();
   const size_t count = out_.write(head, body);
   if (count < head.size() + body.size()) is_stuffed_ = true;
-  if (count > 0) wake(out_.reader_waits());
+  if (count > 0 && out_.shall_wake_reader()) ring_bell();
   return count;
 }
 
@@ -153,7 +152,7 @@ std::span<const std::byte> SharedConnection::peek() {
 void SharedConnection::consume(size_t count) {
   if (state_ == State::refused) return socket_.consume(count);
   in_.consume(count);
-  wake_writer();
+  if (in_.shall_wake_writer()) ring_bell();
 }
 
 size_t SharedConnection::read(std::span<std::byte> into) {
@@ -161,7 +160,7 @@ size_t SharedConnection::read(std::span<std::byte> into) {
   if (state_ == State::refused) return socket_.read(into);
   const size_t count = in_.read(into);
   if (count > 0) {
-    wake_writer();
+    if (in_.shall_wake_writer()) ring_bell();
   } else {
     if (is_gone_) throw gone();
     is_hungry_ = true;
@@ -169,25 +168,13 @@ size_t SharedConnection::read(std::span<std::byte> into) {
   return count;
 }
 
-// Half a ring of room is worth a wake-up; a reader that waits for more bytes has emptied it, so this much will come.
-void SharedConnection::wake_writer() {
-  if (in_.writer_waits().load(std::memory_order_seq_cst) == 0) return;
-  if (in_.taken() <= in_.capacity() / 2) wake(in_.writer_waits());
-}
-
 short SharedConnection::before_sleep() {
   if (state_ != State::shared) return socket_.before_sleep();
   if (!is_hungry_ && !is_stuffed_) return 0;
   if (is_gone_) return kNoSleep;
   bool has_news = false;
-  if (is_hungry_) {
-    in_.reader_waits().store(1, std::memory_order_seq_cst);
-    has_news |= in_.taken() > 0;
-  }
-  if (is_stuffed_) {
-    out_.writer_waits().store(1, std::memory_order_seq_cst);
-    has_news |= out_.room() >= out_.capacity() / 2;
-  }
+  if (is_hungry_) has_news |= in_.reader_sleeps();
+  if (is_stuffed_) has_news |= out_.writer_sleeps();
   is_hungry_ = is_stuffed_ = false;
   return has_news ? kNoSleep : POLLIN;
 }

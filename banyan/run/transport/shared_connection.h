@@ -47,8 +47,7 @@ class SharedConnection final : public Connection {
   void send_answer();
   void take_answer();
   void share();
-  void wake(std::atomic<uint32_t>& sleeper);
-  void wake_writer();
+  void ring_bell();
   Error gone() const;
 
   const uint32_t peer_;

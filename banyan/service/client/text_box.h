@@ -1,7 +1,9 @@
 // TextBox: where other threads leave texts, and word that there is something to look at, for the thread that drives a
 // communicator.
 //
-// Any thread.
+// Any thread. Orders (testing/orders): who leaves something stores it before, and says so by a release. Who takes reads
+// the last of these by an acquire, and not only some: else what was noted meanwhile would be neither seen nor
+// announced.
 #pragma once
 
 #include <atomic>
@@ -17,14 +19,14 @@ class TextBox {
   void put(const std::string& text) {
     const std::lock_guard lock(mutex_);
     texts_.push_back(text);
-    has_news_.store(true, std::memory_order_release);
+    note();
   }
   void note() { has_news_.store(true, std::memory_order_release); }
   // Since the last take(). One atomic load.
-  bool has_news() const { return has_news_.load(std::memory_order_acquire); }
+  bool has_news() const { return has_news_.load(std::memory_order_relaxed); }
   std::vector<std::string> take() {
     const std::lock_guard lock(mutex_);
-    has_news_.store(false, std::memory_order_release);
+    has_news_.exchange(false, std::memory_order_acquire);
     return std::exchange(texts_, {});
   }
 

@@ -24,7 +24,7 @@ Entry copied_once(const Entry& entry) {
 
 bool wake_client(SessionPage& page) {
   // Zero, so that a client which is about to sleep on the word does not. Most clients do not: they are only looked at.
-  if (page.client_sleeps.load() == 0 || page.client_sleeps.exchange(0) == 0) return false;
+  if (page.client_sleeps.load() == 0 || page.client_sleeps.exchange(0, std::memory_order_relaxed) == 0) return false;
   run::futex_wake_all(page.client_sleeps);
   return true;
 }
@@ -66,7 +66,9 @@ std::optional<Completion> ClientRings::take() {
   return completion;
 }
 
-bool ClientRings::is_awaited() { return page_->daemon_waits.load() != 0 && page_->daemon_waits.exchange(0) != 0; }
+bool ClientRings::is_awaited() {
+  return page_->daemon_waits.load() != 0 && page_->daemon_waits.exchange(0, std::memory_order_relaxed) != 0;
+}
 
 bool ClientRings::has_completion() const { return page_->completed.load() != taken_; }
 
@@ -115,7 +117,7 @@ bool ring(DoorbellPage& page, uint32_t session) {
   CHECK(session < DoorbellPage::kSessions) << session;
   const uint32_t group = session / 64;
   // The session first: who sees the group finds it.
-  page.sessions[group].fetch_or(uint64_t{1} << session % 64);
+  page.sessions[group].fetch_or(uint64_t{1} << session % 64, std::memory_order_release);
   page.groups.fetch_or(uint64_t{1} << group);
   return page.daemon_sleeps.load() != 0;
 }

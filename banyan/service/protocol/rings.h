@@ -9,10 +9,17 @@
 //
 // Sleeping and waking. A side that finds nothing, or no room, says in the page that it sleeps, looks once more, and
 // then sleeps on a descriptor (the daemon: one for all of its clients) or on the word itself (the client: a futex); who
-// writes something, or makes room, looks at that word afterwards, and wakes the other side if it says so. The order of
-// store and look is kept by sequentially consistent operations (Dekker), so no wake-up is lost. Who wakes the client
-// clears its word first, so that it does not fall asleep on it a moment later. A client that never wakes the daemon
-// only makes itself wait.
+// writes something, or makes room, looks at that word afterwards, and wakes the other side if it says so. Who wakes the
+// client clears its word first, so that it does not fall asleep on it a moment later. A client that never wakes the
+// daemon only makes itself wait.
+//
+// Orders (testing/orders). Positions are stored with release and loaded with acquire, since entries go with them. Where
+// a side stores one word and then looks at another that the other side stores before it looks, all four are
+// sequentially consistent (Dekker), so that no wake-up is lost: positions and the words that say who sleeps; `groups`
+// and `daemon_sleeps` of the doorbell. But for `submitted`, after which the doorbell is rung. The words that say who
+// sleeps are cleared relaxed, since nothing goes with that. A session is set in the doorbell with release and taken
+// with acquire, and so is its group taken: what was submitted goes with them. A status is relaxed, each number for
+// itself.
 //
 // One thread for each side.
 #pragma once
@@ -143,17 +150,17 @@ void ClientRings::sleep(const TryAgain& try_again, std::chrono::milliseconds at_
   page_->client_sleeps.store(sleeps);
   const bool has_woken = has_completion() || (wants_room && has_room()) || try_again();
   if (!has_woken) run::futex_wait(page_->client_sleeps, sleeps, at_most);
-  page_->client_sleeps.store(0);
+  page_->client_sleeps.store(0, std::memory_order_relaxed);
 }
 
 template <typename Rang>
 bool answer(DoorbellPage& page, const Rang& rang) {
   // Sequentially consistent, since the daemon asks after it has said that it sleeps.
   if (page.groups.load() == 0) return false;
-  uint64_t groups = page.groups.exchange(0);
+  uint64_t groups = page.groups.exchange(0, std::memory_order_acquire);
   for (; groups != 0; groups &= groups - 1) {
     const auto group = static_cast<uint32_t>(__builtin_ctzll(groups));
-    uint64_t sessions = page.sessions[group].exchange(0);
+    uint64_t sessions = page.sessions[group].exchange(0, std::memory_order_acquire);
     for (; sessions != 0; sessions &= sessions - 1) {
       rang(group * 64 + static_cast<uint32_t>(__builtin_ctzll(sessions)));
     }
