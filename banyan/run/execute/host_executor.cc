@@ -143,8 +143,8 @@ void HostExecutor::explain(const Error& error) {
   const std::optional<uint32_t> peer = group_->exchange().mismatched();
   if (error.code() != ErrorCode::mismatch || !peer) throw error;
   const uint64_t sequence = group_->exchange().first_difference(*peer);
-  const CallNumbers own = group_->segment().note(group_->rank(), sequence).numbers;
-  const CallNumbers theirs = group_->segment().note(*peer, sequence).numbers;
+  const CallNumbers own = group_->segment().note(group_->rank(), sequence).read();
+  const CallNumbers theirs = group_->segment().note(*peer, sequence).read();
   throw Error(ErrorCode::mismatch,
               mismatch_message(group_->rank(), record_of(own, sequence), *peer, record_of(theirs, sequence)));
 }

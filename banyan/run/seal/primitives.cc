@@ -76,6 +76,10 @@ std::string hkdf_sha256(std::string_view secret, std::string_view salt, std::str
   return key;
 }
 
+bool are_equal_secrets(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 void wipe(void* bytes, size_t count) { OPENSSL_cleanse(bytes, count); }
 
 std::string random_name(size_t digits) {

@@ -15,6 +15,8 @@ std::string sha256(std::string_view message);
 std::string hmac_sha256(std::string_view key, std::string_view message);
 // RFC 5869. At most 8160 bytes.
 std::string hkdf_sha256(std::string_view secret, std::string_view salt, std::string_view info, size_t count);
+// In time that does not depend on where the two differ.
+bool are_equal_secrets(std::string_view a, std::string_view b);
 // Overwrites what was secret, also where the compiler sees that nobody reads it any more.
 void wipe(void* bytes, size_t count);
 // Hexadecimal digits, drawn.
