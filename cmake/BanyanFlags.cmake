@@ -11,8 +11,11 @@ if(CMAKE_BUILD_TYPE MATCHES "Debug|RelWithDebInfo")
 endif()
 add_compile_options(${map}=${PROJECT_SOURCE_DIR}/= ${map}=${PROJECT_BINARY_DIR}=build)
 
-# What makes mistakes hard to use: checks where the C library and the compiler know the size of a buffer, and tables of
-# the linker that cannot be written. Packages of a distribution give their own; sanitizers replace the same functions.
+# What makes mistakes hard to use: programs that lie anywhere, checks where the C library and the compiler know the size
+# of a buffer, and tables of the linker that cannot be written. Packages of a distribution give their own; sanitizers
+# replace the same functions.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C CXX)
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT CMAKE_CXX_FLAGS MATCHES "_FORTIFY_SOURCE|-fsanitize=")
   add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong)
   add_link_options(-Wl,-z,relro -Wl,-z,now)
