@@ -1,7 +1,7 @@
 # Two commands set everything up: `make demo` and `make test`. All targets install what is missing (tools/deps) first.
 # `make help` lists them: the first sentence above a rule is its line there.
 
-.PHONY: all help docs demo test test-all test-packages install uninstall deb wheels dist install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
+.PHONY: all arm64 help docs demo test test-all test-packages install uninstall deb wheels dist install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
@@ -43,11 +43,17 @@ test:
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all)
 	tools/run-tests $(BUILD) -j 4 -LE slow
 
-# All tests. With a browser, for those of the page of predictions.
+# All tests. With a browser, for those of the page of predictions, and a compiler for 64-bit Arm, for those that run there.
 test-all:
-	@tools/deps test deploy python tidy page abi $(torch_dependencies)
+	@tools/deps test deploy python tidy page abi arm64 $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all benches)
 	tools/run-tests $(BUILD) -j 4
+
+# Builds all but the Python packages for 64-bit Arm, into build-arm64.
+arm64:
+	@tools/deps test arm64
+	tools/arm64-check --libraries build-arm64
+	cmake --preset arm64 -DBANYAN_WERROR=$(WERROR) && cmake --build --preset arm64
 
 # Makes the reference of the interfaces: $(BUILD)/docs/html/index.html.
 docs:
@@ -137,10 +143,10 @@ bench-torch:
 # Lists these targets.
 help:
 	@awk '/^# / { text = text substr($$0, 2); next } \
-	  /^[a-z][a-z -]*:/ && text { sub(/:.*/, ""); sub(/\. .*/, ".", text); printf "  make %-14s%s\n", $$0, text } \
+	  /^[a-z][a-z0-9 -]*:/ && text { sub(/:.*/, ""); sub(/\. .*/, ".", text); printf "  make %-14s%s\n", $$0, text } \
 	  { text = "" }' Makefile
 	@echo "Variables: BUILD=$(BUILD) PREFIX=$(PREFIX) DESTDIR= BANYAN_PYTHON=$(BANYAN_PYTHON) TORCH=$(TORCH) WERROR=$(WERROR)"
 
 # Removes what the builds have made.
 clean:
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-arm64 build-asan build-tsan build-fuzz

@@ -1,5 +1,5 @@
 # Cross building for 64-bit Arm on Debian: the compiler is Debian's g++-aarch64-linux-gnu, and the libraries lie in a
-# folder of their own, which tools/arm64-sysroot makes (BANYAN_ARM64_SYSROOT). Programs run there by qemu-aarch64.
+# folder of their own, which tools/arm64-check makes (BANYAN_ARM64_SYSROOT). Programs run there by qemu-aarch64.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -51,7 +51,7 @@ def check_files(pages):
         texts = list(page.spans())
         texts += [(command.line, command.text) for block in page.blocks for command in block.commands]
         for number, text in texts:
-            for target in re.findall(r"(?:^|; *)make ([a-z][a-z-]*)", text):
+            for target in re.findall(r"(?:^|; *)make ([a-z][a-z0-9-]*)", text):
                 if target not in targets:
                     yield f"{page.name}:{number}: the Makefile has no target {target}"
             written = set(re.findall(r"(?:-o|>|--html|--trace|--output|--csv|--plot) +(\S+)", text))

@@ -93,9 +93,9 @@ SharedMemory SharedMemory::with_some_pages(size_t size, size_t ready) {
 }
 
 void SharedMemory::provide(const std::byte* begin, size_t bytes) const {
-  constexpr uintptr_t kPage = 4096;
-  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / kPage * kPage;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes + kPage - 1) / kPage * kPage;
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));  // on Arm 64 KiB, maybe
+  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes + page - 1) / page * page;
   int rc;
   do {
     rc = madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE);
