@@ -162,8 +162,6 @@ void Asked::expect_files() const {
   expect_readable("--routes", options.planner.routes);
 }
 
-run::Secret Asked::secret() const {
-  return secret_file.empty() ? run::Secret() : run::Secret::from_file(secret_file);
-}
+run::Secret Asked::secret() const { return secret_file.empty() ? run::Secret() : run::Secret::from_file(secret_file); }
 
 }  // namespace banyan::app

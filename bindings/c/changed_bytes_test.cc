@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kSaid = "what rank 0 has said", *kChanged = "what somebody wanted";
+constexpr const char *kSaid = "what rank 0 has said", *kChanged = "what somebody wanted";
 bool changes = false;
 
 void change(char* bytes, size_t count) {

@@ -83,8 +83,7 @@ TEST(Looks, SayWhoIsGoneAndWhy) {
 
 TEST(Looks, AreForNobodyWithoutTheSecret) {
   LocalWorld world(2);
-  const Error error =
-      testing::thrown_by([&] { look_at(place_of(world[0]), Secret::random(), soon_over()); });
+  const Error error = testing::thrown_by([&] { look_at(place_of(world[0]), Secret::random(), soon_over()); });
   EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
 }
 

@@ -80,7 +80,8 @@ ByteStream::Received SocketStream::receive(std::span<char> buffer) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
     const int error = count < 0 ? errno : broken_by_;
-    return {.count = 0, .is_over = true, .is_orderly = error == 0, .is_said = false, .why = why_broken(error, lost_after_)};
+    return {
+        .count = 0, .is_over = true, .is_orderly = error == 0, .is_said = false, .why = why_broken(error, lost_after_)};
   }
 }
 

@@ -33,8 +33,9 @@ std::vector<uint32_t> hosts_of(const JoinedProcesses& job, const std::vector<uin
 void warn_of_ucx() {
   static std::atomic_flag is_said;
   if (is_said.test_and_set(std::memory_order_relaxed)) return;
-  BANYAN_LOG(warning) << "UCX neither authenticates nor encrypts what goes between hosts, which other transports do where "
-                         "a secret is set; BANYAN_ENCRYPTION=off says that this is meant";
+  BANYAN_LOG(warning)
+      << "UCX neither authenticates nor encrypts what goes between hosts, which other transports do where "
+         "a secret is set; BANYAN_ENCRYPTION=off says that this is meant";
 }
 
 }  // namespace

@@ -47,8 +47,7 @@ struct Seals {
 class JoinedProcesses {
  public:
   // `pool` belongs to this process and outlives the job.
-  JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent,
-                  Seals seals = {})
+  JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent, Seals seals = {})
       : pool_(pool),
         processes_(std::move(processes)),
         seals_(seals),
@@ -58,7 +57,7 @@ class JoinedProcesses {
   struct Invitation {
     std::string url;  // see join/rendezvous.h
     uint32_t rank = 0, size = 1;
-    std::string name;                     // tells meetings at one place apart; may be empty
+    std::string name;                               // tells meetings at one place apart; may be empty
     Encryption encryption = Encryption::automatic;  // the same on all
     // Whether peers may call other addresses of this host than the one that BANYAN_ADDRESS names: it is listened on
     // all.

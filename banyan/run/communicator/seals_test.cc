@@ -24,7 +24,8 @@ struct Wish {
 
 std::string words_of(const Seals& seals) {
   if (!seals.sealing) return "none";
-  return std::string(*seals.sealing == Sealing::encrypted ? "full" : "auth") + (seals.is_asked_for ? "" : " by default");
+  return std::string(*seals.sealing == Sealing::encrypted ? "full" : "auth") +
+         (seals.is_asked_for ? "" : " by default");
 }
 
 std::vector<std::string> ends(const Wish& first, const Wish& second) {
@@ -33,15 +34,16 @@ std::vector<std::string> ends(const Wish& first, const Wish& second) {
   const auto reports = run_processes(2, std::chrono::seconds(60), [&](uint32_t rank) -> std::string {
     const Wish& wish = rank == 0 ? first : second;
     setenv("BANYAN_HOST_ID", wish.is_between_hosts && rank == 1 ? "b" : "a", 1);
-    const Secret secret =
-        wish.has_secret ? Secret::parse("000102030405060708090a0b0c0d0e0f", "test") : Secret();
+    const Secret secret = wish.has_secret ? Secret::parse("000102030405060708090a0b0c0d0e0f", "test") : Secret();
     RegionPool pool;
     try {
-      return words_of(JoinedProcesses::join(
-                          pool,
-                          {.url = "file://" + folder + "/meeting", .rank = rank, .size = 2, .name = {},
-                           .encryption = wish.encryption},
-                          secret, Deadline::after(std::chrono::seconds(30)))
+      return words_of(JoinedProcesses::join(pool,
+                                            {.url = "file://" + folder + "/meeting",
+                                             .rank = rank,
+                                             .size = 2,
+                                             .name = {},
+                                             .encryption = wish.encryption},
+                                            secret, Deadline::after(std::chrono::seconds(30)))
                           ->seals());
     } catch (const Error& error) {
       return error.what();

@@ -9,25 +9,17 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/system_error.h"
-#include "banyan/run/system/tcp_state.h"
 
 namespace banyan::run {
 namespace {
 
 std::atomic<uint64_t> not_proved = 0;
 
-// Who looks whether a port is open says nothing.
-bool has_said_something(int socket) {
-  const std::optional<TcpState> state = tcp_state(socket);
-  return state && state->bytes_received > 0;
-}
-
 }  // namespace
 
 uint64_t Acceptor::not_proved_in_process() { return not_proved; }
 
-Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, std::string name, Options options,
-                   Admit admit)
+Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, std::string name, Options options, Admit admit)
     : reactor_(reactor),
       listener_(std::move(listener)),
       secret_(std::move(secret)),
@@ -147,7 +139,7 @@ void Acceptor::let_in(Strangers::iterator stranger) {
 void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) noexcept {
   refuse(why);  // before it is hung up on, and before what may be its own text goes with it
   try {
-    if (has_said_something(stranger->handshake.fd())) note_not_proved(why);
+    if (stranger->handshake.has_heard()) note_not_proved(why);
   } catch (...) {  // it is counted, and not told of
   }
   reactor_.cancel(stranger->timer);

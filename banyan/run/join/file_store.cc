@@ -134,8 +134,7 @@ std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std:
     if (!made_folder && errno != EEXIST) throw system_error("cannot make the folder " + folder);
     FileDescriptor opened = open_meeting_folder(folder, "a rank");
     if (!opened.is_open()) continue;  // the last host has taken it away
-    std::unique_ptr<FileStore> store(
-        new FileStore(folder, std::move(opened), std::string(kMeeting) + random_name(16)));
+    std::unique_ptr<FileStore> store(new FileStore(folder, std::move(opened), std::string(kMeeting) + random_name(16)));
     store->made_folder_ = made_folder;
     if (store->move_in(self)) return store;
   }

@@ -27,8 +27,8 @@ namespace {
 //   callee  "banyan/3   \n"                        only after a hello that could be one of ours: scanners hear nothing
 //   callee  kYes                                   or why not, then it hangs up
 //
-// With a secret the records of TLS come next; the caller's first one follows its kSecret at once, and its last ones hold
-// the size of the payload in two bytes, and the payload. Without one:
+// With a secret the records of TLS come next; the caller's first one follows its kSecret at once, and its last ones
+// hold the size of the payload in two bytes, and the payload. Without one:
 //
 //   caller  kYes, size, call, payload              or kNotHere, kOtherUser, then it hangs up
 //
@@ -90,7 +90,8 @@ class Handshake::Impl {
       : is_caller_(greeting.has_value()), socket_(std::move(socket)), secret_(secret), own_name_(std::move(own_name)) {
     if (greeting) {
       for (const std::string* name : {&greeting->purpose, &greeting->from, &greeting->to}) {
-        if (name->size() > kLongestName) throw Error(ErrorCode::invalid_input, in_quotes(*name) + " is too long a name");
+        if (name->size() > kLongestName)
+          throw Error(ErrorCode::invalid_input, in_quotes(*name) + " is too long a name");
       }
       CHECK(greeting->payload.size() <= Greeting::kMaxPayload) << greeting->payload.size() << " bytes";
       greeting_ = *std::move(greeting);
@@ -114,6 +115,7 @@ class Handshake::Impl {
     CHECK(state_ == State::done);
     return greeting_;
   }
+  bool has_heard() const { return has_heard_; }
   const std::string& refusal() const { return refusal_; }
   bool is_final() const { return is_final_; }
 
@@ -171,7 +173,7 @@ class Handshake::Impl {
   Step step_ = nullptr;  // none: done when all is sent
   State state_ = State::wants_write;
   std::string refusal_;
-  bool is_final_ = false;
+  bool is_final_ = false, has_heard_ = false;
 };
 
 std::string Handshake::Impl::peer() const {
@@ -184,7 +186,8 @@ std::string Handshake::Impl::peer() const {
 
 // Packets with a loopback address do not leave the machine; neither do those from an address to itself.
 bool Handshake::Impl::peer_is_here() const {
-  const std::optional<SocketAddress> own = SocketAddress::of(socket_.get()), other = SocketAddress::beyond(socket_.get());
+  const std::optional<SocketAddress> own = SocketAddress::of(socket_.get()),
+                                     other = SocketAddress::beyond(socket_.get());
   if (!own || !other) return false;
   return own->family() == AF_UNIX || is_loopback(other->ip()) || (!other->ip().empty() && other->ip() == own->ip());
 }
@@ -237,6 +240,7 @@ bool Handshake::Impl::receive_some() {
   char buffer[4096];
   const ssize_t count = recv(socket_.get(), buffer, std::min(sizeof buffer, wanted_ - in_.size()), 0);
   if (count > 0) {
+    has_heard_ = true;
     in_.append(buffer, static_cast<size_t>(count));
     if (step_ == &Impl::read_version && !may_become_hello(in_)) {
       refuse_garbage();
@@ -347,8 +351,8 @@ void Handshake::Impl::look_at_tls() {
                   kMend);
   }
   if (state == Tls::unknown) {
-    return refuse(is_caller_ ? peer() + " is not " + whom(greeting_) : peer() + " called " + whom(greeting_) +
-                  ", and this is " + in_quotes(own_name_));
+    return refuse(is_caller_ ? peer() + " is not " + whom(greeting_)
+                             : peer() + " called " + whom(greeting_) + ", and this is " + in_quotes(own_name_));
   }
   if (state == Tls::broken) return refuse(peer() + " sent a greeting that was changed on its way");
   if (is_caller_) {
@@ -434,6 +438,7 @@ Handshake::State Handshake::advance() { return impl_->advance(); }
 int Handshake::fd() const { return impl_->fd(); }
 const Greeting& Handshake::greeting() const { return impl_->greeting(); }
 Admitted Handshake::take() { return impl_->take(); }
+bool Handshake::has_heard() const { return impl_->has_heard(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
 bool Handshake::is_final() const { return impl_->is_final(); }
 

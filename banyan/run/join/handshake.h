@@ -31,9 +31,9 @@ constexpr const char* kLookPurpose = "look";
 constexpr const char* kStorePurpose = "store";
 
 struct Greeting {
-  std::string purpose;         // kStorePurpose, "agent", "lane", kLookPurpose
-  std::string payload;         // as the purpose wants it; at most kMaxPayload bytes
-  std::string from{}, to{};    // the names of both: a rank's number, a host's name, or kStorePurpose, kLookPurpose
+  std::string purpose;       // kStorePurpose, "agent", "lane", kLookPurpose
+  std::string payload;       // as the purpose wants it; at most kMaxPayload bytes
+  std::string from{}, to{};  // the names of both: a rank's number, a host's name, or kStorePurpose, kLookPurpose
   static constexpr size_t kMaxPayload = 16 * 1024;
 };
 
@@ -60,6 +60,8 @@ class Handshake {
   State advance();
   int fd() const;
 
+  // Whether the peer has said anything yet: who only looks whether a port is open has not.
+  bool has_heard() const;
   // Once done.
   const Greeting& greeting() const;
   Admitted take();

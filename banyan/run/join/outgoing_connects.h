@@ -40,8 +40,8 @@ class OutgoingConnects {
   // A host that is there takes a call within milliseconds, and where packets are lost a new call is sooner than the
   // kernel's third try.
   static constexpr std::chrono::milliseconds kConnectTime{1500};
-  // `name`: of this process (handshake.h). Each address is given `time_each` to shake hands, and not more than kConnectTime to connect. `dscp`: the code point
-  // of all packets (system/ds_field.h); none: they are as they come.
+  // `name`: of this process (handshake.h). Each address is given `time_each` to shake hands, and not more than
+  // kConnectTime to connect. `dscp`: the code point of all packets (system/ds_field.h); none: they are as they come.
   OutgoingConnects(Reactor& reactor, Secret secret, std::string name, std::chrono::milliseconds time_each,
                    std::optional<uint8_t> dscp = {})
       : reactor_(reactor), secret_(std::move(secret)), name_(std::move(name)), time_each_(time_each), dscp_(dscp) {}

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

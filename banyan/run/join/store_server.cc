@@ -156,7 +156,8 @@ Acceptor::Refusals StoreServer::Impl::refusals() const {
 
 std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, Admitted& connection) {
   const bool looks = greeting.purpose == kLookPurpose;
-  if (greeting.purpose != kStorePurpose && !looks) return "a caller wants '" + greeting.purpose + "', and this is a store";
+  if (greeting.purpose != kStorePurpose && !looks)
+    return "a caller wants '" + greeting.purpose + "', and this is a store";
   const uint64_t number = next_visitor_++;
   const int fd = connection.socket.get();
   Visitor& visitor = visitors_.try_emplace(number, std::move(connection.socket), connection.keys).first->second;

@@ -76,7 +76,8 @@ TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& jo
 }
 
 TcpStore::~TcpStore() {
-  if (!socket_.is_open() || !sealer_ || getpid() != owner_) return;  // the connection of a forked process is its parent's
+  if (!socket_.is_open() || !sealer_ || getpid() != owner_)
+    return;  // the connection of a forked process is its parent's
   try {
     std::string end;
     sealer_->end(end);

@@ -198,7 +198,8 @@ TEST_F(StoreServerTest, OutlivesScannersAndNonsense) {
 TEST_F(StoreServerTest, HangsUpOnMembersThatSendNonsense) {
   start();
   for (const bool is_sealed : {true, false}) {
-    Handshake handshake = Handshake::caller(call(), kSecret, {.purpose = kStorePurpose, .payload = "j", .from = "guest", .to = kStorePurpose});
+    Handshake handshake = Handshake::caller(
+        call(), kSecret, {.purpose = kStorePurpose, .payload = "j", .from = "guest", .to = kStorePurpose});
     while (handshake.advance() != Handshake::State::done) ASSERT_NE(handshake.advance(), Handshake::State::refused);
     const Admitted member = handshake.take();
     std::string welcome(4 + FrameReader::kHead + 5 + kSealSize, '\0'), opened;

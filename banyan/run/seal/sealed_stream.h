@@ -1,5 +1,6 @@
-// SealedStream: a ByteStream whose bytes nobody else can read or change on their way (seal.h), and whose end nobody else
-// can make believe. Both ends must be such. Without keys, which are for those who have a secret, it is as the one within.
+// SealedStream: a ByteStream whose bytes nobody else can read or change on their way (seal.h), and whose end nobody
+// else can make believe. Both ends must be such. Without keys, which are for those who have a secret, it is as the one
+// within.
 #pragma once
 
 #include <functional>

@@ -128,8 +128,8 @@ size_t TlsSession::size_after(std::string_view head) {
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(head[i])); };
   constexpr size_t kLongest = SSL3_RT_MAX_PLAIN_LENGTH + 256;  // RFC 8446, section 5.2
   const size_t size = byte(3) << 8 | byte(4);
-  const bool is_record = byte(0) >= SSL3_RT_CHANGE_CIPHER_SPEC && byte(0) <= SSL3_RT_APPLICATION_DATA &&
-                         byte(1) == 3 && (byte(2) == 1 || byte(2) == 3) && size <= kLongest;
+  const bool is_record = byte(0) >= SSL3_RT_CHANGE_CIPHER_SPEC && byte(0) <= SSL3_RT_APPLICATION_DATA && byte(1) == 3 &&
+                         (byte(2) == 1 || byte(2) == 3) && size <= kLongest;
   return is_record ? size : 0;
 }
 

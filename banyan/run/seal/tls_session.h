@@ -1,12 +1,12 @@
 // TlsSession: two processes that have the same key prove it to each other, and agree on keys that nobody else has.
 //
-// TLS 1.3 by libssl, with a pre-shared key from outside and an exchange over P-256 (psk_dhe_ke of RFC 8446): a recording
-// tells nothing, also when the key becomes known later. One suite, no certificates, no tickets, no resumption, no early
-// data, no log of keys. As RFC 9257 wants it, a key has 256 bits and is for one caller, one callee and one purpose,
-// which its identity names; identities are readable on the way.
+// TLS 1.3 by libssl, with a pre-shared key from outside and an exchange over P-256 (psk_dhe_ke of RFC 8446): a
+// recording tells nothing, also when the key becomes known later. One suite, no certificates, no tickets, no
+// resumption, no early data, no log of keys. As RFC 9257 wants it, a key has 256 bits and is for one caller, one callee
+// and one purpose, which its identity names; identities are readable on the way.
 //
-// It works on memory: whoever owns it carries the records. One thread. Everything throws Error{io} when libssl cannot do
-// its work, which is when memory or random numbers are short.
+// It works on memory: whoever owns it carries the records. One thread. Everything throws Error{io} when libssl cannot
+// do its work, which is when memory or random numbers are short.
 #pragma once
 
 #include <cstdint>

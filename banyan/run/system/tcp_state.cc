@@ -27,7 +27,6 @@ std::optional<TcpState> tcp_state(int socket) {
                   .unanswered = info.tcpi_probes,
                   .bytes_acknowledged = info.tcpi_bytes_acked,
                   .bytes_unsent = info.tcpi_notsent_bytes,
-                  .bytes_received = info.tcpi_bytes_received,
                   .round_trip = std::chrono::microseconds(info.tcpi_rtt),
                   .least_round_trip = std::chrono::microseconds(info.tcpi_min_rtt == kUnknown ? 0 : info.tcpi_min_rtt),
                   .busy = std::chrono::microseconds(info.tcpi_busy_time),

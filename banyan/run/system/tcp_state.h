@@ -15,7 +15,6 @@ struct TcpState {
   uint32_t unanswered = 0;          // keep-alive questions, since the peer was last heard of
   uint64_t bytes_acknowledged = 0;  // since the beginning
   uint64_t bytes_unsent = 0;        // that wait here
-  uint64_t bytes_received = 0;      // since the beginning
   // Until what was sent was acknowledged: smoothed, and the least of the last minutes; 0: not known.
   std::chrono::microseconds round_trip{0}, least_round_trip{0};
   // Since the beginning, while there was anything to send or unacknowledged; and the part of it for which the receiver

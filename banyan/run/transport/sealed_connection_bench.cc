@@ -1,6 +1,6 @@
 // What seals cost: one message of each size after the other, from one process of this machine to another by TCP over
-// the loopback, by one connection or by eight in turn; plain, authenticated, encrypted, and as records of TLS. Counters:
-// bytes per second, and nanoseconds of processor time that each end spends on a byte, the kernel's included.
+// the loopback, by one connection or by eight in turn; plain, authenticated, encrypted, and as records of TLS.
+// Counters: bytes per second, and nanoseconds of processor time that each end spends on a byte, the kernel's included.
 #include <benchmark/benchmark.h>
 #include <poll.h>
 #include <sys/resource.h>

@@ -140,7 +140,8 @@ TEST_F(MetProcesses, RefuseWhatAServiceDoesNotDo) {
       error_of([&] { make_for_last({.transports = Communicator::Transports::shared_memory}); }, ErrorCode::unsupported),
       HasSubstr("are on several hosts"));
   jobs_.clear();
-  meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}}, {.sealing = run::Sealing::encrypted, .is_asked_for = true});
+  meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}},
+       {.sealing = run::Sealing::encrypted, .is_asked_for = true});
   EXPECT_THAT(error_of([&] { make_for_last({}); }, ErrorCode::unsupported), HasSubstr("BANYAN_ENCRYPTION"));
 }
 

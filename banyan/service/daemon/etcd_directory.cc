@@ -220,19 +220,20 @@ class EtcdClient {
     std::string key;
     std::optional<std::string> value;  // nothing: it is longer than an answer may be
   };
-  // All keys from `first` on that are below `end`, in ascending order, with their values.
-  std::vector<Pair> get_all(std::string first, const std::string& end, const run::Deadline& deadline) {
+  // All keys from `first` on that are below `end`, in ascending order, with their values. Each page may take so long.
+  std::vector<Pair> get_all(std::string first, const std::string& end, std::chrono::milliseconds patience) {
     std::vector<Pair> all;
     for (uint32_t limit = kPage;;) {
       Page page;
       try {
-        page = get_page({.first = first, .end = end, .limit = limit}, deadline);
+        page = get_page({.first = first, .end = end, .limit = limit}, run::Deadline::after(patience));
       } catch (const TooLong&) {
         if (limit > 1) {
           limit /= 2;
           continue;
         }
-        page = get_page({.first = first, .end = end, .limit = 1, .is_of_keys_alone = true}, deadline);
+        page = get_page({.first = first, .end = end, .limit = 1, .is_of_keys_alone = true},
+                        run::Deadline::after(patience));
       }
       std::move(page.pairs.begin(), page.pairs.end(), std::back_inserter(all));
       if (!page.has_more) return all;
@@ -439,8 +440,8 @@ void EtcdDirectory::Impl::leave() {
 
 HostCards EtcdDirectory::Impl::cards() {
   const auto [first, end] = place_.range();
-  const auto question = [&first = first, &end = end](EtcdClient& etcd, const run::Deadline& deadline) {
-    return etcd.get_all(first, end, deadline);
+  const auto question = [&, &first = first, &end = end](EtcdClient& etcd, const run::Deadline&) {
+    return etcd.get_all(first, end, std::min(options_.reading, options_.patience));
   };
   HostCards all;
   for (const auto& [key, value] : ask(question)) {

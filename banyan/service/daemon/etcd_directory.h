@@ -53,7 +53,7 @@ class EtcdDirectory : public HostDirectory {
   struct Options {
     std::chrono::seconds ttl{10};               // of the lease
     std::chrono::milliseconds patience{3'000};  // for one question to all endpoints together
-    std::chrono::milliseconds reading{1'000};   // the same of find() and cards(), if that is less
+    std::chrono::milliseconds reading{1'000};   // the same of find(), and of each page of cards(), if less
     Tls tls = {};
     run::Secret secret = {};  // that signs cards
   };

@@ -136,6 +136,8 @@ TEST_F(HostileClients, HaveConnectionsOnlyUpToTheQuotaOfTheirUser) {
 TEST_F(HostileClients, ShareTheQuotasOfTheOwnerOfTheirSubIds) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may become others";
   std::filesystem::permissions(folder_, std::filesystem::perms(0777));
+  // They go through the folder above, which is this program's.
+  std::filesystem::permissions(std::filesystem::temp_directory_path(), std::filesystem::perms(0711));
   std::ofstream(folder_ + "/subuid") << "1001:100000:65536\n";
   TenantLimits limits;
   limits[Resource::connections] = 3;

@@ -340,11 +340,10 @@ TEST_F(MeshTest, CallersThatAreNotKnownAreHungUpOn) {
     std::array<int, 2> ends{};
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     const run::FileDescriptor caller(ends[0]);
-    const run::Greeting greeting{
-        .purpose = Mesh::kPurpose,
-        .payload = run::WireWriter().number(uint64_t{1}).number(uint64_t{7}).take(),
-        .from = host,
-        .to = "a"};
+    const run::Greeting greeting{.purpose = Mesh::kPurpose,
+                                 .payload = run::WireWriter().number(uint64_t{1}).number(uint64_t{7}).take(),
+                                 .from = host,
+                                 .to = "a"};
     EXPECT_EQ(a.run([&](Mesh& mesh) {
       run::Admitted admitted{.socket = run::FileDescriptor(ends[1]), .keys = {}};
       return mesh.admit(greeting, admitted).value_or("admitted");

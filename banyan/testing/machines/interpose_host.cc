@@ -287,17 +287,14 @@ void* reallocate(void* memory, size_t size) {
 // Its chance is that of the world, and its memory is short as that of the process, libssl's too. Before it allocates
 // anything.
 [[gnu::constructor(101)]] void take_over_libcrypto() {
-  const bool is_ours = CRYPTO_set_mem_functions([](size_t size, const char*, int) { return allocate(size, 0); },
-                                                [](void* memory, size_t size, const char*, int) {
-                                                  return reallocate(memory, size);
-                                                },
-                                                [](void* memory, const char*, int) { std::free(memory); }) == 1;
-  static const RAND_METHOD chance{.seed = nullptr,
-                                  .bytes = draw_bytes,
-                                  .cleanup = nullptr,
-                                  .add = nullptr,
-                                  .pseudorand = draw_bytes,
-                                  .status = [] { return 1; }};
+  const bool is_ours =
+      CRYPTO_set_mem_functions([](size_t size, const char*, int) { return allocate(size, 0); },
+                               [](void* memory, size_t size, const char*, int) { return reallocate(memory, size); },
+                               [](void* memory, const char*, int) { std::free(memory); }) == 1;
+  static const RAND_METHOD chance{
+      .seed = nullptr, .bytes = draw_bytes, .cleanup = nullptr, .add = nullptr, .pseudorand = draw_bytes, .status = [] {
+        return 1;
+      }};
   if (!is_ours || RAND_set_rand_method(&chance) != 1) std::abort();
 }
 

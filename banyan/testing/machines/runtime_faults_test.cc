@@ -53,19 +53,16 @@ std::string expect_the_others_well(uint64_t seed, const Fail& fail) {
 
 TEST(RuntimeFaults, AnAllocationThatFailsHurtsNobodyElse) {
   for_each_seed(40, [](uint64_t seed) {
-    return expect_the_others_well(seed, [](Machines& machines, uint32_t victim) {
-      machines.fail_allocation(victim, draw_spread(machines, 15));
-    });
+    return expect_the_others_well(
+        seed, [](Machines& machines, uint32_t victim) { machines.fail_allocation(victim, draw_spread(machines, 15)); });
   });
 }
 
 TEST(RuntimeFaults, ASystemCallThatFailsHurtsNobodyElse) {
-  for_each_seed(
-      40,
-      [](uint64_t seed) {
-        return expect_the_others_well(
-            seed, [](Machines& machines, uint32_t victim) { machines.fail_call(victim, draw_spread(machines, 12)); });
-      });
+  for_each_seed(40, [](uint64_t seed) {
+    return expect_the_others_well(
+        seed, [](Machines& machines, uint32_t victim) { machines.fail_call(victim, draw_spread(machines, 12)); });
+  });
 }
 
 }  // namespace
