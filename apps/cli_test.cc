@@ -60,12 +60,14 @@ TEST_P(Help, HasExamplesOfItsCommand) {
 
 TEST(Cli, ListsItsCommandsAndVersion) {
   EXPECT_THAT(run_banyan({"--help"}).out, HasSubstr("banyan run allreduce -n 4"));
-  EXPECT_THAT(run_banyan({"--version"}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(run_banyan({"--version"}).out,
+              ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+(\\.dev[0-9]+)?\n"));
 }
 
 TEST(Cli, HasTheUsualWaysToHelpAndVersion) {
   for (const char* word : {"version", "-V", "--version"}) {
-    EXPECT_THAT(run_banyan({word}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n")) << word;
+    EXPECT_THAT(run_banyan({word}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+(\\.dev[0-9]+)?\n"))
+        << word;
   }
   EXPECT_THAT(json_of({"version", "--json"})["version"].get<std::string>(), HasSubstr("."));
   EXPECT_EQ(run_banyan({"help"}).out, run_banyan({"--help"}).out);

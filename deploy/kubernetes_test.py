@@ -238,7 +238,8 @@ class Manifests(unittest.TestCase):
             self.assertIn("listens at", said, "" if said else daemon.stderr.read())
             attach = ("import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])")
             for name, code in (("run/banyan/banyand.sock", 0), ("run/banyan-operators/operator.sock", 1)):
-                ended = subprocess.run(["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups", "python3", "-c",
+                ended = subprocess.run(["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups",
+                                        "/usr/bin/python3", "-c",
                                         attach, str(folder / name)], capture_output=True)
                 self.assertEqual(ended.returncode, code, ended.stderr)
             daemon.terminate()

@@ -236,6 +236,14 @@ TEST_F(Upgrades, StartNoProgramThatAnOperatorNames) {
   std::ofstream(named) << "#!/bin/sh\ntouch " + proof + "\n";
   std::filesystem::permissions(named, std::filesystem::perms(0755));
   const Daemons daemons = start_daemons(1);
+  wait_until([&] {  // it listens
+    try {
+      upgrade(0, {{"unknown", 1}});
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
   const json said = upgrade(0, {{"binary", named}});
   EXPECT_THAT(said.value("error", ""), HasSubstr("binary")) << said.dump();
   EXPECT_FALSE(std::filesystem::exists(proof));

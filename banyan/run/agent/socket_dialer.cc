@@ -100,7 +100,8 @@ void SocketDialer::learn(uint32_t peer, const std::string& local_address, const 
     return other.local_address == local_address && other.addresses.front() == peer_address;
   };
   if (is_known || std::any_of(learned_[peer].begin(), learned_[peer].end(), is_same)) return;
-  learned_[peer].push_back({.addresses = {peer_address}, .port = target.port, .local_address = local_address});
+  learned_[peer].push_back(
+      {.addresses = {peer_address}, .port = target.port, .local_address = local_address, .name = target.name});
 }
 
 uint64_t SocketDialer::dial(uint32_t peer, uint32_t path, Done done) {

@@ -23,8 +23,8 @@ class Acceptor {
   struct Options {
     std::chrono::milliseconds stranger_time{10'000};
     uint32_t stranger_limit = 256;
-    // A caller has said something, and has not proved that it may call: it does not know the secret, tries others, or
-    // is no process of ours.
+    // A caller has shown that it may not call: it does not know the secret, tries others, or is no process of ours. Who
+    // hangs up on the way has shown nothing.
     std::function<void()> not_proved{};
     // The first of these in words, and then those of each kQuiet together. Empty: a warning in the log.
     std::function<void(const std::string& words)> tell{};

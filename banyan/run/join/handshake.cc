@@ -115,7 +115,6 @@ class Handshake::Impl {
     CHECK(state_ == State::done);
     return greeting_;
   }
-  bool has_heard() const { return has_heard_; }
   const std::string& refusal() const { return refusal_; }
   bool is_final() const { return is_final_; }
 
@@ -173,7 +172,7 @@ class Handshake::Impl {
   Step step_ = nullptr;  // none: done when all is sent
   State state_ = State::wants_write;
   std::string refusal_;
-  bool is_final_ = false, has_heard_ = false;
+  bool is_final_ = false;
 };
 
 std::string Handshake::Impl::peer() const {
@@ -240,7 +239,6 @@ bool Handshake::Impl::receive_some() {
   char buffer[4096];
   const ssize_t count = recv(socket_.get(), buffer, std::min(sizeof buffer, wanted_ - in_.size()), 0);
   if (count > 0) {
-    has_heard_ = true;
     in_.append(buffer, static_cast<size_t>(count));
     if (step_ == &Impl::read_version && !may_become_hello(in_)) {
       refuse_garbage();
@@ -438,7 +436,6 @@ Handshake::State Handshake::advance() { return impl_->advance(); }
 int Handshake::fd() const { return impl_->fd(); }
 const Greeting& Handshake::greeting() const { return impl_->greeting(); }
 Admitted Handshake::take() { return impl_->take(); }
-bool Handshake::has_heard() const { return impl_->has_heard(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
 bool Handshake::is_final() const { return impl_->is_final(); }
 

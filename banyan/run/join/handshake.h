@@ -60,8 +60,6 @@ class Handshake {
   State advance();
   int fd() const;
 
-  // Whether the peer has said anything yet: who only looks whether a port is open has not.
-  bool has_heard() const;
   // Once done.
   const Greeting& greeting() const;
   Admitted take();

@@ -76,9 +76,9 @@ void collect(const Json& json, const std::string& place, std::vector<std::pair<J
 
 // What daemons of earlier versions do not tell of.
 bool may_be_missing(const std::string& name) {
-  constexpr std::array<std::string_view, 8> kLater = {
-      ".ways", ".is_direct", ".idle_total_seconds", ".descriptors", ".troubles", ".most_descriptors", ".lost_hosts",
-      ".obeys"};
+  constexpr std::array<std::string_view, 8> kLater = {".ways",        ".is_direct", ".idle_total_seconds",
+                                                      ".descriptors", ".troubles",  ".most_descriptors",
+                                                      ".lost_hosts",  ".obeys"};
   return std::any_of(kLater.begin(), kLater.end(), [&](std::string_view later) { return name.ends_with(later); });
 }
 
