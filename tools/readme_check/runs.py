@@ -41,6 +41,7 @@ def comparable(text, measured):
             (r"\b[\w.-]+:\d+ rank", "<process> rank"),
             (r"Pid +\d+ on \S+", "Pid <process>"),
             (r"process \d+( \(\S+\))?( on \S+)?", "process <number>"),
+            (r"banyan \d+\.\d+\.\d+(\.dev\d+)?", "banyan <version>"),
             (r"\(\S+:\d+\)", "(<process>)"),
             (r"/tmp/\S+", "<path>")):
         text = re.sub(pattern, word, text)
