@@ -139,8 +139,8 @@ void Acceptor::let_in(Strangers::iterator stranger) {
 void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) noexcept {
   refuse(why);  // before it is hung up on, and before what may be its own text goes with it
   try {
-    if (stranger->handshake.is_final()) note_not_proved(why);  // and has not only hung up
-  } catch (...) {                                              // it is counted, and not told of
+    if (stranger->handshake.is_final()) note_not_proved(why);
+  } catch (...) {  // memory is short: it is counted by refuse(), and not told of
   }
   reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());

@@ -140,6 +140,7 @@ class Handshake::Impl {
   std::string peer() const;
   bool peer_is_here() const;
   void refuse_garbage() { refuse(peer() + " sent something else than a greeting of banyan"); }
+  void refuse_as_told(char sign);
   // Without a secret: false when the peer is declined, as it is of another machine or user.
   bool is_peer_trusted();
   bool is_for_this(const Greeting& call) const {
@@ -290,9 +291,17 @@ void Handshake::Impl::read_mode() {
 }
 
 void Handshake::Impl::read_answer() {
-  switch (in_[0]) {
-    case kYes:
-      break;
+  if (in_[0] != kYes) return refuse_as_told(in_[0]);
+  if (!secret_.is_empty()) return expect(TlsSession::kHeadSize, &Impl::read_record_head);
+  if (!is_peer_trusted()) return;
+  out_ += kYes;
+  const std::string text = call_of(greeting_) + greeting_.payload;
+  out_ += size_of(text) + text;
+}
+
+// What the peer's sign means: why it hangs up.
+void Handshake::Impl::refuse_as_told(char sign) {
+  switch (sign) {
     case kWantsSecret:
       return refuse(peer() + " wants a secret, and this process has none" + kMend);
     case kNoSecret:
@@ -304,11 +313,6 @@ void Handshake::Impl::read_answer() {
     default:
       return refuse_garbage();
   }
-  if (!secret_.is_empty()) return expect(TlsSession::kHeadSize, &Impl::read_record_head);
-  if (!is_peer_trusted()) return;
-  out_ += kYes;
-  const std::string text = call_of(greeting_) + greeting_.payload;
-  out_ += size_of(text) + text;
 }
 
 // ---- With a secret ----
@@ -384,16 +388,8 @@ bool Handshake::Impl::is_peer_trusted() {
 }
 
 void Handshake::Impl::read_plain_answer() {
-  switch (in_[0]) {
-    case kYes:
-      return expect(kSizeBytes, &Impl::read_plain_size);
-    case kNotHere:
-      return refuse(peer() + " has no secret, and therefore trusts no other machine" + kMend);
-    case kOtherUser:
-      return refuse(peer() + " has no secret, and therefore trusts no process of another user" + kMend);
-    default:
-      return refuse_garbage();
-  }
+  if (in_[0] != kYes) return refuse_as_told(in_[0]);
+  expect(kSizeBytes, &Impl::read_plain_size);
 }
 
 void Handshake::Impl::read_plain_size() {

@@ -20,7 +20,7 @@ struct ConnectTarget {
   std::vector<std::string> addresses;  // tried one after the other
   uint16_t port = 0;
   std::string local_address;  // empty: the kernel chooses
-  std::string name = {};      // that the process there is called by (handshake.h)
+  std::string name;           // that the process there is called by (handshake.h); it takes no calls to others
 };
 
 // On the reactor's thread.
