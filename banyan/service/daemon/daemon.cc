@@ -109,6 +109,32 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   if (predecessor == nullptr && !sockets.tenants.is_open()) {
     sockets.tenants = own_socket(options_.socket, DoorKind::tenants, options_.is_for_all_users);
   }
+  open_to_daemons(predecessor, sockets);
+  open_to_operators(own_.node, sockets);
+  every(DirectRanks::kPause, [this] { direct_.look(); });
+  every(kSweep, [this] {
+    sessions_.sweep();
+    end_if_idle();
+    if (options_.tell && !is_handing_over_) tell_state();
+  });
+  if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
+  listening_.tenants = copy_of(sockets.tenants);
+  door_.emplace(
+      reactor_, std::move(sockets.tenants), accounts_,
+      ClientDoor::Hooks{
+          .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
+          .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
+          .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
+          .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
+                                run::FileDescriptor socket) { closer_for(account)(std::move(socket)); },
+          .is_short = [this](const std::string& why) { note_shortage(why); }});
+  door_->open();
+  if (predecessor != nullptr) predecessor->serve(own_);
+  older_.tell(own_);
+  for (const std::string& each : rules_.warnings()) events_.warn(each);
+}
+
+void Daemon::Impl::open_to_daemons(Predecessor* predecessor, HandedSockets& sockets) {
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {
     addresses = options_.secret.is_empty() ? std::vector<std::string>{"127.0.0.1"} : run::outward_addresses();
@@ -150,28 +176,6 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
       run::Acceptor::Options{.not_proved = [this] { ++refused_["secret"]; },
                              .tell = [this](const std::string& words) { events_.warn(words); }},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
-  open_to_operators(own_.node, sockets);
-  every(DirectRanks::kPause, [this] { direct_.look(); });
-  every(kSweep, [this] {
-    sessions_.sweep();
-    end_if_idle();
-    if (options_.tell && !is_handing_over_) tell_state();
-  });
-  if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
-  listening_.tenants = copy_of(sockets.tenants);
-  door_.emplace(
-      reactor_, std::move(sockets.tenants), accounts_,
-      ClientDoor::Hooks{
-          .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
-          .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
-          .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
-          .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
-                                run::FileDescriptor socket) { closer_for(account)(std::move(socket)); },
-          .is_short = [this](const std::string& why) { note_shortage(why); }});
-  door_->open();
-  if (predecessor != nullptr) predecessor->serve(own_);
-  older_.tell(own_);
-  for (const std::string& each : rules_.warnings()) events_.warn(each);
 }
 
 void Daemon::Impl::wait_for_address(const std::string& address) const {
@@ -338,7 +342,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   if (sockets.http.is_open()) {
     http_->serve(std::move(sockets.http),
                  only_for(own_names(options_.http_hosts),
-                          shared_for(reactor_, kShared, {"/v1/cluster", "/v1/host", "/v1/rules", "/metrics"},
+                          shared_for(reactor_, kShared, {"/v1/cluster", "/v1/host", "/metrics"},
                                      operators_->handler(false))));
   }
 }

@@ -133,6 +133,8 @@ class Daemon::Impl {
   void be_left_alone();
   void fail_to_upgrade(const std::string& why);
   void end_if_idle();
+  // Publishes this daemon's card, and takes calls of other daemons from then on.
+  void open_to_daemons(Predecessor* predecessor, HandedSockets& sockets);
   void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
   void note_shortage(const std::string& why);
