@@ -340,10 +340,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
   http_.emplace(reactor_);
   if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
   if (sockets.http.is_open()) {
-    http_->serve(std::move(sockets.http),
-                 only_for(own_names(options_.http_hosts),
-                          shared_for(reactor_, kShared, {"/v1/cluster", "/v1/host", "/metrics"},
-                                     operators_->handler(false))));
+    http_->serve(
+        std::move(sockets.http),
+        only_for(own_names(options_.http_hosts),
+                 shared_for(reactor_, kShared, {"/v1/cluster", "/v1/host", "/metrics"}, operators_->handler(false))));
   }
 }
 

@@ -29,10 +29,10 @@ class LanesBetweenHosts : public Services {
       std::string into(text.size(), '\0');
       try {
         comm.run({.kind = run::OperationKind::broadcast,
-                      .type = element::DataType::uint8,
-                      .send = reinterpret_cast<const std::byte*>(text.data()),
-                      .recv = reinterpret_cast<std::byte*>(into.data()),
-                      .count = text.size()});
+                  .type = element::DataType::uint8,
+                  .send = reinterpret_cast<const std::byte*>(text.data()),
+                  .recv = reinterpret_cast<std::byte*>(into.data()),
+                  .count = text.size()});
         return into;
       } catch (const Error& error) {
         return error.what();
