@@ -3,10 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -147,7 +152,23 @@ class FullDoor {
   std::vector<FileDescriptor> callers_;
 };
 
+// Doors are seen by all of a network: nobody else who looks at jobs of this host meanwhile meets those of this test.
+// False where users may not have networks of their own.
+bool enter_own_network() {
+  const std::string user = std::to_string(geteuid());
+  if (unshare(CLONE_NEWNET) != 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+    std::ofstream("/proc/self/uid_map") << user + " " + user + " 1";
+  }
+  ifreq loopback{};
+  std::strcpy(loopback.ifr_name, "lo");
+  loopback.ifr_flags = IFF_UP;
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return ioctl(socket.get(), SIOCSIFFLAGS, &loopback) == 0;
+}
+
 TEST(Looks, GoPastADoorThatNobodyOpens) {
+  if (!enter_own_network()) GTEST_SKIP() << "no network of one's own here";
   const FullDoor full(door_prefix(1) + "0");  // of the first process
   const LocalWorld world(2);
   const std::string met = look_at_process(getpid(), soon_over()).front().met;
