@@ -35,6 +35,8 @@ namespace {
 // A call is the purpose and the names of both. With a secret it is the identity of the key.
 constexpr std::string_view kName = "banyan/";
 constexpr size_t kVersionSize = 12, kSizeBytes = 2, kLongestName = 255;
+// Each side needs four records; more cost time, however short they are.
+constexpr int kMostRecords = 16;
 constexpr char kSecret = 't', kPlain = 'p';
 constexpr char kYes = 'y', kWantsSecret = 's', kNoSecret = 'n', kNotHere = 'm', kOtherUser = 'u';
 
@@ -166,6 +168,7 @@ class Handshake::Impl {
   std::string own_name_;  // of a callee
   Greeting greeting_;
   std::optional<TlsSession> tls_;
+  int records_ = 0;   // of TLS, that have come
   std::string told_;  // by TLS, of the payload and its size
   std::string out_;   // not sent yet
   std::string in_;    // of what the next step wants
@@ -326,7 +329,7 @@ std::string Handshake::Impl::key_of(std::string_view call) {
 
 void Handshake::Impl::read_record_head() {
   const size_t size = TlsSession::size_after(in_);
-  if (size == 0) return refuse_garbage();
+  if (size == 0 || ++records_ > kMostRecords) return refuse_garbage();
   const std::string head = in_;
   expect(TlsSession::kHeadSize + size, &Impl::read_record);
   in_ = head;

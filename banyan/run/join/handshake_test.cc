@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -373,6 +374,21 @@ TEST(Handshake, RefusesAnOversizedGreetingBeforeItComes) {
               HasSubstr("announced a greeting of 21009 bytes; at most 17161"));
   EXPECT_THAT(refusal_of_callee(kHello + std::string("t\x17\x03\x03\x41\x01", 6)),
               HasSubstr("sent something else than a greeting of banyan"));
+}
+
+// Of records each of which brings one byte of a greeting that never ends.
+TEST(Handshake, TakesNoMoreRecordsThanItNeeds) {
+  const std::string begins("\x01\x00\x20\x00\x03\x03", 6);
+  std::string said = kHello + "t";
+  for (size_t i = 0; i < 1000; ++i) said += std::string("\x16\x03\x01\x00\x01", 5) + (i < 6 ? begins[i] : 'x');
+  auto [a, far] = socket_pair();
+  Handshake callee = Handshake::callee(std::move(a), kSecret, "7");
+  send_text(far, said);
+  EXPECT_EQ(callee.advance(), State::refused);
+  EXPECT_THAT(callee.refusal(), HasSubstr("sent something else than a greeting of banyan"));
+  int unread = 0;
+  ASSERT_EQ(ioctl(callee.fd(), FIONREAD, &unread), 0);
+  EXPECT_GT(unread, 5900 - 16 * 6) << "of " << said.size() << " bytes";
 }
 
 TEST(Handshake, NoticesThatThePeerHungUpAtAnyStep) {

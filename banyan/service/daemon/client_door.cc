@@ -81,8 +81,13 @@ std::optional<Error> ClientDoor::shortage(const run::FileDescriptor& guest) cons
 
 void ClientDoor::let_in(run::FileDescriptor socket) {
   const TenantAccount::Time now = reactor_.now().time_since_epoch();
-  const std::optional<Error> is_short = shortage(socket);  // before more descriptors are opened for the guest
-  ClientProcess process = is_short ? ClientProcess{.identity = caller_at(socket), .pidfd = {}} : process_of(socket);
+  ClientProcess process{.identity = caller_at(socket), .pidfd = {}};
+  std::optional<Error> trouble = shortage(socket);  // before more descriptors are opened for the guest
+  try {
+    if (!trouble) process = process_of(socket);
+  } catch (const Error& error) {  // it has ended, say: its user pays for the look
+    trouble = error;
+  }
   process.identity.user = hooks_.owner_of(process.identity.user);
   const auto account = accounts_.of(process.identity.user, hooks_.quota_group(process.identity).value_or(""));
   try {
@@ -91,7 +96,7 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
                                               " ask the service for too much in too short a time; try again later");
     }
     account->act(now, kCost);
-    if (is_short) throw Error(*is_short);
+    if (trouble) throw Error(*trouble);
     TenantAccount::Charge charge = account->take(Resource::connections, 1);
     hooks_.came(
         {.socket = std::move(socket), .process = std::move(process), .account = account, .charge = std::move(charge)});

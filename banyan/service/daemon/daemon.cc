@@ -296,18 +296,19 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                       .ask = [this](const DaemonName& daemon,
                                     const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
                       .note = [this](const std::string& words) { events_.note(words); }});
-  obedience_.emplace(Obedience::Parts{.own = host_,
-                                      .hosts = options_.obey,
-                                      .name_of =
-                                          [this](const std::string& host) {
-                                            const HostCard* const card = cards_.find(host);
-                                            return card == nullptr ? std::string() : card->name;
-                                          },
-                                      .may_replan_alone =
-                                          [this](const std::string& host) {
-                                            return rules_.rules().replans_alone() && steward_ &&
-                                                   steward_->steward_host() == host;
-                                          }});
+  obedience_.emplace(Obedience::Parts{
+      .own = host_,
+      .hosts = options_.obey,
+      .name_of =
+          [this](const std::string& host) {
+            const HostCard* const card = cards_.find(host);
+            return card == nullptr ? std::string() : card->name;
+          },
+      .is_where_its_card_says = [this](const DaemonName& daemon) { return mesh_->is_where_its_card_says(daemon); },
+      .may_replan_alone =
+          [this](const std::string& host) {
+            return rules_.rules().replans_alone() && steward_ && steward_->steward_host() == host;
+          }});
   operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
                                          .cards = cards_,
                                          .mesh = *mesh_,

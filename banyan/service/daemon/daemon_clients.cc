@@ -10,6 +10,7 @@
 #include "banyan/run/agent/lane_connector.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/record/recorder.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
 
@@ -54,7 +55,7 @@ void Daemon::Impl::welcome(ClientDoor::Guest guest) {
       ClientConnection::Hooks{.said = [this, number](const ClientMessage& message,
                                                      Descriptor& descriptor) { heard(number, message, descriptor); },
                               .gone = [this, number](const std::string& why) { drop(number, why); },
-                              .pause = [this, account = guest.account] { return pause_of(*account); },
+                              .pause = [this, number] { return pause_of(clients_.at(number)); },
                               .close = closer_for(guest.account)});
   client.account = std::move(guest.account);
   client.charge = std::move(guest.charge);
@@ -82,10 +83,11 @@ std::function<void(std::function<void()> task)> Daemon::Impl::later_for(const Te
 }
 
 // How long its wishes are to stay unread.
-std::chrono::nanoseconds Daemon::Impl::pause_of(const TenantAccount& account) const {
-  constexpr std::chrono::milliseconds kUntilClosed{50};
-  if (!account.has_room(Resource::closing, 1)) return kUntilClosed;
-  return account.wait(reactor_.now().time_since_epoch());
+std::chrono::nanoseconds Daemon::Impl::pause_of(const Client& client) const {
+  constexpr std::chrono::milliseconds kUntilGreeted{1}, kUntilClosed{50};
+  if (client.has_said_hello && client.hello_by) return kUntilGreeted;
+  if (!client.account->has_room(Resource::closing, 1)) return kUntilClosed;
+  return client.account->wait(reactor_.now().time_since_epoch());
 }
 
 void Daemon::Impl::note(TenantAccount& account, std::string words) {
@@ -136,24 +138,78 @@ void Daemon::Impl::say_later(uint64_t number, DaemonMessage message) {
   });
 }
 
+// ---- Memory of clients ----
+
+void Daemon::Impl::look_at(uint64_t number, run::FileDescriptor descriptor, uint64_t bytes, Look then) {
+  struct Task {
+    std::shared_ptr<run::FileDescriptor> file;
+    TenantAccount::Charge charge;
+    std::optional<SealedMemory> memory = {};
+    std::optional<Error> error = {};
+  };
+  TenantAccount& account = *clients_.at(number).account;
+  const auto close = [closer = closer_for(clients_.at(number).account)](run::FileDescriptor* file) {
+    closer(std::move(*file));
+    delete file;
+  };
+  const auto task = std::make_shared<Task>(Task{.file = {new run::FileDescriptor(std::move(descriptor)), close},
+                                                .charge = account.add(Resource::closing, 1)});
+  const auto tell = [this, number, task, then = std::move(then)] {
+    const auto found = clients_.find(number);
+    if (found == clients_.end()) return;
+    try {
+      if (task->error) throw Error(*task->error);
+      then.found(found->second, *std::move(task->memory));
+    } catch (const Error& error) {
+      then.refused(error);
+    }
+  };
+  const bool has_thread = threads_->try_post(TenantThreads::looking_for(account.user(), number),
+                                             [mailbox = reactor_.mailbox(), task, bytes, tell] {
+                                               try {
+                                                 task->memory.emplace(*task->file, bytes);
+                                               } catch (const Error& error) {
+                                                 task->error = error;
+                                               }
+                                               mailbox->post(tell);
+                                             });
+  if (has_thread) return;
+  task->error = Error(ErrorCode::io, "no thread can be made that looks at its memory; too many run on this host");
+  reactor_.mailbox()->post(tell);
+}
+
 // ---- What clients say ----
 
 void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descriptor) {
   Client& client = clients_.at(number);
-  if (client.memory) throw Error(ErrorCode::invalid_input, "it says hello twice");
+  if (client.has_said_hello) throw Error(ErrorCode::invalid_input, "it says hello twice");
   if (!descriptor) throw Error(ErrorCode::invalid_input, "it says hello without a doorbell");
-  if (hello.version == kProtocolVersion) {
-    const auto charge = [account = client.account](uint64_t bytes) {
-      auto one = account->take(Resource::regions, 1);
-      return std::make_shared<std::pair<TenantAccount::Charge, TenantAccount::Charge>>(
-          std::move(one), account->take(Resource::region_bytes, bytes));
-    };
-    Worker& worker = workers_.least_of(attached());
-    client.memory = std::make_shared<WorkerClient>(
-        worker, *descriptor, RegionTable::Quota(),
-        RegionTable::Hooks{.charge = charge, .later = later_for(*client.account), .wants_pages = true});
-    worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
-  }
+  client.has_said_hello = true;
+  if (hello.version != kProtocolVersion) return greet(client, hello);
+  look_at(number, *std::exchange(descriptor, std::nullopt), sizeof(DoorbellPage),
+          {.found =
+               [this, number, hello](Client& asked, SealedMemory doorbell) {
+                 attach(number, asked, std::move(doorbell));
+                 greet(asked, hello);
+               },
+           .refused = [this, number](const Error& error) { drop(number, error.message()); }});
+}
+
+void Daemon::Impl::attach(uint64_t number, Client& client, SealedMemory doorbell) {
+  const auto charge = [account = client.account](uint64_t bytes) {
+    auto one = account->take(Resource::regions, 1);
+    return std::make_shared<std::pair<TenantAccount::Charge, TenantAccount::Charge>>(
+        std::move(one), account->take(Resource::region_bytes, bytes));
+  };
+  Worker& worker = workers_.least_of(attached());
+  client.memory = std::make_shared<WorkerClient>(
+      worker, std::move(doorbell), RegionTable::Quota(),
+      RegionTable::Hooks{.charge = charge, .later = later_for(*client.account), .wants_pages = true});
+  worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
+}
+
+// A client of another version reads which one this is.
+void Daemon::Impl::greet(Client& client, const Hello& hello) {
   if (client.hello_by) reactor_.cancel(*std::exchange(client.hello_by, std::nullopt));
   const ClientIdentity& who = client.connection->identity();
   note(*client.account, "process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
@@ -162,7 +218,6 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
                  .process = static_cast<uint32_t>(who.process),
                  .user = static_cast<uint32_t>(who.user),
                  .program = in_short(hello.program)};
-  // A client of another version reads which one this is.
   client.connection->say(Welcome{.version = kProtocolVersion,
                                  .host = host_,
                                  .capability = new_capability(),
@@ -172,31 +227,22 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
 }
 
 void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor) {
-  const Client& client = greeted(number);
+  greeted(number);
   if (!descriptor) throw Error(ErrorCode::invalid_input, "it offers memory without a descriptor");
-  const auto close = [closer = closer_for(client.account)](run::FileDescriptor* file) {
-    closer(std::move(*file));
-    delete file;
+  const auto refuse = [this, number, wish = offer.wish](const Error& error) {
+    say_later(number, Refused{.wish = wish, .error = error});
   };
-  const std::shared_ptr<run::FileDescriptor> file(new run::FileDescriptor(std::move(*descriptor)), close);
-  const auto place = [this, number, offer, file, memory = client.memory] {
-    try {
-      say_later(number, RegionPlaced{.wish = offer.wish, .place = memory->regions().offer(*file, offer.bytes)});
-    } catch (const Error& error) {
-      say_later(number, Refused{.wish = offer.wish, .error = error});
-    }
+  const auto place = [this, number, wish = offer.wish, refuse](Client& client, SealedMemory looked_at) {
+    const auto memory = std::make_shared<SealedMemory>(std::move(looked_at));
+    client.memory->worker().post([this, number, wish, refuse, memory, regions = client.memory] {
+      try {
+        say_later(number, RegionPlaced{.wish = wish, .place = regions->regions().offer(std::move(*memory))});
+      } catch (const Error& error) {
+        refuse(error);
+      }
+    });
   };
-  constexpr uint64_t kQuick = 4 << 20;
-  if (offer.bytes <= kQuick) return client.memory->worker().post(place);
-  const TenantThreads::Line line = TenantThreads::line_of(client.account->user(), number);
-  threads_->post(line, [this, number, offer, file, place, memory = client.memory] {
-    try {
-      drop_pages_behind(*file, offer.bytes);
-      memory->worker().post(place);
-    } catch (const Error& error) {
-      say_later(number, Refused{.wish = offer.wish, .error = error});
-    }
-  });
+  look_at(number, *std::exchange(descriptor, std::nullopt), offer.bytes, {.found = place, .refused = refuse});
 }
 
 void Daemon::Impl::act(uint64_t number, const WithdrawRegion& withdraw, Descriptor&) {
@@ -251,25 +297,31 @@ void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
 
 // Its program does without the daemon, and goes on where it is refused.
 void Daemon::Impl::act(uint64_t number, const ShowRecord& show, Descriptor& descriptor) {
-  const Client& client = greeted(number);
+  greeted(number);
   if (!descriptor) throw Error(ErrorCode::invalid_input, "it shows a flight record without a descriptor");
-  try {
+  const auto add = [this, number, show](Client& client, SealedMemory record) {
     direct_.add({.client = number,
                  .who = client.view,
                  .tenant = tenant_of(client, show.tenant),
                  .account = client.account,
                  .later = later_for(*client.account)},
-                show, *descriptor);
-  } catch (const Error& error) {
+                show, std::move(record));
+  };
+  const auto refuse = [this, number](const Error& error) {
     ++refused_["record"];
-    note(*client.account, std::string("the flight record of a rank cannot be shown: ") + error.what());
-  }
-  closer_for(client.account)(std::move(*descriptor));
+    note(*clients_.at(number).account, std::string("the flight record of a rank cannot be shown: ") + error.what());
+  };
+  look_at(number, *std::exchange(descriptor, std::nullopt), run::Recorder::kMemoryBytes,
+          {.found = add, .refused = refuse});
 }
 
+// In the order of what it says, of which a record that it has shown may still be looked at.
 void Daemon::Impl::act(uint64_t number, const HideRecord& hide, Descriptor&) {
-  greeted(number);
-  direct_.remove(number, hide.record);
+  const Client& client = greeted(number);
+  const auto remove = [this, number, record = hide.record] { direct_.remove(number, record); };
+  const bool is_behind = threads_->try_post(TenantThreads::looking_for(client.account->user(), number),
+                                            [mailbox = reactor_.mailbox(), remove] { mailbox->post(remove); });
+  if (!is_behind) remove();
 }
 
 // ---- Sessions ----

@@ -84,7 +84,8 @@ class Daemon::Impl {
     std::shared_ptr<TenantAccount> account;  // shared with all that its user has
     TenantAccount::Charge charge;            // of the connection
     std::optional<run::Reactor::Timer> hello_by;
-    std::shared_ptr<WorkerClient> memory;        // shared with its worker; null before its hello
+    bool has_said_hello = false;
+    std::shared_ptr<WorkerClient> memory;        // shared with its worker; null until its doorbell was looked at
     RankView view;                               // who it is, for operators
     std::map<uint32_t, ClientSession> sessions;  // by number
   };
@@ -96,9 +97,20 @@ class Daemon::Impl {
   void drop(uint64_t number, const std::string& why);
   Client& greeted(uint64_t number);
   void note(TenantAccount& account, std::string words);
-  std::chrono::nanoseconds pause_of(const TenantAccount& account) const;
+  std::chrono::nanoseconds pause_of(const Client& client) const;
   std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
   std::function<void(std::function<void()> task)> later_for(const TenantAccount& account) const;
+
+  // What becomes of a look at memory, on the reactor's thread; `found` may throw Error, too. Neither where the client
+  // has gone meanwhile.
+  struct Look {
+    std::function<void(Client&, SealedMemory)> found;
+    std::function<void(const Error&)> refused;
+  };
+  // By a thread of the client's user, which the client can keep waiting for as long as it likes.
+  void look_at(uint64_t number, run::FileDescriptor descriptor, uint64_t bytes, Look then);
+  void attach(uint64_t number, Client& client, SealedMemory doorbell);
+  void greet(Client& client, const Hello& hello);
 
   void act(uint64_t number, const Hello& hello, Descriptor& descriptor);
   void act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor);

@@ -1,9 +1,8 @@
 #include "banyan/service/daemon/direct_ranks.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/service/daemon/open_sessions.h"
@@ -12,25 +11,14 @@
 namespace banyan::service {
 namespace {
 
-// Pages of the memory for a record.
-constexpr int64_t kMostBytes = (run::Recorder::kMemoryBytes + 4095) / 4096 * 4096;
-
-// Of a longer file it could take long to punch pages out, for which whoever touches them waits, and to close it.
-void expect_no_longer(const run::FileDescriptor& record) {
-  struct stat status {};
-  if (fstat(record.get(), &status) != 0 || status.st_size > kMostBytes) {
-    throw Error(ErrorCode::invalid_input, "it shows memory that is larger than a flight record");
-  }
-}
-
-std::shared_ptr<const Region> map(const DirectRanks::Program& program, const run::FileDescriptor& record) {
+std::shared_ptr<const Region> map(const DirectRanks::Program& program, SealedMemory record) {
   struct Mapped {
     TenantAccount::Charge regions, bytes;
     Region region;
   };
-  auto* const mapped = new Mapped{program.account->take(Resource::regions, 1),
-                                  program.account->take(Resource::region_bytes, run::Recorder::kMemoryBytes),
-                                  Region(record, run::Recorder::kMemoryBytes)};
+  auto* const mapped =
+      new Mapped{program.account->take(Resource::regions, 1),
+                 program.account->take(Resource::region_bytes, run::Recorder::kMemoryBytes), Region(std::move(record))};
   const std::shared_ptr<Mapped> owned(
       mapped, [later = program.later](Mapped* gone) { later([held = std::shared_ptr<Mapped>(gone)] {}); });
   return {owned, &owned->region};
@@ -40,9 +28,9 @@ std::span<const std::byte> bytes_of(const Region& region) { return {region.data(
 
 }  // namespace
 
-void DirectRanks::add(const Program& program, const ShowRecord& show, const run::FileDescriptor& record) {
+void DirectRanks::add(const Program& program, const ShowRecord& show, SealedMemory record) {
   expect_possible(show);
-  expect_no_longer(record);
+  CHECK_EQ(record.bytes(), run::Recorder::kMemoryBytes);
   const std::pair key(program.client, show.record);
   if (ranks_.contains(key)) {
     throw Error(ErrorCode::invalid_input, "it shows two records of number " + std::to_string(show.record));
@@ -56,7 +44,7 @@ void DirectRanks::add(const Program& program, const ShowRecord& show, const run:
                          .ranks = {program.who}};
   about.ranks.front().rank = show.rank;
   ranks_.emplace(key, Rank{.about = std::move(about),
-                           .memory = map(program, record),
+                           .memory = map(program, std::move(record)),
                            .reader = RecordReader(run::RecorderClock::system().exact())});
 }
 

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/run/system/file_descriptor.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
@@ -38,9 +37,9 @@ class DirectRanks {
     // Runs a task elsewhere and later: unmapping may take long.
     std::function<void(std::function<void()> task)> later = {};
   };
-  // `record` is not kept. Throws Error{invalid_input} for numbers that make no sense, and for memory that is no flight
-  // record's or could change its size; Error{unsupported} beyond the quota; Error{io}.
-  void add(const Program& program, const ShowRecord& show, const run::FileDescriptor& record);
+  // `record`: of Recorder::kMemoryBytes. Throws Error{invalid_input} for numbers that make no sense, Error{unsupported}
+  // beyond the quota, and what Region throws.
+  void add(const Program& program, const ShowRecord& show, SealedMemory record);
   void remove(uint64_t client, uint32_t record) { ranks_.erase({client, record}); }
   // All of a client.
   void remove(uint64_t client);

@@ -25,6 +25,7 @@ class DirectRanksOfAHost : public ::testing::Test {
     Recorder recorder{{memory.data(), Recorder::kMemoryBytes}};
 
     run::FileDescriptor file() const { return run::FileDescriptor(fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)); }
+    SealedMemory shown() const { return {file(), Recorder::kMemoryBytes}; }
   };
 
   DirectRanks::Program program(uint64_t client) {
@@ -44,8 +45,8 @@ class DirectRanksOfAHost : public ::testing::Test {
 
 TEST_F(DirectRanksOfAHost, OfOneCommunicatorAreOneRow) {
   Record first, second;
-  ranks_.add(program(7), show(1), second.file());
-  ranks_.add(program(5), show(0), first.file());
+  ranks_.add(program(7), show(1), second.shown());
+  ranks_.add(program(5), show(0), first.shown());
   first.recorder.begin({.count = 4}).finish();
   second.recorder.begin({.count = 4}).finish();
   second.recorder.begin({.count = 4}).wait_for(0);
@@ -67,8 +68,8 @@ TEST_F(DirectRanksOfAHost, OfOneCommunicatorAreOneRow) {
 
 TEST_F(DirectRanksOfAHost, OfOtherCommunicatorsAreOtherRows) {
   const Record record;
-  ranks_.add(program(5), show(0, 1, 0), record.file());
-  ranks_.add(program(5), show(0, 2, 1), record.file());
+  ranks_.add(program(5), show(0, 1, 0), record.shown());
+  ranks_.add(program(5), show(0, 2, 1), record.shown());
   const std::vector<CommunicatorView> views = ranks_.views();
   ASSERT_EQ(views.size(), 2u);
   EXPECT_NE(views[0].id, views[1].id);
@@ -76,9 +77,9 @@ TEST_F(DirectRanksOfAHost, OfOtherCommunicatorsAreOtherRows) {
 
 TEST_F(DirectRanksOfAHost, GoWithTheirRecordAndTheirClient) {
   const Record record;
-  ranks_.add(program(5), show(0, 1, 0), record.file());
-  ranks_.add(program(5), show(0, 2, 1), record.file());
-  ranks_.add(program(6), show(1, 2, 0), record.file());
+  ranks_.add(program(5), show(0, 1, 0), record.shown());
+  ranks_.add(program(5), show(0, 2, 1), record.shown());
+  ranks_.add(program(6), show(1, 2, 0), record.shown());
   EXPECT_EQ(account_->used(Resource::regions), 3u);
   ranks_.remove(5, 0);
   ranks_.remove(5, 77);
@@ -94,7 +95,7 @@ TEST_F(DirectRanksOfAHost, GoWithTheirRecordAndTheirClient) {
 
 TEST_F(DirectRanksOfAHost, WhoseMemoryIsTakenBackAreNotSeen) {
   const Record record;
-  ranks_.add(program(5), show(0), record.file());
+  ranks_.add(program(5), show(0), record.shown());
   ASSERT_EQ(fallocate(record.memory.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 4096), 0);
   EXPECT_TRUE(ranks_.views().empty());
 }
@@ -102,20 +103,21 @@ TEST_F(DirectRanksOfAHost, WhoseMemoryIsTakenBackAreNotSeen) {
 TEST_F(DirectRanksOfAHost, AreRefusedWithWords) {
   const Record record;
   const auto refusal = [&](const ShowRecord& show, const run::FileDescriptor& file) {
-    return error_of([&] { ranks_.add(program(5), show, file); }, ErrorCode::invalid_input);
+    return error_of([&] { ranks_.add(program(5), show, {file, Recorder::kMemoryBytes}); }, ErrorCode::invalid_input);
   };
   EXPECT_THAT(refusal(show(2), record.file()), HasSubstr("rank 2 of 2"));
   ShowRecord named = show(0);
   named.name.assign(2000, 'x');
   EXPECT_THAT(refusal(named, record.file()), HasSubstr("a name of 2000 bytes"));
   const auto large = run::SharedMemory::with_pages(1 << 20);
-  EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(large.fd(), F_DUPFD_CLOEXEC, 0))), HasSubstr("larger"));
+  EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(large.fd(), F_DUPFD_CLOEXEC, 0))),
+              HasSubstr("has to be offered whole"));
   const auto small = run::SharedMemory::with_pages(4096);
   EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(small.fd(), F_DUPFD_CLOEXEC, 0))),
               HasSubstr("only 4096 bytes long"));
   EXPECT_THAT(refusal(show(0), run::FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC))),
               HasSubstr("no memory of memfd_create"));
-  ranks_.add(program(5), show(0), record.file());
+  ranks_.add(program(5), show(0), record.shown());
   EXPECT_THAT(refusal(show(0), record.file()), HasSubstr("two records of number 0"));
   EXPECT_EQ(account_->used(Resource::regions), 1u);
 }

@@ -2,11 +2,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -17,6 +20,7 @@
 #include <iterator>
 #include <thread>
 
+#include "banyan/run/record/recorder.h"
 #include "banyan/run/system/event.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/daemon.h"
@@ -77,6 +81,9 @@ class HostileClients : public ::testing::Test {
       usleep(500);
     }
     return caller;
+  }
+  HostView view() const {
+    return host_view_from(http_ask("unix:" + folder_ + "/operators", "GET", "/v1/host", "", seconds(20)).body);
   }
   // Whether another client gets all that it needs within this time: it attaches, opens a session, and calls.
   ::testing::AssertionResult others_are_served(milliseconds within = seconds(5)) const {
@@ -245,9 +252,6 @@ TEST_F(HostileClients, AreToldThatNoDescriptorsAreLeftAndSoAreOperators) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("of 256 descriptors in use and keeps the last ones"));
   }
-  const auto view = [this] {
-    return host_view_from(http_ask("unix:" + folder_ + "/operators", "GET", "/v1/host", "", seconds(20)).body);
-  };
   const HostView seen = view();
   EXPECT_EQ(seen.most_descriptors, 256u);
   EXPECT_GE(seen.descriptors, 224u);
@@ -414,6 +418,62 @@ TEST_P(Lingering, DescriptorsOfAClientHoldUpNobodyElse) {
 }
 INSTANTIATE_TEST_SUITE_P(HostileClients, Lingering,
                          ::testing::Values(Way::as_doorbell, Way::as_memory, Way::several_at_once, Way::unread));
+
+// Memory of which a thread holds the lock while this lives: it writes to it from a page that does not come.
+class LockedMemory {
+ public:
+  explicit LockedMemory(uint64_t bytes)
+      : file_(memory_of(bytes)), faults_(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC))) {
+    uffdio_api api{};
+    api.api = UFFD_API;
+    if (!faults_.is_open() || ioctl(faults_.get(), UFFDIO_API, &api) != 0) return;
+    page_ = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uffdio_register missing{};
+    missing.range = {.start = reinterpret_cast<uintptr_t>(page_), .len = kPage};
+    missing.mode = UFFDIO_REGISTER_MODE_MISSING;
+    CHECK(ioctl(faults_.get(), UFFDIO_REGISTER, &missing) == 0) << errno;
+    writer_ = std::thread([this] { CHECK_EQ(pwrite(file_.get(), page_, kPage, 0), ssize_t{kPage}); });
+    uffd_msg fault{};
+    is_locked_ = read(faults_.get(), &fault, sizeof fault) == sizeof fault;
+  }
+  ~LockedMemory() {
+    if (!writer_.joinable()) return;
+    uffdio_zeropage brought{};
+    brought.range = {.start = reinterpret_cast<uintptr_t>(page_), .len = kPage};
+    CHECK(ioctl(faults_.get(), UFFDIO_ZEROPAGE, &brought) == 0) << errno;
+    writer_.join();
+    munmap(page_, kPage);
+  }
+
+  int fd() const { return file_.get(); }
+  bool is_locked() const { return is_locked_; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  const run::FileDescriptor file_, faults_;
+  void* page_ = nullptr;
+  std::thread writer_;
+  bool is_locked_ = false;
+};
+
+TEST_F(HostileClients, WhoLockTheirMemoryHoldUpNobodyElse) {
+  const LockedMemory locked(run::Recorder::kMemoryBytes), doorbell(4096);
+  if (!locked.is_locked()) GTEST_SKIP() << "this user cannot hold up its own page faults here";
+  begin({}, seconds(1));
+  const run::FileDescriptor caller = call();
+  ASSERT_TRUE(send_parcel(caller.get(), encode(ClientMessage(Hello{})), doorbell.fd()));
+  EXPECT_TRUE(others_are_served());
+  RawClient client(socket());
+  client.say(OfferRegion{.wish = 1, .bytes = run::Recorder::kMemoryBytes}, locked.fd());
+  client.say(ShowRecord{.record = 1, .communicator = 1, .name = "job", .rank = 0, .size = 2}, locked.fd());
+  client.say(HideRecord{.record = 1});
+  EXPECT_TRUE(others_are_served());
+  EXPECT_EQ(client.hear(milliseconds(200)), std::nullopt) << "nothing can be said of that memory yet";
+  pollfd waited{.fd = caller.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&waited, 1, 20'000), 1) << "who has not said hello in time is hung up on";
+  EXPECT_TRUE(others_are_served());
+  EXPECT_TRUE(view().communicators.empty());
+}
 
 // What it has sent before it was let in goes with its socket.
 TEST_F(HostileClients, ThatAreTurnedAwayHoldUpNobodyWithTheirDescriptors) {

@@ -1,8 +1,10 @@
 #include "banyan/service/daemon/mesh.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/seal/sealed_stream.h"
@@ -43,6 +45,7 @@ struct Mesh::Peer {
        run::AgentConnections::Events events)
       : timers(reactor),
         number(number_of(name_of(card), name_of(own))),
+        addresses(card.addresses),
         dialer(reactor, connects, kStreamLostAfter, dialed(card, own)),
         connections(reactor, dialer, {.own = 1 - number, .size = 2}, std::move(events)) {}
   ~Peer() {
@@ -53,7 +56,8 @@ struct Mesh::Peer {
 
   run::Timers& timers;
   const uint32_t number;
-  bool is_reached = true;
+  const std::vector<std::string> addresses;
+  bool is_reached = true, called_from_elsewhere = false;
   std::optional<run::Reactor::Timer> next_look;
   run::SocketDialer dialer;
   run::AgentConnections connections;
@@ -174,6 +178,9 @@ bool Mesh::introduce(const DaemonName& caller) {
 
 void Mesh::adopt(const DaemonName& caller, run::Admitted& connection) {
   Peer& peer = *peers_.at(caller);
+  const std::optional<run::SocketAddress> from = run::SocketAddress::beyond(connection.socket.get());
+  peer.called_from_elsewhere =
+      !from || std::find(peer.addresses.begin(), peer.addresses.end(), from->ip()) == peer.addresses.end();
   auto stream = std::make_unique<run::SocketStream>(reactor_, std::move(connection.socket), kStreamLostAfter);
   peer.connections.adopt(peer.number, std::make_unique<run::SealedStream>(std::move(stream), connection.keys));
 }
@@ -197,6 +204,11 @@ bool Mesh::reaches(const std::string& host) const {
   if (card == cards_.end()) return true;
   const auto found = peers_.find(name_of(card->second));
   return found == peers_.end() || !found->second || found->second->is_reached;
+}
+
+bool Mesh::is_where_its_card_says(const DaemonName& daemon) const {
+  const auto found = peers_.find(daemon);
+  return found == peers_.end() || !found->second->called_from_elsewhere;
 }
 
 bool Mesh::is_own(const std::string& host) const {

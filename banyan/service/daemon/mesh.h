@@ -60,6 +60,9 @@ class Mesh {
   bool knows(const std::string& host) const { return cards_.contains(host); }
   // False while no call to that host's newest daemon comes through; true for those that were never called.
   bool reaches(const std::string& host) const;
+  // False for one that has called this daemon from an address that is not on its card: whoever has the secret can call
+  // itself as a daemon that it is not.
+  bool is_where_its_card_says(const DaemonName& daemon) const;
   // Whether the newest daemon of that host is this one.
   bool is_own(const std::string& host) const;
   // Takes the connection of a daemon that calls for kPurpose, or says why not. One that is not known yet waits, while

@@ -35,7 +35,8 @@ const run::Secret& secret() {
 // A daemon of which only the mesh stands, with a thread of its own.
 class Node {
  public:
-  Node(const std::string& folder, const std::string& host, uint64_t incarnation, std::vector<OlderDaemon> older = {})
+  Node(const std::string& folder, const std::string& host, uint64_t incarnation, std::vector<OlderDaemon> older = {},
+       std::vector<std::string> addresses = {"127.0.0.1"})
       : connects_(reactor_, secret(), host, kHandshakeTime),
         cards_(reactor_, HostDirectory::at("file://" + folder), "the folder",
                {.found =
@@ -47,7 +48,7 @@ class Node {
     card_ = {.host = host,
              .incarnation = incarnation,
              .name = host,
-             .addresses = {"127.0.0.1"},
+             .addresses = std::move(addresses),
              .port = listener.port(),
              .older = std::move(older)};
     cards_.begin(card_);
@@ -150,6 +151,14 @@ TEST_F(MeshTest, MessagesArriveOnceAndInOrderBothWays) {
   EXPECT_EQ(a.notes(kCount), from_b);
   c.send("a", "at last");
   EXPECT_EQ(a.notes(kCount + 1).back(), "c: at last");
+}
+
+TEST_F(MeshTest, WhoCallsFromAnAddressThatIsNotOnItsCardIsKnownByThat) {
+  Node a(folder_, "a", 1), b(folder_, "b", 2, {}, {"127.0.0.2"}), c(folder_, "c", 3);
+  for (Node* const caller : {&b, &c}) caller->send("a", "hello");
+  EXPECT_THAT(a.notes(2), ::testing::UnorderedElementsAre("b: hello", "c: hello"));
+  EXPECT_FALSE(a.run([](const Mesh& mesh) { return mesh.is_where_its_card_says({.host = "b", .incarnation = 2}); }));
+  EXPECT_TRUE(a.run([](const Mesh& mesh) { return mesh.is_where_its_card_says({.host = "c", .incarnation = 3}); }));
 }
 
 TEST_F(MeshTest, ADaemonHearsItself) {

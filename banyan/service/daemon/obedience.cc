@@ -38,7 +38,11 @@ std::optional<std::string> Obedience::refusal(const DaemonName& asking, const st
       asking.host != parts_.own && std::any_of(parts_.hosts.begin(), parts_.hosts.end(), [&](const std::string& each) {
         return each == asking.host || (!name.empty() && is_like(each, name));
       });
-  if (is_named) return std::nullopt;
+  if (is_named && parts_.is_where_its_card_says(asking)) return std::nullopt;
+  if (is_named) {
+    return "its daemon was called from an address that is not on the card of host " + in_quotes(name) +
+           ", so that it may not be that one: ask there, or have that host's daemon begin without --address";
+  }
   return "its daemon obeys its own operators, and no daemon of host " + in_quotes(name.empty() ? asking.host : name) +
          ": ask there, or start it with --obey " + (name.empty() ? "HOST" : name);
 }

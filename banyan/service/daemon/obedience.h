@@ -2,11 +2,11 @@
 //
 // All daemons of a cluster have one secret. Were each to obey all others, whoever has one host would have all of them.
 // So a daemon answers what others ask only to look, and obeys only
-//   - daemons of the hosts that --obey names;
+//   - daemons of the hosts that --obey names, where they call from an address of their host;
 //   - the newer one of its own host that it has started, or of which that one has told (succession.h);
 //   - the steward's wish to plan around a slow link, where its own rules say "on_slow_link": "replan".
-// What a host is called is what its card says: who has the secret, and may write where daemons meet, can call itself by
-// a name that is obeyed.
+// Whose host a daemon is of is what it says, by a number that is on that host's card. So who has the secret, and may
+// write where daemons meet, or calls from an address of such a host, can have itself obeyed.
 //
 // On the reactor's thread.
 #pragma once
@@ -25,9 +25,10 @@ namespace banyan::service {
 class Obedience {
  public:
   struct Parts {
-    std::string own;                                              // this host, as daemons call it
-    std::vector<std::string> hosts;                               // names, which may hold * and ?
-    std::function<std::string(const std::string& host)> name_of;  // for people; empty: its card is not known
+    std::string own;                                                // this host, as daemons call it
+    std::vector<std::string> hosts;                                 // names, which may hold * and ?
+    std::function<std::string(const std::string& host)> name_of;    // for people; empty: its card is not known
+    std::function<bool(const DaemonName&)> is_where_its_card_says;  // mesh.h
     // Whether the service may plan around slow links here, and that host's daemon shares out links.
     std::function<bool(const std::string& host)> may_replan_alone;
   };

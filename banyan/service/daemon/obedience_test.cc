@@ -16,6 +16,7 @@ Obedience obeying(std::vector<std::string> hosts, bool may_replan_alone = false)
   return Obedience({.own = "id-own",
                     .hosts = std::move(hosts),
                     .name_of = [](const std::string& host) { return host == "id-new" ? "" : host.substr(3); },
+                    .is_where_its_card_says = [](const DaemonName& daemon) { return daemon.incarnation != 8; },
                     .may_replan_alone = [may_replan_alone](const std::string&) { return may_replan_alone; }});
 }
 
@@ -34,6 +35,13 @@ TEST(Obedience, IsForNoOtherHostUnlessItIsNamed) {
   EXPECT_EQ(why(obeying({"he*"}), "id-head", "set"), "");
   EXPECT_NE(why(obeying({"*"}), "id-new", "set"), "") << "whose card is not known";
   EXPECT_THROW(obeying({"a", ""}), Error);
+}
+
+TEST(Obedience, IsForNoneWhoCallsFromElsewhere) {
+  const Obedience obedience = obeying({"head"});
+  const DaemonName impostor{.host = "id-head", .incarnation = 8};
+  EXPECT_THAT(obedience.refusal(impostor, "set", kSet).value_or(""), HasSubstr("not on the card of host 'head'"));
+  EXPECT_EQ(obedience.refusal(impostor, "view", "{}"), std::nullopt);
 }
 
 TEST(Obedience, IsNotAskedForByThoseWhoLook) {

@@ -369,6 +369,7 @@ TEST_F(Operators, AreObeyedByHostsThatNameTheirs) {
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::vector<int64_t> input(1), output(1);
     std::string wrong;
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));  // by then all have opened it
     if (comm.rank() == 0) {
       const std::map<std::string, std::string> both = {{"host0", ""}, {"host1", ""}};
       if (told(0, "/v1/drain", R"({"drain": true})") != both) wrong += "host0 is not obeyed; ";
@@ -428,6 +429,7 @@ TEST_F(Operators, SeeWhoTriesSecrets) {
 TEST_F(Operators, DrainHostsFromNewCommunicators) {
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::vector<int64_t> input(1), output(1);
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));  // by then all have opened it
     if (comm.rank() == 0) ask(1, "POST", "/v1/drain", R"({"drain": true})");
     comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
     std::string said = "opened";

@@ -39,6 +39,7 @@ TEST_P(Refusals, ReachAllRanksAtOnceWithTheirReason) {
   const auto reports = run_ranks(2, 2, [&, refused = refused, late = late](Communicator& comm, run::RegionPool&) {
     const std::vector<int64_t> input = values_of(comm.rank(), 100);
     std::vector<int64_t> output(100);
+    check_sum(comm, input, output);  // by then all have opened it
     if (comm.rank() == 0) {
       const HttpResponse done = refuse_at(refused);
       if (done.status != 200 || done.body.find("\"error\"") != std::string::npos) return done.body;
@@ -74,6 +75,7 @@ TEST_F(Services, OfTwoKindsOfTextsOpenNoCommunicatorTogetherAndSayWhy) {
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     const std::vector<int64_t> input = values_of(comm.rank(), 100);
     std::vector<int64_t> output(100);
+    check_sum(comm, input, output);  // by then all have opened it
     if (comm.rank() == 0) {
       const auto world = HostDirectory::at("file://" + folder_ + "/world");
       for (HostCard card : world->cards().cards) {
@@ -104,6 +106,7 @@ TEST_F(Services, WithACardThatCannotBeReadOpenNoCommunicatorAndShowTheOtherHosts
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     const std::vector<int64_t> input = values_of(comm.rank(), 100);
     std::vector<int64_t> output(100);
+    check_sum(comm, input, output);  // by then all have opened it
     if (comm.rank() == 0) {
       for (const HostCard& card : HostDirectory::at("file://" + folder_ + "/world")->cards().cards) {
         if (card.name == "host1") write_file(folder_ + "/world/host-" + in_hexadecimal(card.host), "garbage");

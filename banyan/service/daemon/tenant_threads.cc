@@ -38,20 +38,21 @@ TenantThreads::~TenantThreads() {
 }
 
 void TenantThreads::post(Line line, Task task) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    const auto [found, is_new] = state_->waiting.try_emplace(line);
-    found->second.push_back(std::move(task));
-    if (!is_new) return;
-    try {
-      run::start_thread("banyan-tenant", [state = state_, line] { run(state, line); }).detach();
-      return;
-    } catch (const std::exception&) {
-      task = std::move(found->second.front());
-      state_->waiting.erase(found);
-    }
+  if (!try_post(line, task)) task();
+}
+
+bool TenantThreads::try_post(Line line, const Task& task) {
+  const std::lock_guard lock(state_->mutex);
+  const auto [found, is_new] = state_->waiting.try_emplace(line);
+  found->second.push_back(task);
+  if (!is_new) return true;
+  try {
+    run::start_thread("banyan-tenant", [state = state_, line] { run(state, line); }).detach();
+    return true;
+  } catch (const std::exception&) {
+    state_->waiting.erase(found);
+    return false;
   }
-  task();
 }
 
 void TenantThreads::run(const std::shared_ptr<State>& state, Line line) {

@@ -1,9 +1,9 @@
-// TenantThreads: a few threads for each user that has work which may take long: plans to be made, memory to be
-// unmapped, descriptors of its own to be closed. So neither the worker nor control waits for it, and no other user; of
-// the programs of one user, few do.
+// TenantThreads: a few threads for each user that has work which may take long: plans to be made, memory to be looked
+// at and unmapped, descriptors of its own to be closed. So neither the worker nor control waits for it, and no other
+// user; of the programs of one user, few do.
 //
 // Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
-// file system that a user has brought along (FUSE).
+// file system that a user has brought along (FUSE). So is a look at memory (SealedMemory).
 //
 // A thread begins with the work and ends when there is none; it leaves cores to others (its nice value is 10). Any
 // thread.
@@ -28,14 +28,21 @@ class TenantThreads {
   using Line = std::pair<uint32_t, uint32_t>;
   static Line line_of(uint32_t user, uint64_t client) { return {user, static_cast<uint32_t>(client % kLines)}; }
   static Line closing_for(uint32_t user) { return {user, kLines}; }
+  // More of them: this is over at once, but for clients that want it to last, and for which no other one is to wait.
+  static Line looking_for(uint32_t user, uint64_t client) {
+    return {user, kLines + 1 + static_cast<uint32_t>(client % kLookers)};
+  }
 
   // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on
-  // that thread, too. Where no thread can be made, the caller does it.
+  // that thread, too. A task that has not ended two seconds after these threads may end after all that it knows.
   using Task = std::function<void()>;
+  // Where no thread can be made, the caller does it.
   void post(Line line, Task task);
+  // Where no thread can be made, nobody does it: false.
+  [[nodiscard]] bool try_post(Line line, const Task& task);
 
  private:
-  static constexpr uint32_t kLines = 4;
+  static constexpr uint32_t kLines = 4, kLookers = 16;
 
   struct State;
   static void run(const std::shared_ptr<State>& state, Line line);

@@ -28,10 +28,9 @@ constexpr std::chrono::microseconds kTimeSlice{100};
 
 // ---- A client ----
 
-WorkerClient::WorkerClient(Worker& worker, const run::FileDescriptor& doorbell, RegionTable::Quota quota,
-                           RegionTable::Hooks hooks)
+WorkerClient::WorkerClient(Worker& worker, SealedMemory doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks)
     : worker_(worker),
-      memory_(doorbell, sizeof(DoorbellPage)),
+      memory_(std::move(doorbell)),
       page_(reinterpret_cast<DoorbellPage*>(memory_.data())),
       regions_(quota, std::move(hooks)) {}
 

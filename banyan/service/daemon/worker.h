@@ -36,9 +36,8 @@ class Worker;
 // What the worker has of a client.
 class WorkerClient : public run::EventSource {
  public:
-  // `worker`: to which it belongs. Throws Error{io}; Error{invalid_input} for memory that is no DoorbellPage.
-  WorkerClient(Worker& worker, const run::FileDescriptor& doorbell, RegionTable::Quota quota,
-               RegionTable::Hooks hooks = {});
+  // `worker`: to which it belongs. `doorbell`: memory of a DoorbellPage. Throws what Region throws.
+  WorkerClient(Worker& worker, SealedMemory doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
   ~WorkerClient() = default;
 
   // Whose tasks may use the rest. Any thread, while the daemon lives.

@@ -17,12 +17,12 @@ using banyan::testing::error_of;
 using ::testing::HasSubstr;
 
 std::string error_of_region(const run::FileDescriptor& fd, uint64_t bytes) {
-  return error_of([&] { Region(fd, bytes); }, ErrorCode::invalid_input);
+  return error_of([&] { Region({fd, bytes}); }, ErrorCode::invalid_input);
 }
 
 TEST(Region, IsTheMemoryOfTheClient) {
   const run::FileDescriptor fd = memory_of(8192);
-  const Region region(fd, 8192);
+  const Region region({fd, 8192});
   ASSERT_EQ(pwrite(fd.get(), "from the client", 15, 4090), 15);
   EXPECT_EQ(std::memcmp(region.data() + 4090, "from the client", 15), 0);
   std::memcpy(region.data() + 8185, "answer", 6);
@@ -33,7 +33,7 @@ TEST(Region, IsTheMemoryOfTheClient) {
 }
 
 TEST(Region, MayEndBeforeItsLastPageDoes) {
-  const Region region(memory_of(8192), 4100);
+  const Region region({memory_of(8192), 4100});
   EXPECT_EQ(region.size(), 4100u);
   EXPECT_THAT(error_of_region(memory_of(8192), 4096), HasSubstr("it is 8192 bytes long, and has to be offered whole"));
 }
@@ -94,13 +94,13 @@ TEST(Region, CanBeWrittenTo) {
 }
 
 TEST(Region, IsNoClosedDescriptor) {
-  EXPECT_THAT(error_of([] { Region(run::FileDescriptor(), 4096); }, ErrorCode::io), HasSubstr("Bad file descriptor"));
+  EXPECT_THAT(error_of([] { Region({run::FileDescriptor(), 4096}); }, ErrorCode::io), HasSubstr("Bad file descriptor"));
 }
 
 // The seals of an offered region hold: nobody gets them off again.
 TEST(Region, CannotBeMadeShorterAfterwards) {
   const run::FileDescriptor fd = memory_of(4096);
-  const Region region(fd, 4096);
+  const Region region({fd, 4096});
   EXPECT_NE(ftruncate(fd.get(), 0), 0);
   region.data()[4095] = std::byte{1};
   EXPECT_EQ(region.data()[4095], std::byte{1});
@@ -185,7 +185,11 @@ TEST(RegionTable, RefusesMoreBytesThanItsQuota) {
               HasSubstr("has 10000 bytes in regions"));
   table.withdraw(first.place);
   EXPECT_EQ(table.bytes(), 5904u);
-  EXPECT_THAT(error_of([&] { table.offer(memory_of(4096), UINT64_MAX); }, ErrorCode::unsupported),
+  EXPECT_THAT(error_of(
+                  [&] {
+                    table.offer({memory_of(1 << 20), 1 << 20});
+                  },
+                  ErrorCode::unsupported),
               HasSubstr("may have 10000"));
   EXPECT_NE(table.find(offer_memory(table, 4096).at(0), 4096), nullptr);
 }
@@ -206,7 +210,12 @@ TEST(RegionTable, CountsWithdrawnRegionsThatAreStillUsed) {
 TEST(RegionTable, IsAsItWasAfterARefusal) {
   RegionTable table({});
   const OfferedMemory region = offer_memory(table, 4096);
-  EXPECT_THAT(error_of([&] { table.offer(memory_of(4096, 0), 4096); }, ErrorCode::invalid_input), HasSubstr("sealed"));
+  EXPECT_THAT(error_of(
+                  [&] {
+                    table.offer({memory_of(4096, 0), 4096});
+                  },
+                  ErrorCode::invalid_input),
+              HasSubstr("sealed"));
   EXPECT_EQ(table.bytes(), 4096u);
   EXPECT_EQ(table.find(region.at(0), 4096)->data(), region.data);
   EXPECT_EQ(offer_memory(table, 4096).place.index, region.place.index + 1);
@@ -224,8 +233,8 @@ TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
                      .later = [&](std::function<void()> task) { later.push_back(std::move(task)); }});
   const OfferedMemory offered = offer_memory(table, 8192);
   EXPECT_EQ(charged, 8192u);
-  EXPECT_THROW(table.offer(memory_of(16'384), 16'384), Error);
-  EXPECT_THROW(table.offer(memory_of(4096, 0), 4096), Error) << "it is not sealed";
+  EXPECT_THROW(table.offer({memory_of(16'384), 16'384}), Error);
+  EXPECT_THROW(table.offer({memory_of(4096, 0), 4096}), Error) << "it is not sealed";
   EXPECT_EQ(charged, 8192u);
   table.withdraw(offered.place);
   ASSERT_EQ(later.size(), 1u);
@@ -239,9 +248,9 @@ TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
 TEST(RegionTable, KnowsWhetherAllPagesOfARegionAreThere) {
   const run::FileDescriptor sparse = memory_of(1 << 20);
   RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
-  EXPECT_THAT(error_of([&] { careful.offer(sparse, 1 << 20); }), HasSubstr("not all of its pages are there"));
+  EXPECT_THAT(error_of([&] { careful.offer({sparse, 1 << 20}); }), HasSubstr("not all of its pages are there"));
   ASSERT_EQ(fallocate(sparse.get(), 0, 0, 1 << 20), 0);
-  const RegionTable::Place place = careful.offer(sparse, 1 << 20);
+  const RegionTable::Place place = careful.offer({sparse, 1 << 20});
   const auto region = careful.find({.region = place.index, .generation = place.generation, .offset = 0}, 1 << 20);
   EXPECT_TRUE(region->is_whole());
   ASSERT_EQ(fallocate(sparse.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
@@ -257,7 +266,7 @@ TEST(RegionTable, CountsNoPagesBehindTheEndOfARegion) {
   ASSERT_EQ(fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, kBytes, kBytes), 0);
   ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, kGoodSeals), 0);
   RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
-  EXPECT_THAT(error_of([&] { careful.offer(fd, kBytes); }), HasSubstr("not all of its pages are there"));
+  EXPECT_THAT(error_of([&] { careful.offer({fd, kBytes}); }), HasSubstr("not all of its pages are there"));
   EXPECT_EQ(fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, kBytes, kBytes), -1) << "others can come";
   const run::FileDescriptor small = memory_of(4096, 0);
   ASSERT_EQ(fallocate(small.get(), FALLOC_FL_KEEP_SIZE, 0, 4 * kBytes), 0);

@@ -35,7 +35,7 @@ struct OfferedMemory {
 };
 
 inline OfferedMemory offer_memory(RegionTable& table, uint64_t bytes) {
-  OfferedMemory offered{.place = table.offer(memory_of(bytes), bytes), .size = bytes};
+  OfferedMemory offered{.place = table.offer({memory_of(bytes), bytes}), .size = bytes};
   offered.data = table.find(offered.at(0), bytes)->data();
   return offered;
 }
