@@ -32,12 +32,6 @@ bool write_all(int descriptor, std::string_view text) {
 
 }  // namespace
 
-std::string harmless(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return name;
-}
-
 Terminal Terminal::detect() {
   const char* no_colour = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");

@@ -11,10 +11,9 @@
 #include <string_view>
 #include <thread>
 
-namespace banyan::app {
+#include "banyan/base/utf8.h"
 
-// A name from a file or the command line without control characters, which terminals obey.
-std::string harmless(std::string name);
+namespace banyan::app {
 
 class Terminal {
  public:

@@ -112,9 +112,9 @@ void serve(Daemon& daemon, const ServiceManager& manager) {
       if (number < 0) continue;
       if (number != SIGHUP) break;
       manager.reloading("reading the rules again");
-      daemon.reload_rules([&manager, asker = signal.si_pid](const std::string& refusal) {
+      daemon.reload_rules([&manager, signal](const std::string& refusal) {
         manager.ready(refusal.empty() ? "serving by the new rules" : "serving by the old rules: " + refusal);
-        banyan::app::answer_reload(asker, refusal);
+        banyan::app::answer_reload(signal, refusal);
       });
     }
     manager.stopping();

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -30,8 +31,8 @@ struct Address {
 };
 
 // Abstract: it ends with its process.
-Address address_of(pid_t asker) {
-  const std::string name = "banyan-reload-" + std::to_string(asker);
+Address address_of(pid_t asker, int drawn) {
+  const std::string name = "banyan-reload-" + std::to_string(asker) + "-" + std::to_string(drawn);
   Address address;
   address.place.sun_family = AF_UNIX;
   std::memcpy(address.place.sun_path + 1, name.data(), name.size());
@@ -72,7 +73,9 @@ std::optional<std::string> answer_of(pid_t daemon, const run::FileDescriptor& so
 std::string reload(pid_t daemon, std::chrono::milliseconds at_most) {
   using Clock = std::chrono::steady_clock;
   const run::FileDescriptor socket = new_socket();
-  const Address own = address_of(getpid());
+  int drawn = 0;
+  if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) throw run::system_error("cannot get random numbers");
+  const Address own = address_of(getpid(), drawn);
   const int on = 1;
   if (setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
       bind(socket.get(), reinterpret_cast<const sockaddr*>(&own.place), own.size) != 0) {
@@ -80,7 +83,9 @@ std::string reload(pid_t daemon, std::chrono::milliseconds at_most) {
   }
   const Clock::time_point until = Clock::now() + at_most;
   while (Clock::now() < until) {
-    if (kill(daemon, SIGHUP) != 0) {
+    sigval brought{};
+    brought.sival_int = drawn;
+    if (sigqueue(daemon, SIGHUP, brought) != 0) {
       if (errno == ESRCH) throw Error(ErrorCode::not_found, "there is no process " + std::to_string(daemon));
       throw run::system_error("cannot signal process " + std::to_string(daemon));
     }
@@ -96,8 +101,9 @@ std::string reload(pid_t daemon, std::chrono::milliseconds at_most) {
                                         " has not said whether it has new rules; is it a banyand, and is it stopped?");
 }
 
-void answer_reload(pid_t asker, const std::string& refusal) {
-  const Address address = address_of(asker);
+void answer_reload(const siginfo_t& signal, const std::string& refusal) {
+  if (signal.si_code != SI_QUEUE) return;  // of kill
+  const Address address = address_of(signal.si_pid, signal.si_value.sival_int);
   const run::FileDescriptor socket = new_socket();
   const std::string words = refusal.substr(0, kMostWords);
   sendto(socket.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL,

@@ -1,10 +1,12 @@
 // `banyand --reload PID`: SIGHUP with an answer, for whoever has to know whether the rules are in force: systemd.
 //
-// A signal names the process that sent it. That process listens at an abstract unix socket of its number before it
-// sends the signal, and the daemon sends a datagram there: why the rules stay as they were, or nothing. The kernel says
-// of the datagram whose it is. So it needs neither a door of the daemon nor a file.
+// A signal names the process that sent it, and may bring a number, which that process draws: nobody can take the place
+// before it. It listens at an abstract unix socket of both numbers before it sends the signal, and the daemon sends a
+// datagram there: why the rules stay as they were, or nothing. The kernel says of the datagram whose it is. So it needs
+// neither a door of the daemon nor a file.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -17,6 +19,6 @@ namespace banyan::app {
 std::string reload(pid_t daemon, std::chrono::milliseconds at_most);
 
 // By the daemon, to whoever has sent it the signal. Who does not listen is not told.
-void answer_reload(pid_t asker, const std::string& refusal);
+void answer_reload(const siginfo_t& signal, const std::string& refusal);
 
 }  // namespace banyan::app

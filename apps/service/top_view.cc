@@ -8,6 +8,7 @@
 #include "apps/help.h"
 #include "apps/service/service_report.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/base/words.h"
 
 namespace banyan::app {
@@ -75,7 +76,8 @@ void show_findings(const ClusterView& view, size_t width, size_t most, std::vect
 
 }  // namespace
 
-std::string fitting(const std::string& text, size_t width) {
+std::string fitting(const std::string& wanted, size_t width) {
+  const std::string text = harmless(wanted);
   std::string shown;
   size_t characters = 0, last = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -85,7 +87,7 @@ std::string fitting(const std::string& text, size_t width) {
       return width == 0 ? "" : shown + "~";
     }
     if ((byte & 0xc0) != 0x80) last = shown.size();
-    shown += byte < 0x20 || byte == 0x7f ? '?' : text[i];
+    shown += text[i];
   }
   return shown;
 }

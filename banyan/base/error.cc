@@ -3,15 +3,10 @@
 #include <new>
 #include <utility>
 
+#include "banyan/base/utf8.h"
+
 namespace banyan {
 namespace {
-
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
 
 // Never destroyed, since threads may fail until the very end.
 const Error* const no_memory = new Error(ErrorCode::io, "there is not enough memory");
@@ -19,7 +14,7 @@ const Error* const no_memory = new Error(ErrorCode::io, "there is not enough mem
 }  // namespace
 
 Error::Error(ErrorCode code, std::string message, std::string where) : code_(code) {
-  Text text{.message = one_line(std::move(message)), .where = one_line(std::move(where)), .whole = {}};
+  Text text{.message = harmless(message), .where = harmless(where), .whole = {}};
   text.whole = text.where.empty() ? text.message : text.where + ": " + text.message;
   text_ = std::make_shared<const Text>(std::move(text));
 }

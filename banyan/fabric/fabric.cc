@@ -12,6 +12,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/utf8.h"
 
 namespace banyan::fabric {
 
@@ -46,29 +47,6 @@ void build_rows(const std::vector<Link>& links, size_t nodes, Key key, std::vect
   ids.resize(links.size());
   std::vector<uint32_t> next(start.begin(), start.end() - 1);
   for (uint32_t i = 0; i < links.size(); ++i) ids[next[index(key(links[i]))]++] = LinkId{i};
-}
-
-// Whether `text` is well-formed UTF-8: names travel through JSON, which holds nothing else.
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const auto first = static_cast<unsigned char>(text[0]);
-    const size_t length = first < 0x80   ? 1
-                          : first < 0xc2 ? 0
-                          : first < 0xe0 ? 2
-                          : first < 0xf0 ? 3
-                          : first < 0xf5 ? 4
-                                         : 0;
-    if (length == 0 || length > text.size()) return false;
-    for (size_t i = 1; i < length; ++i) {
-      if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return false;
-    }
-    // Overlong forms, surrogates and code points above 10FFFF show in the second byte.
-    const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0;
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return false;
-    if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 Error undeclared(std::string_view name, std::span<const Node> known) {
@@ -302,6 +280,7 @@ NodeId Fabric::Builder::add_node(Node node) {
     throw Error(ErrorCode::invalid_input, "node name '" + node.name.substr(0, 40) + "...' is longer than " +
                                               std::to_string(kMaxNameBytes) + " bytes");
   }
+  // Names travel through JSON, which holds nothing else.
   if (!is_utf8(node.name)) throw Error(ErrorCode::invalid_input, "a node name is not UTF-8");
   if (nodes_.size() >= kMaxNodes)
     throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxNodes) + " nodes");

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 
 namespace banyan::fabric {
 namespace {
@@ -11,9 +12,7 @@ namespace {
 // A stranger's text as one short printable line.
 std::string printable(std::string_view text) {
   constexpr size_t kShown = 80;
-  std::string shown(text.substr(0, kShown));
-  std::replace_if(
-      shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::string shown = harmless(text.substr(0, kShown));
   if (text.size() > kShown) shown += "...";
   return shown;
 }

@@ -18,6 +18,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file_size_signal.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/utf8.h"
 #include "banyan/run/record/operation.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
@@ -181,7 +182,7 @@ void internal::LogLine::write_line() const {
   std::string line = line_begin(level_, output) + text_.str();
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
-  line += '\n';
+  line = harmless(line) + '\n';
   std::string_view rest = line;
   const FileSizeSignalHeld held;
   while (!rest.empty()) {

@@ -237,11 +237,11 @@ class FakeDaemon {
     }
     if (std::holds_alternative<Hello>(message)) {
       if (state_.is_silent) return std::nullopt;
-      client.doorbell = std::make_unique<Region>(descriptor.value(), sizeof(DoorbellPage));
+      client.doorbell = std::make_unique<Region>(SealedMemory(descriptor.value(), sizeof(DoorbellPage)));
       return state_.welcome;
     }
     if (const auto* const offer = std::get_if<OfferRegion>(&message)) {
-      return RegionPlaced{.wish = wish, .place = client.regions.offer(descriptor.value(), offer->bytes)};
+      return RegionPlaced{.wish = wish, .place = client.regions.offer({descriptor.value(), offer->bytes})};
     }
     if (const auto* const open = std::get_if<OpenSession>(&message)) {
       add_session(client, *open);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -15,27 +16,52 @@
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
-
 namespace {
 
 #ifndef SO_PEERPIDFD
 constexpr int SO_PEERPIDFD = 77;  // Linux 6.5
 #endif
 
+// Whether the process that has this number now is of another user. Where /proc hides it, so are its control groups, and
+// nobody has anything for these.
+bool is_of_another(pid_t process, uid_t user) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  std::string word;
+  while (status >> word && word != "Uid:") {
+  }
+  for (int each = 0; each < 4; ++each) {
+    uint64_t number = 0;
+    if (!(status >> number)) return false;
+    if (number == user) return false;
+  }
+  return true;
+}
+
 // Of who has connected, if the kernel can tell; else of the process that has its number now.
-run::FileDescriptor pidfd_of(const run::FileDescriptor& socket, pid_t process) {
+run::FileDescriptor pidfd_of(const run::FileDescriptor& socket, pid_t process, uid_t user) {
   int pidfd = -1;
   socklen_t length = sizeof pidfd;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return run::FileDescriptor(pidfd);
+  if (errno == ENOPROTOOPT) return watched_by_number(process, user);
+  if (errno == ESRCH || errno == EINVAL) throw Error(ErrorCode::peer_lost, "its process has ended");
+  throw run::system_error("cannot watch its process (SO_PEERPIDFD)");
+}
+
+}  // namespace
+
+run::FileDescriptor watched_by_number(pid_t process, uid_t user) {
   if (process <= 0) {
     throw Error(ErrorCode::unsupported,
                 "its process is in another namespace of processes, where only Linux 6.5 and newer tell of its end");
   }
   run::FileDescriptor opened(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  if (opened.is_open()) return opened;
-  if (errno == ESRCH) throw Error(ErrorCode::peer_lost, "its process has ended");
+  const bool is_gone = opened.is_open() ? is_of_another(process, user) : errno == ESRCH;
+  if (opened.is_open() && !is_gone) return opened;
+  if (is_gone) throw Error(ErrorCode::peer_lost, "its process has ended");
   throw run::system_error("cannot watch its process (pidfd_open)");
 }
+
+namespace {
 
 std::string cgroup_of(pid_t process) {
   constexpr std::string_view kUnified = "0::";
@@ -86,7 +112,7 @@ ClientIdentity caller_at(const run::FileDescriptor& socket) {
 
 ClientProcess process_of(const run::FileDescriptor& socket) {
   const ClientIdentity caller = caller_at(socket);
-  ClientProcess process{.identity = caller, .pidfd = pidfd_of(socket, caller.process)};
+  ClientProcess process{.identity = caller, .pidfd = pidfd_of(socket, caller.process, caller.user)};
   if (caller.process > 0) process.identity.cgroup = cgroup_of(caller.process);
   if (has_ended(process.pidfd)) throw Error(ErrorCode::peer_lost, "its process has ended");
   return process;

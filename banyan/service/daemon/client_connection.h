@@ -41,7 +41,10 @@ struct ClientProcess {
 // Throws Error{peer_lost} where the process has ended; Error{unsupported}, Error{io} where its end could not be
 // noticed: whoever had its number later would be taken for it.
 ClientProcess process_of(const run::FileDescriptor& socket);
-// The same without a descriptor and without its control group: enough to refuse it. Throws Error{io}.
+// What that does where the kernel cannot tell whose process has connected (before Linux 6.5): the process that has the
+// number now, unless it is of another user. One of the same user may be taken for it. Throws the same.
+run::FileDescriptor watched_by_number(pid_t process, uid_t user);
+// Who it is without a descriptor and without its control group: enough to refuse it. Throws Error{io}.
 ClientIdentity caller_at(const run::FileDescriptor& socket);
 
 class ClientConnection {

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 
 #include "banyan/base/check.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::service {
 namespace {
@@ -48,6 +51,17 @@ class ClientConnectionTest : public ::testing::Test {
   std::string gone_;
   std::optional<ClientConnection> connection_;
 };
+
+TEST(ClientProcess, IsKnownByItsNumberOnlyWhereItIsOfTheUserWhoConnected) {
+  EXPECT_TRUE(watched_by_number(getpid(), geteuid()).is_open());
+  EXPECT_EQ(banyan::testing::error_of([] { watched_by_number(getpid(), geteuid() + 1); }, ErrorCode::peer_lost),
+            "its process has ended");
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(banyan::testing::error_of([&] { watched_by_number(child, geteuid()); }, ErrorCode::peer_lost),
+            "its process has ended");
+}
 
 // By what it hears itself, as a daemon that drops a client does.
 TEST_F(ClientConnectionTest, HearsNothingOnceItIsEnded) {

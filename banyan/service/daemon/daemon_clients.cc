@@ -10,7 +10,6 @@
 #include "banyan/run/agent/lane_connector.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/record/log.h"
-#include "banyan/run/record/recorder.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
 
@@ -297,31 +296,25 @@ void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
 
 // Its program does without the daemon, and goes on where it is refused.
 void Daemon::Impl::act(uint64_t number, const ShowRecord& show, Descriptor& descriptor) {
-  greeted(number);
+  const Client& client = greeted(number);
   if (!descriptor) throw Error(ErrorCode::invalid_input, "it shows a flight record without a descriptor");
-  const auto add = [this, number, show](Client& client, SealedMemory record) {
+  try {
     direct_.add({.client = number,
                  .who = client.view,
                  .tenant = tenant_of(client, show.tenant),
                  .account = client.account,
-                 .later = later_for(*client.account)},
-                show, std::move(record));
-  };
-  const auto refuse = [this, number](const Error& error) {
+                 .close = closer_for(client.account)},
+                show, *descriptor);
+  } catch (const Error& error) {
     ++refused_["record"];
-    note(*clients_.at(number).account, std::string("the flight record of a rank cannot be shown: ") + error.what());
-  };
-  look_at(number, *std::exchange(descriptor, std::nullopt), run::Recorder::kMemoryBytes,
-          {.found = add, .refused = refuse});
+    note(*client.account, std::string("the flight record of a rank cannot be shown: ") + error.what());
+  }
+  if (descriptor->is_open()) closer_for(client.account)(std::move(*descriptor));
 }
 
-// In the order of what it says, of which a record that it has shown may still be looked at.
 void Daemon::Impl::act(uint64_t number, const HideRecord& hide, Descriptor&) {
-  const Client& client = greeted(number);
-  const auto remove = [this, number, record = hide.record] { direct_.remove(number, record); };
-  const bool is_behind = threads_->try_post(TenantThreads::looking_for(client.account->user(), number),
-                                            [mailbox = reactor_.mailbox(), remove] { mailbox->post(remove); });
-  if (!is_behind) remove();
+  greeted(number);
+  direct_.remove(number, hide.record);
 }
 
 // ---- Sessions ----

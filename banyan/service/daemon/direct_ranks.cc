@@ -1,36 +1,45 @@
 #include "banyan/service/daemon/direct_ranks.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/session_opening.h"
 
 namespace banyan::service {
+
+DirectRanks::DirectRanks() : copy_(run::Recorder::kMemoryBytes) {}
+DirectRanks::~DirectRanks() = default;
+
 namespace {
 
-std::shared_ptr<const Region> map(const DirectRanks::Program& program, SealedMemory record) {
-  struct Mapped {
-    TenantAccount::Charge regions, bytes;
-    Region region;
-  };
-  auto* const mapped =
-      new Mapped{program.account->take(Resource::regions, 1),
-                 program.account->take(Resource::region_bytes, run::Recorder::kMemoryBytes), Region(std::move(record))};
-  const std::shared_ptr<Mapped> owned(
-      mapped, [later = program.later](Mapped* gone) { later([held = std::shared_ptr<Mapped>(gone)] {}); });
-  return {owned, &owned->region};
+// Asked first: the kernel answers it for memory only, and asks no file system, which may be the stranger's own.
+void expect_memory(const run::FileDescriptor& record) {
+  if (fcntl(record.get(), F_GET_SEALS) >= 0) return;
+  throw Error(ErrorCode::invalid_input, "it shows a flight record that is no memory of memfd_create");
 }
-
-std::span<const std::byte> bytes_of(const Region& region) { return {region.data(), run::Recorder::kMemoryBytes}; }
 
 }  // namespace
 
-void DirectRanks::add(const Program& program, const ShowRecord& show, SealedMemory record) {
+struct DirectRanks::Record {
+  Record(const Program& program, run::FileDescriptor memory)
+      : charge(program.account->take(Resource::regions, 1)), close(program.close), file(std::move(memory)) {}
+  ~Record() { close(std::move(file)); }  // of large memory that may take long
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+
+  const TenantAccount::Charge charge;
+  const std::function<void(run::FileDescriptor)> close;
+  run::FileDescriptor file;
+};
+
+void DirectRanks::add(const Program& program, const ShowRecord& show, run::FileDescriptor& record) {
   expect_possible(show);
-  CHECK_EQ(record.bytes(), run::Recorder::kMemoryBytes);
+  expect_memory(record);
   const std::pair key(program.client, show.record);
   if (ranks_.contains(key)) {
     throw Error(ErrorCode::invalid_input, "it shows two records of number " + std::to_string(show.record));
@@ -44,7 +53,7 @@ void DirectRanks::add(const Program& program, const ShowRecord& show, SealedMemo
                          .ranks = {program.who}};
   about.ranks.front().rank = show.rank;
   ranks_.emplace(key, Rank{.about = std::move(about),
-                           .memory = map(program, std::move(record)),
+                           .record = std::make_shared<Record>(program, std::move(record)),
                            .reader = RecordReader(run::RecorderClock::system().exact())});
 }
 
@@ -53,22 +62,23 @@ void DirectRanks::remove(uint64_t client) {
 }
 
 // False where it cannot be read.
-bool DirectRanks::Rank::look(int64_t now) {
-  if (!memory->is_whole()) return false;
-  reader.look(bytes_of(*memory), now, about.ranks.front());
+bool DirectRanks::look_at(Rank& rank, int64_t now) {
+  const auto size = static_cast<ssize_t>(copy_.size());
+  if (pread(rank.record->file.get(), copy_.data(), copy_.size(), 0) != size) return false;
+  rank.reader.look(copy_, now, rank.about.ranks.front());
   return true;
 }
 
 void DirectRanks::look() {
   const int64_t now = run::RecorderClock::system().exact();
-  for (auto& [key, rank] : ranks_) rank.look(now);
+  for (auto& [key, rank] : ranks_) look_at(rank, now);
 }
 
 std::vector<CommunicatorView> DirectRanks::views() {
   const int64_t now = run::RecorderClock::system().exact();
   std::map<std::string, CommunicatorView> by_id;
   for (auto& [key, rank] : ranks_) {
-    if (!rank.look(now)) continue;
+    if (!look_at(rank, now)) continue;
     const auto [place, is_new] = by_id.try_emplace(rank.about.id, rank.about);
     if (!is_new) place->second.ranks.push_back(rank.about.ranks.front());
   }

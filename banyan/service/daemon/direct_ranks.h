@@ -1,12 +1,16 @@
 // DirectRanks: ranks of this host whose communicators do without the daemon, since all their ranks are here and
 // exchange in shared memory. Their programs let the daemon read their flight records (protocol/messages.h), so that
-// operators see these communicators beside the others. What a program has taken back of that memory is not read, and
-// its rank not seen.
+// operators see these communicators beside the others.
+//
+// A record is copied by a system call, and not mapped: whatever its program does to that memory meanwhile, the call
+// comes back at once, and makes no pages. A call of which a word was written during the copy may be shown wrongly until
+// the next look.
 //
 // On the reactor's thread.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,9 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/run/system/file_descriptor.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/protocol/messages.h"
-#include "banyan/service/protocol/region_table.h"
 #include "banyan/service/view/host_view.h"
 #include "banyan/service/view/record_reader.h"
 
@@ -25,7 +29,8 @@ namespace banyan::service {
 
 class DirectRanks {
  public:
-  DirectRanks() = default;
+  DirectRanks();
+  ~DirectRanks();
   DirectRanks(const DirectRanks&) = delete;
   DirectRanks& operator=(const DirectRanks&) = delete;
 
@@ -33,13 +38,12 @@ class DirectRanks {
     uint64_t client = 0;  // its number
     RankView who = {};    // but for its rank
     std::string tenant = {};
-    std::shared_ptr<TenantAccount> account = {};  // is charged for the mapping
-    // Runs a task elsewhere and later: unmapping may take long.
-    std::function<void(std::function<void()> task)> later = {};
+    std::shared_ptr<TenantAccount> account = {};          // is charged for the descriptor
+    std::function<void(run::FileDescriptor)> close = {};  // elsewhere and later
   };
-  // `record`: of Recorder::kMemoryBytes. Throws Error{invalid_input} for numbers that make no sense, Error{unsupported}
-  // beyond the quota, and what Region throws.
-  void add(const Program& program, const ShowRecord& show, SealedMemory record);
+  // Takes `record`, memory of at least Recorder::kMemoryBytes, unless it throws: Error{invalid_input} for numbers that
+  // make no sense and what is no memory, Error{unsupported} beyond the quota.
+  void add(const Program& program, const ShowRecord& show, run::FileDescriptor& record);
   void remove(uint64_t client, uint32_t record) { ranks_.erase({client, record}); }
   // All of a client.
   void remove(uint64_t client);
@@ -52,14 +56,16 @@ class DirectRanks {
   std::vector<CommunicatorView> views();
 
  private:
+  struct Record;
   struct Rank {
-    bool look(int64_t now);
-
-    CommunicatorView about;                // with this rank alone
-    std::shared_ptr<const Region> memory;  // shared with who unmaps it
+    CommunicatorView about;  // with this rank alone
+    std::shared_ptr<Record> record;
     RecordReader reader;
   };
+  bool look_at(Rank& rank, int64_t now);
+
   std::map<std::pair<uint64_t, uint32_t>, Rank> ranks_;  // by client and number of the record
+  std::vector<std::byte> copy_;                          // of the record that is looked at
 };
 
 }  // namespace banyan::service

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <memory>
 
@@ -25,7 +26,6 @@ class DirectRanksOfAHost : public ::testing::Test {
     Recorder recorder{{memory.data(), Recorder::kMemoryBytes}};
 
     run::FileDescriptor file() const { return run::FileDescriptor(fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)); }
-    SealedMemory shown() const { return {file(), Recorder::kMemoryBytes}; }
   };
 
   DirectRanks::Program program(uint64_t client) {
@@ -33,7 +33,11 @@ class DirectRanksOfAHost : public ::testing::Test {
             .who = {.host = "a", .process = 100 + static_cast<uint32_t>(client), .program = "train"},
             .tenant = "1000/vgg",
             .account = account_,
-            .later = [](const std::function<void()>& task) { task(); }};
+            .close = [](run::FileDescriptor) {}};
+  }
+  void add(const DirectRanks::Program& program, const ShowRecord& show, run::FileDescriptor record) {
+    ranks_.add(program, show, record);
+    EXPECT_FALSE(record.is_open()) << "it is taken";
   }
   static ShowRecord show(uint32_t rank, uint64_t communicator = 1, uint32_t record = 0) {
     return {.record = record, .communicator = communicator, .name = "world", .rank = rank, .size = 2};
@@ -45,8 +49,8 @@ class DirectRanksOfAHost : public ::testing::Test {
 
 TEST_F(DirectRanksOfAHost, OfOneCommunicatorAreOneRow) {
   Record first, second;
-  ranks_.add(program(7), show(1), second.shown());
-  ranks_.add(program(5), show(0), first.shown());
+  add(program(7), show(1), second.file());
+  add(program(5), show(0), first.file());
   first.recorder.begin({.count = 4}).finish();
   second.recorder.begin({.count = 4}).finish();
   second.recorder.begin({.count = 4}).wait_for(0);
@@ -68,8 +72,8 @@ TEST_F(DirectRanksOfAHost, OfOneCommunicatorAreOneRow) {
 
 TEST_F(DirectRanksOfAHost, OfOtherCommunicatorsAreOtherRows) {
   const Record record;
-  ranks_.add(program(5), show(0, 1, 0), record.shown());
-  ranks_.add(program(5), show(0, 2, 1), record.shown());
+  add(program(5), show(0, 1, 0), record.file());
+  add(program(5), show(0, 2, 1), record.file());
   const std::vector<CommunicatorView> views = ranks_.views();
   ASSERT_EQ(views.size(), 2u);
   EXPECT_NE(views[0].id, views[1].id);
@@ -77,9 +81,9 @@ TEST_F(DirectRanksOfAHost, OfOtherCommunicatorsAreOtherRows) {
 
 TEST_F(DirectRanksOfAHost, GoWithTheirRecordAndTheirClient) {
   const Record record;
-  ranks_.add(program(5), show(0, 1, 0), record.shown());
-  ranks_.add(program(5), show(0, 2, 1), record.shown());
-  ranks_.add(program(6), show(1, 2, 0), record.shown());
+  add(program(5), show(0, 1, 0), record.file());
+  add(program(5), show(0, 2, 1), record.file());
+  add(program(6), show(1, 2, 0), record.file());
   EXPECT_EQ(account_->used(Resource::regions), 3u);
   ranks_.remove(5, 0);
   ranks_.remove(5, 77);
@@ -90,34 +94,39 @@ TEST_F(DirectRanksOfAHost, GoWithTheirRecordAndTheirClient) {
   ranks_.remove(5);
   EXPECT_TRUE(ranks_.views().empty());
   EXPECT_EQ(account_->used(Resource::regions), 0u);
-  EXPECT_EQ(account_->used(Resource::region_bytes), 0u);
 }
 
-TEST_F(DirectRanksOfAHost, WhoseMemoryIsTakenBackAreNotSeen) {
-  const Record record;
-  ranks_.add(program(5), show(0), record.shown());
-  ASSERT_EQ(fallocate(record.memory.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 4096), 0);
+TEST_F(DirectRanksOfAHost, WhoseMemoryIsTakenBackAreSeenWithoutCallsAndTheirPagesNotMadeAnew) {
+  Record record;
+  record.recorder.begin({.count = 4}).finish();
+  add(program(5), show(0), record.file());
+  ASSERT_EQ(ranks_.views().at(0).ranks.at(0).calls_begun, 1u);
+  const auto bytes = static_cast<off_t>(Recorder::kMemoryBytes);
+  ASSERT_EQ(fallocate(record.memory.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, bytes), 0);
+  EXPECT_EQ(ranks_.views().at(0).ranks.at(0).calls_begun, 0u);
+  struct stat status {};
+  ASSERT_EQ(fstat(record.memory.fd(), &status), 0);
+  EXPECT_LE(status.st_blocks, 4096 / 512) << "but for what is behind the last whole page";
+}
+
+TEST_F(DirectRanksOfAHost, WhoseRecordIsTooShortAreNotSeen) {
+  const auto small = run::SharedMemory::with_pages(4096);
+  add(program(5), show(0), run::FileDescriptor(fcntl(small.fd(), F_DUPFD_CLOEXEC, 0)));
   EXPECT_TRUE(ranks_.views().empty());
 }
 
 TEST_F(DirectRanksOfAHost, AreRefusedWithWords) {
   const Record record;
-  const auto refusal = [&](const ShowRecord& show, const run::FileDescriptor& file) {
-    return error_of([&] { ranks_.add(program(5), show, {file, Recorder::kMemoryBytes}); }, ErrorCode::invalid_input);
+  const auto refusal = [&](const ShowRecord& show, run::FileDescriptor file) {
+    return error_of([&] { ranks_.add(program(5), show, file); }, ErrorCode::invalid_input);
   };
   EXPECT_THAT(refusal(show(2), record.file()), HasSubstr("rank 2 of 2"));
   ShowRecord named = show(0);
   named.name.assign(2000, 'x');
   EXPECT_THAT(refusal(named, record.file()), HasSubstr("a name of 2000 bytes"));
-  const auto large = run::SharedMemory::with_pages(1 << 20);
-  EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(large.fd(), F_DUPFD_CLOEXEC, 0))),
-              HasSubstr("has to be offered whole"));
-  const auto small = run::SharedMemory::with_pages(4096);
-  EXPECT_THAT(refusal(show(0), run::FileDescriptor(fcntl(small.fd(), F_DUPFD_CLOEXEC, 0))),
-              HasSubstr("only 4096 bytes long"));
   EXPECT_THAT(refusal(show(0), run::FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC))),
               HasSubstr("no memory of memfd_create"));
-  ranks_.add(program(5), show(0), record.shown());
+  add(program(5), show(0), record.file());
   EXPECT_THAT(refusal(show(0), record.file()), HasSubstr("two records of number 0"));
   EXPECT_EQ(account_->used(Resource::regions), 1u);
 }

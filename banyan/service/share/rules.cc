@@ -36,6 +36,13 @@ bool fits(const std::optional<std::string>& pattern, std::string_view text) {
 // And not whatever there is.
 bool names_something(std::string_view pattern) { return pattern.find_first_not_of("*?/") != std::string_view::npos; }
 
+// Whether its groups are below one that it names. Users to whom groups of their own are delegated make some of any name
+// below those. "..": as in containers, which see the groups of others from their own.
+bool is_below_a_name(std::string_view pattern) {
+  while (pattern.starts_with("/../")) pattern.remove_prefix(3);
+  return pattern.size() > 1 && pattern[0] == '/' && std::string_view("*?/.").find(pattern[1]) == std::string_view::npos;
+}
+
 std::string text_of(JsonNode node, size_t most) {
   std::string text = node.text();
   if (text.empty()) throw node.error("is empty; say something or leave it out");
@@ -152,9 +159,12 @@ class Rules::Reader {
       if (!later.match.is_by_choice() && match.overlaps(later.match)) more = gain(grant, later.grant);
     }
     if (more.empty()) return;
+    const char* const who = match.tenant || match.communicator ? " to every user whose program says this name; "
+                                                               : " to every user who may name control groups; ";
     within(grant.rule, [&]() -> void {
-      throw node.at("match").error("gives " + more + " to every user whose program says this name; match \"user\" as " +
-                                   "well, or a \"cgroup\" that begins with /");
+      throw node.at("match").error(
+          "gives " + more + who +
+          "match \"user\" as well, or a \"cgroup\" whose first group is named, as in /kubepods*");
     });
   }
 
@@ -177,10 +187,10 @@ class Rules::Reader {
   }
 
   static void expect_known_at_once(JsonNode node, const Match& match) {
-    if (match.is_of_process_alone() && match.cgroup && match.cgroup->starts_with('/')) return;
+    if (match.is_of_process_alone() && match.cgroup && is_below_a_name(*match.cgroup)) return;
     throw node.at("then").at("quota").error(
-        "is decided when a program attaches: have the rule match a \"cgroup\" that begins with /, with or without "
-        "\"user\", and nothing else");
+        "is decided when a program attaches: have the rule match a \"cgroup\" whose first group is named, as in "
+        "/kubepods*, with or without \"user\", and nothing else");
   }
 
   std::string name(JsonNode node) {
@@ -302,10 +312,11 @@ Rules Rules::parse(std::string_view text, const std::string& name, std::span<con
 }
 
 bool Rules::Match::is_by_kernel() const {
-  return user_id || (user && names_something(*user)) ||
-         (cgroup && cgroup->starts_with('/') && names_something(*cgroup)) ||
+  return user_id || (user && names_something(*user)) || (cgroup && is_below_a_name(*cgroup)) ||
          (tenant && names_something(tenant->substr(0, tenant->find('/'))));
 }
+
+bool Rules::Match::is_by_choice() const { return tenant || communicator || (cgroup && !is_below_a_name(*cgroup)); }
 
 bool Rules::Match::overlaps(const Match& other) const {
   if (least_bytes > other.most_bytes || other.least_bytes > most_bytes) return false;

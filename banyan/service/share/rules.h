@@ -30,11 +30,13 @@
 // that the pattern takes: by "/kubepods/*", "/kubepods/pod7" with all that is below it. So nobody has more by making
 // groups in his own.
 //
-// Programs choose the names of tenants and communicators; who they are, the kernel says. So a tenant is "USER/NAME"
+// Programs choose the names of tenants and communicators, and users those of control groups below their own; who they
+// are, the kernel says. So a tenant is "USER/NAME"
 // (the user by name or number), or, where the program says no name, the user alone: a pattern with a / is for the first
-// kind, one without for the second. A rule that names a tenant or a communicator and gives more than is had without
-// that name (weight above 1, class high, or a higher class, more cap or no denial than a later rule that looks at no
-// names) has to match "user", a "cgroup" that begins with / or a tenant of one user, too; else it is refused.
+// kind, one without for the second. A rule that names a tenant, a communicator or a "cgroup" that begins with a
+// pattern, and gives more than is had without that name (weight above 1, class high, or a higher class, more cap or no
+// denial than a later rule that looks at no names) has to match "user", a "cgroup" whose first group is named
+// ("/slurm*", "/../kubepods*") or a tenant of one user, too; else it is refused.
 //
 // Pure: no clock, no files. Any thread; a table does not change.
 #pragma once
@@ -124,7 +126,7 @@ class Rules {
 
     // Of who a program is, and not only of what it says.
     bool is_by_kernel() const;
-    bool is_by_choice() const { return tenant || communicator; }
+    bool is_by_choice() const;
     bool overlaps(const Match& other) const;  // whether there can be a call that both take, but for who calls
     bool is_of_process_alone() const { return !tenant && !communicator && hosts.empty() && !looks_at_calls(); }
     bool looks_at_calls() const { return !kinds.empty() || least_bytes > 0 || most_bytes < UINT64_MAX; }

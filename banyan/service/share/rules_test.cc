@@ -460,17 +460,20 @@ TEST(Rules, RefuseToGiveMoreToWhoeverSaysAName) {
   };
   EXPECT_EQ(refused(R"({"communicator": "serve-*"})", R"({"weight": 400})"),
             "rules.json line 1: rule 'a': rules[0].match gives weight 400 to every user whose program says this name; "
-            "match \"user\" as well, or a \"cgroup\" that begins with /");
+            "match \"user\" as well, or a \"cgroup\" whose first group is named, as in /kubepods*");
   const std::string high = R"({"class": "high"})";
-  for (const char* const match : {R"({"tenant": "*/alice"})", R"({"communicator": "a", "cgroup": "*pods*"})",
-                                  R"({"communicator": "a", "user": "*"})", R"({"communicator": "a", "cgroup": "/*"})",
-                                  R"({"tenant": "*"})", R"({"tenant": "*/a", "hosts": ["node1"]})"}) {
+  for (const char* const match :
+       {R"({"tenant": "*/alice"})", R"({"communicator": "a", "cgroup": "*pods*"})",
+        R"({"communicator": "a", "user": "*"})", R"({"communicator": "a", "cgroup": "/*"})",
+        R"({"communicator": "a", "cgroup": "/*pods/*"})", R"({"cgroup": "/*pods*"})", R"({"cgroup": "/../../*pods*"})",
+        R"({"cgroup": "*"})", R"({"tenant": "*"})", R"({"tenant": "*/a", "hosts": ["node1"]})"}) {
     EXPECT_THAT(refused(match, high), HasSubstr("gives class high to every user")) << match;
   }
   for (const char* const match :
        {R"({"tenant": "*/alice", "user": "alice"})", R"({"tenant": "*/alice", "user": 1000})", R"({"tenant": "alice"})",
         R"({"tenant": "alice/a"})", R"({"tenant": "1000/*"})", R"({"communicator": "a", "cgroup": "/slurm/*"})",
-        R"({"user": "alice"})", R"({})", R"({"hosts": ["a"]})", R"({"bytes": "..1KiB"})"}) {
+        R"({"cgroup": "/../../pods*"})", R"({"cgroup": "/p*"})", R"({"user": "alice"})", R"({})", R"({"hosts": ["a"]})",
+        R"({"bytes": "..1KiB"})"}) {
     EXPECT_EQ(refused(match, high), "no error") << match;
   }
   for (const char* const then : {R"({})", R"({"deny": "no"})", R"({"cap": "1GB/s"})", R"({"class": "low"})"}) {
