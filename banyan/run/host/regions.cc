@@ -220,7 +220,7 @@ void PeerRegions::read(uint64_t address, std::span<std::byte> into) const {
   }
 }
 
-std::byte* PeerRegions::at(RegionId region, uint64_t offset, size_t bytes) {
+const std::byte* PeerRegions::at(RegionId region, uint64_t offset, size_t bytes) {
   if (region != last_ || offset > last_size_ || bytes > last_size_ - offset) {
     last_data_ = map(region, offset, bytes);
     last_ = region;
@@ -229,7 +229,7 @@ std::byte* PeerRegions::at(RegionId region, uint64_t offset, size_t bytes) {
   return last_data_ + offset;
 }
 
-std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
+const std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
   const std::string what = "memory region " + std::to_string(region) + " of " + name_;
   auto found = mappings_.find(region);
   if (found == mappings_.end()) {
@@ -241,7 +241,8 @@ std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
       throw Error(ErrorCode::mismatch, what + " is not there; was it freed while an operation used it?");
     }
     found = mappings_
-                .emplace(region, Mapping{attach(owner_, name_, [&] { return SharedMemory::attach(owner_, fd, size); })})
+                .emplace(region,
+                         Mapping{attach(owner_, name_, [&] { return SharedMemory::attach_to_read(owner_, fd, size); })})
                 .first;
   }
   const size_t size = found->second.memory.size();

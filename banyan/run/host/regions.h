@@ -1,4 +1,4 @@
-// Regions: memory that belongs to one process and that others of its host can read and write directly.
+// Regions: memory that belongs to one process and that others of its host can read directly.
 //
 // Every process has one RegionPool, and a *directory* in shared memory that says which regions it has. A buffer within
 // a region can be named to a peer as (region id, offset); the peer looks the region up in the directory, maps it when
@@ -139,13 +139,13 @@ class PeerRegions {
 
   // Where bytes [offset, offset + bytes) of a region begin in this process. Throws Error{mismatch} when there is no
   // such region or it is shorter, Error{io}, Error{peer_lost}.
-  std::byte* at(RegionId region, uint64_t offset, size_t bytes);
+  const std::byte* at(RegionId region, uint64_t offset, size_t bytes);
 
  private:
   const RegionPool::Directory& directory() const {
     return *reinterpret_cast<const RegionPool::Directory*>(directory_->data());
   }
-  std::byte* map(RegionId region, uint64_t offset, size_t bytes);
+  const std::byte* map(RegionId region, uint64_t offset, size_t bytes);
   void forget_freed();
 
   Error gone() const;
@@ -158,7 +158,7 @@ class PeerRegions {
   };
   std::unordered_map<RegionId, Mapping> mappings_;
   RegionId last_ = 0;
-  std::byte* last_data_ = nullptr;
+  const std::byte* last_data_ = nullptr;
   size_t last_size_ = 0;
 };
 

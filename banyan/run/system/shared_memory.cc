@@ -17,6 +17,8 @@
 namespace banyan::run {
 namespace {
 
+constexpr int kReadAndWrite = PROT_READ | PROT_WRITE;
+
 std::string purpose(size_t size) {
   return "cannot share " + std::to_string(size) + " bytes of memory between processes";
 }
@@ -63,33 +65,34 @@ void take_pages(const FileDescriptor& fd, size_t size) {
 }
 
 void keep_size(const FileDescriptor& fd, size_t size) {
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) throw system_error(purpose(size));
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) throw system_error(purpose(size));
 }
 
 }  // namespace
 
-SharedMemory::SharedMemory(FileDescriptor fd, size_t size, bool populate) : size_(size), fd_(std::move(fd)) {
+SharedMemory::SharedMemory(FileDescriptor fd, size_t size, bool populate, int protection)
+    : size_(size), fd_(std::move(fd)) {
   const int flags = MAP_SHARED | (populate ? MAP_POPULATE : 0);
-  void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
+  void* mapping = mmap(nullptr, size, protection, flags, fd_.get(), 0);
   if (mapping == MAP_FAILED) throw system_error(purpose(size));
   data_ = static_cast<std::byte*>(mapping);
 }
 
-SharedMemory::SharedMemory(size_t size) : SharedMemory(make_file(size), size, false) { fd_.reset(); }
+SharedMemory::SharedMemory(size_t size) : SharedMemory(make_file(size), size, false, kReadAndWrite) { fd_.reset(); }
 
 SharedMemory SharedMemory::with_pages(size_t size) {
   expect_available(size);
   FileDescriptor fd = make_file(size);
   take_pages(fd, size);
   keep_size(fd, size);
-  return {std::move(fd), size, true};
+  return {std::move(fd), size, true, kReadAndWrite};
 }
 
 SharedMemory SharedMemory::with_some_pages(size_t size, size_t ready) {
   expect_available(size);
   FileDescriptor fd = make_file(size);
   take_pages(fd, ready);
-  return {std::move(fd), size, false};
+  return {std::move(fd), size, false, kReadAndWrite};
 }
 
 void SharedMemory::provide(const std::byte* begin, size_t bytes) const {
@@ -103,13 +106,22 @@ void SharedMemory::provide(const std::byte* begin, size_t bytes) const {
   if (rc != 0 && errno != EINVAL) throw refused(bytes);  // EINVAL: an older kernel
 }
 
-SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size) { return attach(owner, fd, size, true); }
+SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size) {
+  return attach(owner, fd, size, true, kReadAndWrite);
+}
 
-SharedMemory SharedMemory::attach_lazily(pid_t owner, int fd, size_t size) { return attach(owner, fd, size, false); }
+SharedMemory SharedMemory::attach_lazily(pid_t owner, int fd, size_t size) {
+  return attach(owner, fd, size, false, kReadAndWrite);
+}
 
-SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size, bool populate) {
+SharedMemory SharedMemory::attach_to_read(pid_t owner, int fd, size_t size) {
+  return attach(owner, fd, size, true, PROT_READ);
+}
+
+SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size, bool populate, int protection) {
   const std::string path = "/proc/" + std::to_string(owner) + "/fd/" + std::to_string(fd);
-  FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  FileDescriptor file(protection == PROT_READ ? open(path.c_str(), O_RDONLY | O_CLOEXEC)
+                                              : open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.is_open()) {
     const Error error = system_error("cannot open memory of process " + std::to_string(owner) + " (" + path + ")");
     throw errno == ENOENT ? Error(ErrorCode::peer_lost, error.message()) : error;
@@ -118,7 +130,7 @@ SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size, bool populat
   if (fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(size)) {
     throw Error(ErrorCode::io, "process " + std::to_string(owner) + " offers memory that is shorter than it says");
   }
-  SharedMemory memory(std::move(file), size, populate);
+  SharedMemory memory(std::move(file), size, populate, protection);
   memory.fd_.reset();
   return memory;
 }

@@ -29,6 +29,8 @@ class SharedMemory {
   static SharedMemory attach(pid_t owner, int fd, size_t size);
   // The same where not every page may be there: it comes when it is touched, or by provide().
   static SharedMemory attach_lazily(pid_t owner, int fd, size_t size);
+  // The same to be read alone: also where a daemon has seen to it that nobody maps it for writing any more.
+  static SharedMemory attach_to_read(pid_t owner, int fd, size_t size);
 
   // Makes the pages of [begin, begin + bytes) be there before they are written to. Throws Error{io} when there is no
   // memory for them. Before Linux 5.14 they come when they are touched, as if this had not been called.
@@ -47,8 +49,8 @@ class SharedMemory {
   int fd() const { return fd_.get(); }  // of those made with pages; others have none
 
  private:
-  SharedMemory(FileDescriptor fd, size_t size, bool populate);
-  static SharedMemory attach(pid_t owner, int fd, size_t size, bool populate);
+  SharedMemory(FileDescriptor fd, size_t size, bool populate, int protection);
+  static SharedMemory attach(pid_t owner, int fd, size_t size, bool populate, int protection);
 
   std::byte* data_ = nullptr;
   size_t size_ = 0;

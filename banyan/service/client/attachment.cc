@@ -9,6 +9,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
 #include <utility>
@@ -105,12 +106,12 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
  private:
   struct OfferedRegion {
     const std::byte* begin = nullptr;
-    std::shared_ptr<const Offered> offer;
+    std::shared_ptr<const Offered> offer;  // null: another daemon has it, and calls copy
   };
 
   std::shared_ptr<const Offered> offer(run::FileDescriptor file, run::SharedMemory memory, uint64_t bytes);
   std::shared_ptr<const Offered> offer_region(run::RegionId region, const std::byte* begin);
-  std::shared_ptr<const Offered> find_offer(run::RegionId region) const;
+  std::optional<std::shared_ptr<const Offered>> find_offer(run::RegionId region) const;
   void forget_freed();
   void session_failed(const SessionFailed& failed);
   void all_failed(const Error& error);
@@ -209,28 +210,32 @@ std::optional<Attachment::Named> Attachment::Impl::name(const void* begin, size_
   connection_.expect_own_process();
   const run::RegionPlace place = pool_.find(begin, bytes);
   if (place.region == 0) return std::nullopt;
-  std::shared_ptr<const Offered> offer = find_offer(place.region);
-  if (!offer) offer = offer_region(place.region, static_cast<const std::byte*>(begin) - place.offset);
+  const auto known = find_offer(place.region);
+  std::shared_ptr<const Offered> offer =
+      known ? *known : offer_region(place.region, static_cast<const std::byte*>(begin) - place.offset);
   if (!offer) return std::nullopt;
   const BufferName name = offer->name(place.offset);
   return Named{.name = name, .offer = std::move(offer)};
 }
 
-std::shared_ptr<const Attachment::Offered> Attachment::Impl::find_offer(run::RegionId region) const {
+// Nothing where it was not tried yet.
+std::optional<std::shared_ptr<const Attachment::Offered>> Attachment::Impl::find_offer(run::RegionId region) const {
   const std::shared_lock lock(offers_mutex_);
   const auto found = offered_.find(region);
-  return found == offered_.end() ? nullptr : found->second.offer;
+  return found == offered_.end() ? std::nullopt : std::optional(found->second.offer);
 }
 
-// Null when it has just been freed.
+// Null when it has just been freed, and when a daemon that was there before this one has it (sealed_memory.h).
 std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer_region(run::RegionId region,
                                                                           const std::byte* begin) {
   const std::lock_guard turn(offering_);
-  if (auto offer = find_offer(region)) return offer;
+  if (const auto known = find_offer(region)) return *known;
   forget_freed();
   std::optional<run::RegionPool::File> file = pool_.file_of(region);
   if (!file) return nullptr;
-  auto offer = this->offer(std::move(file->fd), {}, file->bytes);
+  const int seals = fcntl(file->fd.get(), F_GET_SEALS);
+  std::shared_ptr<const Offered> offer;
+  if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) == 0) offer = this->offer(std::move(file->fd), {}, file->bytes);
   const std::unique_lock lock(offers_mutex_);
   offered_.emplace(region, OfferedRegion{.begin = begin, .offer = offer});
   return offer;
@@ -243,7 +248,7 @@ void Attachment::Impl::forget_freed() {
   std::erase_if(offered_, [&](auto& entry) {
     auto& [region, offered] = entry;
     if (pool_.find(offered.begin, 1).region == region) return false;
-    freed.push_back(std::move(offered.offer));
+    if (offered.offer) freed.push_back(std::move(offered.offer));
     return true;
   });
 }

@@ -91,7 +91,7 @@ TEST_F(Attachments, RefuseADaemonOfAnotherVersion) {
   daemon_.look([](State& state) { state.welcome.version = kProtocolVersion + 1; });
   EXPECT_EQ(error_of([&] { attach(); }, ErrorCode::mismatch),
             "the service at " + daemon_.url() +
-                " speaks version 2 of the protocol, and this process version 1: have "
+                " speaks version 3 of the protocol, and this process version 2: have "
                 "both of one Banyan");
 }
 
@@ -180,6 +180,24 @@ TEST_F(Attachments, OfferARegionOnceWhoeverAsks) {
   }
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(names[i].get().offset, 4096 * i);
   EXPECT_EQ(offers(), 1u);
+}
+
+// Which nobody else can map for writing any more. Its calls are copied.
+TEST_F(Attachments, DoNotOfferWhatADaemonOfBeforeHas) {
+  std::byte* const memory = pool_.allocate(8192);
+  std::optional<BufferName> first;
+  {
+    FakeDaemon former;
+    first = Attachment::to(former.url(), pool_, soon())->name(memory, 100)->name;
+  }
+  EXPECT_TRUE(first);
+  const auto attachment = attach();
+  const size_t before = offers();
+  EXPECT_FALSE(attachment->name(memory, 100));
+  EXPECT_FALSE(attachment->name(memory + 4096, 100));
+  settle(*attachment);
+  EXPECT_EQ(offers(), before + 1) << "that of settle() alone";
+  EXPECT_TRUE(attachment->name(pool_.allocate(4096), 100)) << "what is allocated anew is used where it is";
 }
 
 TEST_F(Attachments, NameNothingThatIsNotWhollyInARegion) {

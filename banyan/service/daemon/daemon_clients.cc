@@ -70,14 +70,14 @@ std::function<void(run::FileDescriptor)> Daemon::Impl::closer_for(const std::sha
   return [threads = threads_, account](run::FileDescriptor descriptor) {
     const auto closed = std::make_shared<Closed>(
         Closed{.descriptor = std::move(descriptor), .charge = account->add(Resource::closing, 1)});
-    threads->post(TenantThreads::closing_for(account->user()), [closed] { closed->descriptor.reset(); });
+    threads->post(TenantThreads::closing_for(account->number()), [closed] { closed->descriptor.reset(); });
   };
 }
 
 // Has a user's mappings unmapped.
 std::function<void(std::function<void()> task)> Daemon::Impl::later_for(const TenantAccount& account) const {
-  return [threads = threads_, user = account.user()](std::function<void()> task) {
-    threads->post(TenantThreads::closing_for(user), std::move(task));
+  return [threads = threads_, number = account.number()](std::function<void()> task) {
+    threads->post(TenantThreads::closing_for(number), std::move(task));
   };
 }
 
@@ -163,7 +163,7 @@ void Daemon::Impl::look_at(uint64_t number, run::FileDescriptor descriptor, uint
       then.refused(error);
     }
   };
-  const bool has_thread = threads_->try_post(TenantThreads::looking_for(account.user(), number),
+  const bool has_thread = threads_->try_post(TenantThreads::looking_for(account.number(), number),
                                              [mailbox = reactor_.mailbox(), task, bytes, tell] {
                                                try {
                                                  task->memory.emplace(*task->file, bytes);
@@ -201,9 +201,9 @@ void Daemon::Impl::attach(uint64_t number, Client& client, SealedMemory doorbell
         std::move(one), account->take(Resource::region_bytes, bytes));
   };
   Worker& worker = workers_.least_of(attached());
-  client.memory = std::make_shared<WorkerClient>(
-      worker, std::move(doorbell), RegionTable::Quota(),
-      RegionTable::Hooks{.charge = charge, .later = later_for(*client.account), .wants_pages = true});
+  client.memory =
+      std::make_shared<WorkerClient>(worker, std::move(doorbell), RegionTable::Quota(),
+                                     RegionTable::Hooks{.charge = charge, .later = later_for(*client.account)});
   worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
 }
 
@@ -269,7 +269,8 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
 
 // Of all communicators of the user on this host: processes of a job ask for what they share.
 void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
-  const uint32_t user = greeted(number).account->user();
+  const TenantAccount& asking = *greeted(number).account;
+  const uint32_t user = asking.user(), account = asking.number();
   HintDesk::Asker asker;
   for (const auto& [other, client] : clients_) {
     if (client.account->user() != user) continue;
@@ -279,7 +280,7 @@ void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
       asker.tenants.insert(session.tenant);
     }
   }
-  asker.background = [threads = threads_, line = TenantThreads::line_of(user, number)](std::function<void()> task) {
+  asker.background = [threads = threads_, line = TenantThreads::line_of(account, number)](std::function<void()> task) {
     threads->post(line, std::move(task));
   };
   hints_->ask(std::move(asker), [this, number, wish = ask.wish](HintDesk::Answer answer) {
@@ -454,7 +455,7 @@ void Daemon::Impl::plan(const std::shared_ptr<Opening>& opening) {
   try {
     opening->session.cards = cards_of(opening->session.wish);
     for (const HostCard& card : opening->session.cards) mesh_->meet(card);
-    threads_->post(TenantThreads::line_of(client.account->user(), opening->client),
+    threads_->post(TenantThreads::line_of(client.account->number(), opening->client),
                    [this, opening, mailbox = reactor_.mailbox(), files = maker_.files,
                     alive = std::weak_ptr<WorkerClient>(client.memory)] {
                      if (alive.expired()) return;  // nobody waits for it
@@ -488,7 +489,7 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
 void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening) {
   const Client& client = clients_.at(number);
   const OpenSession& wish = opening.wish;
-  const uint32_t user = client.account->user();
+  const uint32_t user = client.account->user(), account = client.account->number();
   session.subject = subject_of(client.connection->identity(), wish.tenant);
   session.subject.communicator = wish.name;
   for (const HostCard& card : opening.cards) session.subject.hosts.push_back(card.name);
@@ -499,7 +500,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
                                                  targets_of(wish, opening.cards),
                                                  [this] { return acceptor_ && acceptor_->has_strangers(); });
   // Not for a session that has ended meanwhile.
-  opening.background = [threads = threads_, line = TenantThreads::line_of(user, number),
+  opening.background = [threads = threads_, line = TenantThreads::line_of(account, number),
                         alive = std::weak_ptr<SessionLanes>(opening.lanes)](std::function<void()> task) {
     threads->post(line, [task = std::move(task), alive] {
       if (!alive.expired()) task();

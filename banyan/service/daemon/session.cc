@@ -30,15 +30,7 @@ std::string in_words(const AskedCall& asked) {
   return asked.kind == run::OperationKind::barrier ? kind : kind + " of " + Bytes(asked.bytes).to_string();
 }
 
-// Calls of so many bytes are worth a system call each.
 constexpr uint64_t kLarge = 64 << 10;
-
-void expect_whole(std::initializer_list<const Region*> regions) {
-  for (const Region* const region : regions) {
-    if (region == nullptr || region->is_whole()) continue;
-    throw invalid("memory is taken away from the service while it is used: some of its pages are not there any more");
-  }
-}
 
 // Bytes of the executor's own memory: copies of inputs that are scaled, and of those that outputs overwrite while they
 // may be wanted again (run/engine/kept_input.h).
@@ -97,7 +89,6 @@ bool Session::waits_for_others() const {
 bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
-    if (std::exchange(is_suspect_, false)) expect_memory();
     const std::optional<Clock::time_point> due = attend_at();
     bool moved = (is_addressed_ || (due && Clock::now() >= *due)) && attend();
     moved |= take(most);
@@ -112,14 +103,6 @@ bool Session::step_on(size_t most) {
   } catch (const Error& error) {
     fail(error);
     return true;
-  }
-}
-
-// Throws Error{invalid_input} when pages of what it works with are missing (region_table.h).
-void Session::expect_memory() const {
-  expect_whole({memory_.get()});
-  for (const std::deque<Flight>* const flights : {&calls_, &messages_}) {
-    for (const Flight& flight : *flights) expect_whole({flight.call.send.get(), flight.call.recv.get()});
   }
 }
 
@@ -192,7 +175,6 @@ void Session::mark_lanes() {
 void Session::begin(ValidCall call, uint64_t sequence) {
   const Grant* const grant = permit(call.call);
   is_quick_ = call.bytes < kLarge;
-  if (!is_quick_) expect_whole({call.send.get(), call.recv.get()});
   TenantAccount::Charge charge = charge_for(call.call);
   if (run::is_message(call.call.kind)) {
     Flight& flight =

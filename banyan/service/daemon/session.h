@@ -36,8 +36,6 @@ class Session : public run::EventSource {
   // Messages under way, and completions that the client has not read; further calls stay in the ring. Messages beyond
   // kOwnMessages are of the quota of the user (Resource::messages).
   static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
-  // A step that takes longer may have slept, since the client takes its memory away at the same time.
-  static constexpr std::chrono::milliseconds kLongStep{1};
   // As an event source it has work after this time at most: not all that plans are revised by is an event.
   static constexpr std::chrono::milliseconds kLongestWait{100};
 
@@ -85,10 +83,7 @@ class Session : public run::EventSource {
   // Whether its client was woken since this was asked last.
   bool take_woken() { return std::exchange(has_woken_, false); }
   // Its step has taken so long.
-  void bill(std::chrono::nanoseconds time) {
-    billed_ += time;
-    is_suspect_ |= time >= kLongStep;
-  }
+  void bill(std::chrono::nanoseconds time) { billed_ += time; }
   void fail(const Error& error);
   // As the steward says: bytes per second on the busiest link of a call; 0: no limit.
   void set_rate(uint64_t rate);
@@ -123,7 +118,6 @@ class Session : public run::EventSource {
   bool react(std::span<const pollfd> polled) override;
   bool step_on(size_t most);
   bool take(size_t most);
-  void expect_memory() const;
   bool has_room_for_calls() const;
   TenantAccount::Charge charge_for(const run::Call& call) const;
   void begin(ValidCall call, uint64_t sequence);
@@ -165,7 +159,6 @@ class Session : public run::EventSource {
   bool has_failed_ = false, may_move_ = false;
   bool has_woken_ = false;  // its client
   bool is_quick_ = true;
-  bool is_suspect_ = false;     // its last step took long: it may have slept
   bool has_taken_all_ = false;  // that the client had submitted
   bool is_addressed_ = false;   // a text is to be answered, whether there are calls or not
 };

@@ -164,7 +164,6 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
   if (!region || wish.page.offset % alignof(SessionPage) != 0) {
     throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
   }
-  if (!region->is_whole()) throw invalid("a session: some pages of the memory of its page are not there");
   SessionPage* const page = page_in(*region, wish.page);
   const auto size = static_cast<uint32_t>(wish.members.size());
   const auto gate = capacities ? std::make_shared<RateGate>(steady_time) : nullptr;

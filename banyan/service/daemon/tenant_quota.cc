@@ -83,8 +83,13 @@ TenantLimits TenantLimits::of_machine() {
 
 // ---- Accounts ----
 
+namespace {
+std::atomic<uint32_t> next_number{0};
+}  // namespace
+
 TenantAccount::TenantAccount(uint32_t user, const TenantLimits& limits, std::string group)
     : user_(user),
+      number_(next_number++),
       group_(std::move(group)),
       limits_(limits),
       acts_(limits.acts_per_second, limits.acts_at_once),

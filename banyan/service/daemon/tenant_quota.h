@@ -101,7 +101,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   uint64_t used(Resource resource) const { return used_[static_cast<size_t>(resource)]; }  // any thread
 
   uint32_t user() const { return user_; }
-  std::string owner() const;  // for people: "user 1000", "user 0 in /kubepods/pod7"
+  uint32_t number() const { return number_; }  // of this account, and of no other one that was or will be
+  std::string owner() const;                   // for people: "user 1000", "user 0 in /kubepods/pod7"
   // It has had something done that costs the daemon's control so much: 1 is a short message.
   void act(Time now, double cost) { acts_.take(now, cost); }
   // How long the daemon is to leave its wishes unread.
@@ -110,7 +111,7 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   std::string note(Time now, std::string words);
 
  private:
-  const uint32_t user_;
+  const uint32_t user_, number_;
   const std::string group_;
   const TenantLimits limits_;
   std::array<std::atomic<uint64_t>, kResources> used_{};

@@ -1,6 +1,6 @@
-// TenantThreads: a few threads for each user that has work which may take long: plans to be made, memory to be looked
-// at and unmapped, descriptors of its own to be closed. So neither the worker nor control waits for it, and no other
-// user; of the programs of one user, few do.
+// TenantThreads: a few threads for each account (tenant_quota.h) that has work which may take long: plans to be made,
+// memory to be looked at and unmapped, descriptors of its own to be closed. So neither the worker nor control waits for
+// it, and no other account; of the programs of one, few do.
 //
 // Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
 // file system that a user has brought along (FUSE). So is a look at memory (SealedMemory).
@@ -24,13 +24,13 @@ class TenantThreads {
   TenantThreads(const TenantThreads&) = delete;
   TenantThreads& operator=(const TenantThreads&) = delete;
 
-  // A line of work: that of one of a user's clients, or what is to be closed and unmapped for this user.
+  // A line of work: that of one of an account's clients, or what is to be closed and unmapped for it.
   using Line = std::pair<uint32_t, uint32_t>;
-  static Line line_of(uint32_t user, uint64_t client) { return {user, static_cast<uint32_t>(client % kLines)}; }
-  static Line closing_for(uint32_t user) { return {user, kLines}; }
+  static Line line_of(uint32_t account, uint64_t client) { return {account, static_cast<uint32_t>(client % kLines)}; }
+  static Line closing_for(uint32_t account) { return {account, kLines}; }
   // More of them: this is over at once, but for clients that want it to last, and for which no other one is to wait.
-  static Line looking_for(uint32_t user, uint64_t client) {
-    return {user, kLines + 1 + static_cast<uint32_t>(client % kLookers)};
+  static Line looking_for(uint32_t account, uint64_t client) {
+    return {account, kLines + 1 + static_cast<uint32_t>(client % kLookers)};
   }
 
   // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on

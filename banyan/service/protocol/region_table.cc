@@ -1,7 +1,5 @@
 #include "banyan/service/protocol/region_table.h"
 
-#include <sys/mman.h>
-
 #include <string>
 
 #include "banyan/base/error.h"
@@ -13,17 +11,9 @@ std::string refused(uint64_t bytes) { return "cannot map " + std::to_string(byte
 
 }  // namespace
 
-Region::Region(SealedMemory memory) : memory_(std::move(memory)), data_(memory_.map()) {}
-
-Region::~Region() { munmap(data_, size()); }
-
 std::shared_ptr<const Region> RegionTable::map(SealedMemory memory) const {
-  const uint64_t bytes = memory.bytes();
-  std::shared_ptr<void> charge = hooks_.charge ? hooks_.charge(bytes) : nullptr;
+  std::shared_ptr<void> charge = hooks_.charge ? hooks_.charge(memory.size()) : nullptr;
   auto region = std::make_unique<const Region>(std::move(memory));
-  if (hooks_.wants_pages && !region->is_whole()) {
-    throw invalid(refused(bytes) + ": not all of its pages are there; touch them first");
-  }
   // What is let go of here is let go of now: the table may remember for long that there was such a region.
   if (!hooks_.later) {
     return {region.release(), [charge = std::move(charge)](const Region* mapped) mutable {
@@ -37,7 +27,7 @@ std::shared_ptr<const Region> RegionTable::map(SealedMemory memory) const {
 }
 
 RegionTable::Place RegionTable::offer(SealedMemory memory) {
-  const uint64_t bytes = memory.bytes();
+  const uint64_t bytes = memory.size();
   std::erase_if(withdrawn_, [](const auto& region) { return region.expired(); });
   const Usage used = usage();
   if (used.regions >= quota_.regions) {

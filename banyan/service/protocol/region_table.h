@@ -18,22 +18,7 @@
 
 namespace banyan::service {
 
-class Region {
- public:
-  // Throws Error{invalid_input} where it cannot be written to, Error{io}.
-  explicit Region(SealedMemory memory);
-  ~Region();
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-
-  std::byte* data() const { return data_; }
-  uint64_t size() const { return memory_.bytes(); }
-  bool is_whole() const { return memory_.is_whole(); }
-
- private:
-  const SealedMemory memory_;
-  std::byte* const data_;
-};
+using Region = SealedMemory;
 
 class RegionTable {
  public:
@@ -48,7 +33,6 @@ class RegionTable {
     std::function<std::shared_ptr<void>(uint64_t bytes)> charge = {};
     // Runs a task, elsewhere and later.
     std::function<void(std::function<void()> task)> later = {};
-    bool wants_pages = false;  // Error{invalid_input} for a region that is not whole
   };
   explicit RegionTable(Quota quota) : RegionTable(quota, Hooks()) {}
   RegionTable(Quota quota, Hooks hooks) : quota_(quota), hooks_(std::move(hooks)) {}
@@ -56,7 +40,7 @@ class RegionTable {
   struct Place {
     uint32_t index = 0, generation = 0;
   };
-  // Throws what Region and the hooks throw, and Error{unsupported} beyond the quota.
+  // Throws what the hooks throw, and Error{unsupported} beyond the quota.
   Place offer(SealedMemory memory);
   // Throws Error{invalid_input} when there is none at this place, or of another generation.
   void withdraw(Place place);

@@ -22,8 +22,8 @@ std::string error_of_region(const run::FileDescriptor& fd, uint64_t bytes) {
 
 TEST(Region, IsTheMemoryOfTheClient) {
   const run::FileDescriptor fd = memory_of(8192);
-  const Region region({fd, 8192});
   ASSERT_EQ(pwrite(fd.get(), "from the client", 15, 4090), 15);
+  const Region region({fd, 8192});
   EXPECT_EQ(std::memcmp(region.data() + 4090, "from the client", 15), 0);
   std::memcpy(region.data() + 8185, "answer", 6);
   char seen[6];
@@ -40,18 +40,20 @@ TEST(Region, MayEndBeforeItsLastPageDoes) {
 
 TEST(Region, MustBeSealedAgainstBeingMadeShorter) {
   EXPECT_THAT(error_of_region(memory_of(4096, 0), 4096), HasSubstr("not sealed against being made shorter"));
-  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_GROW | F_SEAL_SEAL), 4096),
-              HasSubstr("not sealed against being made shorter"));
+  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_GROW), 4096), HasSubstr("not sealed against being made shorter"));
 }
 
-TEST(Region, MustHaveFinalSeals) {
-  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW), 4096),
-              HasSubstr("its seals are not final"));
+TEST(Region, CanBeSealedFurther) {
+  for (const int final : {F_SEAL_SEAL, F_SEAL_FUTURE_WRITE}) {
+    EXPECT_THAT(error_of_region(memory_of(4096, kGoodSeals | final), 4096), HasSubstr("can have no more seals"));
+  }
+  const run::FileDescriptor fd = memory_of(4096);
+  { const Region region({fd, 4096}); }
+  EXPECT_THAT(error_of_region(fd, 4096), HasSubstr("as what was offered to a daemon before"));
 }
 
 TEST(Region, MustBeSealedAgainstBeingMadeLonger) {
-  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK | F_SEAL_SEAL), 4096),
-              HasSubstr("not sealed against being made longer"));
+  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK), 4096), HasSubstr("not sealed against being made longer"));
 }
 
 TEST(Region, IsNoFile) {
@@ -245,28 +247,33 @@ TEST(RegionTable, AsksForWhatARegionCostsAndHasItUnmappedElsewhere) {
   EXPECT_EQ(charged, 0u);
 }
 
-TEST(RegionTable, KnowsWhetherAllPagesOfARegionAreThere) {
-  const run::FileDescriptor sparse = memory_of(1 << 20);
-  RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
-  EXPECT_THAT(error_of([&] { careful.offer({sparse, 1 << 20}); }), HasSubstr("not all of its pages are there"));
-  ASSERT_EQ(fallocate(sparse.get(), 0, 0, 1 << 20), 0);
-  const RegionTable::Place place = careful.offer({sparse, 1 << 20});
-  const auto region = careful.find({.region = place.index, .generation = place.generation, .offset = 0}, 1 << 20);
-  EXPECT_TRUE(region->is_whole());
-  ASSERT_EQ(fallocate(sparse.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
-  EXPECT_FALSE(region->is_whole());
+TEST(Region, HasAllItsPagesAndKeepsThem) {
+  constexpr size_t kBytes = 1 << 20;
+  EXPECT_THAT(error_of_region(memory_of(kBytes, kGoodSeals, false), kBytes),
+              HasSubstr("not all of its pages are there"));
+  const run::FileDescriptor fd = memory_of(kBytes);
+  void* const own = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  ASSERT_NE(own, MAP_FAILED);
+  const Region region({fd, kBytes});
+  EXPECT_EQ(fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), -1);
+  EXPECT_EQ(madvise(own, kBytes, MADV_REMOVE), -1);
+  EXPECT_EQ(errno, EPERM);
+  *static_cast<std::byte*>(own) = std::byte{1};  // the mappings that are there go on
+  EXPECT_EQ(region.data()[0], std::byte{1});
+  region.data()[1] = std::byte{2};
+  EXPECT_EQ(static_cast<std::byte*>(own)[1], std::byte{2});
+  munmap(own, kBytes);
 }
 
 // As many pages behind the end as are missing before it.
-TEST(RegionTable, CountsNoPagesBehindTheEndOfARegion) {
+TEST(Region, CountsNoPagesBehindItsEnd) {
   constexpr int64_t kBytes = 1 << 20;
   const run::FileDescriptor longer = memory_of(2 * kBytes);
   EXPECT_THAT(error_of_region(longer, kBytes), HasSubstr("has to be offered whole"));
-  const run::FileDescriptor fd = memory_of(kBytes, 0);
+  const run::FileDescriptor fd = memory_of(kBytes, 0, false);
   ASSERT_EQ(fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, kBytes, kBytes), 0);
   ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, kGoodSeals), 0);
-  RegionTable careful(RegionTable::Quota(), {.wants_pages = true});
-  EXPECT_THAT(error_of([&] { careful.offer({fd, kBytes}); }), HasSubstr("not all of its pages are there"));
+  EXPECT_THAT(error_of_region(fd, kBytes), HasSubstr("not all of its pages are there"));
   EXPECT_EQ(fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, kBytes, kBytes), -1) << "others can come";
   const run::FileDescriptor small = memory_of(4096, 0);
   ASSERT_EQ(fallocate(small.get(), FALLOC_FL_KEEP_SIZE, 0, 4 * kBytes), 0);

@@ -1,24 +1,23 @@
-// SealedMemory: a memfd of a client, as the daemon may map it.
+// SealedMemory: a memfd of a client, mapped by the daemon, of which nobody can take anything away any more.
 //
-// It is sealed so that it can never be made shorter: where the memfd once was, a touch would end the daemon by SIGBUS.
-// Files and other memory have no such seals and are refused, as are huge pages, which can be missing when they are
-// touched.
+// It can never be made shorter: where the memfd once was, a touch would end the daemon by SIGBUS. Files and other
+// memory have no such seals and are refused, as are huge pages, which can be missing when they are touched.
 //
-// Its pages are charged to whoever touches them first. That is an honest client; but a client can leave pages out, and
-// punch them out again (FALLOC_FL_PUNCH_HOLE; the seal that forbids it would forbid the client's own mappings, too).
-// Who touches a page while pages are being punched out sleeps until that is over, which may take seconds. So whoever
-// uses such memory asks now and then whether all of its pages are there (is_whole), and has nothing more to do with
-// memory of which some are not. Where memory is not overcommitted (vm.overcommit_memory = 2), the first touch of what
-// was punched out can still end the daemon.
+// Its pages are charged to whoever touches them first. That is an honest client; but a client could leave pages out, or
+// punch them out again (FALLOC_FL_PUNCH_HOLE), and who touches a page meanwhile sleeps: for many seconds, where the
+// memory is mapped many times. So all pages have to be there, and once the daemon has mapped them, it seals the memfd
+// against being written to by others (F_SEAL_FUTURE_WRITE, Linux 5.1): the mappings that are there go on, and nothing
+// can be punched out any more. The price: nobody maps it for writing any more, another daemon neither. What was offered
+// to one that has ended cannot be offered to the next.
 //
 // The kernel tells how many pages the memfd has, and not where. So it is mapped whole, and has no pages behind its end:
 // such are dropped, and its seals let none come (F_SEAL_GROW). To ask where the first hole is (SEEK_HOLE) takes 0.09 us
 // a page, and takes pages for holes that are there and were never written. A huge page at the end may stand for as many
 // pages that are missing: 2 MiB, where memfds have such.
 //
-// Dropping waits for the lock of the memfd. Its owner holds that for as long as it likes: by a write to the memfd from
-// a page of a file whose file system is its own (FUSE) and never brings the page. Nothing else that is asked of a memfd
-// here or in regions takes that lock. So this is made on a thread that serves the client's user alone.
+// Dropping and sealing wait for the lock of the memfd. Its owner holds that for as long as it likes: by a write to the
+// memfd from a page of a file whose file system is its own (FUSE) and never brings the page. So this is made on a
+// thread that serves the client's account alone. Nothing takes that lock later.
 #pragma once
 
 #include <cstddef>
@@ -30,22 +29,20 @@ namespace banyan::service {
 
 class SealedMemory {
  public:
-  // Keeps a descriptor of its own. May wait without an end, see above; takes 0.6 us for each page behind the end, of
-  // which there may be as many as before it. Throws Error{invalid_input} for what is not sealed as above
-  // (F_SEAL_SHRINK, F_SEAL_GROW, and F_SEAL_SEAL, so that all seals are known), has not as many pages as `bytes` have,
-  // cannot be written to, or is empty; Error{io}.
+  // May wait without an end, see above; takes 0.6 us for each page behind the end, of which there may be as many as
+  // before it. Throws Error{invalid_input} for what is not sealed so far (F_SEAL_SHRINK, F_SEAL_GROW) or finally, has
+  // other pages than `bytes` have, cannot be written to, or is empty; Error{io}.
   SealedMemory(const run::FileDescriptor& fd, uint64_t bytes);
+  ~SealedMemory();
+  SealedMemory(SealedMemory&& other) noexcept;
+  SealedMemory& operator=(SealedMemory&&) = delete;
 
-  uint64_t bytes() const { return bytes_; }
-  // For reading and writing, to be unmapped by the caller. Throws Error{invalid_input} where it cannot be written to,
-  // Error{io}.
-  std::byte* map() const;
-  // Whether all pages are there, in memory or swapped out. A system call.
-  bool is_whole() const;
+  std::byte* data() const { return data_; }
+  uint64_t size() const { return size_; }
 
  private:
-  run::FileDescriptor file_;
-  uint64_t bytes_ = 0;
+  std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
 };
 
 }  // namespace banyan::service

@@ -17,7 +17,7 @@
 
 namespace banyan::service {
 
-constexpr uint8_t kProtocolVersion = 1;
+constexpr uint8_t kProtocolVersion = 2;  // 1: of 0.2.0, whose memory cannot be sealed further
 
 // Bytes of a region, beginning at `offset`. How many there are follows from the call; where there are none, the name is
 // not looked at.

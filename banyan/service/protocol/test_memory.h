@@ -14,11 +14,13 @@
 
 namespace banyan::service {
 
-constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-inline run::FileDescriptor memory_of(uint64_t bytes, int seals = kGoodSeals) {
+inline run::FileDescriptor memory_of(uint64_t bytes, int seals = kGoodSeals, bool has_pages = true) {
   run::FileDescriptor fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  CHECK(fd.is_open() && ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0) << bytes;
+  const auto length = static_cast<off_t>(bytes);
+  CHECK(fd.is_open() && ftruncate(fd.get(), length) == 0) << bytes;
+  CHECK(!has_pages || fallocate(fd.get(), 0, 0, length) == 0) << bytes;
   CHECK(seals == 0 || fcntl(fd.get(), F_ADD_SEALS, seals) == 0) << seals;
   return fd;
 }
