@@ -86,7 +86,7 @@ Member describe_self(uint16_t port, std::vector<std::string> addresses) {
   self.host_id = own_host_id();
   self.pid = getpid();
   const std::optional<uint64_t> started = start_time_of(self.pid);
-  if (!started) throw Error(ErrorCode::io, "/proc/self/stat does not tell when this process was started");
+  if (!started) throw Error(ErrorCode::io, "/proc/self/task does not tell when this process was started");
   self.start_time = *started;
   self.addresses = std::move(addresses);
   self.port = port;

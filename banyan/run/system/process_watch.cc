@@ -14,7 +14,9 @@
 namespace banyan::run {
 
 std::optional<uint64_t> start_time_of(int32_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  // Of its first thread, which is as old: of a process itself, emulators of processors (qemu) make some of it up.
+  const std::string number = std::to_string(pid);
+  std::ifstream file("/proc/" + number + "/task/" + number + "/stat");
   std::string line;
   // "4711 (name) S 1 ...": the name may hold blanks and brackets.
   if (!std::getline(file, line)) return {};

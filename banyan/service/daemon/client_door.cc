@@ -14,6 +14,12 @@
 #include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
+namespace {
+
+const Error kTooManyUnknown(ErrorCode::unsupported,
+                            "too many programs wait until the system has said who their users are; try again later");
+
+}  // namespace
 
 ClientDoor::~ClientDoor() {
   if (pause_) {
@@ -54,7 +60,7 @@ void ClientDoor::look() {
     if (is_flooded()) return rest(kShortPause);
     run::FileDescriptor socket(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.is_open()) {
-      let_in(std::move(socket));
+      receive(std::move(socket));
       continue;
     }
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
@@ -77,6 +83,32 @@ std::optional<Error> ClientDoor::shortage(const run::FileDescriptor& guest) cons
                           "them (LimitNOFILE of its unit, ulimit -n)";
   if (hooks_.is_short) hooks_.is_short(why);
   return Error(ErrorCode::unsupported, why);
+}
+
+void ClientDoor::receive(run::FileDescriptor socket) {
+  const uint32_t user = caller_at(socket).user;
+  if (hooks_.is_known(user)) return let_in(std::move(socket));
+  if (unknown_ >= kMostUnknown) return turn_away(accounts_.of(user), std::move(socket), kTooManyUnknown);
+  ++unknown_;
+  const auto guest = std::make_shared<run::FileDescriptor>(std::move(socket));
+  hooks_.know(user, [self = std::weak_ptr<ClientDoor*>(self_), guest] {
+    const auto door = self.lock();
+    if (!door) return;
+    --(*door)->unknown_;
+    (*door)->let_in(std::move(*guest));
+  });
+}
+
+void ClientDoor::turn_away(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket,
+                           const Error& why) {
+  try {
+    send_parcel(socket.get(), encode(DaemonMessage(Refused{.wish = 0, .error = why})));
+  } catch (const Error&) {  // it has gone
+  }
+  hooks_.turned_away(account, std::move(socket));
+  if (!flood_ && !account->has_room(Resource::closing, 1)) {
+    flood_ = {.account = account, .least = account->used(Resource::closing), .since = reactor_.now()};
+  }
 }
 
 void ClientDoor::let_in(run::FileDescriptor socket) {
@@ -102,14 +134,7 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
         {.socket = std::move(socket), .process = std::move(process), .account = account, .charge = std::move(charge)});
   } catch (const Error& error) {
     if (!socket.is_open()) throw;
-    try {
-      send_parcel(socket.get(), encode(DaemonMessage(Refused{.wish = 0, .error = error})));
-    } catch (const Error&) {  // it has gone
-    }
-    hooks_.turned_away(account, std::move(socket));
-    if (!flood_ && !account->has_room(Resource::closing, 1)) {
-      flood_ = {.account = account, .least = account->used(Resource::closing), .since = reactor_.now()};
-    }
+    turn_away(account, std::move(socket), error);
   }
 }
 

@@ -8,6 +8,9 @@
 // thread closes has the door rest for a moment, or none would be left; but not while the thread closes nothing at all,
 // since one user could then keep all others out.
 //
+// Who a user is, a server may have to say (user_names.h): guests of users that are not known yet wait for that, and
+// nobody else does.
+//
 // On the reactor's thread.
 #pragma once
 
@@ -33,6 +36,9 @@ class ClientDoor {
     TenantAccount::Charge charge;            // for the connection
   };
   struct Hooks {
+    // Whether the two below need not wait for an answer about that user; else `know` calls `then` once they need not.
+    std::function<bool(uint32_t user)> is_known;
+    std::function<void(uint32_t user, std::function<void()> then)> know;
     // Whose a number of a user is (sub_ids.h).
     std::function<uint32_t(uint32_t user)> owner_of;
     // The control group whose quota counts for a program; nothing: that of its user does.
@@ -57,17 +63,19 @@ class ClientDoor {
   void close();
 
  private:
-  static constexpr int kGuestsAtOnce = 64;
+  static constexpr int kGuestsAtOnce = 64, kMostUnknown = 256;
   static constexpr std::chrono::milliseconds kPause{100}, kShortPause{1}, kStands{100};
   static constexpr double kCost = 3;              // TenantAccount::act
   static constexpr std::chrono::seconds kFar{1};  // who would have to wait for so long comes too often
 
   void look();
+  void receive(run::FileDescriptor socket);
   void rest(std::chrono::microseconds pause);
   bool is_flooded();
   // Why the guest cannot be let in, where the last descriptors are kept for operators.
   std::optional<Error> shortage(const run::FileDescriptor& guest) const;
   void let_in(run::FileDescriptor socket);
+  void turn_away(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket, const Error& why);
 
   run::Reactor& reactor_;
   const run::FileDescriptor door_;
@@ -82,6 +90,8 @@ class ClientDoor {
     run::Reactor::TimePoint since;
   };
   std::optional<Flood> flood_;
+  int unknown_ = 0;  // guests that wait until it is known who they are
+  const std::shared_ptr<ClientDoor*> self_ = std::make_shared<ClientDoor*>(this);  // for answers that come later
 };
 
 }  // namespace banyan::service

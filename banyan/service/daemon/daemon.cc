@@ -99,8 +99,13 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                                  },
                              .note = [this](const std::string& words) { events_.warn(words); }}),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
-      sub_ids_({.path = options_.sub_ids, .warn = [this](const std::string& words) { events_.warn(words); }}),
       threads_(std::make_shared<TenantThreads>()),
+      names_({.mailbox = reactor_.mailbox(),
+              .elsewhere = [this](const auto& task) { return threads_->try_post(TenantThreads::names(), task); },
+              .name_of = options_.name_of}),
+      sub_ids_({.path = options_.sub_ids,
+                .warn = [this](const std::string& words) { events_.warn(words); },
+                .number_of = [this](const std::string& name) { return names_.number_of(name); }}),
       unlinks_tenants_(!sockets.tenants.is_open()),
       unlinks_operators_(!options_.operators.empty()),
       older_(reactor_, [this](uint64_t daemon) { forget_older(daemon); }),
@@ -122,6 +127,8 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   door_.emplace(
       reactor_, std::move(sockets.tenants), accounts_,
       ClientDoor::Hooks{
+          .is_known = [this](uint32_t user) { return is_known(user); },
+          .know = [this](uint32_t user, std::function<void()> then) { know(user, std::move(then)); },
           .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
           .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
           .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },

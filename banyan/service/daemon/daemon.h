@@ -23,6 +23,7 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/service/daemon/handed_sockets.h"
 #include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/daemon/user_names.h"
 #include "banyan/service/http/host_names.h"
 #include "banyan/service/share/class_marks.h"
 
@@ -56,11 +57,13 @@ class Daemon {
     compose::PlannerOptions planner = {};
     // The part of a link's bandwidth that carries payload; 1448 of 1538 bytes of Ethernet's largest ordinary frames.
     double payload = 0.94;
-    uint32_t workers = 1;                          // threads that carry out calls, at most Workers::kMost
-    bool is_oversubscribed = false;                // whether they have to share their cores
-    bool is_for_all_users = false;                 // of this host; else for its own user, and root
-    std::optional<TenantLimits> limits = {};       // of each user; without: TenantLimits::of_machine()
-    std::string sub_ids = "/etc/subuid";           // whose numbers of users are whose (sub_ids.h)
+    uint32_t workers = 1;                     // threads that carry out calls, at most Workers::kMost
+    bool is_oversubscribed = false;           // whether they have to share their cores
+    bool is_for_all_users = false;            // of this host; else for its own user, and root
+    std::optional<TenantLimits> limits = {};  // of each user; without: TenantLimits::of_machine()
+    std::string sub_ids = "/etc/subuid";      // whose numbers of users are whose (sub_ids.h)
+    // The name of a user, which may take long; nothing: there is none (user_names.h).
+    std::function<std::optional<std::string>(uint32_t user)> name_of = UserNames::system_name_of;
     std::chrono::milliseconds hello_time{10'000};  // a client that has not said hello by then is hung up on
     SocketKeeper keeper = {};                      // of the sockets that this daemon opens at paths
     // For an upgrade: the path of the program, and its arguments but for --upgrade-from. Empty: there is none.

@@ -46,6 +46,24 @@ std::string in_short(const std::string& program) {
 
 // ---- Clients come and go ----
 
+bool Daemon::Impl::is_known(uint32_t user) {
+  const std::string owner = sub_ids_.asks_for(user);
+  return (owner.empty() || names_.knows(owner)) && names_.knows(sub_ids_.owner_of(user));
+}
+
+// Asks for the number of whom it is a sub-id of, and then for the name.
+void Daemon::Impl::know(uint32_t user, std::function<void()> then) {
+  if (is_known(user)) return then();
+  const auto go_on = [this, user, then = std::move(then)] { know(user, then); };
+  const std::string owner = sub_ids_.asks_for(user);
+  if (!owner.empty() && !names_.knows(owner)) return names_.ask(owner, go_on);
+  names_.ask(sub_ids_.owner_of(user), go_on);
+}
+
+Subject Daemon::Impl::subject_of(const ClientIdentity& who, const std::string& tenant) const {
+  return service::subject_of(who, names_.name_of(who.user), tenant);
+}
+
 void Daemon::Impl::welcome(ClientDoor::Guest guest) {
   const uint64_t number = next_client_++;
   Client client;
@@ -137,46 +155,6 @@ void Daemon::Impl::say_later(uint64_t number, DaemonMessage message) {
   });
 }
 
-// ---- Memory of clients ----
-
-void Daemon::Impl::look_at(uint64_t number, run::FileDescriptor descriptor, uint64_t bytes, Look then) {
-  struct Task {
-    std::shared_ptr<run::FileDescriptor> file;
-    TenantAccount::Charge charge;
-    std::optional<SealedMemory> memory = {};
-    std::optional<Error> error = {};
-  };
-  TenantAccount& account = *clients_.at(number).account;
-  const auto close = [closer = closer_for(clients_.at(number).account)](run::FileDescriptor* file) {
-    closer(std::move(*file));
-    delete file;
-  };
-  const auto task = std::make_shared<Task>(Task{.file = {new run::FileDescriptor(std::move(descriptor)), close},
-                                                .charge = account.add(Resource::closing, 1)});
-  const auto tell = [this, number, task, then = std::move(then)] {
-    const auto found = clients_.find(number);
-    if (found == clients_.end()) return;
-    try {
-      if (task->error) throw Error(*task->error);
-      then.found(found->second, *std::move(task->memory));
-    } catch (const Error& error) {
-      then.refused(error);
-    }
-  };
-  const bool has_thread = threads_->try_post(TenantThreads::looking_for(account.number(), number),
-                                             [mailbox = reactor_.mailbox(), task, bytes, tell] {
-                                               try {
-                                                 task->memory.emplace(*task->file, bytes);
-                                               } catch (const Error& error) {
-                                                 task->error = error;
-                                               }
-                                               mailbox->post(tell);
-                                             });
-  if (has_thread) return;
-  task->error = Error(ErrorCode::io, "no thread can be made that looks at its memory; too many run on this host");
-  reactor_.mailbox()->post(tell);
-}
-
 // ---- What clients say ----
 
 void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descriptor) {
@@ -192,19 +170,6 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
                  greet(asked, hello);
                },
            .refused = [this, number](const Error& error) { drop(number, error.message()); }});
-}
-
-void Daemon::Impl::attach(uint64_t number, Client& client, SealedMemory doorbell) {
-  const auto charge = [account = client.account](uint64_t bytes) {
-    auto one = account->take(Resource::regions, 1);
-    return std::make_shared<std::pair<TenantAccount::Charge, TenantAccount::Charge>>(
-        std::move(one), account->take(Resource::region_bytes, bytes));
-  };
-  Worker& worker = workers_.least_of(attached());
-  client.memory =
-      std::make_shared<WorkerClient>(worker, std::move(doorbell), RegionTable::Quota(),
-                                     RegionTable::Hooks{.charge = charge, .later = later_for(*client.account)});
-  worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
 }
 
 // A client of another version reads which one this is.
@@ -223,36 +188,6 @@ void Daemon::Impl::greet(Client& client, const Hello& hello) {
                                  .is_crowded = options_.is_oversubscribed},
                          client.memory ? client.memory->event_fd() : -1);
   if (is_handing_over_) client.connection->say(Succeeded());
-}
-
-void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor) {
-  greeted(number);
-  if (!descriptor) throw Error(ErrorCode::invalid_input, "it offers memory without a descriptor");
-  const auto refuse = [this, number, wish = offer.wish](const Error& error) {
-    say_later(number, Refused{.wish = wish, .error = error});
-  };
-  const auto place = [this, number, wish = offer.wish, refuse](Client& client, SealedMemory looked_at) {
-    const auto memory = std::make_shared<SealedMemory>(std::move(looked_at));
-    client.memory->worker().post([this, number, wish, refuse, memory, regions = client.memory] {
-      try {
-        say_later(number, RegionPlaced{.wish = wish, .place = regions->regions().offer(std::move(*memory))});
-      } catch (const Error& error) {
-        refuse(error);
-      }
-    });
-  };
-  look_at(number, *std::exchange(descriptor, std::nullopt), offer.bytes, {.found = place, .refused = refuse});
-}
-
-void Daemon::Impl::act(uint64_t number, const WithdrawRegion& withdraw, Descriptor&) {
-  const Client& client = greeted(number);
-  client.memory->worker().post([this, number, withdraw, memory = client.memory] {
-    try {
-      memory->regions().withdraw(withdraw.place);
-    } catch (const Error& error) {
-      reactor_.mailbox()->post([this, number, why = error.message()] { drop(number, why); });
-    }
-  });
 }
 
 void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) {
@@ -293,29 +228,6 @@ void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
   const Client& client = greeted(number);
   const auto session = client.sessions.find(gone.session);
   if (session != client.sessions.end()) sessions_.lose(session->second.key, gone.rank);
-}
-
-// Its program does without the daemon, and goes on where it is refused.
-void Daemon::Impl::act(uint64_t number, const ShowRecord& show, Descriptor& descriptor) {
-  const Client& client = greeted(number);
-  if (!descriptor) throw Error(ErrorCode::invalid_input, "it shows a flight record without a descriptor");
-  try {
-    direct_.add({.client = number,
-                 .who = client.view,
-                 .tenant = tenant_of(client, show.tenant),
-                 .account = client.account,
-                 .close = closer_for(client.account)},
-                show, *descriptor);
-  } catch (const Error& error) {
-    ++refused_["record"];
-    note(*client.account, std::string("the flight record of a rank cannot be shown: ") + error.what());
-  }
-  if (descriptor->is_open()) closer_for(client.account)(std::move(*descriptor));
-}
-
-void Daemon::Impl::act(uint64_t number, const HideRecord& hide, Descriptor&) {
-  greeted(number);
-  direct_.remove(number, hide.record);
 }
 
 // ---- Sessions ----

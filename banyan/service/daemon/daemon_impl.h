@@ -41,6 +41,7 @@
 #include "banyan/service/daemon/succession.h"
 #include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/tenant_threads.h"
+#include "banyan/service/daemon/user_names.h"
 #include "banyan/service/daemon/worker_watch.h"
 #include "banyan/service/daemon/workers.h"
 #include "banyan/service/http/shared_answers.h"
@@ -92,6 +93,9 @@ class Daemon::Impl {
 
   using Descriptor = std::optional<run::FileDescriptor>;  // is closed where it is not taken
 
+  bool is_known(uint32_t user);
+  void know(uint32_t user, std::function<void()> then);
+  Subject subject_of(const ClientIdentity& who, const std::string& tenant) const;
   void welcome(ClientDoor::Guest guest);
   void heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor);
   void drop(uint64_t number, const std::string& why);
@@ -198,9 +202,10 @@ class Daemon::Impl {
   std::optional<StewardDesk> steward_;  // none without a fabric
   std::optional<RouteDesk> routes_;     // the same
   TenantAccounts accounts_;
-  SubIds sub_ids_;
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
-  bool unlinks_tenants_, unlinks_operators_;      // at its end
+  UserNames names_;
+  SubIds sub_ids_;
+  bool unlinks_tenants_, unlinks_operators_;  // at its end
   HostCard own_;
   OlderDaemons older_;       // none once a newer one serves, whose they are then
   HandedSockets listening_;  // for a successor: copies

@@ -65,6 +65,7 @@ class HostileClients : public ::testing::Test {
                                     .is_for_all_users = true,
                                     .limits = limits,
                                     .sub_ids = folder_ + "/subuid",
+                                    .name_of = name_of_,
                                     .hello_time = hello_time});
   }
   void start() {
@@ -97,6 +98,7 @@ class HostileClients : public ::testing::Test {
   }
 
   std::string folder_;
+  std::function<std::optional<std::string>(uint32_t)> name_of_ = UserNames::system_name_of;
   std::optional<Daemon> daemon_;
 
  private:
@@ -263,6 +265,22 @@ TEST_F(HostileClients, AreToldThatNoDescriptorsAreLeftAndSoAreOperators) {
   filling.clear();
   EXPECT_TRUE(others_are_served());
   EXPECT_LT(view().descriptors, 224u);
+}
+
+// The system asks a server for names of users, which may not answer.
+TEST_F(HostileClients, WhoseNameIsNotKnownYetWaitForItAlone) {
+  std::promise<void> answered;
+  name_of_ = [answer = answered.get_future().share()](uint32_t) -> std::optional<std::string> {
+    answer.wait();
+    return "somebody";
+  };
+  begin();
+  std::future<bool> served = std::async(std::launch::async, [&] { return bool(others_are_served(seconds(20))); });
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(view().communicators.empty()) << "operators are answered meanwhile";
+  EXPECT_EQ(served.wait_for(milliseconds(100)), std::future_status::timeout) << "the first client is let in already";
+  answered.set_value();
+  EXPECT_TRUE(served.get());
+  EXPECT_TRUE(others_are_served());
 }
 
 // ---- Memory of the daemon ----

@@ -1,7 +1,5 @@
 #include "banyan/service/daemon/rule_book.h"
 
-#include <pwd.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -17,14 +15,6 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 constexpr size_t kMostChanges = 10'000;
-
-std::string name_of(uid_t user) {
-  std::vector<char> space(16'384);
-  passwd entry{};
-  passwd* found = nullptr;
-  const bool is_known = getpwuid_r(user, &entry, space.data(), space.size(), &found) == 0 && found != nullptr;
-  return is_known ? found->pw_name : std::to_string(user);
-}
 
 }  // namespace
 
@@ -105,8 +95,8 @@ void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& 
   }
 }
 
-Subject subject_of(const ClientIdentity& client, const std::string& tenant) {
-  return {.tenant = tenant, .user = name_of(client.user), .cgroup = client.cgroup, .user_id = client.user};
+Subject subject_of(const ClientIdentity& client, const std::string& user, const std::string& tenant) {
+  return {.tenant = tenant, .user = user, .cgroup = client.cgroup, .user_id = client.user};
 }
 
 }  // namespace banyan::service

@@ -1,7 +1,6 @@
 #include "banyan/service/daemon/sub_ids.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -26,33 +25,33 @@ std::optional<uint32_t> whole_number(std::string_view text) {
   return number;
 }
 
-std::optional<uint32_t> number_by_the_system(const std::string& name) {
-  std::vector<char> space(16'384);
-  passwd entry{};
-  passwd* found = nullptr;
-  if (getpwnam_r(name.c_str(), &entry, space.data(), space.size(), &found) != 0 || found == nullptr) {
-    return std::nullopt;
-  }
-  return found->pw_uid;
-}
-
 }  // namespace
 
 SubIds::SubIds(Options options) : options_(std::move(options)) { look(); }
 
 uint32_t SubIds::owner_of(uint32_t user) {
   look();
+  const Range* const range = range_of(user);
+  return range == nullptr ? user : number_of(*range);
+}
+
+std::string SubIds::asks_for(uint32_t user) {
+  look();
+  const Range* const range = range_of(user);
+  return range == nullptr || owners_.contains(range->owner) || whole_number(range->owner) ? "" : range->owner;
+}
+
+const SubIds::Range* SubIds::range_of(uint32_t user) const {
   const auto behind = std::upper_bound(ranges_.begin(), ranges_.end(), user,
                                        [](uint32_t number, const Range& range) { return number < range.first; });
-  if (behind == ranges_.begin() || std::prev(behind)->last < user) return user;
-  return number_of(*std::prev(behind));
+  return behind == ranges_.begin() || std::prev(behind)->last < user ? nullptr : &*std::prev(behind);
 }
 
 uint32_t SubIds::number_of(const Range& range) {
   const auto known = owners_.find(range.owner);
   if (known != owners_.end()) return known->second;
   std::optional<uint32_t> number = whole_number(range.owner);
-  if (!number) number = options_.number_of ? options_.number_of(range.owner) : number_by_the_system(range.owner);
+  if (!number) number = options_.number_of(range.owner);
   if (!number) {
     options_.warn(options_.path + " gives numbers to user " + in_quotes(range.owner) +
                   ", who is unknown; to the service they are user " + std::to_string(range.first));

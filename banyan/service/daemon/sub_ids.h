@@ -30,13 +30,15 @@ class SubIds {
   struct Options {
     std::string path = "/etc/subuid";
     std::function<void(const std::string& words)> warn;
-    // The number of a user; nothing: there is none. Empty: as the system says.
-    std::function<std::optional<uint32_t>(const std::string& name)> number_of = {};
+    // The number of a user; nothing: there is none.
+    std::function<std::optional<uint32_t>(const std::string& name)> number_of;
   };
   explicit SubIds(Options options);
 
   // Of the range that has this number; of none: the number itself.
   uint32_t owner_of(uint32_t user);
+  // Whose number owner_of() is going to ask for; empty: nobody's.
+  std::string asks_for(uint32_t user);
 
  private:
   struct Range {
@@ -45,6 +47,7 @@ class SubIds {
   };
 
   void look();
+  const Range* range_of(uint32_t user) const;  // null: none
   void read(std::string_view text);
   uint32_t number_of(const Range& range);
 

@@ -56,7 +56,7 @@ bool TenantThreads::try_post(Line line, const Task& task) {
 }
 
 void TenantThreads::run(const std::shared_ptr<State>& state, Line line) {
-  setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; where it is refused, it goes on as it is
+  if (line.second <= kLines) setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; where it is refused, it goes on
   for (;;) {
     Task task;
     {

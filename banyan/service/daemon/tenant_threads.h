@@ -5,8 +5,8 @@
 // Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
 // file system that a user has brought along (FUSE). So is a look at memory (SealedMemory).
 //
-// A thread begins with the work and ends when there is none; it leaves cores to others (its nice value is 10). Any
-// thread.
+// A thread begins with the work and ends when there is none. It leaves cores to others (its nice value is 10), but for
+// looks and names, which are short, and for which programs wait. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ class TenantThreads {
   static Line looking_for(uint32_t account, uint64_t client) {
     return {account, kLines + 1 + static_cast<uint32_t>(client % kLookers)};
   }
+  static Line names() { return {UINT32_MAX, kLines + 1}; }  // of users, for all accounts
 
   // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on
   // that thread, too. A task that has not ended two seconds after these threads may end after all that it knows.

@@ -256,9 +256,8 @@ TEST(Region, HasAllItsPagesAndKeepsThem) {
   ASSERT_NE(own, MAP_FAILED);
   const Region region({fd, kBytes});
   EXPECT_EQ(fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), -1);
-  EXPECT_EQ(madvise(own, kBytes, MADV_REMOVE), -1);
-  EXPECT_EQ(errno, EPERM);
   *static_cast<std::byte*>(own) = std::byte{1};  // the mappings that are there go on
+  madvise(own, kBytes, MADV_REMOVE);             // in vain
   EXPECT_EQ(region.data()[0], std::byte{1});
   region.data()[1] = std::byte{2};
   EXPECT_EQ(static_cast<std::byte*>(own)[1], std::byte{2});

@@ -130,7 +130,7 @@ class CallModel {
   bool has_good_head() const {
     const Submission& s = submission_;
     static constexpr uint8_t kZeros[sizeof s.zeros] = {};
-    if (s.version != 1 || s.flags > 1 || s.zero != 0 || std::memcmp(s.zeros, kZeros, sizeof kZeros) != 0) return false;
+    if (s.version != 2 || s.flags > 1 || s.zero != 0 || std::memcmp(s.zeros, kZeros, sizeof kZeros) != 0) return false;
     if (s.sequence != rules_.next_sequence || s.kind > 13 || s.type > 11 || s.op > 8) return false;
     const bool reduces = is_one_of({0, 1, 5, 6}), is_integer = s.type < 8;
     if (reduces && s.op == 5 && !(std::abs(s.factor) <= (is_integer ? 9007199254740992.0 : 1.7976931348623157e308)))

@@ -211,8 +211,8 @@ struct Wrong {
 
 TEST_F(Validate, RefusesWhatNoClientOfThisVersionWrites) {
   for (const Wrong& wrong : std::vector<Wrong>{
-           {[](Submission& s) { s.version = 0; }, "version: version 0 of the protocol, where 1 is spoken"},
-           {[](Submission& s) { s.version = 2; }, "version: version 2 of the protocol"},
+           {[](Submission& s) { s.version = 0; }, "version: version 0 of the protocol, where 2 is spoken"},
+           {[](Submission& s) { s.version = 1; }, "version: version 1 of the protocol"},
            {[](Submission& s) { s.flags = 2; }, "version: flags 2, of which not all are known"},
            {[](Submission& s) { s.flags = 1u << 31 | 1; }, "version: flags 2147483649"},
            {[](Submission& s) { s.zero = 1; }, "version: bytes that have to be zero are not"},

@@ -74,7 +74,10 @@ Redirected redirect(const char* path) {
   if (error != std::errc() || pid < kFirstPid) return {.path = path};
   const Process* const process = world->process_of(pid);
   const bool is_here = process != nullptr && !process->is_over && process->host == world->own().host;
-  return {.is_missing = !is_here, .path = "/proc/self" + std::string(end)};
+  std::string rest = end;
+  const std::string task = "/task/" + std::to_string(pid);  // its first thread
+  if (rest.starts_with(task)) rest.replace(0, task.size(), "/task/" + std::to_string(real_calls().getpid()));
+  return {.is_missing = !is_here, .path = "/proc/self" + rest};
 }
 
 // The boot of a host names it.

@@ -1,0 +1,74 @@
+// UserNames: names of users by their numbers, and numbers by their names, as the system has them.
+//
+// The system may ask a server (LDAP, SSSD), and wait for it. So it is asked elsewhere, about one user after the other,
+// and whoever needs an answer waits for it; those who need none, or one that is known, do not. What was found is kept.
+// An answer older than kFresh is asked for again, and holds meanwhile. Who has no name is called by the number.
+//
+// On the thread of the mailbox.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/system/reactor.h"
+
+namespace banyan::service {
+
+class UserNames {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kFresh{60};
+
+  struct Parts {
+    std::shared_ptr<run::Mailbox> mailbox;
+    // Runs a task on another thread, after those before it; false where there is no thread for it.
+    std::function<bool(std::function<void()> task)> elsewhere;
+    std::function<Clock::time_point()> now = Clock::now;
+    // As the system says, each on any thread; nothing: there is none.
+    std::function<std::optional<std::string>(uint32_t user)> name_of = system_name_of;
+    std::function<std::optional<uint32_t>(const std::string& name)> number_of = system_number_of;
+  };
+  explicit UserNames(Parts parts) : parts_(std::move(parts)) {}
+  UserNames(const UserNames&) = delete;
+  UserNames& operator=(const UserNames&) = delete;
+
+  // Whether there is an answer.
+  bool knows(uint32_t user) { return look(question_of(user)); }
+  bool knows(const std::string& name) { return look(name); }
+  // The answers; where there is none yet, as of somebody whom the system does not have.
+  std::string name_of(uint32_t user) const;
+  std::optional<uint32_t> number_of(const std::string& name) const;
+  // Calls `then` once there is an answer: at once, where there is one.
+  void ask(uint32_t user, std::function<void()> then) { ask_for(question_of(user), std::move(then)); }
+  void ask(const std::string& name, std::function<void()> then) { ask_for(name, std::move(then)); }
+
+  static std::optional<std::string> system_name_of(uint32_t user);
+  static std::optional<uint32_t> system_number_of(const std::string& name);
+
+ private:
+  struct Entry {
+    bool is_known = false, is_asked_for = false;
+    std::optional<std::string> answer;  // a number in digits
+    Clock::time_point since;
+    std::vector<std::function<void()>> waiting;
+  };
+
+  static std::string question_of(uint32_t user) { return ":" + std::to_string(user); }  // no name has a colon
+  bool look(const std::string& question);
+  void ask_for(const std::string& question, std::function<void()> then);
+  void ask_the_system(const std::string& question, Entry& entry);
+  void answer(const std::string& question, std::optional<std::string> found);
+
+  const Parts parts_;
+  std::map<std::string, Entry> entries_;  // by question
+  // Answers may come when this has ended.
+  const std::shared_ptr<UserNames*> self_ = std::make_shared<UserNames*>(this);
+};
+
+}  // namespace banyan::service
