@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -42,6 +43,19 @@ struct KeyChain::Cipher {
     if (!bytes.empty()) {
       demand(EVP_CipherUpdate(context.get(), nullptr, &count, octets(bytes.data()), static_cast<int>(bytes.size())));
     }
+  }
+  // All of them in one go, where they are few: each go costs as much as some 100 bytes.
+  void note(std::initializer_list<std::span<const std::byte>> parts) {
+    std::array<std::byte, 256> together;
+    size_t count = 0;
+    for (const auto part : parts) count += part.size();
+    if (count > together.size()) {
+      for (const auto part : parts) note(part);
+      return;
+    }
+    std::byte* end = together.data();
+    for (const auto part : parts) end = std::copy(part.begin(), part.end(), end);
+    note({together.data(), count});
   }
   // Also copies them: piece by piece, while they are in the nearest cache.
   void note_copy(std::span<const std::byte> bytes, std::byte* out) {
@@ -87,7 +101,8 @@ void KeyChain::use_next_key() {
   frames_ = 0;
 }
 
-void KeyChain::begin_frame() {
+void KeyChain::prepare() {
+  if (std::exchange(is_prepared_, true)) return;
   if (nonce_.empty() || frames_ == frames_per_key_) use_next_key();
   std::array<unsigned char, kNonceSize> nonce;
   std::memcpy(nonce.data(), nonce_.data(), nonce.size());
@@ -122,7 +137,7 @@ void Sealer::sign(std::span<const std::byte> beside, std::span<const std::byte> 
                   std::byte* out) {
   CHECK(chain_.sealing() == Sealing::authenticated);
   chain_.begin_frame();
-  for (const std::span<const std::byte> part : {beside, head, body}) chain_.cipher().note(part);
+  chain_.cipher().note({beside, head, body});
   finish(out);
 }
 
@@ -138,10 +153,15 @@ bool Opener::open(std::span<const std::byte> beside, std::span<const std::byte> 
   const std::span<const std::byte> text = frame.first(frame.size() - kSealSize);
   chain_.begin_frame();
   auto& cipher = chain_.cipher();
-  cipher.note(beside);
+  constexpr size_t kShort = 256;
   if (chain_.sealing() == Sealing::encrypted) {
+    cipher.note(beside);
     cipher.change(text, out);
+  } else if (text.size() <= kShort) {
+    cipher.note({beside, text});
+    if (out != text.data()) std::memcpy(out, text.data(), text.size());
   } else {
+    cipher.note(beside);
     cipher.note_copy(text, out);
   }
   demand(EVP_CIPHER_CTX_ctrl(cipher.context.get(), EVP_CTRL_AEAD_SET_TAG, kSealSize,

@@ -56,6 +56,21 @@ TEST_P(SealTest, OpensWhatWasSealedInItsOrder) {
   }
 }
 
+TEST_P(SealTest, IsTheSameWhetherOrNotItWasPrepared) {
+  Sealer prepares(kKey, GetParam(), 5), sealer(kKey, GetParam(), 5);
+  Opener opener(kKey, GetParam(), 5);
+  for (size_t i = 0; i < 23; ++i) {
+    for (size_t times = i % 3; times > 0; --times) {
+      prepares.prepare();
+      opener.prepare();
+    }
+    const std::string text(i * 57, static_cast<char>('a' + i));
+    const Bytes frame = sealed(prepares, "beside", text);
+    EXPECT_EQ(frame, sealed(sealer, "beside", text)) << i;
+    EXPECT_TRUE(opens(opener, "beside", frame, text)) << i;
+  }
+}
+
 TEST(Sealing, OfAFrameThatStaysWhereItIsIsTheSame) {
   Sealer copies(kKey, Sealing::authenticated, 5), signs(kKey, Sealing::authenticated, 5);
   for (size_t i = 0; i < 23; ++i) {

@@ -140,7 +140,11 @@ std::span<std::byte> SealedConnection::next_frame() {
       in_end_ = came;
     }
     const size_t count = inner_->read({in_.get() + in_end_, kBufferBytes - in_end_});
-    if (count == 0) return {};
+    if (count == 0) {  // time to spare
+      sealer_.prepare();
+      opener_.prepare();
+      return {};
+    }
     in_end_ += count;
   }
 }
