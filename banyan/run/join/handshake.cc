@@ -1,5 +1,6 @@
 #include "banyan/run/join/handshake.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -141,6 +142,7 @@ class Handshake::Impl {
   }
   std::string peer() const;
   bool peer_is_here() const;
+  bool has_hung_up() const;
   void refuse_garbage() { refuse(peer() + " sent something else than a greeting of banyan"); }
   void refuse_as_told(char sign);
   // Without a secret: false when the peer is declined, as it is of another machine or user.
@@ -193,6 +195,11 @@ bool Handshake::Impl::peer_is_here() const {
                                      other = SocketAddress::beyond(socket_.get());
   if (!own || !other) return false;
   return own->family() == AF_UNIX || is_loopback(other->ip()) || (!other->ip().empty() && other->ip() == own->ip());
+}
+
+bool Handshake::Impl::has_hung_up() const {
+  pollfd polled{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return poll(&polled, 1, 0) == 1;
 }
 
 void Handshake::Impl::refuse(const std::string& why) {
@@ -377,13 +384,16 @@ void Handshake::Impl::look_at_tls() {
 
 bool Handshake::Impl::is_peer_trusted() {
   try {
-    if (!peer_is_here()) {
+    const bool is_here = peer_is_here();
+    const std::optional<std::string> why = is_here ? stranger_at(socket_.get()) : std::nullopt;
+    if (is_here && !why) return true;
+    if (has_hung_up()) {  // the kernel knows nothing of it any more; it may answer when it is called again
+      fail(peer() + " hung up during the greeting");
+    } else if (!is_here) {
       decline(kNotHere, peer() + " is another machine, and without a secret only this one is trusted" + kMend);
-      return false;
+    } else {
+      decline(kOtherUser, peer() + " " + *why + kMend);
     }
-    const std::optional<std::string> why = stranger_at(socket_.get());
-    if (!why) return true;
-    decline(kOtherUser, peer() + " " + *why + kMend);
   } catch (const Error& error) {  // it is not known who it is, and may be when it is asked again
     fail(peer() + " is hung up on: " + error.message());
   }

@@ -101,6 +101,20 @@ Handshake caller_to(uint16_t port, const Secret& secret) {
   return Handshake::caller(std::move(socket), secret, {.purpose = "lane", .payload = "", .from = "0", .to = "1"});
 }
 
+// So does a process of ours that is short of descriptors: who called it may call again, and is no stranger's victim.
+TEST(PeerOwner, IsAskedForAgainWhereThePeerHungUpAfterItsAnswer) {
+  const Listener listener = Listener::on("127.0.0.1");
+  Handshake caller = caller_to(listener.port(), Secret());
+  ASSERT_EQ(caller.advance(), State::wants_read);
+  {
+    Handshake callee = Handshake::callee(answer(listener), Secret(), "1");
+    ASSERT_EQ(callee.advance(), State::wants_read) << "it has answered, and waits for the greeting";
+  }
+  EXPECT_EQ(finish(caller), State::refused);
+  EXPECT_THAT(caller.refusal(), HasSubstr("hung up during the greeting"));
+  EXPECT_FALSE(caller.is_final());
+}
+
 class OtherUser : public ::testing::Test {
  protected:
   void SetUp() override {
