@@ -138,29 +138,32 @@ uint64_t Exchange::operations_kept() const {
   return offer_.way == Way::staged ? Segment::kSlots : Segment::kPosts;
 }
 
+// A peer that looks at the post takes its cache line away, and each way costs as much as all else here: so its words
+// are written at the end, together.
 void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
-  post.signature = history_;
   segment_.note(rank_, operation_).write(task_->note);
   const uint64_t slots = offer_.pieces.is_single() ? 1 : ranks_;
-  post.stride = 0;
+  uint32_t stride = 0;
   if (tells_pieces()) write_table();
   if (offer_.way == Way::inline_) {
-    if (slots > 1) post.stride = static_cast<uint32_t>(offer_.largest);
-    stage(post.bytes, post.stride, 0, offer_.largest);
+    if (slots > 1) stride = static_cast<uint32_t>(offer_.largest);
+    stage(post.bytes, stride, 0, offer_.largest);
   } else if (offer_.way == Way::staged) {
-    if (slots > 1) post.stride = static_cast<uint32_t>(round_up(offer_.largest, kCacheLine));
-    const uint64_t bytes = slots > 1 ? slots * post.stride : offer_.largest;
-    stage(segment_.slot_to_write(rank_, operation_, bytes), post.stride, 0, offer_.largest);
+    if (slots > 1) stride = static_cast<uint32_t>(round_up(offer_.largest, kCacheLine));
+    const uint64_t bytes = slots > 1 ? slots * stride : offer_.largest;
+    stage(segment_.slot_to_write(rank_, operation_, bytes), stride, 0, offer_.largest);
   } else {
     if (offer_.way == Way::streamed) {
-      post.stride = static_cast<uint32_t>(offer_.block);
+      stride = static_cast<uint32_t>(offer_.block);
       stream_.stage.all = blocks_of(offer_.largest - offer_.front, offer_.block);
     } else if (task_->overwrites_input) {
-      post.stride = kInPlace;
+      stride = kInPlace;
     }
     offer_views(post);
   }
+  post.signature = history_;
+  post.stride = stride;
   post.way = static_cast<uint32_t>(offer_.way);
   segment_.publish(post.sequence, operation_);
   ++steps_;

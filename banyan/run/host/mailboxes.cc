@@ -112,8 +112,6 @@ std::byte* Mailboxes::memory_of(OutLine& line) {
 void Mailboxes::offer(uint32_t peer, OutLine& line, Sending& message) {
   Box& box = segment_.box(options_.rank, peer);
   Post& post = box.post;
-  post.signature = MessageShape(message.size, message.type).word();
-  post.tag = message.tag;
   Way way = Way::inline_;
   if (message.size <= Post::kInlineBytes) {
     if (message.size > 0) std::memcpy(post.bytes, message.bytes, message.size);
@@ -136,6 +134,9 @@ void Mailboxes::offer(uint32_t peer, OutLine& line, Sending& message) {
     post.views.input = {.region = place.region, .offset = place.offset};
     if (way == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(shown);
   }
+  // Together, as those of an operation (exchange.cc).
+  post.signature = MessageShape(message.size, message.type).word();
+  post.tag = message.tag;
   post.way = static_cast<uint32_t>(way);
   message.is_offered = true;
   segment_.publish(post.sequence, line.number);
