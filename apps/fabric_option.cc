@@ -7,6 +7,7 @@
 #include "apps/command.h"
 #include "apps/lists.h"
 #include "apps/report.h"
+#include "banyan/base/utf8.h"
 
 namespace banyan::app {
 namespace {

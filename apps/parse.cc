@@ -11,6 +11,7 @@
 #include "apps/report.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/utf8.h"
 
 namespace banyan::app {
 namespace {

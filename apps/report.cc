@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "banyan/base/utf8.h"
 #include "banyan/plan/bound/assumed_links.h"
 
 namespace banyan::app {

@@ -11,8 +11,6 @@
 #include <string_view>
 #include <thread>
 
-#include "banyan/base/utf8.h"
-
 namespace banyan::app {
 
 class Terminal {

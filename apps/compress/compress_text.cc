@@ -10,6 +10,7 @@
 #include "apps/report.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
+#include "banyan/base/utf8.h"
 #include "banyan/picture/bars.h"
 
 namespace banyan::app {

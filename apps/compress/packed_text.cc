@@ -6,6 +6,7 @@
 #include "apps/report.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
+#include "banyan/base/utf8.h"
 
 namespace banyan::app {
 namespace {

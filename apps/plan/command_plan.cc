@@ -12,6 +12,7 @@
 #include "apps/report.h"
 #include "banyan/answer/plan_answer.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/loss.h"
 #include "banyan/plan/compare.h"
 

@@ -8,6 +8,7 @@
 #include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
 #include "banyan/base/plain_text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/rank_names.h"
 #include "banyan/picture/picture.h"
 

@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/loss.h"
 
 namespace banyan::app {

@@ -10,6 +10,7 @@
 #include "banyan/answer/plan_check.h"
 #include "banyan/answer/repair_answer.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/loss.h"
 

@@ -9,6 +9,7 @@
 #include "apps/report.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/json.h"
 #include "banyan/plan/optical/demand_topology.h"
 

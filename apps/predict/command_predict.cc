@@ -19,6 +19,7 @@
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"

@@ -5,6 +5,7 @@
 #include "apps/lists.h"
 #include "banyan/base/file.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"

@@ -8,6 +8,7 @@
 #include "apps/report.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/cost/curve.h"
 #include "banyan/predict/cost/curve_log.h"

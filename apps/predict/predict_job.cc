@@ -10,6 +10,7 @@
 #include "banyan/answer/train_step.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/fabric/read.h"
 #include "banyan/job/chakra/chakra.h"
 #include "banyan/job/check.h"

@@ -11,6 +11,7 @@
 #include "apps/run/live_report.h"
 #include "banyan/base/rank_list.h"
 #include "banyan/base/text.h"
+#include "banyan/base/utf8.h"
 #include "banyan/base/words.h"
 #include "banyan/run/agent/job_view.h"
 #include "banyan/run/join/rendezvous.h"

@@ -16,6 +16,7 @@
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
+#include "banyan/base/utf8.h"
 #include "banyan/compose/service.h"
 #include "banyan/service/share/rules.h"
 #include "banyan/service/view/view_json.h"

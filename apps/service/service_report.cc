@@ -7,6 +7,7 @@
 
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
+#include "banyan/base/utf8.h"
 #include "banyan/base/words.h"
 
 namespace banyan::app {

@@ -8,6 +8,7 @@
 #include "banyan/base/option.h"
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
+#include "banyan/base/utf8.h"
 #include "banyan/base/words.h"
 #include "banyan/service/share/rules.h"
 

@@ -11,13 +11,13 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "banyan/base/error.h"
 #include "banyan/run/record/dump.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -45,12 +45,8 @@ std::optional<std::string> variable_of(int32_t pid, const std::string& name) {
 }
 
 bool catches(int32_t pid, int signal) {
-  std::ifstream file(file_of(pid, "status"));
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("SigCgt:")) continue;
-    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
-  }
-  return false;
+  const std::string caught = status_of(pid, "SigCgt");
+  return !caught.empty() && (std::stoull(caught, nullptr, 16) >> (signal - 1) & 1) != 0;
 }
 
 std::map<std::string, fs::file_time_type> records_in(const std::string& folder) {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
@@ -180,8 +179,7 @@ internal::LogLine::~LogLine() {
 void internal::LogLine::write_line() const {
   const int output = g_output.load(std::memory_order_relaxed);
   std::string line = line_begin(level_, output) + text_.str();
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
+  std::replace(line.begin(), line.end(), '\n', ' ');
   line = harmless(line) + '\n';
   std::string_view rest = line;
   const FileSizeSignalHeld held;

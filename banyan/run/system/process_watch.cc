@@ -30,6 +30,14 @@ std::optional<uint64_t> start_time_of(int32_t pid) {
   return ticks;
 }
 
+std::string status_of(int32_t pid, std::string_view field) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(field) && line.substr(field.size(), 1) == ":") return line.substr(field.size() + 1);
+  }
+  return {};
+}
+
 bool has_ended(int32_t pid, uint64_t start_time) {
   const FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process.is_open()) return errno == ESRCH;

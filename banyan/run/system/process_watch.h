@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "banyan/run/system/file_descriptor.h"
@@ -11,9 +13,12 @@
 
 namespace banyan::run {
 
-// When process `pid` was started, in clock ticks since the host was (field 22 of /proc/<pid>/stat): with it, a process
-// id never means two processes. Nothing when there is no such process.
+// When process `pid` was started, in clock ticks since the host was (field 22 of /proc/<pid>/task/<pid>/stat): with it,
+// a process id never means two processes. Nothing when there is no such process.
 std::optional<uint64_t> start_time_of(int32_t pid);
+
+// The words behind a field of /proc/<pid>/status, such as "Uid". Empty where nothing can be read.
+std::string status_of(int32_t pid, std::string_view field);
 
 // Whether process `pid` of this host, which was started then, has ended. Where the kernel lets nobody look, false.
 bool has_ended(int32_t pid, uint64_t start_time);

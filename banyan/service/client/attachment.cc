@@ -106,7 +106,7 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
  private:
   struct OfferedRegion {
     const std::byte* begin = nullptr;
-    std::shared_ptr<const Offered> offer;  // null: another daemon has it, and calls copy
+    std::shared_ptr<const Offered> offer;  // null: it was offered to a daemon before, and calls copy
   };
 
   std::shared_ptr<const Offered> offer(run::FileDescriptor file, run::SharedMemory memory, uint64_t bytes);
@@ -225,7 +225,7 @@ std::optional<std::shared_ptr<const Attachment::Offered>> Attachment::Impl::find
   return found == offered_.end() ? std::nullopt : std::optional(found->second.offer);
 }
 
-// Null when it has just been freed, and when a daemon that was there before this one has it (sealed_memory.h).
+// Null when it has just been freed, and when it was offered before, to another daemon or in vain (region.h).
 std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer_region(run::RegionId region,
                                                                           const std::byte* begin) {
   const std::lock_guard turn(offering_);

@@ -237,7 +237,7 @@ class FakeDaemon {
     }
     if (std::holds_alternative<Hello>(message)) {
       if (state_.is_silent) return std::nullopt;
-      client.doorbell = std::make_unique<Region>(SealedMemory(descriptor.value(), sizeof(DoorbellPage)));
+      client.doorbell = std::make_unique<Region>(descriptor.value(), sizeof(DoorbellPage));
       return state_.welcome;
     }
     if (const auto* const offer = std::get_if<OfferRegion>(&message)) {

@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "banyan/base/file.h"
+#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
@@ -25,16 +26,12 @@ constexpr int SO_PEERPIDFD = 77;  // Linux 6.5
 // Whether the process that has this number now is of another user. Where /proc hides it, so are its control groups, and
 // nobody has anything for these.
 bool is_of_another(pid_t process, uid_t user) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  std::string word;
-  while (status >> word && word != "Uid:") {
-  }
-  for (int each = 0; each < 4; ++each) {
-    uint64_t number = 0;
-    if (!(status >> number)) return false;
+  std::istringstream numbers(run::status_of(process, "Uid"));
+  bool is_told = false;
+  for (uint64_t number = 0; numbers >> number; is_told = true) {
     if (number == user) return false;
   }
-  return true;
+  return is_told;
 }
 
 // Of who has connected, if the kernel can tell; else of the process that has its number now.
@@ -46,22 +43,6 @@ run::FileDescriptor pidfd_of(const run::FileDescriptor& socket, pid_t process, u
   if (errno == ESRCH || errno == EINVAL) throw Error(ErrorCode::peer_lost, "its process has ended");
   throw run::system_error("cannot watch its process (SO_PEERPIDFD)");
 }
-
-}  // namespace
-
-run::FileDescriptor watched_by_number(pid_t process, uid_t user) {
-  if (process <= 0) {
-    throw Error(ErrorCode::unsupported,
-                "its process is in another namespace of processes, where only Linux 6.5 and newer tell of its end");
-  }
-  run::FileDescriptor opened(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  const bool is_gone = opened.is_open() ? is_of_another(process, user) : errno == ESRCH;
-  if (opened.is_open() && !is_gone) return opened;
-  if (is_gone) throw Error(ErrorCode::peer_lost, "its process has ended");
-  throw run::system_error("cannot watch its process (pidfd_open)");
-}
-
-namespace {
 
 std::string cgroup_of(pid_t process) {
   constexpr std::string_view kUnified = "0::";
@@ -100,6 +81,18 @@ bool is_wish(const ClientMessage& message) {
 }
 
 }  // namespace
+
+run::FileDescriptor watched_by_number(pid_t process, uid_t user) {
+  if (process <= 0) {
+    throw Error(ErrorCode::unsupported,
+                "its process is in another namespace of processes, where only Linux 6.5 and newer tell of its end");
+  }
+  run::FileDescriptor opened(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  const bool is_gone = opened.is_open() ? is_of_another(process, user) : errno == ESRCH;
+  if (opened.is_open() && !is_gone) return opened;
+  if (is_gone) throw Error(ErrorCode::peer_lost, "its process has ended");
+  throw run::system_error("cannot watch its process (pidfd_open)");
+}
 
 ClientIdentity caller_at(const run::FileDescriptor& socket) {
   ucred credentials{};

@@ -28,6 +28,7 @@ struct ClientIdentity {
   pid_t process = 0;
   uid_t user = 0;  // once it is let in: the owner, where it is a sub-id (sub_ids.h)
   gid_t group = 0;
+  std::string name = {};    // of the user, once it is let in (user_names.h)
   std::string cgroup = {};  // of cgroup v2, when it came; empty where it cannot be read
 };
 

@@ -14,12 +14,6 @@
 #include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
-namespace {
-
-const Error kTooManyUnknown(ErrorCode::unsupported,
-                            "too many programs wait until the system has said who their users are; try again later");
-
-}  // namespace
 
 ClientDoor::~ClientDoor() {
   if (pause_) {
@@ -88,7 +82,10 @@ std::optional<Error> ClientDoor::shortage(const run::FileDescriptor& guest) cons
 void ClientDoor::receive(run::FileDescriptor socket) {
   const uint32_t user = caller_at(socket).user;
   if (hooks_.is_known(user)) return let_in(std::move(socket));
-  if (unknown_ >= kMostUnknown) return turn_away(accounts_.of(user), std::move(socket), kTooManyUnknown);
+  if (unknown_ >= kMostUnknown) {
+    const std::string why = "too many programs wait until the system has said who their users are; try again later";
+    return turn_away(accounts_.of(user), std::move(socket), Error(ErrorCode::unsupported, why));
+  }
   ++unknown_;
   const auto guest = std::make_shared<run::FileDescriptor>(std::move(socket));
   hooks_.know(user, [self = std::weak_ptr<ClientDoor*>(self_), guest] {
@@ -121,6 +118,7 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
     trouble = error;
   }
   process.identity.user = hooks_.owner_of(process.identity.user);
+  process.identity.name = hooks_.name_of(process.identity.user);
   const auto account = accounts_.of(process.identity.user, hooks_.quota_group(process.identity).value_or(""));
   try {
     if (account->wait(now) >= kFar) {

@@ -39,8 +39,9 @@ class ClientDoor {
     // Whether the two below need not wait for an answer about that user; else `know` calls `then` once they need not.
     std::function<bool(uint32_t user)> is_known;
     std::function<void(uint32_t user, std::function<void()> then)> know;
-    // Whose a number of a user is (sub_ids.h).
+    // Whose a number of a user is (sub_ids.h), and what that user is called (user_names.h).
     std::function<uint32_t(uint32_t user)> owner_of;
+    std::function<std::string(uint32_t owner)> name_of;
     // The control group whose quota counts for a program; nothing: that of its user does.
     std::function<std::optional<std::string>(const ClientIdentity& who)> quota_group;
     std::function<void(Guest guest)> came;

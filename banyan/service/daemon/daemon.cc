@@ -130,6 +130,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
           .is_known = [this](uint32_t user) { return is_known(user); },
           .know = [this](uint32_t user, std::function<void()> then) { know(user, std::move(then)); },
           .owner_of = [this](uint32_t user) { return sub_ids_.owner_of(user); },
+          .name_of = [this](uint32_t owner) { return names_.name_of(owner); },
           .quota_group = [this](const ClientIdentity& who) { return rules_.rules().quota_group(subject_of(who, "")); },
           .came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
           .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
@@ -333,6 +334,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                  .operators = *operators_,
                                  .files = maker_.files,
                                  .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
+  serve_operators(sockets);
+}
+
+void Daemon::Impl::serve_operators(HandedSockets& sockets) {
   if (!sockets.operators.is_open() && !options_.operators.empty()) {
     sockets.operators = own_socket(options_.operators, DoorKind::operators, false);
   }

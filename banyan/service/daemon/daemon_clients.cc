@@ -60,10 +60,6 @@ void Daemon::Impl::know(uint32_t user, std::function<void()> then) {
   names_.ask(sub_ids_.owner_of(user), go_on);
 }
 
-Subject Daemon::Impl::subject_of(const ClientIdentity& who, const std::string& tenant) const {
-  return service::subject_of(who, names_.name_of(who.user), tenant);
-}
-
 void Daemon::Impl::welcome(ClientDoor::Guest guest) {
   const uint64_t number = next_client_++;
   Client client;
@@ -165,7 +161,7 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, Descriptor& descript
   if (hello.version != kProtocolVersion) return greet(client, hello);
   look_at(number, *std::exchange(descriptor, std::nullopt), sizeof(DoorbellPage),
           {.found =
-               [this, number, hello](Client& asked, SealedMemory doorbell) {
+               [this, number, hello](Client& asked, Region doorbell) {
                  attach(number, asked, std::move(doorbell));
                  greet(asked, hello);
                },

@@ -95,7 +95,6 @@ class Daemon::Impl {
 
   bool is_known(uint32_t user);
   void know(uint32_t user, std::function<void()> then);
-  Subject subject_of(const ClientIdentity& who, const std::string& tenant) const;
   void welcome(ClientDoor::Guest guest);
   void heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor);
   void drop(uint64_t number, const std::string& why);
@@ -108,12 +107,12 @@ class Daemon::Impl {
   // What becomes of a look at memory, on the reactor's thread; `found` may throw Error, too. Neither where the client
   // has gone meanwhile.
   struct Look {
-    std::function<void(Client&, SealedMemory)> found;
+    std::function<void(Client&, Region)> found;
     std::function<void(const Error&)> refused;
   };
   // By a thread of the client's user, which the client can keep waiting for as long as it likes.
   void look_at(uint64_t number, run::FileDescriptor descriptor, uint64_t bytes, Look then);
-  void attach(uint64_t number, Client& client, SealedMemory doorbell);
+  void attach(uint64_t number, Client& client, Region doorbell);
   void greet(Client& client, const Hello& hello);
 
   void act(uint64_t number, const Hello& hello, Descriptor& descriptor);
@@ -152,6 +151,7 @@ class Daemon::Impl {
   // Publishes this daemon's card, and takes calls of other daemons from then on.
   void open_to_daemons(Predecessor* predecessor, HandedSockets& sockets);
   void open_to_operators(const std::string& node, HandedSockets& sockets);
+  void serve_operators(HandedSockets& sockets);
   HostView describe(const std::string& node);
   void note_shortage(const std::string& why);
   std::vector<KnownSession> known_sessions() const;

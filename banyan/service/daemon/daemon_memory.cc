@@ -11,7 +11,7 @@ void Daemon::Impl::look_at(uint64_t number, run::FileDescriptor descriptor, uint
   struct Task {
     std::shared_ptr<run::FileDescriptor> file;
     TenantAccount::Charge charge;
-    std::optional<SealedMemory> memory = {};
+    std::optional<Region> memory = {};
     std::optional<Error> error = {};
   };
   TenantAccount& account = *clients_.at(number).account;
@@ -45,7 +45,7 @@ void Daemon::Impl::look_at(uint64_t number, run::FileDescriptor descriptor, uint
   reactor_.mailbox()->post(tell);
 }
 
-void Daemon::Impl::attach(uint64_t number, Client& client, SealedMemory doorbell) {
+void Daemon::Impl::attach(uint64_t number, Client& client, Region doorbell) {
   const auto charge = [account = client.account](uint64_t bytes) {
     auto one = account->take(Resource::regions, 1);
     return std::make_shared<std::pair<TenantAccount::Charge, TenantAccount::Charge>>(
@@ -64,8 +64,8 @@ void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& de
   const auto refuse = [this, number, wish = offer.wish](const Error& error) {
     say_later(number, Refused{.wish = wish, .error = error});
   };
-  const auto place = [this, number, wish = offer.wish, refuse](Client& client, SealedMemory looked_at) {
-    const auto memory = std::make_shared<SealedMemory>(std::move(looked_at));
+  const auto place = [this, number, wish = offer.wish, refuse](Client& client, Region looked_at) {
+    const auto memory = std::make_shared<Region>(std::move(looked_at));
     client.memory->worker().post([this, number, wish, refuse, memory, regions = client.memory] {
       try {
         say_later(number, RegionPlaced{.wish = wish, .place = regions->regions().offer(std::move(*memory))});

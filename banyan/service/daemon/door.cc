@@ -11,11 +11,11 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "banyan/base/error.h"
 #include "banyan/run/join/listener.h"
+#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
@@ -48,11 +48,7 @@ bool is_listener_dead(const run::FileDescriptor& caller) {
   ucred listener{};
   socklen_t length = sizeof listener;
   if (getsockopt(caller.get(), SOL_SOCKET, SO_PEERCRED, &listener, &length) != 0) return false;
-  std::ifstream status("/proc/" + std::to_string(listener.pid) + "/status");
-  std::string word;
-  while (status >> word && word != "State:") {
-  }
-  return status >> word && word == "Z";
+  return run::status_of(listener.pid, "State").find("Z (zombie)") != std::string::npos;
 }
 
 void expect_nobody_listens(const std::string& path, DoorKind kind, const sockaddr_un& address) {

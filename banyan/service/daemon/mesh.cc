@@ -208,7 +208,7 @@ bool Mesh::reaches(const std::string& host) const {
 
 bool Mesh::is_where_its_card_says(const DaemonName& daemon) const {
   const auto found = peers_.find(daemon);
-  return found == peers_.end() || !found->second->called_from_elsewhere;
+  return found == peers_.end() || !found->second || !found->second->called_from_elsewhere;
 }
 
 bool Mesh::is_own(const std::string& host) const {

@@ -95,8 +95,8 @@ void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& 
   }
 }
 
-Subject subject_of(const ClientIdentity& client, const std::string& user, const std::string& tenant) {
-  return {.tenant = tenant, .user = user, .cgroup = client.cgroup, .user_id = client.user};
+Subject subject_of(const ClientIdentity& client, const std::string& tenant) {
+  return {.tenant = tenant, .user = client.name, .cgroup = client.cgroup, .user_id = client.user};
 }
 
 }  // namespace banyan::service

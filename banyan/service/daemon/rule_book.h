@@ -60,8 +60,7 @@ class RuleBook {
   std::map<std::string, GrantChange> changes_;                            // by tenant
 };
 
-// Who a client is, as rules know it: its user's name (user_names.h), its cgroup, and the tenant that it names, which
-// may be none.
-Subject subject_of(const ClientIdentity& client, const std::string& user, const std::string& tenant);
+// Who a client is, as rules know it: its user's name, its cgroup, and the tenant that it names, which may be none.
+Subject subject_of(const ClientIdentity& client, const std::string& tenant);
 
 }  // namespace banyan::service

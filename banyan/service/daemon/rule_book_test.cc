@@ -127,11 +127,12 @@ TEST_F(RuleBookTest, GrantsCallsWhereRulesLookAtThemAlone) {
 
 TEST(RuleSubject, IsWhoTheKernelSays) {
   const Subject own =
-      subject_of({.process = getpid(), .user = getuid(), .group = getgid(), .cgroup = "/a/b"}, "me", "");
+      subject_of({.process = getpid(), .user = getuid(), .group = getgid(), .name = "me", .cgroup = "/a/b"}, "");
+  EXPECT_EQ(own.user, "me");
   EXPECT_EQ(own.cgroup, "/a/b");
   EXPECT_EQ(own.user_id, getuid());
   EXPECT_EQ(own.tenant, "");
-  EXPECT_EQ(subject_of({.process = getpid(), .user = 0, .group = 0}, "root", "train").tenant, "train");
+  EXPECT_EQ(subject_of({.process = getpid(), .user = 0, .group = 0}, "train").tenant, "train");
 }
 
 }  // namespace

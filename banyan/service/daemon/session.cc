@@ -1,7 +1,6 @@
 #include "banyan/service/daemon/session.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -30,7 +29,7 @@ std::string in_words(const AskedCall& asked) {
   return asked.kind == run::OperationKind::barrier ? kind : kind + " of " + Bytes(asked.bytes).to_string();
 }
 
-constexpr uint64_t kLarge = 64 << 10;
+constexpr uint64_t kLarge = 64 << 10;  // bytes of a call that is no quick one
 
 // Bytes of the executor's own memory: copies of inputs that are scaled, and of those that outputs overwrite while they
 // may be wanted again (run/engine/kept_input.h).

@@ -38,7 +38,7 @@ uint32_t SubIds::owner_of(uint32_t user) {
 std::string SubIds::asks_for(uint32_t user) {
   look();
   const Range* const range = range_of(user);
-  return range == nullptr || owners_.contains(range->owner) || whole_number(range->owner) ? "" : range->owner;
+  return range == nullptr || whole_number(range->owner) ? "" : range->owner;
 }
 
 const SubIds::Range* SubIds::range_of(uint32_t user) const {
@@ -48,15 +48,13 @@ const SubIds::Range* SubIds::range_of(uint32_t user) const {
 }
 
 uint32_t SubIds::number_of(const Range& range) {
-  const auto known = owners_.find(range.owner);
-  if (known != owners_.end()) return known->second;
   std::optional<uint32_t> number = whole_number(range.owner);
   if (!number) number = options_.number_of(range.owner);
-  if (!number) {
+  if (!number && warned_of_.insert(range.owner).second) {
     options_.warn(options_.path + " gives numbers to user " + in_quotes(range.owner) +
                   ", who is unknown; to the service they are user " + std::to_string(range.first));
   }
-  return owners_.emplace(range.owner, number.value_or(range.first)).first->second;
+  return number.value_or(range.first);
 }
 
 // What is read may be newer than what was looked at, and is then read once more the next time.
@@ -100,7 +98,7 @@ void SubIds::read(std::string_view text) {
     if (!is_right && ++wrong == 1) first_wrong = number;
   }
   ranges_.clear();
-  owners_.clear();
+  warned_of_.clear();
   ranges_.reserve(ranges.size());
   for (auto& [first, range] : ranges) ranges_.push_back(std::move(range));
   if (wrong == 0) return;

@@ -15,8 +15,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,10 +52,10 @@ class SubIds {
   uint32_t number_of(const Range& range);
 
   const Options options_;
-  std::optional<FileVersion> version_;      // that was read
-  bool is_in_trouble_ = false;              // it could not be read the last time
-  std::vector<Range> ranges_;               // apart, ascending
-  std::map<std::string, uint32_t> owners_;  // that were asked for since the file was read
+  std::optional<FileVersion> version_;  // that was read
+  bool is_in_trouble_ = false;          // it could not be read the last time
+  std::vector<Range> ranges_;           // apart, ascending
+  std::set<std::string> warned_of_;     // owners, since the file was read
 };
 
 }  // namespace banyan::service

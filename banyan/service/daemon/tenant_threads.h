@@ -3,7 +3,7 @@
 // it, and no other account; of the programs of one, few do.
 //
 // Closing is such work: the last close of a socket may wait for its peer (SO_LINGER), and each close of a file for the
-// file system that a user has brought along (FUSE). So is a look at memory (SealedMemory).
+// file system that a user has brought along (FUSE). So is a look at memory (Region).
 //
 // A thread begins with the work and ends when there is none. It leaves cores to others (its nice value is 10), but for
 // looks and names, which are short, and for which programs wait. Any thread.

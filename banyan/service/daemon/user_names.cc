@@ -49,9 +49,16 @@ bool UserNames::look(const std::string& question) {
 
 void UserNames::ask_for(const std::string& question, std::function<void()> then) {
   if (look(question)) return then();
+  make_room();
   Entry& entry = entries_[question];
   entry.waiting.push_back(std::move(then));
   ask_the_system(question, entry);
+}
+
+// A user that may have any number (root of a container) makes an entry for each.
+void UserNames::make_room() {
+  if (entries_.size() < kMost) return;
+  std::erase_if(entries_, [](const auto& entry) { return !entry.second.is_asked_for; });
 }
 
 void UserNames::ask_the_system(const std::string& question, Entry& entry) {
@@ -59,25 +66,25 @@ void UserNames::ask_the_system(const std::string& question, Entry& entry) {
   const auto tell = [self = std::weak_ptr<UserNames*>(self_), question](std::optional<std::string> found) {
     if (const auto names = self.lock()) (*names)->answer(question, std::move(found));
   };
-  const bool is_begun = parts_.elsewhere([question, tell, mailbox = parts_.mailbox, parts = parts_] {
+  const bool is_begun = parts_.elsewhere([question, tell, parts = parts_] {
     std::optional<std::string> found;
     if (question.starts_with(':')) {
       found = parts.name_of(static_cast<uint32_t>(std::stoul(question.substr(1))));
     } else if (const auto number = parts.number_of(question)) {
       found = std::to_string(*number);
     }
-    mailbox->post([tell, found] { tell(found); });
+    parts.mailbox->post([tell, found] { tell(found); });
   });
   if (!is_begun) parts_.mailbox->post([tell, before = entry.answer] { tell(before); });
 }
 
 void UserNames::answer(const std::string& question, std::optional<std::string> found) {
-  Entry& entry = entries_.at(question);
+  Entry& entry = entries_.at(question);  // it stays while it is asked for
   entry.answer = std::move(found);
   entry.is_known = true;
   entry.is_asked_for = false;
   entry.since = parts_.now();
-  for (const auto& then : std::exchange(entry.waiting, {})) then();
+  for (auto& then : std::exchange(entry.waiting, {})) parts_.mailbox->post(std::move(then));  // whatever one throws
 }
 
 }  // namespace banyan::service

@@ -1,8 +1,9 @@
 // UserNames: names of users by their numbers, and numbers by their names, as the system has them.
 //
 // The system may ask a server (LDAP, SSSD), and wait for it. So it is asked elsewhere, about one user after the other,
-// and whoever needs an answer waits for it; those who need none, or one that is known, do not. What was found is kept.
-// An answer older than kFresh is asked for again, and holds meanwhile. Who has no name is called by the number.
+// and whoever needs an answer waits for it; those who need none, or one that is known, do not. What was found is kept,
+// of kMost users or so. An answer older than kFresh is asked for again, and holds meanwhile. Who has no name is called
+// by the number.
 //
 // On the thread of the mailbox.
 #pragma once
@@ -24,6 +25,7 @@ class UserNames {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kFresh{60};
+  static constexpr size_t kMost = 4096;
 
   struct Parts {
     std::shared_ptr<run::Mailbox> mailbox;
@@ -44,7 +46,7 @@ class UserNames {
   // The answers; where there is none yet, as of somebody whom the system does not have.
   std::string name_of(uint32_t user) const;
   std::optional<uint32_t> number_of(const std::string& name) const;
-  // Calls `then` once there is an answer: at once, where there is one.
+  // Calls `then` once there is an answer: at once, where there is one, else as a task of its own.
   void ask(uint32_t user, std::function<void()> then) { ask_for(question_of(user), std::move(then)); }
   void ask(const std::string& name, std::function<void()> then) { ask_for(name, std::move(then)); }
 
@@ -61,6 +63,7 @@ class UserNames {
 
   static std::string question_of(uint32_t user) { return ":" + std::to_string(user); }  // no name has a colon
   bool look(const std::string& question);
+  void make_room();
   void ask_for(const std::string& question, std::function<void()> then);
   void ask_the_system(const std::string& question, Entry& entry);
   void answer(const std::string& question, std::optional<std::string> found);

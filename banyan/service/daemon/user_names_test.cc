@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "banyan/base/error.h"
 #include "banyan/run/system/reactor.h"
 
 namespace banyan::service {
@@ -38,6 +39,7 @@ class UserNamesTest : public ::testing::Test {
   void let_the_system_answer() {
     for (; !asked_.empty(); asked_.pop_front()) asked_.front()();
     there([] {});
+    there([] {});  // those who wait have tasks of their own
   }
 
   run::Reactor reactor_;
@@ -62,7 +64,8 @@ class UserNamesTest : public ::testing::Test {
                       }
                       return std::nullopt;
                     }}};
-  std::thread thread_{[this] { reactor_.run([](const Error& error) { FAIL() << error.what(); }); }};
+  std::vector<std::string> failures_;
+  std::thread thread_{[this] { reactor_.run([this](const Error& error) { failures_.push_back(error.message()); }); }};
 };
 
 TEST_F(UserNamesTest, AreWaitedForByThoseWhoNeedThem) {
@@ -106,6 +109,27 @@ TEST_F(UserNamesTest, AreAskedForAgainAndHoldMeanwhile) {
   EXPECT_EQ(names_.name_of(1000), "alice");
   let_the_system_answer();
   EXPECT_EQ(names_.name_of(1000), "alicia");
+}
+
+TEST_F(UserNamesTest, AreForgottenWhereThereAreTooMany) {
+  ask(1000u, [] {});
+  let_the_system_answer();
+  int called = 0;
+  for (uint32_t i = 0; i < UserNames::kMost; ++i) ask(1'000'000 + i, [&] { ++called; });
+  EXPECT_FALSE(knows(1000u));
+  let_the_system_answer();
+  EXPECT_EQ(called, static_cast<int>(UserNames::kMost)) << "who waits is not forgotten";
+}
+
+// What one of them throws is the reactor's to tell.
+TEST_F(UserNamesTest, AreToldToAllWhoWaitThoughOneThrows) {
+  bool is_called = false;
+  ask(1000u, [] { throw Error(ErrorCode::io, "meant"); });
+  ask(1000u, [&] { is_called = true; });
+  let_the_system_answer();
+  EXPECT_TRUE(is_called);
+  there([] {});  // the reactor tells of a failure when it has done all tasks that had come
+  EXPECT_EQ(failures_, std::vector<std::string>{"meant"});
 }
 
 TEST_F(UserNamesTest, AreNumbersWhereNobodyCanBeAsked) {

@@ -28,7 +28,7 @@ constexpr std::chrono::microseconds kTimeSlice{100};
 
 // ---- A client ----
 
-WorkerClient::WorkerClient(Worker& worker, SealedMemory doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks)
+WorkerClient::WorkerClient(Worker& worker, Region doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks)
     : worker_(worker),
       memory_(std::move(doorbell)),
       page_(reinterpret_cast<DoorbellPage*>(memory_.data())),

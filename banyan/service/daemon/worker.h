@@ -37,7 +37,7 @@ class Worker;
 class WorkerClient : public run::EventSource {
  public:
   // `worker`: to which it belongs. `doorbell`: memory of a DoorbellPage. Throws what Region throws.
-  WorkerClient(Worker& worker, SealedMemory doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
+  WorkerClient(Worker& worker, Region doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
   ~WorkerClient() = default;
 
   // Whose tasks may use the rest. Any thread, while the daemon lives.

@@ -40,7 +40,7 @@ class WorkersTest : public ::testing::Test {
   std::shared_ptr<WorkerClient> client_of(Worker& worker) {
     const run::SharedMemory doorbell = run::SharedMemory::with_pages(4096);
     const run::FileDescriptor descriptor(dup(doorbell.fd()));
-    return std::make_shared<WorkerClient>(worker, SealedMemory(descriptor, 4096), RegionTable::Quota());
+    return std::make_shared<WorkerClient>(worker, Region(descriptor, 4096), RegionTable::Quota());
   }
 
   run::Reactor reactor_;

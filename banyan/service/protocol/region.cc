@@ -1,4 +1,4 @@
-#include "banyan/service/protocol/sealed_memory.h"
+#include "banyan/service/protocol/region.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -76,7 +76,7 @@ void expect_all_pages(int fd, uint64_t bytes) {
 
 }  // namespace
 
-SealedMemory::SealedMemory(const run::FileDescriptor& fd, uint64_t bytes) : size_(bytes) {
+Region::Region(const run::FileDescriptor& fd, uint64_t bytes) : size_(bytes) {
   expect_sealed(fd.get(), bytes);
   expect_ordinary_pages(fd.get(), bytes);
   const off_t length = expect_length(fd.get(), bytes);
@@ -100,11 +100,10 @@ SealedMemory::SealedMemory(const run::FileDescriptor& fd, uint64_t bytes) : size
   }
 }
 
-SealedMemory::~SealedMemory() {
+Region::~Region() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-SealedMemory::SealedMemory(SealedMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
+Region::Region(Region&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
 
 }  // namespace banyan::service

@@ -1,4 +1,4 @@
-// SealedMemory: a memfd of a client, mapped by the daemon, of which nobody can take anything away any more.
+// Region: a memfd of a client, mapped by the daemon, of which nobody can take anything away any more.
 //
 // It can never be made shorter: where the memfd once was, a touch would end the daemon by SIGBUS. Files and other
 // memory have no such seals and are refused, as are huge pages, which can be missing when they are touched.
@@ -27,15 +27,16 @@
 
 namespace banyan::service {
 
-class SealedMemory {
+class Region {
  public:
   // May wait without an end, see above; takes 0.6 us for each page behind the end, of which there may be as many as
-  // before it. Throws Error{invalid_input} for what is not sealed so far (F_SEAL_SHRINK, F_SEAL_GROW) or finally, has
-  // other pages than `bytes` have, cannot be written to, or is empty; Error{io}.
-  SealedMemory(const run::FileDescriptor& fd, uint64_t bytes);
-  ~SealedMemory();
-  SealedMemory(SealedMemory&& other) noexcept;
-  SealedMemory& operator=(SealedMemory&&) = delete;
+  // before it. The descriptor is not needed any more afterwards. Throws Error{invalid_input} for memory without
+  // F_SEAL_SHRINK and F_SEAL_GROW, or with F_SEAL_FUTURE_WRITE or F_SEAL_SEAL, which can be sealed no further; for
+  // memory that has other pages than `bytes` have, cannot be written to, or is empty; Error{io}.
+  Region(const run::FileDescriptor& fd, uint64_t bytes);
+  ~Region();
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&&) = delete;
 
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }

@@ -11,7 +11,7 @@ std::string refused(uint64_t bytes) { return "cannot map " + std::to_string(byte
 
 }  // namespace
 
-std::shared_ptr<const Region> RegionTable::map(SealedMemory memory) const {
+std::shared_ptr<const Region> RegionTable::map(Region memory) const {
   std::shared_ptr<void> charge = hooks_.charge ? hooks_.charge(memory.size()) : nullptr;
   auto region = std::make_unique<const Region>(std::move(memory));
   // What is let go of here is let go of now: the table may remember for long that there was such a region.
@@ -26,7 +26,7 @@ std::shared_ptr<const Region> RegionTable::map(SealedMemory memory) const {
           }};
 }
 
-RegionTable::Place RegionTable::offer(SealedMemory memory) {
+RegionTable::Place RegionTable::offer(Region memory) {
   const uint64_t bytes = memory.size();
   std::erase_if(withdrawn_, [](const auto& region) { return region.expired(); });
   const Usage used = usage();

@@ -13,12 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/service/protocol/sealed_memory.h"
+#include "banyan/service/protocol/region.h"
 #include "banyan/service/protocol/submission.h"
 
 namespace banyan::service {
-
-using Region = SealedMemory;
 
 class RegionTable {
  public:
@@ -41,7 +39,7 @@ class RegionTable {
     uint32_t index = 0, generation = 0;
   };
   // Throws what the hooks throw, and Error{unsupported} beyond the quota.
-  Place offer(SealedMemory memory);
+  Place offer(Region memory);
   // Throws Error{invalid_input} when there is none at this place, or of another generation.
   void withdraw(Place place);
 
@@ -62,7 +60,7 @@ class RegionTable {
     uint32_t generation = 0;
     std::shared_ptr<const Region> region;  // shared with the calls that use it; null: the place is free
   };
-  std::shared_ptr<const Region> map(SealedMemory memory) const;
+  std::shared_ptr<const Region> map(Region memory) const;
 
   const Quota quota_;
   const Hooks hooks_;

@@ -17,13 +17,13 @@ using banyan::testing::error_of;
 using ::testing::HasSubstr;
 
 std::string error_of_region(const run::FileDescriptor& fd, uint64_t bytes) {
-  return error_of([&] { Region({fd, bytes}); }, ErrorCode::invalid_input);
+  return error_of([&] { Region(fd, bytes); }, ErrorCode::invalid_input);
 }
 
 TEST(Region, IsTheMemoryOfTheClient) {
   const run::FileDescriptor fd = memory_of(8192);
   ASSERT_EQ(pwrite(fd.get(), "from the client", 15, 4090), 15);
-  const Region region({fd, 8192});
+  const Region region(fd, 8192);
   EXPECT_EQ(std::memcmp(region.data() + 4090, "from the client", 15), 0);
   std::memcpy(region.data() + 8185, "answer", 6);
   char seen[6];
@@ -33,7 +33,7 @@ TEST(Region, IsTheMemoryOfTheClient) {
 }
 
 TEST(Region, MayEndBeforeItsLastPageDoes) {
-  const Region region({memory_of(8192), 4100});
+  const Region region(memory_of(8192), 4100);
   EXPECT_EQ(region.size(), 4100u);
   EXPECT_THAT(error_of_region(memory_of(8192), 4096), HasSubstr("it is 8192 bytes long, and has to be offered whole"));
 }
@@ -48,7 +48,7 @@ TEST(Region, CanBeSealedFurther) {
     EXPECT_THAT(error_of_region(memory_of(4096, kGoodSeals | final), 4096), HasSubstr("can have no more seals"));
   }
   const run::FileDescriptor fd = memory_of(4096);
-  { const Region region({fd, 4096}); }
+  { const Region region(fd, 4096); }
   EXPECT_THAT(error_of_region(fd, 4096), HasSubstr("as what was offered to a daemon before"));
 }
 
@@ -96,13 +96,13 @@ TEST(Region, CanBeWrittenTo) {
 }
 
 TEST(Region, IsNoClosedDescriptor) {
-  EXPECT_THAT(error_of([] { Region({run::FileDescriptor(), 4096}); }, ErrorCode::io), HasSubstr("Bad file descriptor"));
+  EXPECT_THAT(error_of([] { Region(run::FileDescriptor(), 4096); }, ErrorCode::io), HasSubstr("Bad file descriptor"));
 }
 
 // The seals of an offered region hold: nobody gets them off again.
 TEST(Region, CannotBeMadeShorterAfterwards) {
   const run::FileDescriptor fd = memory_of(4096);
-  const Region region({fd, 4096});
+  const Region region(fd, 4096);
   EXPECT_NE(ftruncate(fd.get(), 0), 0);
   region.data()[4095] = std::byte{1};
   EXPECT_EQ(region.data()[4095], std::byte{1});
@@ -254,7 +254,7 @@ TEST(Region, HasAllItsPagesAndKeepsThem) {
   const run::FileDescriptor fd = memory_of(kBytes);
   void* const own = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   ASSERT_NE(own, MAP_FAILED);
-  const Region region({fd, kBytes});
+  const Region region(fd, kBytes);
   EXPECT_EQ(fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), -1);
   *static_cast<std::byte*>(own) = std::byte{1};  // the mappings that are there go on
   madvise(own, kBytes, MADV_REMOVE);             // in vain
