@@ -123,14 +123,18 @@ std::string Hub::notice_of(const Conclusion& conclusion) const {
   return WireWriter().ranks(conclusion.side).text(format_timeout(options_.lost_after)).take();
 }
 
+// Whether `side` gives way to `other`, which gives way to it otherwise.
+bool Hub::gives_way(const std::vector<uint32_t>& side, const std::vector<uint32_t>& other) {
+  return side.size() != other.size() ? side.size() < other.size() : side > other;
+}
+
 // Those of own_side() who are not on `side`, which is the side of `rank`. None when they are fewer: then `side` stays.
 std::vector<uint32_t> Hub::larger_own_side(uint32_t rank, const std::vector<uint32_t>& side) const {
   std::vector<uint32_t> own = own_side();
   std::erase_if(own, [&](uint32_t each) {
     return each != options_.own && (each == rank || std::find(side.begin(), side.end(), each) != side.end());
   });
-  const bool is_smaller = own.size() != side.size() ? own.size() < side.size() : own.front() > side.front();
-  return is_smaller ? std::vector<uint32_t>() : own;
+  return gives_way(own, side) ? std::vector<uint32_t>() : own;
 }
 
 // `rank` has concluded that this one is dead. The larger side stays.
@@ -141,6 +145,14 @@ void Hub::noticed(uint32_t rank, const std::string& notice) {
   const std::string time = reader.text();
   reader.end();
   if (side.empty()) throw Error(ErrorCode::invalid_input, "a fence that nobody has put up");
+  const auto fence = gone_.find(rank);
+  if (fence != gone_.end() && !fence->second.side.empty()) {
+    // Each has a fence against the other. Both compare the sides that were told, so that one of them gives way,
+    // whatever each has learned since.
+    const std::vector<uint32_t>& told = fence->second.side;
+    if (told == side ? rank < options_.own : gives_way(told, side)) be_fenced(rank, side, time);
+    return;
+  }
   std::vector<uint32_t> own = larger_own_side(rank, side);
   if (own.empty()) return be_fenced(rank, side, time);
   put_up_fence(rank, "this rank", std::move(own));

@@ -10,8 +10,9 @@
 // no message, no connection for agents, none for transports. It is told so, by everybody whom it calls, and by the hub,
 // which goes on calling it, with the list of those on whose side the fence was put up. It then knows that it is fenced
 // out (Liveness::fence), and its operations end. Where a network was cut in two, both sides do this to each other; when
-// they meet again the larger side stays, or, of two that are as large, the one with the lowest rank. The same decides
-// when somebody tells the hub of the death of a rank that the hub hears. Whether a side may
+// they meet again the larger side stays, or, of two that are as large, the one with the lowest rank. Two ranks that
+// have fences against each other compare the sides of these, so that one of them gives way whatever both have learned
+// since. The same decides when somebody tells the hub of the death of a rank that the hub hears. Whether a side may
 // found a new group meanwhile is the application's choice (survivors.h): with `majority` at most one can.
 #pragma once
 
@@ -93,6 +94,7 @@ class Hub {
   bool is_leaving() const { return static_cast<bool>(left_); }
   static Message gone_message(uint32_t rank, const Conclusion& conclusion);
   std::vector<uint32_t> own_side() const;
+  static bool gives_way(const std::vector<uint32_t>& side, const std::vector<uint32_t>& other);
   std::vector<uint32_t> larger_own_side(uint32_t rank, const std::vector<uint32_t>& side) const;
   void add_own_side(std::vector<uint32_t>& side, uint32_t gone) const;
   void put_up_fence(uint32_t rank, const std::string& taken_for_dead, std::vector<uint32_t> side);

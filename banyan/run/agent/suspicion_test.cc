@@ -369,35 +369,49 @@ void expect_one_group(const Trouble& trouble, uint32_t size) {
   }
 }
 
-TEST(Suspicion, HoldsItsRulesWhateverHappens) {
+// How many outcomes were groups, and how many ranks were fenced out.
+struct Counts {
   uint64_t groups = 0, fences = 0;
-  for_seeds(500, [&](uint64_t seed) {
-    Trouble trouble(seed);
-    trouble.run();
-    SimulatedWorld& world = trouble.world;
-    ASSERT_EQ(trouble.watcher.complaints, "");
-    expect_one_group(trouble, world.size());
-    std::vector<uint32_t> in;
-    for (const uint32_t rank : world.alive()) {
-      const Trouble::Outcome& outcome = trouble.outcomes[rank];
-      ASSERT_TRUE(outcome.found) << "rank " << rank << " waits for ever";
-      groups += outcome.found->survivors ? 1 : 0;
-      if (world.core(rank).liveness().is_fenced()) {
-        ++fences;
-      } else {
-        in.push_back(rank);
-      }
+};
+
+void expect_rules_in_trouble(uint64_t seed, Counts& counts) {
+  Trouble trouble(seed);
+  trouble.run();
+  SimulatedWorld& world = trouble.world;
+  ASSERT_EQ(trouble.watcher.complaints, "");
+  expect_one_group(trouble, world.size());
+  std::vector<uint32_t> in;
+  for (const uint32_t rank : world.alive()) {
+    const Trouble::Outcome& outcome = trouble.outcomes[rank];
+    ASSERT_TRUE(outcome.found) << "rank " << rank << " waits for ever";
+    counts.groups += outcome.found->survivors ? 1 : 0;
+    if (world.core(rank).liveness().is_fenced()) {
+      ++counts.fences;
+    } else {
+      in.push_back(rank);
     }
-    // All who are in the world know the same: who is not, is gone.
-    for (const uint32_t rank : in) {
-      for (uint32_t other = 0; other < world.size(); ++other) {
-        const bool is_in = std::find(in.begin(), in.end(), other) != in.end();
-        ASSERT_EQ(world.core(rank).liveness().is_gone(other), !is_in)
-            << "rank " << other << " at rank " << rank << ": " << world.core(rank).liveness().why(other);
-      }
+  }
+  // All who are in the world know the same: who is not, is gone.
+  for (const uint32_t rank : in) {
+    for (uint32_t other = 0; other < world.size(); ++other) {
+      const bool is_in = std::find(in.begin(), in.end(), other) != in.end();
+      ASSERT_EQ(world.core(rank).liveness().is_gone(other), !is_in)
+          << "rank " << other << " at rank " << rank << ": " << world.core(rank).liveness().why(other);
     }
-  });
-  std::printf("%lu outcomes were groups, %lu ranks were fenced out\n", groups, fences);
+  }
+}
+
+TEST(Suspicion, HoldsItsRulesWhateverHappens) {
+  Counts counts;
+  for_seeds(500, [&](uint64_t seed) { expect_rules_in_trouble(seed, counts); });
+  std::printf("%lu outcomes were groups, %lu ranks were fenced out\n", counts.groups, counts.fences);
+}
+
+// Two ranks had fences against each other, and each took its side of now for larger than the other's of then.
+TEST(Suspicion, HasOneGiveWayOfTwoThatFenceEachOtherOut) {
+  Counts counts;
+  expect_rules_in_trouble(9295, counts);
+  EXPECT_GT(counts.fences, 0u);
 }
 
 // ---- Kills at every message ----
