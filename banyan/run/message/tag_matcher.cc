@@ -1,16 +1,34 @@
 #include "banyan/run/message/tag_matcher.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
+#include <random>
 #include <string>
+#include <utility>
 
 #include "banyan/base/check.h"
 
 namespace banyan::run {
+namespace {
+
+// Odd, and drawn: a product's upper bits depend on all of the key, in a way that others cannot know.
+uint64_t mixed(uint64_t key) {
+  static const uint64_t factor = [] {
+    std::random_device random;
+    return uint64_t{random()} << 32 | random() | 1;
+  }();
+  return key * factor;
+}
+
+}  // namespace
+
+size_t TagMatcher::HashOfTag::operator()(uint32_t tag) const { return mixed(tag) >> 32; }
 
 TagMatcher::TagMatcher(const Options& options)
     : options_(options),
-      chains_(kChains),
+      chains_(kFewestChains),
       named_(options.ranks),
       is_lost_(options.ranks),
       last_loss_(ErrorCode::peer_lost, "there is no other rank that it could come from"),
@@ -36,10 +54,10 @@ Error TagMatcher::mismatch(uint32_t peer, const MessageShape& sent, const Receiv
 
 // ---- Posted receives ----
 
+// By a number that is drawn for the process: two keys fall together in one of half as many cases as there are chains.
 TagMatcher::Chain& TagMatcher::chain_of(uint32_t peer, uint32_t tag) {
-  constexpr uint32_t kOdd = 0x9e37'79b1, kBits = 24;  // multiplicative hashing: the upper bits are the mixed ones
-  static_assert(kChains == 1u << (32 - kBits));
-  return chains_[((tag * kOdd + peer) * kOdd) >> kBits];
+  const int bits = std::countr_zero(chains_.size());
+  return chains_[mixed(uint64_t{peer} << 32 | tag) >> (64 - bits)];
 }
 
 TagMatcher::Place TagMatcher::find(uint32_t peer, uint32_t tag) {
@@ -70,10 +88,23 @@ void TagMatcher::wait(const Receive& receive) {
     free_ = waiting_[at].next;
   }
   waiting_[at] = {.receive = receive, .number = ++posted_, .next = kNone};
-  Chain& chain = chain_of(receive.peer, receive.tag);
+  if (waiting_.size() > chains_.size()) add_chains();
+  append(at);
+  ++(receive.peer == kAnyPeer ? from_any_ : named_[receive.peer]);
+}
+
+void TagMatcher::append(uint32_t at) {
+  Chain& chain = chain_of(waiting_[at].receive.peer, waiting_[at].receive.tag);
   (chain.first == kNone ? chain.first : waiting_[chain.last].next) = at;
   chain.last = at;
-  ++(receive.peer == kAnyPeer ? from_any_ : named_[receive.peer]);
+  waiting_[at].next = kNone;
+}
+
+void TagMatcher::add_chains() {
+  const std::vector<Chain> before = std::exchange(chains_, std::vector<Chain>(2 * chains_.size()));
+  for (const Chain& chain : before) {
+    for (uint32_t at = chain.first; at != kNone;) append(std::exchange(at, waiting_[at].next));
+  }
 }
 
 TagMatcher::Receive TagMatcher::remove(const Place& place) {
@@ -139,11 +170,15 @@ TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag,
   try {
     if (size > kAddressable) throw std::bad_alloc();
     std::shared_ptr<void> kept = options_.keeper ? options_.keeper(size + kEach) : nullptr;
-    Unexpected message{.peer = peer,
-                       .shape = shape,
-                       .bytes = std::make_unique_for_overwrite<std::byte[]>(size),
-                       .kept = std::move(kept)};
-    return unexpected_[tag].emplace_back(std::move(message));
+    std::list<Unexpected> one;
+    one.push_back({.peer = peer,
+                   .shape = shape,
+                   .bytes = std::make_unique_for_overwrite<std::byte[]>(size),
+                   .kept = std::move(kept),
+                   .number = ++kept_});
+    std::list<Unexpected>& line = unexpected_[tag][peer];  // which is never empty: from here on nothing throws
+    line.splice(line.end(), one);
+    return line.back();
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::io, "rank " + std::to_string(peer) + " sends " + std::to_string(size) + " bytes (tag " +
                                    std::to_string(tag) + ") before this rank, " + std::to_string(options_.rank) +
@@ -151,23 +186,30 @@ TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag,
   }
 }
 
+// The peer whose message began first.
+TagMatcher::Kept::iterator TagMatcher::first_of(Kept& kept) {
+  return std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+    return a.second.front().number < b.second.front().number;
+  });
+}
+
 // False when none of them matches.
 bool TagMatcher::take_unexpected(const Receive& receive) {
   const auto with_tag = unexpected_.find(receive.tag);
   if (with_tag == unexpected_.end()) return false;
-  std::list<Unexpected>& kept = with_tag->second;
-  for (auto message = kept.begin(); message != kept.end(); ++message) {
-    if (receive.peer != kAnyPeer && receive.peer != message->peer) continue;
-    if (message->shape != receive.shape()) {
-      failure_ = mismatch(message->peer, message->shape, receive);
-      return true;
-    }
-    take(*message, receive);
-    kept.erase(message);
-    if (kept.empty()) unexpected_.erase(with_tag);
+  Kept& kept = with_tag->second;
+  const auto of_peer = receive.peer == kAnyPeer ? first_of(kept) : kept.find(receive.peer);
+  if (of_peer == kept.end()) return false;
+  const Unexpected& message = of_peer->second.front();
+  if (message.shape != receive.shape()) {
+    failure_ = mismatch(message.peer, message.shape, receive);
     return true;
   }
-  return false;
+  take(message, receive);
+  of_peer->second.pop_front();
+  if (of_peer->second.empty()) kept.erase(of_peer);
+  if (kept.empty()) unexpected_.erase(with_tag);
+  return true;
 }
 
 // All of it, or what is there of it: the rest will come into the receive.

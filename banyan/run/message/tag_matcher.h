@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -159,14 +160,16 @@ class TagMatcher {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr uint32_t kChains = 256, kAsksInARow = 4;
+  static constexpr uint32_t kFewestChains = 256, kAsksInARow = 4;
 
   struct Waiting {
     Receive receive;
     uint64_t number = 0;  // in the order of posting
     uint32_t next = kNone;
   };
-  // Those that wait and whose sources and tags fall together, in the order of posting.
+  // Those that wait and whose sources and tags fall together, in the order of posting. There are as many chains as
+  // receives, and nobody outside this process knows which fall together: so one is found at once, whatever tags are
+  // chosen.
   struct Chain {
     uint32_t first = kNone, last = kNone;
   };
@@ -179,7 +182,12 @@ class TagMatcher {
     MessageShape shape{0};
     std::unique_ptr<std::byte[]> bytes;
     std::shared_ptr<void> kept;  // of the keeper
+    uint64_t number = 0;         // in the order in which they began
   };
+  struct HashOfTag {
+    size_t operator()(uint32_t tag) const;
+  };
+  using Kept = std::map<uint32_t, std::list<Unexpected>>;  // of one tag, by peer
   struct Incoming : Arrival {
     bool is_open = false;
     uint64_t ticket = 0;               // of its receive, when it has one
@@ -187,6 +195,9 @@ class TagMatcher {
   };
 
   Chain& chain_of(uint32_t peer, uint32_t tag);
+  void append(uint32_t at);
+  void add_chains();
+  static Kept::iterator first_of(Kept& kept);
   Place find(uint32_t peer, uint32_t tag);
   std::optional<Receive> match(uint32_t peer, uint32_t tag);
   void wait(const Receive& receive);
@@ -198,7 +209,7 @@ class TagMatcher {
   std::string words_of(const MessageShape& shape) const;
 
   const Options options_;
-  std::vector<Chain> chains_;
+  std::vector<Chain> chains_;     // a power of two
   std::vector<Waiting> waiting_;  // in chains, or free
   uint32_t free_ = kNone;
   uint64_t posted_ = 0;
@@ -209,8 +220,9 @@ class TagMatcher {
   Error last_loss_;
   mutable uint32_t asked_ = 0;
 
-  std::vector<Incoming> incoming_;                                  // by peer
-  std::unordered_map<uint32_t, std::list<Unexpected>> unexpected_;  // by tag, in the order in which they began
+  std::vector<Incoming> incoming_;  // by peer
+  std::unordered_map<uint32_t, Kept, HashOfTag> unexpected_;
+  uint64_t kept_ = 0;  // unexpected messages, ever
   size_t open_ = 0, arriving_ = 0;
   std::vector<MessageEnd> ended_;
   std::optional<Error> failure_;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <map>
 #include <random>
@@ -365,6 +367,48 @@ TEST(TagMatcher, MatchesAsTheSerialModelInEveryOrderOfEvents) {
     EXPECT_EQ(over, model.matches.size());
     EXPECT_GT(over, 10u);
   }
+}
+
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// A tenant of the service chooses its tags and the order, and shares a thread with others. To look through all that
+// wait, each time, takes a hundred times as long as this may.
+TEST(TagMatcher, TakesNoLongerWhateverWaits) {
+  constexpr uint32_t kMany = 60'000;
+  const auto began = processor_time();
+  TagMatcher receives({.rank = 0, .ranks = 4});
+  std::vector<MessageEnd> ended;
+  std::byte byte{};
+  const auto post = [&](uint32_t peer, uint32_t tag) {
+    receives.post({.ticket = tag, .peer = peer, .tag = tag, .into = {&byte, 1}});
+  };
+  const auto arrive = [&](uint32_t peer, uint32_t tag) {
+    TagMatcher::Arrival& arrival = receives.begin(peer, tag, 1);
+    arrival.taken = 1;
+    receives.end(peer);
+  };
+  // Receives of as many tags, for which messages come from the last one on.
+  for (uint32_t tag = 0; tag < kMany; ++tag) post(1, 1024 * tag);
+  for (uint32_t tag = kMany; tag-- > 0;) arrive(1, 1024 * tag);
+  // Messages of one tag that nobody expects: of peer 1, and then of peer 2, whose receives come first.
+  post(3, 1);  // so that messages are taken
+  post(kAny, 2);
+  for (const uint32_t peer : {1, 2}) {
+    for (uint32_t i = 0; i < kMany; ++i) arrive(peer, 7);
+  }
+  for (const uint32_t peer : {2, 1}) {
+    for (uint32_t i = 0; i < kMany; ++i) post(peer, 7);
+  }
+  arrive(3, 1);
+  arrive(3, 2);
+  receives.hand_over(ended);
+  EXPECT_EQ(ended.size(), 3 * size_t{kMany} + 2);
+  EXPECT_TRUE(receives.is_idle());
+  EXPECT_LT(processor_time() - began, std::chrono::seconds(2));
 }
 
 TEST(Queue, KeepsTheOrder) {

@@ -176,9 +176,14 @@ void Session::begin(ValidCall call, uint64_t sequence) {
   is_quick_ = call.bytes < kLarge;
   TenantAccount::Charge charge = charge_for(call.call);
   if (run::is_message(call.call.kind)) {
-    Flight& flight =
-        messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call), .charge = std::move(charge)});
-    flight.ticket = executor_->start_message(flight.call.call);
+    // It stays where it is while the executor has it; what it is found by is known only afterwards.
+    decltype(messages_) one;
+    Flight& flight = one[0];
+    flight = {.sequence = sequence, .call = std::move(call), .charge = std::move(charge)};
+    const uint64_t ticket = executor_->start_message(flight.call.call);
+    auto node = one.extract(one.begin());
+    node.key() = ticket;
+    CHECK(messages_.insert(std::move(node)).inserted) << "ticket " << ticket;
     return;
   }
   if (calls_.size() >= executor_->depth()) {
@@ -208,10 +213,9 @@ bool Session::move() {
     done_.clear();
     moved |= executor_->advance_messages(done_);
     for (const auto& done : done_) {
-      const auto flight = std::find_if(messages_.begin(), messages_.end(),
-                                       [&](const Flight& candidate) { return candidate.ticket == done.ticket; });
+      const auto flight = messages_.find(done.ticket);
       CHECK(flight != messages_.end()) << "ticket " << done.ticket;
-      complete(*flight, done.peer);
+      complete(flight->second, done.peer);
       ++about_.ranks.front().messages_over;
       messages_.erase(flight);
     }

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "banyan/run/call/call.h"
@@ -107,7 +108,6 @@ class Session : public run::EventSource {
   static Time now() { return Clock::now().time_since_epoch(); }
   struct Flight {
     uint64_t sequence = 0;
-    uint64_t ticket = 0;  // of a message
     uint64_t number = 0;  // of a call, as the executor counts
     ValidCall call;
     Time begun{0};
@@ -143,10 +143,10 @@ class Session : public run::EventSource {
   const std::function<void(const Error& error)> failed_;
   std::shared_ptr<CallGrants> grants_;
   const std::shared_ptr<TenantAccount> account_;
-  std::string plan_;               // that rank 0 has asked all to follow
-  std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
-  std::deque<Flight> messages_;    // in any order
-  std::deque<Completion> unsaid_;  // for which the ring had no room
+  std::string plan_;                               // that rank 0 has asked all to follow
+  std::deque<Flight> calls_;                       // the oldest first; a deque, since executors keep pointers into them
+  std::unordered_map<uint64_t, Flight> messages_;  // by ticket
+  std::deque<Completion> unsaid_;                  // for which the ring had no room
   std::vector<run::MessageExecutor::MessageDone> done_;
   uint64_t started_ = 0;    // calls
   CommunicatorView about_;  // counters and times are brought up to date as they change
