@@ -137,8 +137,14 @@ void LaneTransport::take_answers() {
       stream.failure = std::move(answer.failure);
       continue;
     }
-    tune(answer.socket);
-    stream.connection = connection_of(std::move(answer));
+    try {
+      stream.held = hold(answer.peer);
+      tune(answer.socket);
+      stream.connection = connection_of(std::move(answer));
+    } catch (const Error& error) {
+      stream.failure = error;
+      continue;
+    }
     if (stream.connection->uses_links()) {
       if (stream.rate > 0) set_rate(stream.connection->fd(), stream.rate);
       if (dscp_) mark_packets(stream.connection->fd(), *dscp_);
@@ -148,8 +154,17 @@ void LaneTransport::take_answers() {
   }
 }
 
+std::shared_ptr<void> LaneTransport::hold(uint32_t peer) const {
+  if (!options_.holder) return nullptr;
+  const bool is_shared = shares_memory(peer);
+  uint64_t bytes = TcpConnection::kBufferBytes;
+  if (is_shared && options_.rank < peer) bytes += SharedConnection::memory_bytes();
+  if (!is_shared && options_.sealing) bytes += 2 * SealedConnection::kBufferBytes;
+  return options_.holder(bytes, is_shared);
+}
+
 std::unique_ptr<Connection> LaneTransport::connection_of(Connector::Answer answer) const {
-  if (options_.shares_memory && options_.shares_memory(answer.peer)) {
+  if (shares_memory(answer.peer)) {
     return std::make_unique<SharedConnection>(answer.peer, std::move(answer.socket), options_.rank < answer.peer);
   }
   auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket), options_.zero_copy);
@@ -257,6 +272,7 @@ void LaneTransport::drop(uint32_t channel) {
   }
   stream.is_dropped = true;
   stream.connection.reset();
+  stream.held.reset();
   open_since_ = WaitSet::draw_number();
   stream.failure.reset();
   std::erase(used_, channel);

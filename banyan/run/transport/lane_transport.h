@@ -33,6 +33,9 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     // that checksums would, which there are none of then.
     std::optional<Sealing> sealing = {};
     std::function<bool(uint32_t peer)> shares_memory = {};  // whether it may be tried; empty: with nobody
+    // Asked before a connection is made, for the memory that this end of it has; whether the peer maps that, too. What
+    // it gives is kept as long as the connection. What it throws is the failure of the lane. Empty: there is enough.
+    std::function<std::shared_ptr<void>(uint64_t bytes, bool is_shared)> holder = {};
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
   ~LaneTransport() override;
@@ -89,6 +92,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     Clock::time_point silent_since = {}, left_at = {};  // as the lanes that were dropped knew
   };
   struct Stream {
+    std::shared_ptr<void> held;  // of the holder
     std::unique_ptr<Connection> connection;
     Way* way = nullptr;          // of what was requested
     Counter* counter = nullptr;  // of a lane that is connected
@@ -111,6 +115,8 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   void request(uint32_t channel);
   void drop(uint32_t channel);
   std::optional<LaneHealth> health_of(uint32_t channel, Clock::time_point now);
+  bool shares_memory(uint32_t peer) const { return options_.shares_memory && options_.shares_memory(peer); }
+  std::shared_ptr<void> hold(uint32_t peer) const;
   std::unique_ptr<Connection> connection_of(Connector::Answer answer) const;
   void take_answers();
   Stream& stream(uint32_t channel);

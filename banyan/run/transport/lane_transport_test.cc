@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/transport/shared_connection.h"
+#include "banyan/run/transport/tcp_connection.h"
 #include "banyan/run/transport/test_sockets.h"
 
 namespace banyan::run {
@@ -127,6 +129,40 @@ TEST(LaneTransport, TellsWhyThereIsNoConnectionAndWhenOneIsLost) {
     EXPECT_EQ(error.code(), ErrorCode::peer_lost);
     EXPECT_THAT(error.what(), HasSubstr("rank 2"));
   }
+}
+
+TEST(LaneTransport, AsksForTheMemoryOfEachConnectionBeforeItIsMadeAndLetsGoOfIt) {
+  uint64_t held = 0, shared = 0;
+  const auto hold = [&](uint64_t bytes, bool is_shared) {
+    if (held + bytes > (1u << 20)) throw Error(ErrorCode::unsupported, "there is not so much");
+    held += bytes;
+    shared += is_shared ? 1 : 0;
+    return std::shared_ptr<void>(nullptr, [&held, bytes](void*) { held -= bytes; });
+  };
+  auto hand = std::make_unique<HandConnector>();
+  HandConnector& connector = *hand;
+  LaneTransport transport(std::move(hand),
+                          {.ranks = 4, .shares_memory = [](uint32_t peer) { return peer < 3; }, .holder = hold});
+  std::vector<FileDescriptor> peers;
+  const auto connect = [&](uint32_t peer, uint32_t lane) {
+    transport.peek(transport.channel(peer, lane));
+    peers.push_back(connector.connect(peer, lane));
+    transport.peek(transport.channel(peer, lane));
+  };
+  connect(3, 0);
+  const uint64_t of_tcp = TcpConnection::kBufferBytes, of_both = of_tcp + SharedConnection::memory_bytes();
+  EXPECT_EQ(held, of_tcp);
+  connect(1, 0);
+  EXPECT_EQ(held, of_tcp + of_both);
+  EXPECT_EQ(shared, 1u);
+  try {
+    connect(2, 0);
+    ADD_FAILURE() << "more than there is";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("not so much"));
+  }
+  transport.drop_if([](uint32_t) { return true; });
+  EXPECT_EQ(held, 0u);
 }
 
 TEST(LaneTransport, ListensToAPeerThatDoesNotCallForAsLongAsItTakes) {

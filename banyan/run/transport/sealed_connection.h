@@ -17,6 +17,11 @@ namespace banyan::run {
 class SealedConnection final : public Connection {
  public:
   static constexpr size_t kFrameBytes = size_t{32} << 10;
+  static constexpr size_t kHeadBytes = 4;
+  static constexpr size_t kSealedBytes = kHeadBytes + kFrameBytes + kSealSize;
+  // Several frames are sent, and received, by one call of the system.
+  static constexpr size_t kFramesAtOnce = 4;
+  static constexpr size_t kBufferBytes = kFramesAtOnce * kSealedBytes;  // in each direction
 
   SealedConnection(uint32_t peer, std::unique_ptr<TcpConnection> inner, const SessionKeys& keys, Sealing sealing,
                    uint64_t frames_per_key = kFramesPerKey);
@@ -35,12 +40,6 @@ class SealedConnection final : public Connection {
   size_t in_flight() const override;
 
  private:
-  static constexpr size_t kHeadBytes = 4;
-  static constexpr size_t kSealedBytes = kHeadBytes + kFrameBytes + kSealSize;
-  // Several frames are sent, and received, by one call of the system.
-  static constexpr size_t kFramesAtOnce = 4;
-  static constexpr size_t kBufferBytes = kFramesAtOnce * kSealedBytes;
-
   // What the next frame holds of bytes of which `taken` are in frames already.
   struct Part {
     std::span<const std::byte> head, body;

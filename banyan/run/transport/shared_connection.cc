@@ -25,14 +25,14 @@ constexpr size_t kMostRingBytes = size_t{64} << 20;
 constexpr size_t kFirstPage = 4096;
 constexpr std::byte kShared{1}, kRefused{0}, kBell{2};
 
-size_t memory_bytes(size_t ring_bytes) { return kFirstPage + 2 * ByteRing::memory_bytes(ring_bytes); }
-
 uint64_t draw() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
 }
 
 }  // namespace
+
+size_t SharedConnection::memory_bytes(size_t ring_bytes) { return kFirstPage + 2 * ByteRing::memory_bytes(ring_bytes); }
 
 struct SharedConnection::Offer {
   uint64_t magic = kMagic, proof = 0, ring_bytes = 0;

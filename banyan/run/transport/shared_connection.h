@@ -18,6 +18,8 @@ namespace banyan::run {
 class SharedConnection final : public Connection {
  public:
   static constexpr size_t kRingBytes = size_t{256} << 10;
+  // Of both rings, which the end that offers has.
+  static size_t memory_bytes(size_t ring_bytes = kRingBytes);
 
   // `offers`: true at one end, false at the other. Throws Error{io} when there is no memory for the rings; a
   // connection that is lost already shows with the next call.

@@ -20,7 +20,6 @@
 namespace banyan::run {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{64} << 10;
 // Reads at least so long go to their place at once; shorter ones are worth a system call for many.
 constexpr size_t kDirectRead = size_t{4} << 10;
 

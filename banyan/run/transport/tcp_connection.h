@@ -24,6 +24,7 @@ class TcpConnection : public Connection {
   size_t write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) override;
   // As write(), of several pieces, at most kMostPieces.
   static constexpr size_t kMostPieces = 16;
+  static constexpr size_t kBufferBytes = size_t{64} << 10;
   size_t write_pieces(std::span<const std::span<const std::byte>> pieces);
   std::span<const std::byte> peek() override;
   void consume(size_t count) override;

@@ -1,6 +1,7 @@
 #include "banyan/service/daemon/session_opening.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <initializer_list>
 #include <string_view>
@@ -74,6 +75,15 @@ run::MemoryKeeper keeper_of(const std::shared_ptr<TenantAccount>& account) {
   return [account](uint64_t bytes) {
     return std::make_shared<TenantAccount::Charge>(account->take(Resource::kept_bytes, bytes));
   };
+}
+
+// Of lanes, which are made when they are first used.
+std::shared_ptr<void> hold_lane(const std::shared_ptr<TenantAccount>& account, uint64_t bytes, bool is_shared) {
+  using Charges = std::array<TenantAccount::Charge, 2>;
+  auto charges = std::make_shared<Charges>();
+  charges->front() = account->take(Resource::kept_bytes, bytes);
+  if (is_shared) charges->back() = account->take(Resource::shared_lanes, 1);
+  return charges;
 }
 
 CommunicatorView view_of(const SessionOpening& opening) {
@@ -173,9 +183,10 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
       .ranks = size,
       .checksums = wish.checksums,
       .sealing = sealing,
-      .shares_memory = [hosts = wish.host_of_rank, own = wish.host_of_rank[wish.rank]](uint32_t peer) {
-        return hosts[peer] == own;
-      }};
+      .shares_memory = [hosts = wish.host_of_rank,
+                        own = wish.host_of_rank[wish.rank]](uint32_t peer) { return hosts[peer] == own; },
+      .holder = [account = opening.account](uint64_t bytes,
+                                            bool is_shared) { return hold_lane(account, bytes, is_shared); }};
   const auto make_transport = [&](std::function<run::Path(uint32_t, uint32_t)> path) {
     transport.path = std::move(path);
     return std::make_unique<run::LaneTransport>(std::move(opening.connector), std::move(transport));

@@ -25,9 +25,10 @@ constexpr Words kWords[kResources] = {
     {"regions of memory", "free some memory"},
     {"bytes in regions of memory", "free some memory"},
     {"messages under way", "wait for some"},
-    {"bytes kept by the service, for messages that nobody receives and for calls in place",
-     "receive messages, or call with an output apart from the input"},
-    {"descriptors that are being closed", "send memory only"}};
+    {"bytes kept by the service, for messages that nobody receives, for calls in place and for lanes",
+     "receive messages, call with an output apart from the input, or finalize some communicators"},
+    {"descriptors that are being closed", "send memory only"},
+    {"lanes between ranks of one host", "finalize some communicators"}};
 
 uint64_t memory_of_machine() {
   return static_cast<uint64_t>(std::max(1L, sysconf(_SC_PHYS_PAGES))) *
@@ -75,6 +76,7 @@ TenantLimits TenantLimits::of_machine() {
   cut(Resource::connections, descriptors / 16);  // of three descriptors each
   cut(Resource::ranks, descriptors / 2);
   cut(Resource::regions, std::min(most_mappings() / 4, descriptors / 8));  // of a descriptor each
+  cut(Resource::shared_lanes, std::min(most_mappings() / 8, descriptors / 16));
   limits[Resource::region_bytes] = memory_of_machine();
   // Of what the daemon may have itself, which is less than the machine's in a container with a limit.
   limits[Resource::kept_bytes] = std::min(run::most_memory(), memory_of_machine()) / 8;

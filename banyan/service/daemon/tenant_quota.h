@@ -42,14 +42,15 @@ enum class Resource : uint8_t {
   regions,       // mappings, of which a process may have 65,530 by default
   region_bytes,  // addresses; the pages are the user's
   messages,      // under way, beside those that each session may have
-  kept_bytes,    // memory of the daemon: messages that nobody receives, copies of inputs that outputs overwrite
-  closing        // descriptors that a thread of this user closes (tenant_threads.h), which may take for ever
+  kept_bytes,    // memory of the daemon: lanes, messages that nobody receives, inputs that outputs overwrite
+  closing,       // descriptors that a thread of this user closes (tenant_threads.h), which may take for ever
+  shared_lanes   // ends of lanes between sessions of one daemon: a mapping and two descriptors each
 };
-inline constexpr size_t kResources = 8;
+inline constexpr size_t kResources = 9;
 
 struct TenantLimits {
-  std::array<uint64_t, kResources> most{2048, 8192, 262'144, 16'384, uint64_t{1} << 40, 262'144, uint64_t{1} << 30,
-                                        1024};
+  std::array<uint64_t, kResources> most{2048, 8192,  262'144, 16'384, uint64_t{1} << 40, 262'144, uint64_t{1} << 30,
+                                        1024, 65'536};
   double acts_per_second = 2000, acts_at_once = 4000;  // of control: see TenantAccount::act
   double notes_per_second = 1, notes_at_once = 50;     // events for operators
 
