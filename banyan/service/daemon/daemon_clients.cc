@@ -124,7 +124,6 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   Worker& worker = client->memory->worker();
   worker.post([this, &worker, number, client] {
     worker.remove(number);
-    client->memory->remove_all();
     reactor_.mailbox()->post([this, client] {
       for (const auto& [each, session] : client->sessions) {
         if (session.is_open) sessions_.remove(session.key);

@@ -69,7 +69,11 @@ class Session : public run::EventSource {
   // It is not busy, but is to have a step at this moment: peers may want something of calls that are over here.
   std::optional<Clock::time_point> attend_at() const;
   // Something may have come for it, which the next step finds.
-  void expect_step() { may_move_ = true; }
+  void expect_step() {
+    may_move_ = true;
+    has_stepped_ = false;
+  }
+  bool has_stepped() const { return has_stepped_; }  // since one was expected last
   // Whether a step may find something: one was expected, and none has been since, or that one moved something and did
   // not come to where only a peer or the client helps.
   bool may_move() const { return may_move_; }
@@ -156,7 +160,7 @@ class Session : public run::EventSource {
   Time waits_until_{0};     // as an event source
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;
-  bool has_failed_ = false, may_move_ = false;
+  bool has_failed_ = false, may_move_ = false, has_stepped_ = false;
   bool has_woken_ = false;  // its client
   bool is_quick_ = true;
   bool has_taken_all_ = false;  // that the client had submitted
