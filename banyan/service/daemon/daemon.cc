@@ -120,6 +120,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   every(kSweep, [this] {
     sessions_.sweep();
     end_if_idle();
+    threads_->go_on();
     if (options_.tell && !is_handing_over_) tell_state();
   });
   if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);

@@ -199,11 +199,11 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
 
 // Of all communicators of the user on this host: processes of a job ask for what they share.
 void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
-  const TenantAccount& asking = *greeted(number).account;
-  const uint32_t user = asking.user(), account = asking.number();
+  const Client& asking = greeted(number);
+  const uint32_t user = asking.view.user, account = asking.account->number();
   HintDesk::Asker asker;
   for (const auto& [other, client] : clients_) {
-    if (client.account->user() != user) continue;
+    if (!client.memory || client.view.user != user) continue;
     for (const auto& [place, session] : client.sessions) {
       if (!session.is_open) continue;
       asker.hosts.insert(session.subject.hosts.begin(), session.subject.hosts.end());
@@ -310,7 +310,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
     cards_.look(open.hosts, [this, opening] { plan(opening); });
   } catch (const Error& error) {
     ++refused_["session"];
-    if (is_possible) tell_refusal(open, error, client.account->user());
+    if (is_possible) tell_refusal(open, error, client.view.user);
     client.connection->say(Refused{.wish = open.wish, .error = error});
   }
 }
@@ -352,7 +352,7 @@ void Daemon::Impl::refuse(const Opening& opening, const Error& error) {
   Client& client = clients_.at(opening.client);
   ++refused_["session"];
   take_back(opening);
-  tell_refusal(wish, error, client.account->user());
+  tell_refusal(wish, error, client.view.user);
   client.connection->say(Refused{.wish = wish.wish, .error = error});
 }
 
@@ -396,7 +396,7 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
 void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening) {
   const Client& client = clients_.at(number);
   const OpenSession& wish = opening.wish;
-  const uint32_t user = client.account->user(), account = client.account->number();
+  const uint32_t user = client.view.user, account = client.account->number();
   session.subject = subject_of(client.connection->identity(), wish.tenant);
   session.subject.communicator = wish.name;
   for (const HostCard& card : opening.cards) session.subject.hosts.push_back(card.name);
@@ -473,7 +473,7 @@ void Daemon::Impl::open_on_worker(const std::shared_ptr<Opening>& opening, Worke
   const OpenSession& wish = session.wish;
   const uint64_t number = opening->client;
   SessionHooks hooks;
-  hooks.tell_all = teller_of(wish, session.account->user());
+  hooks.tell_all = teller_of(wish, session.client.user);
   hooks.report = [this](const Activity& activity) {
     reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
   };
@@ -491,7 +491,7 @@ void Daemon::Impl::open_on_worker(const std::shared_ptr<Opening>& opening, Worke
     session.connector.reset();
     reactor_.mailbox()->post([this, opening, error] {
       take_back(*opening);
-      tell_refusal(opening->session.wish, error, opening->session.account->user());
+      tell_refusal(opening->session.wish, error, opening->session.client.user);
     });
     say_later(number, Refused{.wish = wish.wish, .error = error});
   }

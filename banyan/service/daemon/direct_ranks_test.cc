@@ -43,7 +43,7 @@ class DirectRanksOfAHost : public ::testing::Test {
     return {.record = record, .communicator = communicator, .name = "world", .rank = rank, .size = 2};
   }
 
-  const std::shared_ptr<TenantAccount> account_ = std::make_shared<TenantAccount>(1000, TenantLimits());
+  const std::shared_ptr<TenantAccount> account_ = std::make_shared<TenantAccount>("user 1000", TenantLimits());
   DirectRanks ranks_;
 };
 
