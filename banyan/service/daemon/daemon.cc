@@ -379,6 +379,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .events_dropped = events_.dropped(),
                 .communicators = direct_.views(),
                 .events = events_.last()};
+  view.unlisted = direct_.unlisted();
   const run::DescriptorUse descriptors = run::descriptor_use();
   view.descriptors = descriptors.used;
   view.most_descriptors = descriptors.allowed;

@@ -80,6 +80,7 @@ class Session : public run::EventSource {
   // How many steps, one after the other, ended with nothing to do.
   uint32_t vain_steps() const { return vain_steps_; }
   const std::string& tenant() const { return about_.tenant; }
+  const CommunicatorView& about() const { return about_; }  // what does not change is right
   const std::string& sharer() const { return about_.sharer; }
   double weight() const { return about_.weight; }  // of the sharer
   // Whether the call that has begun last is a small one: it takes less time than a long step of another session.
