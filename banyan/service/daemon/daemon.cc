@@ -332,7 +332,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                             .is_steward = [this] { return steward_->steward_host() == host_; }});
   }
   hints_.emplace(HintDesk::Parts{.reactor = reactor_,
-                                 .operators = *operators_,
+                                 .look = [this](const OperatorDesk::Seen& seen) { operators_->look(seen); },
                                  .files = maker_.files,
                                  .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
   serve_operators(sockets);

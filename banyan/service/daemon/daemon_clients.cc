@@ -12,12 +12,16 @@
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
+#include "banyan/service/share/tenant_label.h"
 
 namespace banyan::service {
 namespace {
 
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
+
+// At names of hosts and tenants: some 10 us, as TenantAccount::act counts.
+constexpr double kLooksOfAnAct = 100;
 
 Capability new_capability() {
   Capability capability;
@@ -197,26 +201,37 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
   });
 }
 
-// Of all communicators of the user on this host: processes of a job ask for what they share.
-void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
-  const Client& asking = greeted(number);
-  const uint32_t user = asking.view.user, account = asking.account->number();
+// Of all communicators of the user on this host: processes of a job ask for what they share. Is charged by how many
+// these are.
+HintDesk::Asker Daemon::Impl::asker_of_hints(uint64_t number) {
+  const Client& asking = clients_.at(number);
   HintDesk::Asker asker;
+  size_t looks = clients_.size();
   for (const auto& [other, client] : clients_) {
-    if (!client.memory || client.view.user != user) continue;
+    if (!client.memory || client.view.user != asking.view.user) continue;
     for (const auto& [place, session] : client.sessions) {
       if (!session.is_open) continue;
       asker.hosts.insert(session.subject.hosts.begin(), session.subject.hosts.end());
       asker.tenants.insert(session.tenant);
+      looks += session.subject.hosts.size() + 1;
     }
   }
-  asker.background = [threads = threads_, line = TenantThreads::line_of(account, number)](std::function<void()> task) {
-    threads->post(line, std::move(task));
-  };
-  hints_->ask(std::move(asker), [this, number, wish = ask.wish](HintDesk::Answer answer) {
-    if (answer.refusal) return say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
-    say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
-  });
+  if (!asker.tenants.empty()) asker.tenants.insert(others_of(*asker.tenants.begin()));
+  asking.account->act(reactor_.now().time_since_epoch(), static_cast<double>(looks) / kLooksOfAnAct);
+  asker.background = [threads = threads_, line = TenantThreads::line_of(asking.account->number(), number)](
+                         std::function<void()> task) { threads->post(line, std::move(task)); };
+  return asker;
+}
+
+void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
+  const Client& client = greeted(number);
+  hints_->ask(
+      {.account = client.account->number(), .user = client.view.user, .opened = opened_},
+      [this, number] { return asker_of_hints(number); },
+      [this, number, wish = ask.wish](HintDesk::Answer answer) {
+        if (answer.refusal) return say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
+        say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
+      });
 }
 
 void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
@@ -417,6 +432,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
   follow_daemons(cards_, opening.lanes, wish, opening.cards);
   sessions_.add(session.key, doors_of(client, opening));
   session.is_open = true;
+  ++opened_;
   std::vector<uint32_t> ranks(wish.members.size());
   std::iota(ranks.begin(), ranks.end(), 0u);
   opening.connector = std::make_unique<run::LaneConnector>(
