@@ -120,6 +120,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   every(kSweep, [this] {
     sessions_.sweep();
     end_if_idle();
+    threads_->go_on();
     if (options_.tell && !is_handing_over_) tell_state();
   });
   if (unlinks_tenants_) options_.keeper.keep(options_.socket, sockets.tenants);
@@ -331,7 +332,7 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                                             .is_steward = [this] { return steward_->steward_host() == host_; }});
   }
   hints_.emplace(HintDesk::Parts{.reactor = reactor_,
-                                 .operators = *operators_,
+                                 .look = [this](const OperatorDesk::Seen& seen) { operators_->look(seen); },
                                  .files = maker_.files,
                                  .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
   serve_operators(sockets);
@@ -378,6 +379,7 @@ HostView Daemon::Impl::describe(const std::string& node) {
                 .events_dropped = events_.dropped(),
                 .communicators = direct_.views(),
                 .events = events_.last()};
+  view.unlisted = direct_.unlisted();
   const run::DescriptorUse descriptors = run::descriptor_use();
   view.descriptors = descriptors.used;
   view.most_descriptors = descriptors.allowed;

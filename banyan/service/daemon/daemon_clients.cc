@@ -12,12 +12,16 @@
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/daemon/daemon_impl.h"
+#include "banyan/service/share/tenant_label.h"
 
 namespace banyan::service {
 namespace {
 
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
+
+// At names of hosts and tenants: some 10 us, as TenantAccount::act counts.
+constexpr double kLooksOfAnAct = 100;
 
 Capability new_capability() {
   Capability capability;
@@ -124,7 +128,6 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   Worker& worker = client->memory->worker();
   worker.post([this, &worker, number, client] {
     worker.remove(number);
-    client->memory->remove_all();
     reactor_.mailbox()->post([this, client] {
       for (const auto& [each, session] : client->sessions) {
         if (session.is_open) sessions_.remove(session.key);
@@ -198,26 +201,37 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
   });
 }
 
-// Of all communicators of the user on this host: processes of a job ask for what they share.
-void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
-  const TenantAccount& asking = *greeted(number).account;
-  const uint32_t user = asking.user(), account = asking.number();
+// Of all communicators of the user on this host: processes of a job ask for what they share. Is charged by how many
+// these are.
+HintDesk::Asker Daemon::Impl::asker_of_hints(uint64_t number) {
+  const Client& asking = clients_.at(number);
   HintDesk::Asker asker;
+  size_t looks = clients_.size();
   for (const auto& [other, client] : clients_) {
-    if (client.account->user() != user) continue;
+    if (!client.memory || client.view.user != asking.view.user) continue;
     for (const auto& [place, session] : client.sessions) {
       if (!session.is_open) continue;
       asker.hosts.insert(session.subject.hosts.begin(), session.subject.hosts.end());
       asker.tenants.insert(session.tenant);
+      looks += session.subject.hosts.size() + 1;
     }
   }
-  asker.background = [threads = threads_, line = TenantThreads::line_of(account, number)](std::function<void()> task) {
-    threads->post(line, std::move(task));
-  };
-  hints_->ask(std::move(asker), [this, number, wish = ask.wish](HintDesk::Answer answer) {
-    if (answer.refusal) return say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
-    say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
-  });
+  if (!asker.tenants.empty()) asker.tenants.insert(others_of(*asker.tenants.begin()));
+  asking.account->act(reactor_.now().time_since_epoch(), static_cast<double>(looks) / kLooksOfAnAct);
+  asker.background = [threads = threads_, line = TenantThreads::line_of(asking.account->number(), number)](
+                         std::function<void()> task) { threads->post(line, std::move(task)); };
+  return asker;
+}
+
+void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
+  const Client& client = greeted(number);
+  hints_->ask(
+      {.account = client.account->number(), .user = client.view.user, .opened = opened_},
+      [this, number] { return asker_of_hints(number); },
+      [this, number, wish = ask.wish](HintDesk::Answer answer) {
+        if (answer.refusal) return say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
+        say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
+      });
 }
 
 void Daemon::Impl::act(uint64_t number, const RankGone& gone, Descriptor&) {
@@ -311,7 +325,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
     cards_.look(open.hosts, [this, opening] { plan(opening); });
   } catch (const Error& error) {
     ++refused_["session"];
-    if (is_possible) tell_refusal(open, error, client.account->user());
+    if (is_possible) tell_refusal(open, error, client.view.user);
     client.connection->say(Refused{.wish = open.wish, .error = error});
   }
 }
@@ -353,7 +367,7 @@ void Daemon::Impl::refuse(const Opening& opening, const Error& error) {
   Client& client = clients_.at(opening.client);
   ++refused_["session"];
   take_back(opening);
-  tell_refusal(wish, error, client.account->user());
+  tell_refusal(wish, error, client.view.user);
   client.connection->say(Refused{.wish = wish.wish, .error = error});
 }
 
@@ -397,7 +411,7 @@ void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
 void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, SessionOpening& opening) {
   const Client& client = clients_.at(number);
   const OpenSession& wish = opening.wish;
-  const uint32_t user = client.account->user(), account = client.account->number();
+  const uint32_t user = client.view.user, account = client.account->number();
   session.subject = subject_of(client.connection->identity(), wish.tenant);
   session.subject.communicator = wish.name;
   for (const HostCard& card : opening.cards) session.subject.hosts.push_back(card.name);
@@ -418,6 +432,7 @@ void Daemon::Impl::grant_and_connect(uint64_t number, ClientSession& session, Se
   follow_daemons(cards_, opening.lanes, wish, opening.cards);
   sessions_.add(session.key, doors_of(client, opening));
   session.is_open = true;
+  ++opened_;
   std::vector<uint32_t> ranks(wish.members.size());
   std::iota(ranks.begin(), ranks.end(), 0u);
   opening.connector = std::make_unique<run::LaneConnector>(
@@ -474,7 +489,7 @@ void Daemon::Impl::open_on_worker(const std::shared_ptr<Opening>& opening, Worke
   const OpenSession& wish = session.wish;
   const uint64_t number = opening->client;
   SessionHooks hooks;
-  hooks.tell_all = teller_of(wish, session.account->user());
+  hooks.tell_all = teller_of(wish, session.client.user);
   hooks.report = [this](const Activity& activity) {
     reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
   };
@@ -492,7 +507,7 @@ void Daemon::Impl::open_on_worker(const std::shared_ptr<Opening>& opening, Worke
     session.connector.reset();
     reactor_.mailbox()->post([this, opening, error] {
       take_back(*opening);
-      tell_refusal(opening->session.wish, error, opening->session.account->user());
+      tell_refusal(opening->session.wish, error, opening->session.client.user);
     });
     say_later(number, Refused{.wish = wish.wish, .error = error});
   }

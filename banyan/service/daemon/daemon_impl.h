@@ -99,6 +99,7 @@ class Daemon::Impl {
   void heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor);
   void drop(uint64_t number, const std::string& why);
   Client& greeted(uint64_t number);
+  HintDesk::Asker asker_of_hints(uint64_t number);
   void note(TenantAccount& account, std::string words);
   std::chrono::nanoseconds pause_of(const Client& client) const;
   std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
@@ -214,6 +215,7 @@ class Daemon::Impl {
   std::map<uint64_t, Client> clients_;
   DirectRanks direct_;
   uint64_t next_client_ = 1, next_opening_ = 1;
+  uint64_t opened_ = 0;  // sessions, so far
   std::optional<HostOperations> operations_;
   std::optional<HostDesk> host_desk_;
   std::optional<Obedience> obedience_;

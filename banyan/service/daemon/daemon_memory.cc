@@ -55,7 +55,9 @@ void Daemon::Impl::attach(uint64_t number, Client& client, Region doorbell) {
   client.memory =
       std::make_shared<WorkerClient>(worker, std::move(doorbell), RegionTable::Quota(),
                                      RegionTable::Hooks{.charge = charge, .later = later_for(*client.account)});
-  worker.post([&worker, number, memory = client.memory] { worker.add(number, memory); });
+  worker.post([&worker, number, account = client.account->number(), memory = client.memory] {
+    worker.add(number, account, memory);
+  });
 }
 
 void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, Descriptor& descriptor) {

@@ -9,6 +9,7 @@
 #include "banyan/run/record/recorder.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/session_opening.h"
+#include "banyan/service/view/view_budget.h"
 
 namespace banyan::service {
 
@@ -64,24 +65,33 @@ void DirectRanks::remove(uint64_t client) {
 // False where it cannot be read.
 bool DirectRanks::look_at(Rank& rank, int64_t now) {
   const auto size = static_cast<ssize_t>(copy_.size());
+  ++looks_;
   if (pread(rank.record->file.get(), copy_.data(), copy_.size(), 0) != size) return false;
   rank.reader.look(copy_, now, rank.about.ranks.front());
   return true;
 }
 
+void DirectRanks::each_listed(const std::function<void(Rank&)>& act) {
+  ViewBudget budget;
+  for (auto& [key, rank] : ranks_) {
+    if (budget.take(rank.about)) act(rank);
+  }
+  unlisted_ = budget.unlisted();
+}
+
 void DirectRanks::look() {
   const int64_t now = run::RecorderClock::system().exact();
-  for (auto& [key, rank] : ranks_) look_at(rank, now);
+  each_listed([&](Rank& rank) { look_at(rank, now); });
 }
 
 std::vector<CommunicatorView> DirectRanks::views() {
   const int64_t now = run::RecorderClock::system().exact();
   std::map<std::string, CommunicatorView> by_id;
-  for (auto& [key, rank] : ranks_) {
-    if (!look_at(rank, now)) continue;
+  each_listed([&](Rank& rank) {
+    if (!look_at(rank, now)) return;
     const auto [place, is_new] = by_id.try_emplace(rank.about.id, rank.about);
     if (!is_new) place->second.ranks.push_back(rank.about.ranks.front());
-  }
+  });
   std::vector<CommunicatorView> views;
   views.reserve(by_id.size());
   for (auto& [id, view] : by_id) {

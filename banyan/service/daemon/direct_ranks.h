@@ -48,12 +48,16 @@ class DirectRanks {
   // All of a client.
   void remove(uint64_t client);
 
-  // For how long nothing of a call has moved is known from looks: one every kPause will do. O(n) in ranks, and a system
-  // call and some microseconds for each.
+  // For how long nothing of a call has moved is known from looks: one every kPause will do. O(n log n) in ranks, and a
+  // system call and some microseconds for each that is listed.
   static constexpr std::chrono::milliseconds kPause{200};
   void look();
-  // As of now: one for each communicator, with its ranks that are known. O(n log n) in ranks.
+  uint64_t looks() const { return looks_; }  // at records, all together
+  // As of now: one for each communicator, with its ranks that are known, as far as they are listed (view_budget.h): no
+  // others are looked at. O(n log n) in ranks.
   std::vector<CommunicatorView> views();
+  // The others of the last look, by user.
+  const std::map<std::string, uint64_t>& unlisted() const { return unlisted_; }
 
  private:
   struct Record;
@@ -63,9 +67,12 @@ class DirectRanks {
     RecordReader reader;
   };
   bool look_at(Rank& rank, int64_t now);
+  void each_listed(const std::function<void(Rank&)>& act);
 
   std::map<std::pair<uint64_t, uint32_t>, Rank> ranks_;  // by client and number of the record
   std::vector<std::byte> copy_;                          // of the record that is looked at
+  std::map<std::string, uint64_t> unlisted_;
+  uint64_t looks_ = 0;
 };
 
 }  // namespace banyan::service

@@ -43,7 +43,7 @@ class DirectRanksOfAHost : public ::testing::Test {
     return {.record = record, .communicator = communicator, .name = "world", .rank = rank, .size = 2};
   }
 
-  const std::shared_ptr<TenantAccount> account_ = std::make_shared<TenantAccount>(1000, TenantLimits());
+  const std::shared_ptr<TenantAccount> account_ = std::make_shared<TenantAccount>("user 1000", TenantLimits());
   DirectRanks ranks_;
 };
 
@@ -113,6 +113,30 @@ TEST_F(DirectRanksOfAHost, WhoseRecordIsTooShortAreNotSeen) {
   const auto small = run::SharedMemory::with_pages(4096);
   add(program(5), show(0), run::FileDescriptor(fcntl(small.fd(), F_DUPFD_CLOEXEC, 0)));
   EXPECT_TRUE(ranks_.views().empty());
+}
+
+// Each is a copy of 64 KiB, of words that its user makes up.
+TEST_F(DirectRanksOfAHost, BeyondWhatAUserHasListedAreCountedAndNotLookedAt) {
+  constexpr uint32_t kRecords = 2000;
+  const Record record;
+  for (uint32_t i = 0; i < kRecords; ++i) {
+    ShowRecord one = show(0, i, i);
+    one.name.assign(1000, '\1');
+    add(program(5), one, record.file());
+  }
+  DirectRanks::Program honest = program(6);
+  honest.who.user = 1002;
+  add(honest, show(0, kRecords), record.file());
+  const auto views = ranks_.views();
+  EXPECT_EQ(ranks_.looks(), views.size());
+  EXPECT_LE(views.size(), 200u);
+  EXPECT_EQ(ranks_.unlisted().at("0") + views.size(), kRecords + 1);
+  EXPECT_EQ(ranks_.unlisted().size(), 1u);
+  ranks_.look();
+  EXPECT_EQ(ranks_.looks(), 2 * views.size()) << "the same ones";
+  ranks_.remove(5);
+  EXPECT_EQ(ranks_.views().size(), 1u);
+  EXPECT_TRUE(ranks_.unlisted().empty());
 }
 
 TEST_F(DirectRanksOfAHost, AreRefusedWithWords) {

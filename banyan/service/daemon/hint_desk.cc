@@ -6,13 +6,34 @@
 
 namespace banyan::service {
 
-void HintDesk::ask(Asker asker, Reply reply) {
+void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Reply reply) {
   const auto refuse = [&](const std::string& why) {
     reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
   };
   if (parts_.capacities.empty()) {
     return refuse("the service does not know the network; its operator has to give --fabric");
   }
+  const auto now = parts_.reactor.now();
+  std::erase_if(questions_,
+                [&](const auto& each) { return each.second.replies.empty() && each.second.asked + kFresh <= now; });
+  const auto [found, is_new] = questions_.try_emplace(whose, Question{.asked = now, .replies = {}, .answer = {}});
+  Question& question = found->second;
+  if (question.answer) return reply(*question.answer);
+  if (question.replies.size() >= kMostWaiting) return refuse("too many ask for hints; ask again later");
+  question.replies.push_back(std::move(reply));
+  if (!is_new) return;
+  make_answer(asker(), [this, lives = std::weak_ptr(lives_), whose](const Answer& made) {
+    if (lives.expired()) return;
+    Question& answered = questions_.at(whose);
+    answered.answer = made;
+    for (const Reply& each : std::exchange(answered.replies, {})) each(made);
+  });
+}
+
+void HintDesk::make_answer(Asker asker, Reply reply) {
+  const auto refuse = [&](const std::string& why) {
+    reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
+  };
   if (asker.hosts.size() > kMostHosts) {
     return refuse("hints are for at most " + std::to_string(kMostHosts) + " hosts; this tenant has " +
                   std::to_string(asker.hosts.size()));
@@ -21,7 +42,7 @@ void HintDesk::ask(Asker asker, Reply reply) {
   if (views_ && parts_.reactor.now() < seen_ + kFresh) return answer({std::move(asker), std::move(reply)}, views_);
   waiting_.push_back({std::move(asker), std::move(reply)});
   if (waiting_.size() > 1) return;
-  parts_.operators.look([this, lives = std::weak_ptr(lives_)](std::vector<HostView> views, const auto&) {
+  parts_.look([this, lives = std::weak_ptr(lives_)](std::vector<HostView> views, const auto&) {
     if (lives.expired()) return;
     views_ = std::make_shared<const std::vector<HostView>>(std::move(views));
     seen_ = parts_.reactor.now();

@@ -1,13 +1,16 @@
 // HintDesk: answers tenants who ask what others leave of the links between their hosts (view/hints.h).
 //
 // All hosts are asked for their views, at most every kFresh, however many ask. The answer is made in the background of
-// who asks, since it grows with the square of the hosts.
+// who asks, since it grows with the square of the hosts. All programs of a user that ask within kFresh, or while that
+// user's answer is made, share one.
 //
 // On the reactor's thread.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -30,9 +33,9 @@ class HintDesk {
 
   struct Parts {
     run::Reactor& reactor;
-    OperatorDesk& operators;
-    std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
-    std::vector<double> capacities;                      // by link, of payload; empty: no fabric is known
+    std::function<void(const OperatorDesk::Seen& seen)> look;  // at all hosts
+    std::shared_ptr<const compose::PlannerFiles> files;        // shared with plan sources
+    std::vector<double> capacities;                            // by link, of payload; empty: no fabric is known
   };
   explicit HintDesk(Parts parts) : parts_(std::move(parts)) {}
   HintDesk(const HintDesk&) = delete;
@@ -47,23 +50,35 @@ class HintDesk {
     std::string hints;
     std::optional<Error> refusal;
   };
+  struct Whose {
+    uint32_t account = 0, user = 0;
+    uint64_t opened = 0;  // sessions of the daemon so far: who has just opened one gets no older answer
+    friend auto operator<=>(const Whose&, const Whose&) = default;
+  };
   // Once, at once or later. Refused with Error{unsupported} where no fabric is known, the asker has more than
-  // kMostHosts, or more than kMostWaiting wait.
+  // kMostHosts, or more than kMostWaiting wait. `asker` is called where an answer is to be made: it is work.
   using Reply = std::function<void(Answer)>;
-  void ask(Asker asker, Reply reply);
+  void ask(const Whose& whose, const std::function<Asker()>& asker, Reply reply);
 
  private:
   using Views = std::shared_ptr<const std::vector<HostView>>;  // shared with tasks in the background
 
+  struct Question {
+    run::Reactor::TimePoint asked;
+    std::vector<Reply> replies;  // that are to come
+    std::optional<Answer> answer;
+  };
   struct Waiting {
     Asker asker;
     Reply reply;
   };
+  void make_answer(Asker asker, Reply reply);
   void answer(const Waiting& waiting, const Views& views);
   static Answer answer_of(const compose::PlannerFiles& files, const std::vector<double>& capacities, const Asker& asker,
                           const std::vector<HostView>& views);
 
   const Parts parts_;
+  std::map<Whose, Question> questions_;
   std::vector<Waiting> waiting_;  // for the views of all hosts
   Views views_;                   // the last ones
   run::Reactor::TimePoint seen_{};

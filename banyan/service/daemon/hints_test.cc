@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "banyan/base/json_reader.h"
+#include "banyan/compose/planner.h"
 #include "banyan/service/client/attachment.h"
 #include "banyan/service/daemon/hint_desk.h"
 #include "banyan/service/daemon/test_services.h"
@@ -120,6 +126,93 @@ TEST_F(TenantHints, OfAUserWithoutCommunicatorsNameNoHosts) {
     return said;
   });
   EXPECT_EQ(reports.at(1), R"({"hosts":[],"links":[]})");
+}
+
+// One reactor, and no other host. The background is done by hand.
+class HintDeskTest : public ::testing::Test {
+ protected:
+  HintDesk make_desk(const std::string& fabric) {
+    const auto files = compose::read_files({.fabric = fabric});
+    return HintDesk({.reactor = reactor_,
+                     .look =
+                         [this](const OperatorDesk::Seen& seen) {
+                           ++looks_;
+                           seen({}, {});
+                         },
+                     .files = files,
+                     .capacities = compose::link_bandwidths(*files)});
+  }
+  void ask(HintDesk& desk, uint32_t user, uint64_t opened = 0) {
+    desk.ask(
+        {.account = 7, .user = user, .opened = opened},
+        [this] {
+          ++gathered_;
+          return HintDesk::Asker{
+              .hosts = {}, .tenants = {}, .background = [this](auto task) { background_.push_back(std::move(task)); }};
+        },
+        [this](const HintDesk::Answer& answer) {
+          ++answered_;
+          said_ = answer.refusal ? answer.refusal->message() : answer.hints;
+        });
+  }
+  // Answers come to the reactor, before what is posted afterwards.
+  void do_background() {
+    for (const auto& task : std::exchange(background_, {})) task();
+  }
+  void run() {
+    reactor_.run([](const Error& error) { FAIL() << error.what(); });
+  }
+
+  run::Reactor reactor_;
+  std::vector<std::function<void()>> background_;
+  int looks_ = 0, gathered_ = 0, answered_ = 0;
+  std::string said_;
+};
+
+TEST_F(HintDeskTest, LooksAtNothingWhereNoNetworkIsKnown) {
+  HintDesk desk({.reactor = reactor_, .look = {}, .files = {}, .capacities = {}});
+  for (int i = 0; i < 100; ++i) ask(desk, 1000);
+  EXPECT_EQ(answered_, 100);
+  EXPECT_EQ(gathered_, 0);
+  EXPECT_EQ(said_, "the service does not know the network; its operator has to give --fabric");
+}
+
+TEST_F(HintDeskTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {
+  HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
+  for (int i = 0; i < 100; ++i) ask(desk, 1000);
+  ask(desk, 1001);
+  EXPECT_EQ(gathered_, 2);
+  EXPECT_EQ(background_.size(), 2u);
+  EXPECT_EQ(answered_, 0);
+  do_background();
+  reactor_.mailbox()->post([&] {
+    EXPECT_EQ(answered_, 101);
+    EXPECT_EQ(said_, R"({"hosts":[],"links":[]})");
+    ask(desk, 1000, 1);
+    EXPECT_EQ(gathered_, 3) << "a session was opened";
+    do_background();
+    reactor_.after(2 * HintDesk::kFresh, [&] {
+      ask(desk, 1000, 1);
+      EXPECT_EQ(gathered_, 4) << "what it was told is old";
+      do_background();
+      reactor_.stop();
+    });
+  });
+  run();
+  EXPECT_EQ(answered_, 103);
+}
+
+TEST_F(HintDeskTest, RefusesWhatIsTooMuchForOneUserAlone) {
+  HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
+  for (size_t i = 0; i <= HintDesk::kMostWaiting; ++i) ask(desk, 1000);
+  EXPECT_EQ(answered_, 1);
+  EXPECT_EQ(said_, "too many ask for hints; ask again later");
+  ask(desk, 1001);
+  EXPECT_EQ(answered_, 1);
+  do_background();
+  reactor_.stop();
+  run();
+  EXPECT_EQ(answered_, static_cast<int>(HintDesk::kMostWaiting) + 2);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "banyan/base/json_line.h"
 #include "banyan/service/daemon/operator_commands.h"
 #include "banyan/service/daemon/rule_answers.h"
+#include "banyan/service/view/view_budget.h"
 #include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
@@ -47,35 +48,44 @@ void HostOperations::answer(const std::string& command, const std::string& body,
 
 // ---- How it does ----
 
+struct HostOperations::Listing {
+  HostView view;
+  std::map<std::string, size_t> places;  // of sessions' communicators in it, by id
+  ViewBudget budget;
+};
+
 // Workers know; each is asked for its own clients.
 void HostOperations::view(Reply reply) {
-  auto view = std::make_shared<HostView>(host_.describe());
-  auto places = std::make_shared<std::map<std::string, size_t>>();
+  const auto listing = std::make_shared<Listing>(Listing{.view = host_.describe(), .places = {}, .budget = {}});
   parts_.workers.ask_each(
-      [view, places, clients = host_.clients()](const Worker& worker) {
+      [listing, clients = host_.clients()](const Worker& worker) {
         for (const auto& client : clients) {
           if (&client->worker() != &worker) continue;
-          view->memory_bytes += client->regions().bytes();
-          for (const auto& [number, session] : client->sessions()) add_session(*view, *places, *session);
+          listing->view.memory_bytes += client->regions().bytes();
+          for (const auto& [number, session] : client->sessions()) add_session(*listing, *session);
         }
       },
-      [this, lives = std::weak_ptr(lives_), view, reply = std::move(reply)] {
+      [this, lives = std::weak_ptr(lives_), listing, reply = std::move(reply)] {
         if (lives.expired()) return;
-        add_links(*view, parts_.carried->by_tenant());
-        add_ways(*view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
-        reply({.body = to_json(*view)});
+        HostView& view = listing->view;
+        for (const auto& [user, count] : listing->budget.unlisted()) view.unlisted[user] += count;
+        add_links(view, parts_.carried->by_tenant());
+        add_ways(view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
+        reply({.body = to_json(view)});
       });
 }
 
 // Ranks of one communicator become one row.
-void HostOperations::add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session) {
+void HostOperations::add_session(Listing& listing, const Session& session) {
+  if (!listing.budget.take(session.about())) return;
   CommunicatorView seen = session.view();
-  const auto [place, is_new] = places.try_emplace(seen.id, view.communicators.size());
+  std::vector<CommunicatorView>& communicators = listing.view.communicators;
+  const auto [place, is_new] = listing.places.try_emplace(seen.id, communicators.size());
   if (is_new) {
-    view.communicators.push_back(std::move(seen));
+    communicators.push_back(std::move(seen));
     return;
   }
-  CommunicatorView& known = view.communicators[place->second];
+  CommunicatorView& known = communicators[place->second];
   known.ranks.push_back(std::move(seen.ranks.front()));
   std::sort(known.ranks.begin(), known.ranks.end(),
             [](const RankView& a, const RankView& b) { return a.rank < b.rank; });

@@ -97,7 +97,8 @@ class HostOperations {
   void tell_that_an_operator_said(const run::PlanWish& wish) const;
   void look_after(const std::shared_ptr<Replan>& replan);
   run::PlanWish wish_of(const ReplanCommand& command) const;
-  static void add_session(HostView& view, std::map<std::string, size_t>& places, const Session& session);
+  struct Listing;
+  static void add_session(Listing& listing, const Session& session);
   void add_links(HostView& view, const CarriedBytes::ByTenant& carried) const;
   void add_ways(HostView& view, const std::vector<WayMeter::Row>& rows) const;
 

@@ -74,6 +74,7 @@ void Session::fail(const Error& error) {
 
 bool Session::step(size_t most) {
   const bool moved = step_on(most);
+  has_stepped_ = true;
   may_move_ = moved && !waits_for_others();
   vain_steps_ = may_move_ ? 0 : vain_steps_ + 1;
   return moved;

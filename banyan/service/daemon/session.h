@@ -70,13 +70,18 @@ class Session : public run::EventSource {
   // It is not busy, but is to have a step at this moment: peers may want something of calls that are over here.
   std::optional<Clock::time_point> attend_at() const;
   // Something may have come for it, which the next step finds.
-  void expect_step() { may_move_ = true; }
+  void expect_step() {
+    may_move_ = true;
+    has_stepped_ = false;
+  }
+  bool has_stepped() const { return has_stepped_; }  // since one was expected last
   // Whether a step may find something: one was expected, and none has been since, or that one moved something and did
   // not come to where only a peer or the client helps.
   bool may_move() const { return may_move_; }
   // How many steps, one after the other, ended with nothing to do.
   uint32_t vain_steps() const { return vain_steps_; }
   const std::string& tenant() const { return about_.tenant; }
+  const CommunicatorView& about() const { return about_; }  // what does not change is right
   const std::string& sharer() const { return about_.sharer; }
   double weight() const { return about_.weight; }  // of the sharer
   // Whether the call that has begun last is a small one: it takes less time than a long step of another session.
@@ -156,7 +161,7 @@ class Session : public run::EventSource {
   Time waits_until_{0};     // as an event source
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;
-  bool has_failed_ = false, may_move_ = false;
+  bool has_failed_ = false, may_move_ = false, has_stepped_ = false;
   bool has_woken_ = false;  // its client
   bool is_quick_ = true;
   bool has_taken_all_ = false;  // that the client had submitted

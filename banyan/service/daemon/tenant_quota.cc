@@ -89,17 +89,12 @@ namespace {
 std::atomic<uint32_t> next_number{0};
 }  // namespace
 
-TenantAccount::TenantAccount(uint32_t user, const TenantLimits& limits, std::string group)
-    : user_(user),
+TenantAccount::TenantAccount(std::string owner, const TenantLimits& limits)
+    : owner_(std::move(owner)),
       number_(next_number++),
-      group_(std::move(group)),
       limits_(limits),
       acts_(limits.acts_per_second, limits.acts_at_once),
       notes_(limits.notes_per_second, limits.notes_at_once) {}
-
-std::string TenantAccount::owner() const {
-  return "user " + std::to_string(user_) + (group_.empty() ? "" : " in " + group_);
-}
 
 TenantAccount::Charge::~Charge() {
   if (account_) account_->used_[static_cast<size_t>(resource_)] -= amount_;
@@ -141,12 +136,12 @@ std::string TenantAccount::note(Time now, std::string words) {
 }
 
 std::shared_ptr<TenantAccount> TenantAccounts::of(uint32_t user, const std::string& group) {
-  const std::pair key(user, group);
+  const std::string owner = group.empty() ? "user " + std::to_string(user) : "control group " + group;
   if (accounts_.size() > kMostIdle) {
-    std::erase_if(accounts_, [&](const auto& entry) { return entry.first != key && entry.second.use_count() == 1; });
+    std::erase_if(accounts_, [&](const auto& entry) { return entry.first != owner && entry.second.use_count() == 1; });
   }
-  std::shared_ptr<TenantAccount>& account = accounts_[key];
-  if (!account) account = std::make_shared<TenantAccount>(user, limits_, group);
+  std::shared_ptr<TenantAccount>& account = accounts_[owner];
+  if (!account) account = std::make_shared<TenantAccount>(owner, limits_);
   return account;
 }
 

@@ -1,5 +1,5 @@
-// Quotas of tenants: what all processes of one user together may have of a daemon, and how often they may ask it for
-// something. Quotas of single connections are not enough: whoever needs more connects again.
+// Quotas of tenants: what all processes of one user, or of one control group, together may have of a daemon, and how
+// often they may ask it for something. Quotas of single connections are not enough: whoever needs more connects again.
 //
 // Pure: time comes from the caller. Amounts are taken and given back by any thread, the rest is for one thread.
 #pragma once
@@ -65,8 +65,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
  public:
   using Time = TokenBucket::Time;
 
-  // Is shared by all that charge it. `group`: the control group that it is of; empty: it is the user's.
-  TenantAccount(uint32_t user, const TenantLimits& limits, std::string group = {});
+  // Is shared by all that charge it. `owner`: for people, "user 1000" or "control group /kubepods/pod7".
+  TenantAccount(std::string owner, const TenantLimits& limits);
 
   // Given back when it goes.
   class Charge {
@@ -101,9 +101,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   bool has_room(Resource resource, uint64_t amount) const;
   uint64_t used(Resource resource) const { return used_[static_cast<size_t>(resource)]; }  // any thread
 
-  uint32_t user() const { return user_; }
   uint32_t number() const { return number_; }  // of this account, and of no other one that was or will be
-  std::string owner() const;                   // for people: "user 1000", "user 0 in /kubepods/pod7"
+  const std::string& owner() const { return owner_; }
   // It has had something done that costs the daemon's control so much: 1 is a short message.
   void act(Time now, double cost) { acts_.take(now, cost); }
   // How long the daemon is to leave its wishes unread.
@@ -112,18 +111,20 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   std::string note(Time now, std::string words);
 
  private:
-  const uint32_t user_, number_;
-  const std::string group_;
+  const std::string owner_;
+  const uint32_t number_;
   const TenantLimits limits_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
   TokenBucket acts_, notes_;
   uint64_t left_out_ = 0;
 };
 
-// One for each user that has anything, and for each control group of theirs that has a quota of its own (rules.h).
+// One for each user that has anything, and for each control group that has a quota of its own (rules.h), whatever the
+// numbers of the users in it: root of a container takes as many as it likes.
 class TenantAccounts {
  public:
   explicit TenantAccounts(TenantLimits limits) : limits_(limits) {}
+  // `group`: the control group whose it is; empty: it is the user's.
   std::shared_ptr<TenantAccount> of(uint32_t user, const std::string& group = "");
 
  private:
@@ -131,8 +132,7 @@ class TenantAccounts {
   static constexpr size_t kMostIdle = 256;
 
   const TenantLimits limits_;
-  std::map<std::pair<uint32_t, std::string>, std::shared_ptr<TenantAccount>>
-      accounts_;  // shared with what charges them
+  std::map<std::string, std::shared_ptr<TenantAccount>> accounts_;  // by owner; shared with what charges them
 };
 
 }  // namespace banyan::service

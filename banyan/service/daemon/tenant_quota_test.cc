@@ -48,7 +48,7 @@ TEST(TokenBucket, HasSomethingAfterTheWaitItNames) {
 std::shared_ptr<TenantAccount> account_with(Resource resource, uint64_t most) {
   TenantLimits limits;
   limits[resource] = most;
-  return std::make_shared<TenantAccount>(1000, limits);
+  return std::make_shared<TenantAccount>("user 1000", limits);
 }
 
 TEST(TenantAccount, GivesBackWhatIsLetGo) {
@@ -107,7 +107,7 @@ TEST(TenantAccount, TellsOperatorsOfAFewEventsAndHowManyMoreThereWere) {
   TenantLimits limits;
   limits.notes_per_second = 1;
   limits.notes_at_once = 2;
-  TenantAccount account(1000, limits);
+  TenantAccount account("user 1000", limits);
   EXPECT_EQ(account.note(seconds(1), "a"), "a");
   EXPECT_EQ(account.note(seconds(1), "b"), "b");
   for (int i = 0; i < 7; ++i) EXPECT_EQ(account.note(seconds(1), "c"), "");
@@ -119,14 +119,25 @@ TEST(TenantAccounts, AreOneForEachUserAndForgetThoseThatHaveNothing) {
   const auto first = accounts.of(1);
   EXPECT_EQ(accounts.of(1), first);
   EXPECT_NE(accounts.of(2), first);
-  const auto pod = accounts.of(1, "/kubepods/pod7");
-  EXPECT_NE(pod, first) << "what containers of one user have is counted for each";
-  EXPECT_EQ(accounts.of(1, "/kubepods/pod7"), pod);
-  EXPECT_NE(accounts.of(2, "/kubepods/pod7"), pod);
-  EXPECT_EQ(pod->owner(), "user 1 in /kubepods/pod7");
-  EXPECT_EQ(first->owner(), "user 1");
   for (uint32_t user = 10; user < 1000; ++user) accounts.of(user);
+  EXPECT_EQ(first->owner(), "user 1");
   EXPECT_EQ(accounts.of(1), first);
+}
+
+TEST(TenantAccounts, AreOneForAControlGroupWhateverTheNumbersOfTheUsersInIt) {
+  TenantLimits limits;
+  limits[Resource::sessions] = 10;
+  TenantAccounts accounts(limits);
+  const auto pod = accounts.of(1, "/kubepods/pod7");
+  EXPECT_NE(pod, accounts.of(1)) << "what is in the group is counted apart from what the user has elsewhere";
+  EXPECT_NE(pod, accounts.of(1, "/kubepods/pod8"));
+  EXPECT_EQ(pod->owner(), "control group /kubepods/pod7");
+  std::vector<TenantAccount::Charge> charges;
+  for (uint32_t user = 0; user < 10; ++user) {
+    charges.push_back(accounts.of(user, "/kubepods/pod7")->take(Resource::sessions, 1));
+  }
+  EXPECT_THROW(accounts.of(4711, "/kubepods/pod7")->take(Resource::sessions, 1), Error);
+  EXPECT_EQ(pod->used(Resource::sessions), 10u);
 }
 
 TEST(TenantLimits, LeaveMostOfTheMachineToOthers) {

@@ -7,6 +7,8 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -23,22 +25,60 @@ constexpr int kNice = 10;
 struct TenantThreads::State {
   std::mutex mutex;  // protects what follows
   std::condition_variable ended;
-  std::map<Line, std::deque<Task>> waiting;  // of those that have a thread
+  std::map<Line, std::deque<Task>> waiting;  // of those that have a thread, or are stranded
+  std::set<Line> stranded;                   // no thread could be made for these
   bool stops = false;
+
+  // Its next task. None: the line has ended, and `line` is a stranded one, if there is any; else the thread ends. Under
+  // the mutex.
+  std::optional<Task> next(Line& line, bool& ends) {
+    const auto found = waiting.find(line);
+    if (!found->second.empty()) {
+      std::optional<Task> task = std::move(found->second.front());
+      found->second.pop_front();
+      return task;
+    }
+    waiting.erase(found);
+    ended.notify_all();
+    ends = stranded.empty();
+    if (!ends) line = stranded.extract(stranded.begin()).value();
+    return std::nullopt;
+  }
 };
 
-TenantThreads::TenantThreads() : state_(std::make_shared<State>()) {}
+TenantThreads::TenantThreads()
+    : TenantThreads([](std::function<void()> body) { run::start_thread("banyan-tenant", std::move(body)).detach(); }) {}
+TenantThreads::TenantThreads(Start start) : start_(std::move(start)), state_(std::make_shared<State>()) {}
 
 TenantThreads::~TenantThreads() {
   std::map<Line, std::deque<Task>> dropped;
   std::unique_lock lock(state_->mutex);
   state_->stops = true;
   for (auto& [line, tasks] : state_->waiting) dropped[line] = std::exchange(tasks, {});
+  for (const Line& line : std::exchange(state_->stranded, {})) state_->waiting.erase(line);
   state_->ended.wait_for(lock, kEndTime, [&] { return state_->waiting.empty(); });
 }
 
 void TenantThreads::post(Line line, Task task) {
-  if (!try_post(line, task)) task();
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto [found, is_new] = state_->waiting.try_emplace(line);
+    found->second.push_back(std::move(task));
+    if (!is_new) return;
+    state_->stranded.insert(line);
+  }
+  go_on();
+}
+
+void TenantThreads::go_on() {
+  const std::lock_guard lock(state_->mutex);
+  try {
+    while (!state_->stranded.empty()) {
+      start_([state = state_, line = *state_->stranded.begin()] { run(state, line); });
+      state_->stranded.erase(state_->stranded.begin());
+    }
+  } catch (const std::exception&) {  // not yet
+  }
 }
 
 bool TenantThreads::try_post(Line line, const Task& task) {
@@ -47,7 +87,7 @@ bool TenantThreads::try_post(Line line, const Task& task) {
   found->second.push_back(task);
   if (!is_new) return true;
   try {
-    run::start_thread("banyan-tenant", [state = state_, line] { run(state, line); }).detach();
+    start_([state = state_, line] { run(state, line); });
     return true;
   } catch (const std::exception&) {
     state_->waiting.erase(found);
@@ -56,21 +96,17 @@ bool TenantThreads::try_post(Line line, const Task& task) {
 }
 
 void TenantThreads::run(const std::shared_ptr<State>& state, Line line) {
-  if (line.second <= kLines) setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; where it is refused, it goes on
-  for (;;) {
-    Task task;
-    {
-      const std::lock_guard lock(state->mutex);
-      const auto found = state->waiting.find(line);
-      if (found->second.empty()) {
-        state->waiting.erase(found);
-        state->ended.notify_all();
-        return;
+  for (bool ends = false; !ends;) {
+    if (line.second <= kLines) setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; where it is refused, it goes on
+    std::optional<Task> task;
+    do {
+      task.reset();  // with what it holds, before the next one
+      {
+        const std::lock_guard lock(state->mutex);
+        task = state->next(line, ends);
       }
-      task = std::move(found->second.front());
-      found->second.pop_front();
-    }
-    task();
+      if (task) (*task)();
+    } while (task);
   }
 }
 

@@ -18,7 +18,10 @@ namespace banyan::service {
 
 class TenantThreads {
  public:
+  // Throws where no thread can be made.
+  using Start = std::function<void(std::function<void()> body)>;
   TenantThreads();
+  explicit TenantThreads(Start start);
   // Waits for tasks that run, for two seconds at most; those that wait are dropped.
   ~TenantThreads();
   TenantThreads(const TenantThreads&) = delete;
@@ -37,16 +40,20 @@ class TenantThreads {
   // Tasks throw nothing. Those of a line run one after the other, in their order. What a task holds is let go of on
   // that thread, too. A task that has not ended two seconds after these threads may end after all that it knows.
   using Task = std::function<void()>;
-  // Where no thread can be made, the caller does it.
+  // Never on the caller, whom it could hold for ever. Where no thread can be made, it waits until another line's has
+  // time or go_on() finds one.
   void post(Line line, Task task);
   // Where no thread can be made, nobody does it: false.
   [[nodiscard]] bool try_post(Line line, const Task& task);
+  // To be called now and then: tries to make the threads that could not be made before.
+  void go_on();
 
  private:
   static constexpr uint32_t kLines = 4, kLookers = 16;
 
   struct State;
   static void run(const std::shared_ptr<State>& state, Line line);
+  const Start start_;
   const std::shared_ptr<State> state_;  // shared with the threads
 };
 

@@ -4,10 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "banyan/base/error.h"
 
 namespace banyan::service {
 namespace {
@@ -66,6 +72,48 @@ TEST(TenantThreads, LetGoOfWhatATaskHoldsBeforeTheNextOne) {
   threads.post({1, 0}, [held = std::move(held)] {});
   threads.post({1, 0}, [&] { is_gone.set_value(seen.expired()); });
   EXPECT_TRUE(is_gone.get_future().get());
+}
+
+// A user with very many threads leaves none for these.
+TEST(TenantThreads, DoNothingOnTheCallerWhereNoThreadCanBeMade) {
+  std::atomic<bool> is_short = false;
+  TenantThreads threads([&](std::function<void()> body) {
+    if (is_short) throw Error(ErrorCode::io, "no thread");
+    std::thread(std::move(body)).detach();
+  });
+  std::promise<void> released, by_retry, by_another_line, held;
+  std::atomic<int> done = 0;
+  threads.post({1, 0}, [&, waited = released.get_future().share()] {
+    held.set_value();
+    waited.wait();
+  });
+  held.get_future().wait();
+  is_short = true;
+  threads.post({2, 0}, [&] {
+    ++done;
+    by_retry.set_value();
+  });
+  EXPECT_FALSE(threads.try_post({4, 5}, [&] { done += 100; }));
+  threads.go_on();
+  EXPECT_EQ(done, 0);
+  is_short = false;
+  threads.go_on();
+  EXPECT_EQ(by_retry.get_future().wait_for(seconds(30)), std::future_status::ready);
+  is_short = true;
+  threads.post({3, 0}, [&] { by_another_line.set_value(); });
+  released.set_value();
+  EXPECT_EQ(by_another_line.get_future().wait_for(seconds(30)), std::future_status::ready);
+}
+
+TEST(TenantThreads, EndAtOnceWhereNothingRuns) {
+  bool is_done = false;
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    TenantThreads threads([](const auto&) { throw Error(ErrorCode::io, "no thread"); });
+    threads.post({1, 0}, [&] { is_done = true; });
+  }
+  EXPECT_FALSE(is_done);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(1));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "banyan/service/share/tenant_label.h"
+
 namespace banyan::service {
 
 // Under the mutex.
@@ -16,8 +18,7 @@ void WayMeter::turn(Time now) {
 }
 
 void WayMeter::Sums::add(const std::string& tenant, uint64_t more) {
-  const bool is_one_of_others = bytes.size() >= kMostTenants && !bytes.contains(tenant);
-  bytes[is_one_of_others ? kOthers : tenant] += more;
+  bytes[tenant_label(tenant, bytes, kMostTenants)] += more;
 }
 
 void WayMeter::LaneSums::add(const LaneSums& later) {

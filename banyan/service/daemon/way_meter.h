@@ -31,9 +31,7 @@ class WayMeter {
  public:
   using Time = std::chrono::nanoseconds;  // of a monotonic clock; threads may be a little late with theirs
   static constexpr Time kHalf = std::chrono::milliseconds(200);
-  // Tenants name themselves, so only so many are told apart on a way, and the rest are one.
-  static constexpr size_t kMostTenants = 100;
-  static constexpr const char* kOthers = "others";
+  static constexpr size_t kMostTenants = 100;  // that are told apart on a way (tenant_label.h)
 
   struct Way {
     std::string to;               // the host, for people

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "banyan/service/share/tenant_label.h"
+
 namespace banyan::service {
 namespace {
 
@@ -170,7 +172,7 @@ TEST_F(WayMeterTest, TellsTenantsApartButNotAnyNumber) {
   }
   const WayMeter::Row row = only_row();
   EXPECT_EQ(row.bytes.size(), most + 1);
-  EXPECT_GT(row.bytes.at(WayMeter::kOthers), row.bytes.at("t50")) << "they are ten or more";
+  EXPECT_GT(row.bytes.at(kOtherTenants), row.bytes.at("t50")) << "they are ten or more";
 }
 
 TEST_F(WayMeterTest, AddsUpWhatSessionsAreAllowed) {

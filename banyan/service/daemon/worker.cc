@@ -17,6 +17,8 @@ constexpr size_t kSubmissionsAStep = 16;
 // The kernel's word, for all connections of all sessions at once, costs no more than the vain look of one.
 constexpr uint32_t kMostVainSteps = 1;
 constexpr std::chrono::milliseconds kLongestSleep{100};
+// Of an account, in a round: as many as each of 32 clients that ring for one session.
+constexpr size_t kMostAnswered = 64;
 // Some 10 us and 33 us, more where memory is new.
 constexpr size_t kShortStepBytes = size_t{32} << 10, kLongStepBytes = size_t{256} << 10;
 // After a quick session had to share the thread: small calls come with pauses.
@@ -40,24 +42,27 @@ void WorkerClient::add(uint32_t number, std::unique_ptr<Session> session) {
 }
 
 void WorkerClient::remove(uint32_t number) {
-  busy_.erase(number);
+  const auto busy = busy_.find(number);
+  if (busy != busy_.end()) {
+    queue_->remove(busy->second);
+    busy_.erase(busy);
+  }
   timed_.erase(number);
   stop_waiting(number);
   sessions_.erase(number);
 }
 
 void WorkerClient::remove_all() {
-  busy_.clear();
-  timed_.clear();
-  while (!waiting_.empty()) stop_waiting(waiting_.begin()->first);
-  sessions_.clear();
+  while (!sessions_.empty()) remove(sessions_.begin()->first);
 }
 
 void WorkerClient::rouse(uint32_t number) {
-  if (!sessions_.contains(number)) return;
+  if (busy_.contains(number)) return;
+  const auto session = sessions_.find(number);
+  if (session == sessions_.end()) return;
   stop_waiting(number);
   timed_.erase(number);
-  busy_.insert(number);
+  busy_.emplace(number, queue_->add({.client = this, .number = number, .session = session->second.get()}));
 }
 
 void WorkerClient::stop_waiting(uint32_t number) {
@@ -72,35 +77,31 @@ Session* WorkerClient::find(uint32_t number) {
   return found == sessions_.end() ? nullptr : found->second.get();
 }
 
-bool WorkerClient::offer(Turns<Session>& turns) {
-  const bool has_rung = answer(*page_, [&](uint32_t session) { rouse(session); });
-  if (!timed_.empty()) {
-    const auto now = Session::Clock::now();
-    std::erase_if(timed_, [&](uint32_t number) {
-      const auto due = sessions_.at(number)->attend_at();
-      if (due && *due <= now) busy_.insert(number);
-      return !due || *due <= now;
-    });
-  }
-  for (const uint32_t number : busy_) {
-    Session& session = *sessions_.at(number);
-    session.expect_step();
-    turns.offer(session.sharer(), session.weight(), session);
-  }
-  return has_rung;
+size_t WorkerClient::answer_doorbell(size_t most) {
+  return answer(*page_, rung_groups_, most, [&](uint32_t session) { rouse(session); });
 }
 
-bool WorkerClient::look(run::Poller& poller, uint32_t most_vain_steps) {
-  std::erase_if(busy_, [&](uint32_t number) {
-    const Session& session = *sessions_.at(number);
-    if (session.may_move()) return false;
-    if (!session.is_busy()) {
-      if (session.attend_at()) timed_.insert(number);
-      return true;
-    }
-    return session.vain_steps() >= most_vain_steps && wait_for(number, poller);
-  });
-  return busy_.empty();
+void WorkerClient::rouse_due() {
+  if (timed_.empty()) return;
+  const auto now = Session::Clock::now();
+  for (auto each = timed_.begin(); each != timed_.end();) {
+    const uint32_t number = *each;
+    const auto due = sessions_.at(number)->attend_at();
+    each = !due || *due <= now ? timed_.erase(each) : std::next(each);
+    if (due && *due <= now) rouse(number);
+  }
+}
+
+AfterTurn WorkerClient::look_at(uint32_t number, run::Poller& poller, uint32_t most_vain_steps) {
+  const Session& session = *sessions_.at(number);
+  if (!session.has_stepped()) return AfterTurn::stays;
+  if (session.may_move()) return AfterTurn::waits_again;
+  if (session.is_busy() && (session.vain_steps() < most_vain_steps || !wait_for(number, poller))) {
+    return AfterTurn::waits_again;
+  }
+  if (!session.is_busy() && session.attend_at()) timed_.insert(number);
+  busy_.erase(number);
+  return AfterTurn::leaves;
 }
 
 // Whether the poller watches it: nothing has happened yet.
@@ -170,11 +171,52 @@ std::chrono::nanoseconds Worker::core_time() {
                   : std::chrono::nanoseconds(0);
 }
 
-void Worker::add(uint64_t client, std::shared_ptr<WorkerClient> memory) {
-  CHECK(clients_.try_emplace(client, std::move(memory)).second) << "client " << client;
+void Worker::add(uint64_t client, uint32_t account, std::shared_ptr<WorkerClient> memory) {
+  Account& of = accounts_[account];
+  memory->queue_in(of.busy);
+  CHECK(of.clients.try_emplace(client, std::move(memory)).second) << "client " << client;
 }
 
-void Worker::remove(uint64_t client) { clients_.erase(client); }
+void Worker::remove(uint64_t client) {
+  for (auto& [number, account] : accounts_) {
+    const auto found = account.clients.find(client);
+    if (found == account.clients.end()) continue;
+    found->second->remove_all();
+    account.clients.erase(found);
+    if (account.clients.empty()) accounts_.erase(number);
+    return;
+  }
+}
+
+// ---- An account ----
+
+// Where its rings cost too much for this round, the next one goes on with the next client.
+bool Worker::Account::answer_doorbells() {
+  size_t cost = 0;
+  auto each = clients.lower_bound(next);
+  for (size_t left = clients.size(); left > 0 && cost < kMostAnswered; --left, ++each) {
+    if (each == clients.end()) each = clients.begin();
+    cost += each->second->answer_doorbell(kMostAnswered - cost);
+    next = each->first + 1;
+  }
+  return cost > 0;
+}
+
+bool Worker::Account::offer(Turns<Session>& turns) {
+  const bool has_rung = answer_doorbells();
+  for (const auto& [number, client] : clients) client->rouse_due();
+  const bool others_wait = busy.offer([&](const BusySession& each) {
+    each.session->expect_step();
+    turns.offer(each.session->sharer(), each.session->weight(), *each.session);
+  });
+  return has_rung || others_wait;
+}
+
+void Worker::Account::look(run::Poller& poller, uint32_t most_vain_steps) {
+  busy.settle([&](const BusySession& each) { return each.client->look_at(each.number, poller, most_vain_steps); });
+}
+
+// ---- Its rounds ----
 
 void Worker::run() {
   run::ask_for_time_slice(kTimeSlice);
@@ -186,10 +228,10 @@ void Worker::run() {
     }
     bool moved = do_tasks();
     poller_.look();
-    for (const auto& [number, client] : clients_) moved |= client->offer(turns_);
+    for (auto& [number, account] : accounts_) moved |= account.offer(turns_);
     set_budget();
     moved |= take_turns();
-    for (const auto& [number, client] : clients_) client->look(poller_, kMostVainSteps);
+    for (auto& [number, account] : accounts_) account.look(poller_, kMostVainSteps);
     if (moved) {
       back_off.end();
     } else if (!back_off.pause()) {
@@ -198,7 +240,7 @@ void Worker::run() {
     }
   }
   do_tasks();
-  clients_.clear();
+  accounts_.clear();
 }
 
 // Each step costs some 6 us beside its bytes, most of it in the kernel, so long ones serve more. But whoever makes
@@ -240,14 +282,20 @@ bool Worker::do_tasks() {
 void Worker::sleep() {
   run::Waiter waiter(*this);
   bool has_work = false;
-  for (const auto& [number, client] : clients_) {
-    client->doorbell().daemon_sleeps.store(1);
-    has_work |= client->has_rung() || !client->look(poller_, 0);
-    waiter.add(*client);
+  for (auto& [number, account] : accounts_) {
+    for (const auto& [client_number, client] : account.clients) {
+      client->doorbell().daemon_sleeps.store(1);
+      has_work |= client->has_rung();
+      waiter.add(*client);
+    }
+    account.look(poller_, 0);
+    has_work |= !account.busy.is_empty();
   }
   waiter.add(poller_);
   if (!has_work) waiter.wait(kLongestSleep);
-  for (const auto& [number, client] : clients_) client->doorbell().daemon_sleeps.store(0);
+  for (const auto& [number, account] : accounts_) {
+    for (const auto& [client_number, client] : account.clients) client->doorbell().daemon_sleeps.store(0);
+  }
 }
 
 bool Worker::react(std::span<const pollfd> polled) {

@@ -3,7 +3,8 @@
 // One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and
 // sleeps when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing, nor do those
 // whose last steps found nothing, until what they wait for happens, or Session::kLongestWait is over. A client has one
-// doorbell and one descriptor, whatever the number of its sessions.
+// doorbell and one descriptor, whatever the number of its sessions. In each round an account (tenant_quota.h) has so
+// many rings answered and so many sessions offered steps; the others wait (busy_queue.h).
 //
 // Other threads leave it tasks by post(). Everything else is for such tasks, on its thread.
 #pragma once
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -24,6 +26,7 @@
 #include "banyan/run/system/event_source.h"
 #include "banyan/run/system/poller.h"
 #include "banyan/run/system/waiter.h"
+#include "banyan/service/daemon/busy_queue.h"
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/daemon/turns.h"
 #include "banyan/service/protocol/region_table.h"
@@ -32,6 +35,15 @@
 namespace banyan::service {
 
 class Worker;
+class WorkerClient;
+
+// A session that may have work.
+struct BusySession {
+  WorkerClient* client = nullptr;
+  uint32_t number = 0;
+  Session* session = nullptr;
+};
+using BusySessions = BusyQueue<BusySession>;
 
 // What the worker has of a client.
 class WorkerClient : public run::EventSource {
@@ -51,14 +63,18 @@ class WorkerClient : public run::EventSource {
   void remove(uint32_t number);
   void remove_all();
   Session* find(uint32_t number);
+  // Where its sessions wait for steps, from before there are any until none is left.
+  void queue_in(BusySessions& queue) { queue_ = &queue; }
   // Gives it a step, though its client has not rung.
   void rouse(uint32_t number);
-  // Answers the doorbell, and offers those that may have work, or whose moment has come. Whether it has rung.
-  bool offer(Turns<Session>& turns);
-  // After their steps: those that have no work cease to be busy, and so do those of which this many steps found
-  // nothing, until the poller rouses them. Whether none is busy any more.
-  bool look(run::Poller& poller, uint32_t most_vain_steps);
-  bool has_rung() const { return page_->groups.load() != 0; }
+  // Rouses those whose moment has come.
+  void rouse_due();
+  // Rouses those for which the doorbell was rung, as answer() does at this cost. What it has cost.
+  size_t answer_doorbell(size_t most);
+  // After a turn of a session of its: one that has no work leaves, and so does one of which this many steps found
+  // nothing, until the poller rouses it.
+  AfterTurn look_at(uint32_t number, run::Poller& poller, uint32_t most_vain_steps);
+  bool has_rung() const { return rung_groups_ != 0 || page_->groups.load() != 0; }
   const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
 
  private:
@@ -74,7 +90,9 @@ class WorkerClient : public run::EventSource {
   DoorbellPage* const page_;
   RegionTable regions_;
   std::map<uint32_t, std::unique_ptr<Session>> sessions_;
-  std::set<uint32_t> busy_;
+  BusySessions* queue_ = nullptr;
+  std::unordered_map<uint32_t, BusySessions::Place> busy_;
+  uint64_t rung_groups_ = 0;  // of the doorbell, that are to be answered
   std::set<uint32_t> timed_;  // that are not, but may have a moment at which they are (Session::attend_at)
   std::map<uint32_t, run::Poller*> waiting_;  // and who watches them
 };
@@ -96,11 +114,22 @@ class Worker : private run::EventSource {
   // CPU time of its thread, since it began. Any thread.
   std::chrono::nanoseconds core_time();
 
-  // For tasks.
-  void add(uint64_t client, std::shared_ptr<WorkerClient> memory);
+  // For tasks. `account`: its number.
+  void add(uint64_t client, uint32_t account, std::shared_ptr<WorkerClient> memory);
+  // With all of its sessions.
   void remove(uint64_t client);
 
  private:
+  struct Account {
+    bool offer(Turns<Session>& turns);
+    bool answer_doorbells();
+    void look(run::Poller& poller, uint32_t most_vain_steps);
+
+    BusySessions busy;
+    std::map<uint64_t, std::shared_ptr<WorkerClient>> clients;  // shared with their connections
+    uint64_t next = 0;                                          // client whose doorbell is answered first
+  };
+
   void run();
   bool take_turns();
   void set_budget();
@@ -116,8 +145,8 @@ class Worker : private run::EventSource {
   std::mutex mutex_;  // protects tasks_ and stops_
   std::vector<Task> tasks_;
   bool stops_ = false;
-  run::Poller poller_;                                         // of sessions that wait
-  std::map<uint64_t, std::shared_ptr<WorkerClient>> clients_;  // shared with their connections
+  run::Poller poller_;                    // of sessions that wait
+  std::map<uint32_t, Account> accounts_;  // by number
   Turns<Session> turns_;
   std::thread thread_;
 };

@@ -76,10 +76,13 @@ std::optional<Error> ask(const HttpServer::Handler& handler, const std::shared_p
 // Gives the answer to libmicrohttpd, which sends it. Throws std::bad_alloc.
 MHD_Result send(MHD_Connection* connection, HttpResponse response, bool is_last) {
   CHECK(response.status >= 200 && response.status < 600) << "HTTP status " << response.status;
-  auto body = std::make_unique<std::string>(std::move(response.body));
-  const auto release = [](void* text) { delete static_cast<std::string*>(text); };
+  using Body = std::shared_ptr<const std::string>;
+  auto body = std::make_unique<Body>(std::move(response.shared_body));
+  if (!*body) *body = std::make_shared<const std::string>(std::move(response.body));
+  const auto release = [](void* text) { delete static_cast<Body*>(text); };
+  void* const bytes = const_cast<char*>((*body)->data());  // which it does not change
   const std::unique_ptr<MHD_Response, decltype(&MHD_destroy_response)> answer(
-      MHD_create_response_from_buffer_with_free_callback_cls(body->size(), body->data(), release, body.get()),
+      MHD_create_response_from_buffer_with_free_callback_cls((*body)->size(), bytes, release, body.get()),
       &MHD_destroy_response);
   if (!answer) return MHD_NO;
   body.release();

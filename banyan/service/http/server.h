@@ -6,7 +6,7 @@
 // request or takes its answer too slowly is hung up on; at once, nearly, where all connections of a socket are in use,
 // so that slow callers keep out nobody for long. HEAD is answered as GET, without the body.
 //
-// What it keeps: per connection 32 KiB, the body, and the answer until it is sent.
+// What it keeps: per connection 32 KiB, the body, and the answer until it is sent; of a shared body one copy.
 //
 // What goes wrong and is nobody's answer (descriptors are short, a handler throws after it has answered) is thrown to
 // the reactor. On the reactor's thread, by libmicrohttpd; without that library serve() throws.
@@ -37,6 +37,8 @@ struct HttpResponse {
   int status = 200;
   std::string type = "application/json";
   std::string body;
+  // In its place, where many callers get the same. Null: `body` is it.
+  std::shared_ptr<const std::string> shared_body = {};
 };
 
 class HttpServer {

@@ -111,6 +111,21 @@ TEST_P(HttpServerOfEachFamily, EndsWhileRequestsWait) {
   });
 }
 
+TEST(HttpServer, SendsTheSameBodyToManyWithoutCopies) {
+  const auto body = std::make_shared<const std::string>(1 << 20, 'x');
+  {
+    TestServer server(Family::unix_socket, [&](const HttpRequest&, const HttpServer::Reply& reply) {
+      reply({.type = "text/plain", .body = {}, .shared_body = body});
+    });
+    for (int i = 0; i < 3; ++i) {
+      Caller caller = server.call();
+      caller.say(kGet);
+      EXPECT_EQ(caller.hear().body, *body);
+    }
+  }
+  EXPECT_EQ(body.use_count(), 1) << "it is let go of";
+}
+
 TEST(HttpServer, AnswersHeadAsGetWithoutTheBody) {
   TestServer server(Family::tcp, echo);
   Caller caller = server.call();

@@ -32,9 +32,12 @@ HttpServer::Handler shared_for(run::Reactor& reactor, std::chrono::milliseconds 
     if (question.answer && reactor.now() - question.begun < time) return reply(*question.answer);
     const auto waiting = std::make_shared<Waiting>(1, std::move(reply));
     question = {.begun = reactor.now(), .answer = {}, .waiting = waiting};
-    handler(request, [questions, path = request.path, waiting](const HttpResponse& response) {
+    handler(request, [questions, path = request.path, waiting](HttpResponse response) {
       Question& answered = (*questions)[path];
       if (waiting->empty()) return;  // it has been answered
+      if (!response.shared_body) {
+        response.shared_body = std::make_shared<const std::string>(std::exchange(response.body, {}));
+      }
       answered.waiting.reset();
       answered.answer = response;
       for (const HttpServer::Reply& each : std::exchange(*waiting, {})) each(response);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -27,11 +29,15 @@ class SharedAnswers : public ::testing::Test {
   }
   void ask(const HttpServer::Handler& handler, const std::string& path, const std::string& method = "GET") {
     handler({.method = method, .path = path, .query = {}, .host = "", .body = ""},
-            [this](const HttpResponse& response) { answers_.push_back(response.body); });
+            [this](const HttpResponse& response) {
+              answers_.push_back(response.shared_body ? *response.shared_body : response.body);
+              bodies_.insert(response.shared_body);
+            });
   }
 
   run::Reactor reactor_;
   std::vector<std::string> asked_, answers_;
+  std::set<std::shared_ptr<const std::string>> bodies_;
   HttpServer::Reply last_;
   bool refuses_ = false;
 };
@@ -48,6 +54,7 @@ TEST_F(SharedAnswers, AreOneForAllWhoAskMeanwhile) {
   EXPECT_THAT(asked_, ElementsAre("GET /a"));
   last_({.body = "again"});
   EXPECT_EQ(answers_.size(), 61u) << "the first call counts";
+  EXPECT_EQ(bodies_.size(), 1u) << "nobody has a copy";
   ask(handler, "/b");
   EXPECT_THAT(asked_, ElementsAre("GET /a", "GET /b"));
 }

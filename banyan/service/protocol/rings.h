@@ -140,6 +140,11 @@ bool ring(DoorbellPage& page, uint32_t session);
 // at most kSessions calls. Whether there were any.
 template <typename Rang>
 bool answer(DoorbellPage& page, const Rang& rang);
+// The same of one group after the other, until this costs `most` or no group is left. `groups`: the caller's, 0 at
+// first; has those that were taken from the page and whose turn comes next time. What it has cost: 1 for each group and
+// for each call, so less than `most` and 65; 0: none had rung.
+template <typename Rang>
+size_t answer(DoorbellPage& page, uint64_t& groups, size_t most, const Rang& rang);
 
 // ---- Inside ----
 
@@ -155,17 +160,23 @@ void ClientRings::sleep(const TryAgain& try_again, std::chrono::milliseconds at_
 
 template <typename Rang>
 bool answer(DoorbellPage& page, const Rang& rang) {
+  uint64_t groups = 0;
+  return answer(page, groups, SIZE_MAX, rang) > 0;
+}
+
+template <typename Rang>
+size_t answer(DoorbellPage& page, uint64_t& groups, size_t most, const Rang& rang) {
   // Sequentially consistent, since the daemon asks after it has said that it sleeps.
-  if (page.groups.load() == 0) return false;
-  uint64_t groups = page.groups.exchange(0, std::memory_order_acquire);
-  for (; groups != 0; groups &= groups - 1) {
+  if (groups == 0 && page.groups.load() != 0) groups = page.groups.exchange(0, std::memory_order_acquire);
+  size_t cost = 0;
+  for (; groups != 0 && cost < most; groups &= groups - 1) {
     const auto group = static_cast<uint32_t>(__builtin_ctzll(groups));
     uint64_t sessions = page.sessions[group].exchange(0, std::memory_order_acquire);
-    for (; sessions != 0; sessions &= sessions - 1) {
+    for (++cost; sessions != 0; sessions &= sessions - 1, ++cost) {
       rang(group * 64 + static_cast<uint32_t>(__builtin_ctzll(sessions)));
     }
   }
-  return true;
+  return cost;
 }
 
 }  // namespace banyan::service

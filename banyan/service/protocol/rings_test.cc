@@ -486,6 +486,29 @@ TEST(Doorbell, IsAnsweredOnceForEachSessionWhenAllOfItIsOnes) {
   EXPECT_THAT(times, ::testing::Each(1));
 }
 
+// A client that rings for all of its sessions all the time has each of them answered, and a bounded number at once.
+TEST(Doorbell, IsAnsweredABoundedNumberAtOnceAndInTurn) {
+  constexpr size_t kMost = 100;
+  DoorbellPage page{};
+  std::vector<int> times(DoorbellPage::kSessions);
+  uint64_t groups = 0;
+  EXPECT_EQ(answer(page, groups, kMost, [](uint32_t session) { ADD_FAILURE() << session; }), 0u);
+  for (int looks = 0; looks < 32; ++looks) {
+    page.groups.store(UINT64_MAX);
+    for (auto& word : page.sessions) word.store(UINT64_MAX);
+    EXPECT_EQ(answer(page, groups, kMost, [&](uint32_t session) { ++times.at(session); }), 2u * 65) << looks;
+  }
+  EXPECT_THAT(times, ::testing::Each(1));
+  EXPECT_EQ(groups, 0u);
+  // All is rung once more; a group without a session costs something, too.
+  for (auto& word : page.sessions) word.store(0);
+  page.sessions[63].store(1);
+  EXPECT_EQ(answer(page, groups, 63, [](uint32_t session) { ADD_FAILURE() << session; }), 63u);
+  std::vector<uint32_t> rang;
+  EXPECT_EQ(answer(page, groups, 63, [&](uint32_t session) { rang.push_back(session); }), 2u);
+  EXPECT_THAT(rang, ::testing::ElementsAre(63 * 64));
+}
+
 // The daemon may look at any moment: also when half of a ring is written.
 TEST(Doorbell, LosesNoRingWhileTheDaemonLooks) {
   DoorbellPage page{};

@@ -170,6 +170,7 @@ HostView as_one_host(std::vector<HostView> daemons) {
     for (const auto& [reason, count] : older.refused) host.refused[reason] += count;
     host.replans += older.replans;
     host.events_dropped += older.events_dropped;
+    for (const auto& [user, count] : older.unlisted) host.unlisted[user] += count;
   }
   host.communicators = joined_communicators(daemons);
   host.links = summed_links(daemons);
@@ -182,6 +183,7 @@ HostView remains_of(HostView ended) {
   ended.clients = 0;
   ended.memory_bytes = 0;
   ended.communicators.clear();
+  ended.unlisted.clear();
   ended.ways.clear();
   ended.troubles.clear();
   return ended;

@@ -146,6 +146,8 @@ struct HostView {
   uint64_t descriptors = 0, most_descriptors = 0;
   std::vector<FindingView> troubles = {};  // what is wrong with the daemon itself, or what it needs
   uint32_t lost_hosts = 0;                 // to which no call of this one comes through
+  // Ranks of which there is nothing in `communicators`, since their user has so many (view_budget.h), by user.
+  std::map<std::string, uint64_t> unlisted = {};
 
   friend bool operator==(const HostView&, const HostView&) = default;
 };

@@ -124,7 +124,7 @@ struct Open {
   double stalled_seconds = 0, idle_seconds = 0;
 };
 
-void add_open(Page& page, const HostView& view, MetricsMemory& memory) {
+void add_open(Page& page, const HostView& view, const MetricsMemory& memory) {
   std::map<MetricsMemory::Name, Open> all;
   std::map<std::string, double> weights;
   for (const CommunicatorView& communicator : view.communicators) {
@@ -158,12 +158,13 @@ void add_open(Page& page, const HostView& view, MetricsMemory& memory) {
   for (const auto& [tenant, weight] : weights) page.add(weight, {{"tenant", tenant}});
 }
 
-void add_links(Page& page, const HostView& view, MetricsMemory& memory) {
+// The tenants are those that the daemon tells apart.
+void add_links(Page& page, const HostView& view) {
   page.counter("banyan_link_bytes_total", "Payload that went over the link, of communicators whose rank 0 is here.");
   for (const LinkView& link : view.links) {
-    std::map<std::string, uint64_t> by_label;
-    for (const auto& [tenant, bytes] : link.bytes_by_tenant) by_label[memory.label_of_tenant(tenant)] += bytes;
-    for (const auto& [tenant, bytes] : by_label) page.add(number(bytes), {{"link", link.name}, {"tenant", tenant}});
+    for (const auto& [tenant, bytes] : link.bytes_by_tenant) {
+      page.add(number(bytes), {{"link", link.name}, {"tenant", tenant}});
+    }
   }
   page.gauge("banyan_link_capacity_bytes_per_second", "Payload that the link carries at most.");
   for (const LinkView& link : view.links) page.add(link.capacity, {{"link", link.name}});
@@ -177,7 +178,7 @@ std::string metrics_of(const HostView& view, MetricsMemory& memory) {
   add_daemon(page, view);
   add_totals(page, memory);
   add_open(page, view, memory);
-  add_links(page, view, memory);
+  add_links(page, view);
   return page.text();
 }
 

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -34,16 +33,15 @@ struct RankTotals {
 // counted.
 class MetricsMemory {
  public:
-  // Labels that programs can make up. The tenants that come first keep theirs; communicators do so while they are open.
-  // All beyond are summed as "others".
-  static constexpr size_t kMostTenants = 256, kMostNames = 1000;
+  // Labels that programs can make up: of tenants (tenant_label.h) and of communicators, of all and of one user. Each is
+  // kept while a communicator with it is open. All beyond are summed as "others", of the user where there is room.
+  static constexpr size_t kMostTenants = 256, kMostNames = 1000, kMostNamesOfUser = 64;
   using Name = std::pair<std::string, std::string>;  // of a tenant and a communicator, as labels say
 
   // With what `view` says. O(ranks log ranks).
   void note(const HostView& view);
   const std::map<Name, RankTotals>& by_name() const { return by_name_; }
   const std::map<std::string, RankTotals>& by_tenant() const { return by_tenant_; }
-  std::string label_of_tenant(const std::string& tenant);
   // Of a communicator of the last view.
   const Name& label_of(const CommunicatorView& communicator) const { return labels_.at(communicator.id); }
 
@@ -55,7 +53,6 @@ class MetricsMemory {
   void choose_labels(const HostView& view);
   void sum();
 
-  std::set<std::string> tenants_;                           // with labels of their own
   std::map<std::string, Name> labels_;                      // of communicators that are open, by id
   std::map<std::pair<std::string, uint32_t>, Rank> ranks_;  // that are open, by id and rank
   std::map<Name, RankTotals> ended_by_name_, by_name_;      // by_name_ is of both

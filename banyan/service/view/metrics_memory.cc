@@ -1,11 +1,11 @@
+#include <set>
 #include <utility>
 
+#include "banyan/service/share/tenant_label.h"
 #include "banyan/service/view/metrics.h"
 
 namespace banyan::service {
 namespace {
-
-const std::string kOthers = "others";
 
 RankTotals totals_of(const RankView& rank) {
   return {.calls = rank.calls_over,
@@ -30,21 +30,26 @@ RankTotals& RankTotals::operator+=(const RankTotals& other) {
   return *this;
 }
 
-std::string MetricsMemory::label_of_tenant(const std::string& tenant) {
-  if (tenants_.size() < kMostTenants) tenants_.insert(tenant);
-  return tenants_.contains(tenant) ? tenant : kOthers;
-}
-
 void MetricsMemory::choose_labels(const HostView& view) {
   std::map<std::string, Name> labels;
+  std::set<std::string> tenants;
+  std::set<Name> names;
+  std::map<std::string, size_t> names_of_users;
+  const auto add = [&](const std::string& id, const Name& name) {
+    labels.emplace(id, name);
+    tenants.insert(name.first);
+    if (names.insert(name).second) ++names_of_users[user_of(name.first)];
+  };
   for (const CommunicatorView& communicator : view.communicators) {
     const auto former = labels_.find(communicator.id);
-    if (former != labels_.end()) labels.insert(*former);
+    if (former != labels_.end()) add(former->first, former->second);
   }
   for (const CommunicatorView& communicator : view.communicators) {
     if (labels.contains(communicator.id)) continue;
-    const bool is_free = labels.size() < kMostNames;
-    labels.emplace(communicator.id, Name(label_of_tenant(communicator.tenant), is_free ? communicator.name : kOthers));
+    Name name(tenant_label(communicator.tenant, tenants, kMostTenants), communicator.name);
+    const bool has_room = names.size() < kMostNames && names_of_users[user_of(name.first)] < kMostNamesOfUser;
+    if (!has_room && !names.contains(name)) name.second = kOtherTenants;
+    add(communicator.id, name);
   }
   labels_ = std::move(labels);
 }

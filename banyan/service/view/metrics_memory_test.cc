@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "banyan/service/share/tenant_label.h"
 #include "banyan/service/view/metrics.h"
 
 namespace banyan::service {
@@ -88,7 +89,33 @@ TEST(MetricsMemory, BoundsLabelsThatProgramsMakeUp) {
   uint64_t calls = 0;
   for (const auto& [name, totals] : memory.by_name()) calls += totals.calls;
   EXPECT_EQ(calls, 2 * MetricsMemory::kMostNames) << "nothing is lost";
-  EXPECT_EQ(memory.label_of_tenant("somebody new"), "others");
+}
+
+TEST(MetricsMemory, LeavesTheLabelsOfOthersWhateverOneUserMakesUp) {
+  MetricsMemory memory;
+  HostView view;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text = std::to_string(i);
+    view.communicators.push_back(open(text, "1001/" + text, text, 1));
+  }
+  memory.note(view);
+  view.communicators.push_back(open("honest", "1002/training", "world", 7));
+  memory.note(view);
+  EXPECT_EQ(memory.by_name().at(Name("1002/training", "world")).calls, 7u);
+  EXPECT_EQ(memory.by_tenant().size(), kMostTenantsOfUser + 2);
+  EXPECT_EQ(memory.by_tenant().at("1001/others").calls, 3000u - kMostTenantsOfUser);
+  EXPECT_LE(memory.by_name().size(), MetricsMemory::kMostNamesOfUser + kMostTenantsOfUser + 2);
+}
+
+TEST(MetricsMemory, ForgetsTenantsThatAreGone) {
+  MetricsMemory memory;
+  HostView view;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = std::to_string(i);
+    view.communicators = {open(text, "1001/" + text, "world", 1)};
+    memory.note(view);
+    ASSERT_THAT(memory.by_tenant(), ElementsAre(Key("1001/" + text)));
+  }
 }
 
 }  // namespace

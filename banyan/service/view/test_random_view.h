@@ -35,6 +35,7 @@ class RandomViews {
     view.most_descriptors = random_();
     for (size_t i = below(3); i > 0; --i) view.troubles.push_back(finding());
     view.lost_hosts = small();
+    for (size_t i = below(3); i > 0; --i) view.unlisted[text()] = random_();
     return view;
   }
 

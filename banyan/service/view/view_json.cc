@@ -129,6 +129,7 @@ void each_field(View& view, Visit visit) {
   visit("most_descriptors", view.most_descriptors);
   visit("troubles", view.troubles);
   visit("lost_hosts", view.lost_hosts);
+  visit("unlisted", view.unlisted);
 }
 
 template <Is<FindingView> View, typename Visit>
@@ -216,8 +217,9 @@ template <typename View>
 void read(JsonNode node, std::vector<View>& views);
 // Daemons of earlier versions do not tell of them.
 bool may_be_missing(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kLater = {"idle_total_seconds", "ways",     "is_direct", "descriptors",
-                                                      "most_descriptors",   "troubles", "obeys",     "lost_hosts"};
+  constexpr std::array<std::string_view, 9> kLater = {
+      "idle_total_seconds", "ways",  "is_direct",  "descriptors", "most_descriptors",
+      "troubles",           "obeys", "lost_hosts", "unlisted"};
   return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 template <typename View>

@@ -69,16 +69,17 @@ void collect(const Json& json, const std::string& place, std::vector<std::pair<J
   if (!json.is_object()) return;
   for (const auto& [key, value] : json.items()) {
     const std::string name = place.empty() ? key : place + "." + key;
-    if (!place.ends_with("bytes_by_tenant") && !place.ends_with("refused")) all.emplace_back(at / key, name);
+    if (!place.ends_with("bytes_by_tenant") && !place.ends_with("refused") && !place.ends_with("unlisted"))
+      all.emplace_back(at / key, name);
     collect(value, name, all, at / key);
   }
 }
 
 // What daemons of earlier versions do not tell of.
 bool may_be_missing(const std::string& name) {
-  constexpr std::array<std::string_view, 8> kLater = {".ways",        ".is_direct", ".idle_total_seconds",
+  constexpr std::array<std::string_view, 9> kLater = {".ways",        ".is_direct", ".idle_total_seconds",
                                                       ".descriptors", ".troubles",  ".most_descriptors",
-                                                      ".lost_hosts",  ".obeys"};
+                                                      ".lost_hosts",  ".obeys",     ".unlisted"};
   return std::any_of(kLater.begin(), kLater.end(), [&](std::string_view later) { return name.ends_with(later); });
 }
 
@@ -86,7 +87,7 @@ TEST(ViewJson, NamesEachFieldThatIsMissing) {
   const Json good = Json::parse(to_json(sample()));
   std::vector<std::pair<Json::json_pointer, std::string>> fields;
   collect(good, "", fields);
-  ASSERT_EQ(fields.size(), 7u + 24 + 2 + 14 + 21 + 3 + 3 + 3);
+  ASSERT_EQ(fields.size(), 7u + 25 + 2 + 14 + 21 + 3 + 3 + 3);
   for (const auto& [pointer, name] : fields) {
     if (may_be_missing(name)) continue;
     Json broken = good;
