@@ -10,6 +10,7 @@
 #include "banyan/base/json_line.h"
 #include "banyan/service/daemon/operator_commands.h"
 #include "banyan/service/daemon/rule_answers.h"
+#include "banyan/service/view/short_view.h"
 #include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
@@ -31,7 +32,7 @@ HostOperations::HostOperations(Parts parts, Host host)
 
 void HostOperations::answer(const std::string& command, const std::string& body, const Reply& reply) {
   try {
-    if (command == "view") return view(reply);
+    if (command == "view") return view(body, reply);
     if (command == "replan") return replan(body, reply);
     if (command == "replan alone") return replan_alone(body, reply);
     if (command == "upgrade") return upgrade(body, reply);
@@ -48,7 +49,7 @@ void HostOperations::answer(const std::string& command, const std::string& body,
 // ---- How it does ----
 
 // Workers know; each is asked for its own clients.
-void HostOperations::view(Reply reply) {
+void HostOperations::view(const std::string& body, Reply reply) {
   auto view = std::make_shared<HostView>(host_.describe());
   auto places = std::make_shared<std::map<std::string, size_t>>();
   parts_.workers.ask_each(
@@ -59,11 +60,11 @@ void HostOperations::view(Reply reply) {
           for (const auto& [number, session] : client->sessions()) add_session(*view, *places, *session);
         }
       },
-      [this, lives = std::weak_ptr(lives_), view, reply = std::move(reply)] {
+      [this, lives = std::weak_ptr(lives_), view, is_short = body == kShortly, reply = std::move(reply)] {
         if (lives.expired()) return;
         add_links(*view, parts_.carried->by_tenant());
         add_ways(*view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
-        reply({.body = to_json(*view)});
+        reply({.body = to_json(is_short ? short_view(std::move(*view)) : *view)});
       });
 }
 

@@ -256,12 +256,13 @@ void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& questi
                       number = question.number](const HostOperations::Answer& answer) {
     if (!lives.expired()) tell(asking, number, answer);
   };
+  const std::string body = question.command == "view" ? HostOperations::kShortly : question.body;
   if (const auto why = parts_.obedience.refusal(asking, question.command, question.body)) {
     reply({.is_refusal = true, .body = *why});
   } else if (asking.host == parts_.own) {
-    parts_.host.answer_alone(question.command, question.body, reply);
+    parts_.host.answer_alone(question.command, body, reply);
   } else {
-    parts_.host.answer(question.command, question.body, reply);
+    parts_.host.answer(question.command, body, reply);
   }
 }
 
