@@ -2,10 +2,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
@@ -32,6 +37,33 @@ TEST(BanyandCore, IsNeverWritten) {
   }
   ASSERT_EQ(setrlimit(RLIMIT_CORE, &limit), 0);
   std::filesystem::current_path(before);
+  std::filesystem::remove_all(folder);
+}
+
+// Its file is a pipe here, for whose writer it waits.
+TEST(BanyandCore, IsForgoneBeforeTheSecretIsRead) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
+  if (limit.rlim_max == 0) GTEST_SKIP() << "no process here may leave a core";
+  std::string folder = std::filesystem::temp_directory_path() / "banyan-test-XXXXXX";
+  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
+  const std::string secret = folder + "/secret", socket = folder + "/socket";
+  ASSERT_EQ(mkfifo(secret.c_str(), 0600), 0);
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execl(BANYAND_BINARY, BANYAND_BINARY, "--socket", socket.c_str(), "--secret-file", secret.c_str(), nullptr);
+    _exit(127);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  rlimit its{};
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_EQ(prlimit(daemon, RLIMIT_CORE, nullptr, &its), 0);
+  } while (its.rlim_max > 0 && std::chrono::steady_clock::now() < deadline);
+  EXPECT_EQ(its.rlim_max, 0u);
+  kill(daemon, SIGKILL);
+  waitpid(daemon, nullptr, 0);
   std::filesystem::remove_all(folder);
 }
 

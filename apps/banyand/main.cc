@@ -191,8 +191,8 @@ void prepare(const CommandSyntax& syntax, Asked& asked, ServiceManager& manager,
 void serve_as_asked(const CommandSyntax& syntax, Asked& asked, ServiceManager& manager,
                     std::shared_ptr<Predecessor>& predecessor) {
   banyan::service::HandedSockets sockets = manager.take_sockets();
+  leave_no_core();  // before it has the secret
   prepare(syntax, asked, manager, sockets, predecessor != nullptr);
-  leave_no_core();
   allow_many_descriptors();
   return_large_memory();
   const auto daemon = predecessor != nullptr ? std::make_unique<Daemon>(asked.options, predecessor)

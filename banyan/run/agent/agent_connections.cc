@@ -23,6 +23,13 @@ constexpr milliseconds kFirstPause{5}, kLongestPause{500}, kLongestReminderPause
 constexpr milliseconds kBetweenPaths{50};
 constexpr uint32_t kMostWithSpares = 128;
 
+void expect_short(const Message& message) {
+  if (message.body.size() <= AgentConnections::kMaxMessage) return;
+  throw Error(ErrorCode::unsupported, "a message of " + std::to_string(message.body.size()) +
+                                          " bytes is not sent; the most is " +
+                                          std::to_string(AgentConnections::kMaxMessage));
+}
+
 }  // namespace
 
 AgentConnections::AgentConnections(Timers& timers, Dialer& dialer, Options options, Events events)
@@ -35,9 +42,13 @@ AgentConnections::~AgentConnections() {
 // ---- Sending ----
 
 void AgentConnections::send(uint32_t rank, Message message) {
+  expect_short(message);
   Entry& entry = entries_[rank];
   if (entry.is_closed || rank == options_.own) return;
-  if (entry.unconfirmed_bytes + message.body.size() > kMaxQueued) return;
+  if (entry.unconfirmed_bytes + message.body.size() > kMaxQueued) {
+    if (!std::exchange(entry.drops, true) && events_.dropped) events_.dropped(rank, entry.unconfirmed_bytes);
+    return;
+  }
   entry.unconfirmed_bytes += message.body.size();
   entry.unconfirmed.push_back(std::move(message));
   if (entry.connections.empty()) {
@@ -396,7 +407,7 @@ void AgentConnections::forget_confirmed(Entry& entry, uint64_t up_to) {
   if (up_to >= entry.first_unconfirmed + entry.unconfirmed.size()) {
     throw Error(ErrorCode::invalid_input, "it confirms what was not sent");
   }
-  if (entry.first_unconfirmed <= up_to) entry.is_stalled = false;
+  if (entry.first_unconfirmed <= up_to) entry.is_stalled = entry.drops = false;
   for (; entry.first_unconfirmed <= up_to; ++entry.first_unconfirmed) {
     entry.unconfirmed_bytes -= entry.unconfirmed.front().body.size();
     entry.unconfirmed.pop_front();

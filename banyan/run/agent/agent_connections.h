@@ -61,6 +61,9 @@ class AgentConnections {
     // So many calls over every path have found no answer, and none was ever answered, while the rank itself has called
     // this one: something drops what goes there first. May be empty.
     std::function<void(uint32_t rank, uint32_t calls, const std::string& why)> unanswered{};
+    // Messages to the rank are dropped from now on, until it confirms some: so many bytes wait already. Said once until
+    // then. May be empty.
+    std::function<void(uint32_t rank, size_t waiting)> dropped{};
     // A rank that had said that it goes has gone (is closed now), or one that sends nonsense.
     std::function<void(uint32_t rank, std::string why)> lost;
     std::function<void(uint32_t rank, std::string notice)> noticed;  // the rank has closed this one
@@ -72,7 +75,8 @@ class AgentConnections {
   AgentConnections& operator=(const AgentConnections&) = delete;
 
   // Calls the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
-  // have become too many (kMaxQueued bytes).
+  // have become too many (kMaxQueued bytes; Events::dropped). Throws Error{unsupported} for a body longer than
+  // kMaxMessage, which every peer would take for nonsense.
   void send(uint32_t rank, Message message);
   // Besides, all connections show that they carry something.
   void send_over_all(uint32_t rank, Message message);
@@ -125,6 +129,7 @@ class AgentConnections {
     std::optional<Timers::Timer> confirmation, resend;
     std::chrono::milliseconds next_resend{};
     bool is_stalled = false;  // nothing was confirmed for about a second
+    bool drops = false;       // messages to it, as was told
     bool confirms_over_all = false;
     std::map<uint32_t, Attempts> attempts;  // by path
     std::string trouble;                    // of the last call that failed

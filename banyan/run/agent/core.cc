@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/join/network.h"
+#include "banyan/run/record/log.h"
 
 namespace banyan::run {
 
@@ -65,6 +66,12 @@ AgentConnections::Events AgentCore::connection_events() {
                                 bool is_orderly) { suspicion_.unreachable(rank, why, is_orderly); },
           .refused = [this](uint32_t rank) { suspicion_.refused(rank); },
           .unanswered = events_.unanswered,
+          .dropped =
+              [](uint32_t rank, size_t waiting) {
+                BANYAN_LOG(warning) << "what the agent of rank " << rank
+                                    << " is to hear is dropped until it hears more: " << waiting
+                                    << " bytes wait for it";
+              },
           .lost = [this](uint32_t rank, const std::string& why) { hub_.lost(rank, why); },
           .noticed = [this](uint32_t rank, const std::string& notice) { hub_.noticed(rank, notice); }};
 }

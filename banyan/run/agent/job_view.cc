@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -110,9 +111,15 @@ std::optional<int64_t> take_number(std::string_view& text) {
   return number;
 }
 
-// Doors in the network of a process: by process id, those of each in the order of their making.
-std::map<int64_t, std::map<int64_t, std::string>> doors_beside(const std::string& process) {
-  std::map<int64_t, std::map<int64_t, std::string>> doors;
+struct Door {
+  std::string name;
+  std::set<std::string> sockets;  // that have this name, as those who have them open call them: "socket:[4711]"
+};
+using Doors = std::map<int64_t, std::map<int64_t, Door>>;  // by process id, those of each in the order of their making
+
+// In the network of a process. Anybody may give a socket such a name.
+Doors doors_beside(const std::string& process) {
+  Doors doors;
   std::ifstream table("/proc/" + process + "/net/unix");
   const std::string prefix = std::string("@") + kDoorPrefix;
   for (std::string line; std::getline(table, line);) {
@@ -123,8 +130,41 @@ std::map<int64_t, std::map<int64_t, std::string>> doors_beside(const std::string
     if (!pid || !rest.starts_with('-')) continue;
     rest.remove_prefix(1);
     const std::optional<int64_t> number = take_number(rest);
-    if (number && rest.empty()) doors[*pid].emplace(*number, line.substr(place + 1));
+    if (!number || !rest.empty()) continue;
+    Door& door = doors[*pid][*number];
+    door.name = line.substr(place + 1);
+    const std::string before = line.substr(0, place - 1);  // its number is the last word there
+    door.sockets.insert("socket:[" + before.substr(before.rfind(' ') + 1) + "]");
   }
+  return doors;
+}
+
+// What a process has open; nothing where this one may not know.
+std::optional<std::set<std::string>> opened_by(int64_t pid) {
+  std::error_code trouble;
+  std::set<std::string> opened;
+  const std::filesystem::path folder = "/proc/" + std::to_string(pid) + "/fd";
+  for (std::filesystem::directory_iterator each(folder, trouble), end; !trouble && each != end;
+       each.increment(trouble)) {
+    std::error_code closed;
+    opened.insert(std::filesystem::read_symlink(each->path(), closed));
+  }
+  return trouble ? std::nullopt : std::optional(std::move(opened));
+}
+
+// But for those that bear the number of a process that has not made them, as far as that can be known.
+Doors honest_doors_beside(const std::string& process) {
+  Doors doors = doors_beside(process);
+  for (auto& [pid, own] : doors) {
+    const std::optional<std::set<std::string>> opened = opened_by(pid);
+    if (!opened) continue;
+    std::erase_if(own, [&](const auto& door) {
+      const std::set<std::string>& sockets = door.second.sockets;
+      return std::none_of(sockets.begin(), sockets.end(),
+                          [&](const std::string& socket) { return opened->contains(socket); });
+    });
+  }
+  std::erase_if(doors, [](const auto& own) { return own.second.empty(); });
   return doors;
 }
 
@@ -208,10 +248,8 @@ bool is_below(int64_t pid, int64_t ancestor) {
   return false;
 }
 
-}  // namespace
-
-std::vector<int64_t> joined_processes(int64_t pid) {
-  const std::map<int64_t, std::map<int64_t, std::string>> doors = doors_beside(std::to_string(pid));
+// The process, or else those below it.
+std::vector<int64_t> joined_behind(const Doors& doors, int64_t pid) {
   if (doors.contains(pid)) return {pid};
   std::vector<int64_t> started;
   for (const auto& [process, own] : doors) {
@@ -220,6 +258,13 @@ std::vector<int64_t> joined_processes(int64_t pid) {
   return started;
 }
 
+}  // namespace
+
+std::vector<int64_t> joined_processes(int64_t pid) {
+  return joined_behind(honest_doors_beside(std::to_string(pid)), pid);
+}
+
+// A door at which too many call is tried again and again, as long as no other one shows anything.
 std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
   const std::string place = "process " + std::to_string(pid);
   if (!std::filesystem::exists("/proc/" + std::to_string(pid))) {
@@ -227,39 +272,48 @@ std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
   }
   std::vector<JobView> views;
   std::set<std::string> known;  // processes whose jobs were seen
-  const std::map<int64_t, std::map<int64_t, std::string>> doors = doors_beside(std::to_string(pid));
-  for (const int64_t process : joined_processes(pid)) {
-    const std::string name = "process " + std::to_string(process);
-    if (!doors.contains(process) || known.contains(name + " on " + host_name())) continue;
-    for (const auto& [number, door] : doors.at(process)) {
-      FileDescriptor socket = call_door(door, name);
-      for (; !socket.is_open(); socket = call_door(door, name)) wait_for_doors(name, deadline);
-      views.push_back(look_through(socket, name, deadline));
-      for (const JobView::Rank& rank : views.back().ranks) known.insert(rank.process);
+  std::optional<Error> trouble;
+  const Doors doors = honest_doors_beside(std::to_string(pid));
+  for (bool is_full = true; is_full && views.empty();) {
+    is_full = false;
+    for (const int64_t process : joined_behind(doors, pid)) {
+      const std::string name = "process " + std::to_string(process);
+      if (known.contains(name + " on " + host_name())) continue;
+      for (const auto& [number, door] : doors.at(process)) {
+        try {
+          const FileDescriptor socket = call_door(door.name, name);
+          is_full = is_full || !socket.is_open();
+          if (!socket.is_open()) continue;
+          views.push_back(look_through(socket, name, deadline));
+          for (const JobView::Rank& rank : views.back().ranks) known.insert(rank.process);
+        } catch (const Error& error) {  // it may be a stranger's
+          trouble = error;
+        }
+      }
     }
+    if (is_full && views.empty()) wait_for_doors(place, deadline);
   }
-  if (views.empty()) {
-    throw Error(ErrorCode::not_found,
-                place +
-                    " and the processes that it has started have joined no job by this version of Banyan, or are "
-                    "still joining, or are in another network");
-  }
-  return views;
+  if (!views.empty()) return views;
+  if (trouble) throw Error(*trouble);
+  throw Error(ErrorCode::not_found,
+              place +
+                  " and the processes that it has started have joined no job by this version of Banyan, or are "
+                  "still joining, or are in another network");
 }
 
 // One process of each job is enough. Doors at which too many call are tried again and again, after all others.
 std::optional<JobView> look_at_job_that_met(const std::string& url, const Deadline& deadline) {
-  struct Door {
+  struct Called {
     std::string process, name;
   };
-  std::deque<Door> doors;
+  std::deque<Called> doors;
   for (const auto& [pid, own] : doors_beside("self")) {
     const std::string process = "process " + std::to_string(pid) + " on " + host_name();
-    for (const auto& [number, name] : own) doors.push_back({process, name});
+    for (const auto& [number, door] : own) doors.push_back({process, door.name});
   }
   std::set<std::string> asked, known;  // processes; those whose job was seen
   for (size_t in_vain = 0; !doors.empty();) {
-    const Door door = std::move(doors.front());
+    const Called door = std::move(doors.front());
     doors.pop_front();
     if (known.contains(door.process) && !asked.contains(door.process)) continue;
     asked.insert(door.process);

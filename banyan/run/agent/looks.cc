@@ -1,5 +1,6 @@
 #include "banyan/run/agent/looks.h"
 
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -23,9 +24,13 @@ constexpr size_t kMostVisitors = 16;
 // In all, for one visitor.
 constexpr std::chrono::seconds kVisit{5};
 
+// Numbers rise, and cannot be guessed: else a stranger could have the name before.
 std::string next_door() {
-  static std::atomic<uint32_t> doors{0};
-  return door_prefix(getpid()) + std::to_string(doors.fetch_add(1));
+  static std::atomic<uint64_t> doors{0};
+  constexpr unsigned kRandomBits = 40;
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) random = 0;  // it is one way of several
+  return door_prefix(getpid()) + std::to_string(doors.fetch_add(1) << kRandomBits | random >> (64 - kRandomBits));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace banyan::run {
 constexpr std::chrono::milliseconds kLookTime{700};
 
 // Names of doors, as /proc/net/unix shows them with an '@' in front: this, the process id, '-' and a number, since a
-// process may be in several worlds.
+// process may be in several worlds; below 2^63, and drawn by chance.
 constexpr const char* kDoorPrefix = "banyan-";
 std::string door_prefix(int64_t pid);
 

@@ -8,10 +8,12 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +42,16 @@ CommunicatorHooks hooks_of(uint32_t rank, uint32_t size) {
 }
 
 std::string place_of(Agent& agent) { return "127.0.0.1:" + std::to_string(agent.members()[agent.rank()].port); }
+
+std::set<std::string> doors_of_this_process() {
+  std::set<std::string> names;
+  std::ifstream table("/proc/self/net/unix");
+  for (std::string line; std::getline(table, line);) {
+    const size_t place = line.find("@" + door_prefix(getpid()));
+    if (place != std::string::npos) names.insert(line.substr(place + 1));
+  }
+  return names;
+}
 
 TEST(Looks, ShowWhatAllRanksAreDoing) {
   LocalWorld world(3);
@@ -180,26 +192,56 @@ TEST(Looks, GoPastADoorThatNobodyOpens) {
   EXPECT_THAT(error.message(), HasSubstr("is called by too many others, and has not answered within 200 ms"));
 }
 
+// As another user may open one, under the number of a process that has doors of its own, and of one that has none, such
+// as a launcher.
+TEST(Looks, GoPastAStrangersDoorOfTheSameProcess) {
+  if (!enter_own_network()) GTEST_SKIP() << "no network of one's own here";
+  int ends[2], holds[2];
+  ASSERT_EQ(pipe(ends) + pipe(holds), 0);
+  const pid_t own = getpid(), stranger = fork();
+  if (stranger == 0) {
+    const FullDoor first(door_prefix(own) + "0"), last(door_prefix(own) + "9223372036854775807");
+    char letter = 'r';
+    if (write(ends[1], &letter, 1) == 1) (void)!read(holds[0], &letter, 1);
+    _exit(0);
+  }
+  char letter = 0;
+  ASSERT_EQ(read(ends[0], &letter, 1), 1);
+  EXPECT_THAT(testing::error_of([&] { look_at_process(own, soon_over()); }), HasSubstr("have joined no job"));
+  EXPECT_TRUE(joined_processes(own).empty());
+  {
+    const LocalWorld world(2);
+    EXPECT_THAT(look_at_process(own, soon_over()), SizeIs(2));
+    EXPECT_EQ(joined_processes(own), std::vector<int64_t>{own});
+  }
+  ASSERT_EQ(write(holds[1], &letter, 1), 1);
+  waitpid(stranger, nullptr, 0);
+}
+
 // Who says nothing, reads nothing or hangs up at once costs the agent nothing.
 TEST(Looks, OutliveVisitorsOfAllKinds) {
   LocalWorld world(2);
   std::vector<FileDescriptor> silent;
-  const std::string door = door_prefix(getpid());
   for (int i = 0; i < 40; ++i) {
-    // Doors are numbered on through the tests of this program.
-    for (int number = 0; number < 64; ++number) {
+    for (const std::string& door : doors_of_this_process()) {
       FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
       sockaddr_un address{};
       address.sun_family = AF_UNIX;
-      const std::string name = door + std::to_string(number);
-      name.copy(address.sun_path + 1, name.size());
-      const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      door.copy(address.sun_path + 1, door.size());
+      const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + door.size());
       if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) continue;
       if (i % 2 == 0) silent.push_back(std::move(socket));
     }
   }
   EXPECT_FALSE(silent.empty());
   EXPECT_THAT(look_at_process(getpid(), soon_over()), SizeIs(2));
+}
+
+TEST(Looks, HaveDoorsThatNobodyCanForesee) {
+  const LocalWorld world(2);
+  const std::set<std::string> names = doors_of_this_process();
+  ASSERT_THAT(names, SizeIs(2));
+  for (const std::string& name : names) EXPECT_GT(name.size(), door_prefix(getpid()).size() + 6) << name;
 }
 
 }  // namespace

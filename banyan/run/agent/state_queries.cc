@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 
 #include "banyan/run/agent/messages.h"
 #include "banyan/run/join/wire.h"
@@ -12,6 +13,7 @@ namespace {
 // For the hub to say that it passes a wish on.
 constexpr std::chrono::milliseconds kHubTime{200};
 constexpr size_t kBroadcastsRemembered = 256;
+constexpr size_t kMostToldBytes = size_t{1} << 20;  // bytes of a state or a reason that others are told
 
 uint8_t flag(bool on) { return on ? 1 : 0; }
 
@@ -19,10 +21,18 @@ Message ask_message(uint32_t asker, uint64_t number, uint64_t communicator, bool
   return {message::ask, WireWriter().number(asker).number(number).number(communicator).number(flag(pass_on)).take()};
 }
 
+// Programs write these, so they may be as long as memory is.
+std::string_view head_of(std::string_view text) { return text.substr(0, kMostToldBytes); }
+
 Message broadcast_message(uint32_t asker, uint64_t number, uint64_t communicator, const std::string& reason,
                           bool pass_on) {
-  return {message::broadcast,
-          WireWriter().number(asker).number(number).number(communicator).text(reason).number(flag(pass_on)).take()};
+  return {message::broadcast, WireWriter()
+                                  .number(asker)
+                                  .number(number)
+                                  .number(communicator)
+                                  .text(head_of(reason))
+                                  .number(flag(pass_on))
+                                  .take()};
 }
 
 // Of the rank's state hook; nothing where the communicator is not known.
@@ -114,7 +124,7 @@ Message StateQueries::answer_to(uint32_t asker, uint64_t number, uint64_t commun
                                .number(number)
                                .number(own_)
                                .number(flag(state.has_value()))
-                               .text(state.value_or(""))
+                               .text(state ? head_of(*state) : std::string_view())
                                .take()};
 }
 

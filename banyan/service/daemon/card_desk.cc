@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 #include "banyan/run/system/thread.h"
 
 namespace banyan::service {
@@ -140,10 +141,7 @@ void CardDesk::note(const Answer& answer) {
 void CardDesk::take(const Answer& answer) {
   if (answer.failure) return be_in_trouble(answer.failure->what());
   if (!std::exchange(trouble_, "").empty()) hooks_.note(name_ + " answers again");
-  for (const auto& [host, why] : answer.read.unread) {
-    cards_.erase(host);
-    if (!unread_.contains(host)) hooks_.note("the card of host " + in_quotes(host) + " cannot be read: " + why);
-  }
+  note_unread(answer.read.unread);
   if (answer.is_of_all) {
     cards_.clear();
     unread_.clear();
@@ -160,6 +158,23 @@ void CardDesk::take(const Answer& answer) {
   // The directory may have been asked before it had this one.
   if (own_ && !is_put_) cards_.insert_or_assign(own_->host, *own_);
   for (const HostCard& card : answer.read.cards) hooks_.found(card);
+}
+
+// In one line for all that are new: whoever writes to the directory may have made up many.
+void CardDesk::note_unread(const std::map<std::string, std::string>& unread) {
+  size_t others = 0;
+  std::string words;
+  for (const auto& [host, why] : unread) {
+    cards_.erase(host);
+    if (unread_.contains(host)) continue;
+    if (words.empty()) {
+      words = "the card of host " + in_quotes(host) + " cannot be read: " + why;
+    } else {
+      ++others;
+    }
+  }
+  if (others > 0) words += " (and " + plural(others, "other card") + ")";
+  if (!words.empty()) hooks_.note(words);
 }
 
 void CardDesk::be_in_trouble(const std::string& why) {

@@ -77,6 +77,7 @@ class CardDesk {
   void put();
   void call_back(std::vector<Then> waiting);
   void be_overdue();
+  void note_unread(const std::map<std::string, std::string>& unread);
   void be_in_trouble(const std::string& why);
 
   run::Reactor& reactor_;

@@ -193,6 +193,17 @@ TEST_F(CardDeskTest, NamesCardsThatCannotBeReadOnce) {
   EXPECT_THAT(notes_, ElementsAre("the card of host 'c' cannot be read: garbage"));
 }
 
+// As whoever writes to the directory may make up.
+TEST_F(CardDeskTest, NamesManyCardsThatCannotBeReadInOneLine) {
+  for (int i = 0; i < 60'000; ++i) shared_.unread["host " + std::to_string(100'000 + i)] = "garbage";
+  desk_->begin(card_of("a", 1));
+  EXPECT_EQ(desk_->unread().size(), 60'000u);
+  shared_.set([this] { shared_.unread["late"] = "rubbish"; });
+  look({});
+  EXPECT_THAT(notes_, ElementsAre("the card of host 'host 100000' cannot be read: garbage (and 59,999 other cards)",
+                                  "the card of host 'late' cannot be read: rubbish"));
+}
+
 // A daemon that starts before its directory.
 TEST_F(CardDeskTest, PublishesOnceTheDirectoryIsThere) {
   shared_.answers = false;

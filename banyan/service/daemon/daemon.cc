@@ -261,9 +261,14 @@ std::function<void(const std::string&)> Daemon::Impl::teller_of(const OpenSessio
           user](const std::string& text) {
     reactor_.mailbox()->post([this, communicator, members, text, user] {
       for (const RanksOnHost& member : members) {
-        mesh_->send_to_all(
-            member.host,
-            encode(SessionText{.communicator = communicator, .ranks = member.ranks, .text = text, .user = user}));
+        try {
+          mesh_->send_to_all(
+              member.host,
+              encode(SessionText{.communicator = communicator, .ranks = member.ranks, .text = text, .user = user}));
+        } catch (const Error& error) {
+          BANYAN_LOG(warning) << "ranks on host " << in_quotes(member.host)
+                              << " do not hear what one says: " << error.what();
+        }
       }
     });
   };

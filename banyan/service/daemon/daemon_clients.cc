@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/utf8.h"
 #include "banyan/run/agent/lane_connector.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/record/log.h"
@@ -43,7 +44,7 @@ double cost_of(const ClientMessage& message) {
 // What a program calls itself, of which each of its ranks shows a copy.
 std::string in_short(const std::string& program) {
   constexpr size_t kMost = 200;
-  return program.size() <= kMost ? program : program.substr(0, kMost) + "...";
+  return program.size() <= kMost ? harmless(program) : harmless(program.substr(0, kMost)) + "...";
 }
 
 }  // namespace
@@ -319,6 +320,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, Descriptor&) {
     opening->client = number;
     opening->mark = session.mark;
     opening->session.wish = open;
+    opening->session.wish.name = label_of(open.name);
     opening->session.client = client.view;
     opening->session.account = client.account;
     client.sessions.emplace(open.session, std::move(session));

@@ -46,7 +46,7 @@ void DirectRanks::add(const Program& program, const ShowRecord& show, run::FileD
     throw Error(ErrorCode::invalid_input, "it shows two records of number " + std::to_string(show.record));
   }
   CommunicatorView about{.id = OpenSessions::public_id(OpenSessions::id_of(show.capability, show.communicator)),
-                         .name = show.name,
+                         .name = label_of(show.name),
                          .tenant = program.tenant,
                          .size = show.size,
                          .hosts = {program.who.host},

@@ -139,6 +139,14 @@ TEST_F(DirectRanksOfAHost, BeyondWhatAUserHasListedAreCountedAndNotLookedAt) {
   EXPECT_TRUE(ranks_.unlisted().empty());
 }
 
+TEST_F(DirectRanksOfAHost, HaveNamesThatAreShortAndHarmless) {
+  const Record record;
+  ShowRecord named = show(0);
+  named.name.assign(1000, '\x01');
+  add(program(5), named, record.file());
+  EXPECT_EQ(ranks_.views().at(0).name, std::string(128, '?'));
+}
+
 TEST_F(DirectRanksOfAHost, AreRefusedWithWords) {
   const Record record;
   const auto refusal = [&](const ShowRecord& show, run::FileDescriptor file) {
@@ -146,8 +154,10 @@ TEST_F(DirectRanksOfAHost, AreRefusedWithWords) {
   };
   EXPECT_THAT(refusal(show(2), record.file()), HasSubstr("rank 2 of 2"));
   ShowRecord named = show(0);
-  named.name.assign(2000, 'x');
-  EXPECT_THAT(refusal(named, record.file()), HasSubstr("a name of 2000 bytes"));
+  named.tenant.assign(2000, 'x');
+  EXPECT_THAT(refusal(named, record.file()), HasSubstr("a tenant's name of 2000 bytes"));
+  named.tenant = "v\x01gg";
+  EXPECT_THAT(refusal(named, record.file()), HasSubstr("a tenant's name with characters that cannot be shown: 'v?gg'"));
   EXPECT_THAT(refusal(show(0), run::FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC))),
               HasSubstr("no memory of memfd_create"));
   add(program(5), show(0), record.file());

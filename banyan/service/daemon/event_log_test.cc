@@ -32,15 +32,31 @@ TEST(EventLog, IsNotBloatedByNamesAndHasNoLinesOfTheirs) {
   EXPECT_THAT(words, HasSubstr("attached: x event"));
 }
 
-TEST(SessionOpening, RefusesNamesOfWhichCopiesWouldBeLarge) {
+TEST(SessionOpening, RefusesTenantsOfWhichCopiesWouldBeLarge) {
   OpenSession wish;
   wish.members = wish.host_of_rank = {0};
   wish.job_size = 1;
   wish.hosts = {"a"};
-  wish.name = wish.tenant = std::string(1000, 'x');
+  wish.name = std::string(100'000, 'x');
+  wish.tenant = std::string(128, 'x');
   expect_possible(wish, "a");
   wish.tenant += 'x';
-  EXPECT_THAT([&] { expect_possible(wish, "a"); }, ThrowsMessage<Error>(HasSubstr("a name of 1001 bytes")));
+  EXPECT_THAT([&] { expect_possible(wish, "a"); },
+              ThrowsMessage<Error>(HasSubstr("a tenant's name of 129 bytes; give it one of 128 at most")));
+  wish.tenant = "a\nb";
+  EXPECT_THAT([&] { expect_possible(wish, "a"); },
+              ThrowsMessage<Error>(HasSubstr("characters that cannot be shown: 'a?b'")));
+}
+
+TEST(SessionOpening, CutsNamesAtACharacterAndMakesThemHarmless) {
+  EXPECT_EQ(label_of(""), "");
+  EXPECT_EQ(label_of("gradients of 7"), "gradients of 7");
+  const std::string longest(128, 'x'), euro = "\xe2\x82\xac";
+  EXPECT_EQ(label_of(longest), longest);
+  EXPECT_EQ(label_of(longest + "x"), longest);
+  EXPECT_EQ(label_of(longest.substr(3) + euro + "x"), longest.substr(3) + euro);
+  EXPECT_EQ(label_of(longest.substr(2) + euro), longest.substr(2)) << "half a character is none";
+  EXPECT_EQ(label_of("a\nb\x1b[2Jc\xff"), "a?b?[2Jc?");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "banyan/base/json_line.h"
 #include "banyan/service/daemon/operator_commands.h"
 #include "banyan/service/daemon/rule_answers.h"
+#include "banyan/service/view/short_view.h"
 #include "banyan/service/view/view_budget.h"
 #include "banyan/service/view/view_json.h"
 
@@ -32,7 +33,7 @@ HostOperations::HostOperations(Parts parts, Host host)
 
 void HostOperations::answer(const std::string& command, const std::string& body, const Reply& reply) {
   try {
-    if (command == "view") return view(reply);
+    if (command == "view") return view(body, reply);
     if (command == "replan") return replan(body, reply);
     if (command == "replan alone") return replan_alone(body, reply);
     if (command == "upgrade") return upgrade(body, reply);
@@ -55,7 +56,7 @@ struct HostOperations::Listing {
 };
 
 // Workers know; each is asked for its own clients.
-void HostOperations::view(Reply reply) {
+void HostOperations::view(const std::string& body, Reply reply) {
   const auto listing = std::make_shared<Listing>(Listing{.view = host_.describe(), .places = {}, .budget = {}});
   parts_.workers.ask_each(
       [listing, clients = host_.clients()](const Worker& worker) {
@@ -65,12 +66,13 @@ void HostOperations::view(Reply reply) {
           for (const auto& [number, session] : client->sessions()) add_session(*listing, *session);
         }
       },
-      [this, lives = std::weak_ptr(lives_), listing, reply = std::move(reply)] {
+      [this, lives = std::weak_ptr(lives_), listing, is_short = body == kShortly, reply = std::move(reply)] {
         if (lives.expired()) return;
         HostView& view = listing->view;
         for (const auto& [user, count] : listing->budget.unlisted()) view.unlisted[user] += count;
         add_links(view, parts_.carried->by_tenant());
         add_ways(view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
+        if (is_short) view = short_view(std::move(view));
         reply({.body = to_json(view)});
       });
 }

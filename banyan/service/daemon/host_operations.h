@@ -77,6 +77,8 @@ class HostOperations {
     bool is_refusal = false;
     std::string body;  // an object of JSON, or why not
   };
+  // Of "view": one that may go to another daemon (view/short_view.h).
+  static constexpr const char* kShortly = R"({"is_short":true})";
   // Once, at once or later.
   using Reply = std::function<void(Answer)>;
   void answer(const std::string& command, const std::string& body, const Reply& reply);
@@ -85,7 +87,7 @@ class HostOperations {
  private:
   struct Replan;
 
-  void view(Reply reply);
+  void view(const std::string& body, Reply reply);
   std::string set(const std::string& body);
   std::string drain(const std::string& body);
   void upgrade(const std::string& body, Reply reply);

@@ -17,6 +17,9 @@ using std::chrono::milliseconds;
 constexpr uint8_t kMessage = 1;
 // Of a peer that cannot be reached, between looks at whether its card is still the same.
 constexpr milliseconds kLook{1000};
+// Of a peer that sends nonsense, before both begin anew: doubled with each round.
+constexpr milliseconds kAnew{1000};
+constexpr uint64_t kMostDoublings = 5;
 // A host that has acknowledged nothing for so long breaks its connection; calls go on.
 constexpr milliseconds kStreamLostAfter{5000};
 
@@ -25,16 +28,25 @@ uint32_t number_of(const DaemonName& daemon, const DaemonName& other) { return d
 
 DaemonName name_of(const HostCard& card) { return {.host = card.host, .incarnation = card.incarnation}; }
 
-run::Greeting greeting_for(const HostCard& callee, const HostCard& caller) {
-  return {.purpose = Mesh::kPurpose,
-          .payload = run::WireWriter().number(callee.incarnation).number(caller.incarnation).take()};
+// Daemons before 0.3 know no rounds: the first one is not said.
+run::Greeting greeting_for(const HostCard& callee, const HostCard& caller, uint64_t round) {
+  run::WireWriter payload;
+  payload.number(callee.incarnation).number(caller.incarnation);
+  if (round > 0) payload.number(round);
+  return {.purpose = Mesh::kPurpose, .payload = payload.take()};
 }
 
-std::vector<run::SocketDialer::Peer> dialed(const HostCard& card, const HostCard& own) {
+uint64_t read_round(run::WireReader& payload) {
+  const uint64_t round = payload.is_at_end() ? 0 : payload.number<uint64_t>();
+  payload.end();
+  return round;
+}
+
+std::vector<run::SocketDialer::Peer> dialed(const HostCard& card, const HostCard& own, uint64_t round) {
   std::vector<run::SocketDialer::Peer> peers(2);
   peers[number_of(name_of(card), name_of(own))] = {
       .target = {.addresses = card.addresses, .port = card.port, .local_address = "", .name = card.host},
-      .greeting = greeting_for(card, own)};
+      .greeting = greeting_for(card, own, round)};
   return peers;
 }
 
@@ -42,11 +54,12 @@ std::vector<run::SocketDialer::Peer> dialed(const HostCard& card, const HostCard
 
 struct Mesh::Peer {
   Peer(run::Reactor& reactor, run::OutgoingConnects& connects, const HostCard& own, const HostCard& card,
-       run::AgentConnections::Events events)
+       uint64_t its_round, run::AgentConnections::Events events)
       : timers(reactor),
+        round(its_round),
         number(number_of(name_of(card), name_of(own))),
         addresses(card.addresses),
-        dialer(reactor, connects, kStreamLostAfter, dialed(card, own)),
+        dialer(reactor, connects, kStreamLostAfter, dialed(card, own, round)),
         connections(reactor, dialer, {.own = 1 - number, .size = 2}, std::move(events)) {}
   ~Peer() {
     if (next_look) timers.cancel(*next_look);
@@ -55,9 +68,11 @@ struct Mesh::Peer {
   Peer& operator=(const Peer&) = delete;
 
   run::Timers& timers;
+  const uint64_t round;
   const uint32_t number;
   const std::vector<std::string> addresses;
   bool is_reached = true, called_from_elsewhere = false;
+  bool is_given_up = false;  // it has sent nonsense
   std::optional<run::Reactor::Timer> next_look;
   run::SocketDialer dialer;
   run::AgentConnections connections;
@@ -75,7 +90,7 @@ Mesh::~Mesh() {
   if (next_to_self_) reactor_.cancel(*next_to_self_);
 }
 
-Mesh::Peer& Mesh::peer_at(const HostCard& daemon) {
+Mesh::Peer& Mesh::peer_at(const HostCard& daemon, uint64_t round) {
   const DaemonName name = name_of(daemon);
   std::unique_ptr<Peer>& peer = peers_[name];
   if (peer) return *peer;
@@ -85,13 +100,18 @@ Mesh::Peer& Mesh::peer_at(const HostCard& daemon) {
       .heard = [](uint32_t) {},
       .unreachable = [this, name](uint32_t, const std::string&, bool) { note_reach(name, false); },
       .refused = [this, name](uint32_t) { note_reach(name, false); },
+      .dropped =
+          [name](uint32_t, size_t waiting) {
+            BANYAN_LOG(warning) << "what the daemon of host " << in_quotes(name.host)
+                                << " is to hear is dropped until it hears more: " << waiting << " bytes wait for it";
+          },
       .lost =
           [this, name](uint32_t, const std::string& why) {
-            BANYAN_LOG(warning) << "the daemon of host " << in_quotes(name.host) << " is given up: " << why;
-            look_after(name, milliseconds(0));
+            BANYAN_LOG(warning) << "the daemon of host " << in_quotes(name.host) << " is given up for a while: " << why;
+            give_up(name);
           },
       .noticed = [](uint32_t, const std::string&) {}};
-  peer = std::make_unique<Peer>(reactor_, connects_, own_, daemon, std::move(events));
+  peer = std::make_unique<Peer>(reactor_, connects_, own_, daemon, round, std::move(events));
   return *peer;
 }
 
@@ -131,6 +151,28 @@ void Mesh::send_to_one(const DaemonName& daemon, std::string message) {
   known->second->connections.send(known->second->number, {.kind = kMessage, .body = std::move(message)});
 }
 
+// Its connections call this, so that it stays until it is looked at.
+void Mesh::give_up(const DaemonName& daemon) {
+  Peer& peer = *peers_.at(daemon);
+  peer.is_given_up = true;
+  peer.is_reached = false;
+  if (peer.next_look) reactor_.cancel(*std::exchange(peer.next_look, std::nullopt));
+  look_after(daemon, kAnew * (1 << std::min(peer.round, kMostDoublings)));
+}
+
+// False when the daemon's host does not name it any more.
+bool Mesh::begin_anew(const DaemonName& daemon, uint64_t round, const std::string& why) {
+  drop(daemon, why);
+  const auto host = cards_.find(daemon.host);
+  if (host == cards_.end()) return false;
+  for (const HostCard& each : host->second.daemons()) {
+    if (each.incarnation != daemon.incarnation) continue;
+    peer_at(each, round);
+    return true;
+  }
+  return false;
+}
+
 void Mesh::hear_self() {
   next_to_self_.reset();
   for (const std::string& message : std::exchange(to_self_, {})) events_.received(name_of(own_), message);
@@ -141,21 +183,21 @@ std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admit
   DaemonName callee{.host = greeting.to}, caller{.host = greeting.from};
   callee.incarnation = payload.number<uint64_t>();
   caller.incarnation = payload.number<uint64_t>();
-  payload.end();
+  const uint64_t round = read_round(payload);
   if (callee != name_of(own_)) {
     return "the daemon of host " + in_quotes(caller.host) + " called for another than this one";
   }
   if (caller == callee) return "a daemon called that says to be this one";
-  if (introduce(caller)) {
-    adopt(caller, connection);
-    return std::nullopt;
-  }
+  if (introduce(caller)) return adopt(caller, round, connection);
   constexpr size_t kMostStrangers = 64;
   if (strangers_ >= kMostStrangers) return "too many daemons call that are not known";
   ++strangers_;
-  desk_.look({caller.host}, [this, caller, held = std::make_shared<run::Admitted>(std::move(connection))] {
+  desk_.look({caller.host}, [this, caller, round, held = std::make_shared<run::Admitted>(std::move(connection))] {
     --strangers_;
-    if (introduce(caller)) return adopt(caller, *held);
+    if (introduce(caller)) {
+      adopt(caller, round, *held);
+      return;
+    }
     BANYAN_LOG(warning) << "a daemon called that says to be of host " << in_quotes(caller.host)
                         << ", whose card does not say so";
   });
@@ -176,13 +218,23 @@ bool Mesh::introduce(const DaemonName& caller) {
   return peers_.contains(caller);
 }
 
-void Mesh::adopt(const DaemonName& caller, run::Admitted& connection) {
+// A caller of a later round has given this daemon up, or has been given up by what was this daemon's state; one of an
+// earlier round is called, and so told.
+std::optional<std::string> Mesh::adopt(const DaemonName& caller, uint64_t round, run::Admitted& connection) {
+  if (round > peers_.at(caller)->round && !begin_anew(caller, round, "it has begun anew with this one")) {
+    return "a daemon called that its host does not name any more";
+  }
   Peer& peer = *peers_.at(caller);
+  if (round < peer.round) {
+    peer.connections.call(peer.number);
+    return "the daemon of host " + in_quotes(caller.host) + " has not heard that both have begun anew";
+  }
   const std::optional<run::SocketAddress> from = run::SocketAddress::beyond(connection.socket.get());
   peer.called_from_elsewhere =
       !from || std::find(peer.addresses.begin(), peer.addresses.end(), from->ip()) == peer.addresses.end();
   auto stream = std::make_unique<run::SocketStream>(reactor_, std::move(connection.socket), kStreamLostAfter);
   peer.connections.adopt(peer.number, std::make_unique<run::SealedStream>(std::move(stream), connection.keys));
+  return std::nullopt;
 }
 
 void Mesh::meet(const HostCard& card) {
@@ -242,7 +294,12 @@ void Mesh::look(const DaemonName& daemon) {
       return drop(daemon, "it has ended");
     }
     if (card != nullptr) meet(HostCard(*card));
-    look_after(daemon, kLook);
+    const auto left = peers_.find(daemon);
+    if (left == peers_.end() || !left->second->is_given_up) return look_after(daemon, kLook);
+    if (begin_anew(daemon, left->second->round + 1, "it has sent nonsense; both begin anew")) {
+      Peer& next = *peers_.at(daemon);
+      next.connections.call(next.number);
+    }
   });
 }
 

@@ -38,7 +38,8 @@ class Mesh {
 
   struct Events {
     std::function<void(const DaemonName& from, const std::string& message)> received;
-    // A daemon of that host has ended, and what it has not confirmed is lost. A message to its successor may follow.
+    // A daemon of that host has ended, or the two have begun anew, and what it has not confirmed is lost. A message to
+    // its successor, or in the new round, may follow.
     std::function<void(const std::string& host, const std::string& why)> lost;
   };
   // `own` has been published. All references outlive the mesh.
@@ -47,7 +48,8 @@ class Mesh {
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
-  // To the newest daemon of that host, which may be this one. Throws Error{not_found} when none is known to have come.
+  // To the newest daemon of that host, which may be this one. Throws Error{not_found} when none is known to have come,
+  // and, as the next two do, Error{unsupported} for a message that is too long (AgentConnections::kMaxMessage).
   void send(const std::string& host, std::string message);
   // To each daemon of that host. Throws the same.
   void send_to_all(const std::string& host, const std::string& message);
@@ -74,9 +76,11 @@ class Mesh {
 
   const HostCard& card_of(const std::string& host);
   bool introduce(const DaemonName& caller);
-  void adopt(const DaemonName& caller, run::Admitted& connection);
+  std::optional<std::string> adopt(const DaemonName& caller, uint64_t round, run::Admitted& connection);
   void send_to(const HostCard& daemon, std::string message);
-  Peer& peer_at(const HostCard& daemon);
+  Peer& peer_at(const HostCard& daemon, uint64_t round = 0);
+  void give_up(const DaemonName& daemon);
+  bool begin_anew(const DaemonName& daemon, uint64_t round, const std::string& why);
   void hear_self();
   void note_reach(const DaemonName& daemon, bool is_reached);
   void look_after(const DaemonName& daemon, std::chrono::milliseconds pause);

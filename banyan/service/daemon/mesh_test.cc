@@ -229,6 +229,51 @@ TEST_F(MeshTest, ASuccessorThatCallsIsNotTakenForItsPredecessor) {
   EXPECT_THAT(b->notes(1), ElementsAre("a: answer"));
 }
 
+// One that has forgotten what was said stands for any that sends nonsense.
+TEST_F(MeshTest, DaemonsOfWhichOneSendsNonsenseBeginAnew) {
+  Node a(folder_, "a", 1);
+  auto b = std::make_unique<Node>(folder_, "b", 2);
+  for (const std::string text : {"1", "2", "3"}) {
+    a.send("b", text);
+    b->send("a", text);
+  }
+  EXPECT_THAT(a.notes(3), ElementsAre("b: 1", "b: 2", "b: 3"));
+  EXPECT_THAT(b->notes(3), ElementsAre("a: 1", "a: 2", "a: 3"));
+  b = std::make_unique<Node>(folder_, "b", 2);
+  b->send("a", "into the nonsense");
+  EXPECT_THAT(b->notes(1), ElementsAre(HasSubstr("a lost: it has sent nonsense")));
+  EXPECT_THAT(a.notes(4), ElementsAre("b: 1", "b: 2", "b: 3", HasSubstr("b lost: it has begun anew with this one")));
+  b->send("a", "4");
+  EXPECT_EQ(a.notes(5).back(), "b: 4");
+  a.send("b", "5");
+  EXPECT_EQ(b->notes(2).back(), "a: 5");
+}
+
+TEST_F(MeshTest, AHostWhoseDaemonSentNonsenseIsAHostAgainWithItsNextProgram) {
+  Node a(folder_, "a", 1);
+  auto b = std::make_unique<Node>(folder_, "b", 2);
+  for (const std::string text : {"1", "2"}) b->send("a", text);
+  EXPECT_THAT(a.notes(2), ElementsAre("b: 1", "b: 2"));
+  b = std::make_unique<Node>(folder_, "b", 2);
+  b->send("a", "into the nonsense");
+  EXPECT_THAT(b->notes(1), ElementsAre(HasSubstr("a lost: it has sent nonsense")));
+  EXPECT_THAT(a.notes(3), ElementsAre("b: 1", "b: 2", HasSubstr("b lost")));
+  b = std::make_unique<Node>(folder_, "b", 3);
+  b->send("a", "3");
+  EXPECT_EQ(a.notes(5).back(), "b: 3");
+  a.send("b", "4");
+  EXPECT_THAT(b->notes(1), ElementsAre("a: 4"));
+}
+
+TEST_F(MeshTest, AMessageThatIsTooLongIsRefusedAndTheNextOnesArrive) {
+  Node a(folder_, "a", 1), b(folder_, "b", 2);
+  a.send("b", "1");
+  a.send("b", std::string(run::AgentConnections::kMaxMessage + 1, 'x'));
+  a.send("b", "2");
+  EXPECT_THAT(b.notes(2), ElementsAre("a: 1", "a: 2"));
+  EXPECT_THAT(a.notes(1), ElementsAre(HasSubstr("not sent: a message of 33554433 bytes is not sent")));
+}
+
 TEST_F(MeshTest, DaemonsOfOneHostLiveSideBySide) {
   Node a(folder_, "a", 1), old(folder_, "b", 2);
   a.send("b", "first");

@@ -254,21 +254,27 @@ void OperatorDesk::end(const std::shared_ptr<Asked>& asked) {
 void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& question) {
   const auto reply = [this, lives = std::weak_ptr(lives_), asking,
                       number = question.number](const HostOperations::Answer& answer) {
-    if (lives.expired()) return;
-    try {
-      parts_.mesh.send_to_one(
-          asking, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
-    } catch (const Error& error) {
-      BANYAN_LOG(info) << "an operator's question of host " << in_quotes(asking.host)
-                       << " is not answered: " << error.what();
-    }
+    if (!lives.expired()) tell(asking, number, answer);
   };
+  const std::string body = question.command == "view" ? HostOperations::kShortly : question.body;
   if (const auto why = parts_.obedience.refusal(asking, question.command, question.body)) {
     reply({.is_refusal = true, .body = *why});
   } else if (asking.host == parts_.own) {
-    parts_.host.answer_alone(question.command, question.body, reply);
+    parts_.host.answer_alone(question.command, body, reply);
   } else {
-    parts_.host.answer(question.command, question.body, reply);
+    parts_.host.answer(question.command, body, reply);
+  }
+}
+
+// Who asks is told why, where there is an answer that cannot be sent.
+void OperatorDesk::tell(const DaemonName& asking, uint64_t number, const HostOperations::Answer& answer) {
+  try {
+    parts_.mesh.send_to_one(
+        asking, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
+  } catch (const Error& error) {
+    BANYAN_LOG(info) << "an operator's question of host " << in_quotes(asking.host)
+                     << " is not answered: " << error.what();
+    if (error.code() == ErrorCode::unsupported) tell(asking, number, {.is_refusal = true, .body = error.what()});
   }
 }
 

@@ -92,6 +92,7 @@ class OperatorDesk {
   Names hosts_called(const std::vector<std::string>& names) const;
   void ask(Names hosts, const std::string& command, const std::string& body, std::chrono::milliseconds at_most,
            Done done);
+  void tell(const DaemonName& asking, uint64_t number, const HostOperations::Answer& answer);
   void note(const std::shared_ptr<Asked>& asked, const std::string& host, HostOperations::Answer answer);
   void end(const std::shared_ptr<Asked>& asked);
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/utf8.h"
 #include "banyan/run/execute/net_executor.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/service/daemon/rate_gate.h"
@@ -18,7 +18,7 @@ namespace banyan::service {
 namespace {
 
 constexpr uint32_t kMostRanks = 65'536;
-constexpr size_t kMostName = 1000;  // bytes, of a communicator and of a tenant; each view has a copy
+constexpr size_t kMostName = 128;  // bytes, of a communicator and of a tenant; each view has a copy
 
 // On a monotonic clock.
 RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -102,14 +102,27 @@ CommunicatorView view_of(const SessionOpening& opening) {
   return view;
 }
 
+// It is not cut: two tenants would become one.
 template <typename Refuse>
-void expect_short(std::initializer_list<std::string_view> names, const Refuse& refuse) {
-  for (const std::string_view name : names) {
-    if (name.size() > kMostName) refuse("a name of " + std::to_string(name.size()) + " bytes; give it a shorter one");
+void expect_tenant(const std::string& tenant, const Refuse& refuse) {
+  if (tenant.size() > kMostName) {
+    refuse("a tenant's name of " + std::to_string(tenant.size()) + " bytes; give it one of " +
+           std::to_string(kMostName) + " at most");
   }
+  if (harmless(tenant) != tenant) refuse("a tenant's name with characters that cannot be shown: " + in_quotes(tenant));
 }
 
 }  // namespace
+
+std::string label_of(std::string_view said) {
+  size_t end = 0;
+  while (end < said.size()) {
+    const size_t next = end + std::max<size_t>(utf8_character(said.substr(end)), 1);
+    if (next > kMostName) break;
+    end = next;
+  }
+  return harmless(said.substr(0, end));
+}
 
 std::shared_ptr<run::PlanSource> source_for(const OpenSession& wish, const std::vector<HostCard>& cards,
                                             const compose::PlannerFiles& files) {
@@ -138,7 +151,7 @@ void expect_possible(const OpenSession& wish, const std::string& own_host) {
   const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
   const size_t size = wish.members.size();
   if (size < 1 || size > kMostRanks) refuse(std::to_string(size) + " ranks");
-  expect_short({wish.name, wish.tenant}, refuse);
+  expect_tenant(wish.tenant, refuse);
   if (wish.rank >= size) refuse("rank " + std::to_string(wish.rank) + " of " + std::to_string(size));
   if (wish.host_of_rank.size() != size) refuse("one host for each rank is needed");
   for (const uint32_t host : wish.host_of_rank) {
@@ -163,7 +176,7 @@ void expect_possible(const ShowRecord& show) {
     throw Error(ErrorCode::invalid_input, "a flight record: " + what);
   };
   if (show.size < 1 || show.size > kMostRanks) refuse(std::to_string(show.size) + " ranks");
-  expect_short({show.name, show.tenant}, refuse);
+  expect_tenant(show.tenant, refuse);
   if (show.rank >= show.size) refuse("rank " + std::to_string(show.rank) + " of " + std::to_string(show.size));
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "banyan/compose/planner.h"
@@ -70,6 +71,9 @@ struct SessionMaker {
   std::unique_ptr<Session> make(SessionOpening& opening, const RegionTable& regions, SessionHooks hooks) const;
 };
 
+// What a program calls something, as operators see it: harmless(), and cut at a character's border, since each view has
+// a copy of it.
+std::string label_of(std::string_view said);
 // Throws Error{invalid_input} for a wish that makes no sense, or that is for another host.
 void expect_possible(const OpenSession& wish, const std::string& own_host);
 // The same for a flight record.

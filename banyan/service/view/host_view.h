@@ -114,7 +114,7 @@ struct EventView {
 // 812, it has not for 1.2 s".
 struct FindingView {
   std::string kind = {};  // "late rank", "slow link", "stalled", "unreachable host", "directory", "descriptors",
-                          // "rules"
+                          // "rules", "left out"
   std::string communicator = {};  // its id; empty: none
   std::string words = {};
 
