@@ -9,6 +9,7 @@
 
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/service/view/view_budget.h"
 #include "banyan/testing/thrown.h"
 
 namespace banyan::service {
@@ -129,7 +130,7 @@ TEST_F(DirectRanksOfAHost, BeyondWhatAUserHasListedAreCountedAndNotLookedAt) {
   add(honest, show(0, kRecords), record.file());
   const auto views = ranks_.views();
   EXPECT_EQ(ranks_.looks(), views.size());
-  EXPECT_LE(views.size(), 200u);
+  EXPECT_LE(views.size(), ViewBudget::kMostBytes / (2 * 640)) << "a record takes at least as much";
   EXPECT_EQ(ranks_.unlisted().at("0") + views.size(), kRecords + 1);
   EXPECT_EQ(ranks_.unlisted().size(), 1u);
   ranks_.look();
