@@ -196,9 +196,15 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
   // Its opening was refused, or finds that it has been closed.
   if (node.empty() || !node.mapped().is_open) return;
   // Its quota is free now, so that the client may open another one at once.
+  closing_.try_emplace(node.mapped().key);
   client.memory->worker().post([this, close, key = node.mapped().key, memory = client.memory] {
     memory->remove(close.session);
-    reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
+    reactor_.mailbox()->post([this, key] {
+      sessions_.remove(key);
+      const auto closed = closing_.extract(key);
+      if (closed.empty()) return;
+      for (const auto& opening : closed.mapped()) open_planned(opening);
+    });
   });
 }
 
@@ -399,6 +405,10 @@ void Daemon::Impl::plan(const std::shared_ptr<Opening>& opening) {
 void Daemon::Impl::open_planned(const std::shared_ptr<Opening>& opening) {
   ClientSession* const session = session_of(*opening);
   if (session == nullptr) return;
+  if (const auto closing = closing_.find(session->key); closing != closing_.end()) {
+    closing->second.push_back(opening);
+    return;
+  }
   const std::shared_ptr<WorkerClient> memory = clients_.at(opening->client).memory;
   try {
     if (opening->failure) throw Error(*opening->failure);

@@ -215,6 +215,8 @@ class Daemon::Impl {
   std::map<uint64_t, Client> clients_;
   DirectRanks direct_;
   uint64_t next_client_ = 1, next_opening_ = 1;
+  // Sessions that their workers have still to let go of; those that are to be opened then, in their place.
+  std::map<OpenSessions::Key, std::vector<std::shared_ptr<Opening>>> closing_;
   uint64_t opened_ = 0;  // sessions, so far
   std::optional<HostOperations> operations_;
   std::optional<HostDesk> host_desk_;
