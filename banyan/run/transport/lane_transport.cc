@@ -142,6 +142,7 @@ void LaneTransport::take_answers() {
       tune(answer.socket);
       stream.connection = connection_of(std::move(answer));
     } catch (const Error& error) {
+      stream.held.reset();
       stream.failure = error;
       continue;
     }

@@ -130,7 +130,7 @@ TEST_F(DirectRanksOfAHost, BeyondWhatAUserHasListedAreCountedAndNotLookedAt) {
   add(honest, show(0, kRecords), record.file());
   const auto views = ranks_.views();
   EXPECT_EQ(ranks_.looks(), views.size());
-  EXPECT_LE(views.size(), ViewBudget::kMostBytes / (2 * 640)) << "a record takes at least as much";
+  EXPECT_LE(views.size(), ViewBudget::kMostBytes / 1400) << "a record takes at least as much";
   EXPECT_EQ(ranks_.unlisted().at("0") + views.size(), kRecords + 1);
   EXPECT_EQ(ranks_.unlisted().size(), 1u);
   ranks_.look();

@@ -20,6 +20,7 @@
 #include "banyan/service/daemon/etcd_directory.h"
 #include "banyan/service/daemon/test_etcd.h"
 #include "banyan/service/daemon/test_etcd_process.h"
+#include "banyan/service/daemon/test_fake_etcd.h"
 #include "banyan/service/http/client.h"
 #include "banyan/testing/thrown.h"
 

@@ -6,12 +6,19 @@
 
 namespace banyan::service {
 
+namespace {
+
+void refuse(const HintDesk::Reply& reply, const std::string& why) {
+  reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
+}
+
+const std::string kTooMany = "too many ask for hints; ask again later";
+
+}  // namespace
+
 void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Reply reply) {
-  const auto refuse = [&](const std::string& why) {
-    reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
-  };
   if (parts_.capacities.empty()) {
-    return refuse("the service does not know the network; its operator has to give --fabric");
+    return refuse(reply, "the service does not know the network; its operator has to give --fabric");
   }
   const auto now = parts_.reactor.now();
   std::erase_if(questions_,
@@ -19,7 +26,7 @@ void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Repl
   const auto [found, is_new] = questions_.try_emplace(whose, Question{.asked = now, .replies = {}, .answer = {}});
   Question& question = found->second;
   if (question.answer) return reply(*question.answer);
-  if (question.replies.size() >= kMostWaiting) return refuse("too many ask for hints; ask again later");
+  if (question.replies.size() >= kMostWaiting) return refuse(reply, kTooMany);
   question.replies.push_back(std::move(reply));
   if (!is_new) return;
   make_answer(asker(), [this, lives = std::weak_ptr(lives_), whose](const Answer& made) {
@@ -31,14 +38,11 @@ void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Repl
 }
 
 void HintDesk::make_answer(Asker asker, Reply reply) {
-  const auto refuse = [&](const std::string& why) {
-    reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
-  };
   if (asker.hosts.size() > kMostHosts) {
-    return refuse("hints are for at most " + std::to_string(kMostHosts) + " hosts; this tenant has " +
-                  std::to_string(asker.hosts.size()));
+    return refuse(reply, "hints are for at most " + std::to_string(kMostHosts) + " hosts; this tenant has " +
+                             std::to_string(asker.hosts.size()));
   }
-  if (waiting_.size() >= kMostWaiting) return refuse("too many ask for hints; ask again later");
+  if (waiting_.size() >= kMostWaiting) return refuse(reply, kTooMany);
   if (views_ && parts_.reactor.now() < seen_ + kFresh) return answer({std::move(asker), std::move(reply)}, views_);
   waiting_.push_back({std::move(asker), std::move(reply)});
   if (waiting_.size() > 1) return;

@@ -27,7 +27,6 @@ struct TenantThreads::State {
   std::condition_variable ended;
   std::map<Line, std::deque<Task>> waiting;  // of those that have a thread, or are stranded
   std::set<Line> stranded;                   // no thread could be made for these
-  bool stops = false;
 
   // Its next task. None: the line has ended, and `line` is a stranded one, if there is any; else the thread ends. Under
   // the mutex.
@@ -53,7 +52,6 @@ TenantThreads::TenantThreads(Start start) : start_(std::move(start)), state_(std
 TenantThreads::~TenantThreads() {
   std::map<Line, std::deque<Task>> dropped;
   std::unique_lock lock(state_->mutex);
-  state_->stops = true;
   for (auto& [line, tasks] : state_->waiting) dropped[line] = std::exchange(tasks, {});
   for (const Line& line : std::exchange(state_->stranded, {})) state_->waiting.erase(line);
   state_->ended.wait_for(lock, kEndTime, [&] { return state_->waiting.empty(); });

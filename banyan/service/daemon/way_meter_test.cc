@@ -172,7 +172,7 @@ TEST_F(WayMeterTest, TellsTenantsApartButNotAnyNumber) {
   }
   const WayMeter::Row row = only_row();
   EXPECT_EQ(row.bytes.size(), most + 1);
-  EXPECT_GT(row.bytes.at(kOtherTenants), row.bytes.at("t50")) << "they are ten or more";
+  EXPECT_GT(row.bytes.at(kOthers), row.bytes.at("t50")) << "they are ten or more";
 }
 
 TEST_F(WayMeterTest, AddsUpWhatSessionsAreAllowed) {

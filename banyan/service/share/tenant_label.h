@@ -15,12 +15,12 @@
 
 namespace banyan::service {
 
-inline constexpr const char* kOtherTenants = "others";
+inline constexpr const char* kOthers = "others";
 inline constexpr size_t kMostTenantsOfUser = 16;
 
 inline std::string user_of(const std::string& tenant) { return sharer_of(tenant, false); }
 // Of the user of this tenant.
-inline std::string others_of(const std::string& tenant) { return user_of(tenant) + "/" + kOtherTenants; }
+inline std::string others_of(const std::string& tenant) { return user_of(tenant) + "/" + kOthers; }
 
 // `known`: an ordered map or set of the names that are told apart already. O(log n).
 template <typename Known>
@@ -37,7 +37,7 @@ std::string tenant_label(const std::string& tenant, const Known& known, size_t m
     }
   }
   if (known.size() < most) return of_user < kMostTenantsOfUser ? tenant : others;
-  return known.contains(others) ? others : kOtherTenants;
+  return known.contains(others) ? others : kOthers;
 }
 
 }  // namespace banyan::service

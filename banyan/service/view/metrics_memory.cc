@@ -48,7 +48,7 @@ void MetricsMemory::choose_labels(const HostView& view) {
     if (labels.contains(communicator.id)) continue;
     Name name(tenant_label(communicator.tenant, tenants, kMostTenants), communicator.name);
     const bool has_room = names.size() < kMostNames && names_of_users[user_of(name.first)] < kMostNamesOfUser;
-    if (!has_room && !names.contains(name)) name.second = kOtherTenants;
+    if (!has_room && !names.contains(name)) name.second = kOthers;
     add(communicator.id, name);
   }
   labels_ = std::move(labels);

@@ -7,32 +7,22 @@
 #include <vector>
 
 #include "banyan/base/text.h"
+#include "banyan/service/share/tenant_label.h"
+#include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
 namespace {
 
-// What a text takes at most, with what stands around it: quotes and backslashes become two bytes, others that would
-// become more are not in what a daemon tells of.
-size_t bytes_of(const std::string& text) { return 2 * text.size() + 8; }
-
 size_t bytes_of(const std::map<std::string, uint64_t>& counts) {
   constexpr size_t kCount = 24;
   size_t bytes = 0;
-  for (const auto& [name, count] : counts) bytes += bytes_of(name) + kCount;
+  for (const auto& [name, count] : counts) bytes += most_json_bytes(name) + kCount;
   return bytes;
 }
 
 size_t bytes_of(const CommunicatorView& view) {
-  constexpr size_t kFields = 400, kRankFields = 1000;  // their names, and numbers
-  size_t bytes = kFields;
-  for (const std::string* const text : {&view.id, &view.name, &view.tenant, &view.rule, &view.sharer}) {
-    bytes += bytes_of(*text);
-  }
-  for (const std::string& host : view.hosts) bytes += bytes_of(host);
-  for (const RankView& rank : view.ranks) {
-    bytes += kRankFields;
-    for (const std::string* const text : {&rank.host, &rank.program, &rank.call, &rank.error}) bytes += bytes_of(*text);
-  }
+  size_t bytes = most_json_bytes(view);
+  for (const RankView& rank : view.ranks) bytes += most_json_bytes(rank);
   return bytes;
 }
 
@@ -47,15 +37,16 @@ void sum_up(std::map<std::string, uint64_t>& by_tenant) {
   if (by_tenant.empty()) return;
   const uint64_t sum = std::accumulate(by_tenant.begin(), by_tenant.end(), uint64_t{0},
                                        [](uint64_t before, const auto& each) { return before + each.second; });
-  by_tenant = {{"others", sum}};
+  by_tenant = {{kOthers, sum}};
 }
 
 // Places of communicators in the order in which they get room.
 std::vector<size_t> in_turn(const std::vector<CommunicatorView>& communicators, const std::vector<size_t>& bytes) {
   std::map<uint32_t, size_t> seen;  // by user
   std::vector<size_t> turns, places(communicators.size());
-  for (const CommunicatorView& each : communicators)
+  for (const CommunicatorView& each : communicators) {
     turns.push_back(seen[each.ranks.empty() ? 0 : each.ranks[0].user]++);
+  }
   std::iota(places.begin(), places.end(), size_t{0});
   std::sort(places.begin(), places.end(),
             [&](size_t a, size_t b) { return std::tie(turns[a], bytes[a], a) < std::tie(turns[b], bytes[b], b); });

@@ -2,8 +2,8 @@
 //
 // Programs choose how many communicators they open, and what these are called. The view of a host is made on the thread
 // of its daemon and goes to daemons of other hosts, and whoever may see the open page has it made. So of each user it
-// lists what takes kMostBytes at most as JSON; of the rest it says how many ranks they are. Which these are changes
-// when one that is listed ends, and at no other time.
+// lists what takes kMostBytes at most as JSON, of sessions and of ranks without the daemon each; of the rest it says
+// how many ranks they are. Which these are changes when one that is listed ends, and at no other time.
 //
 // Pure; one thread. take() is O(log n).
 #pragma once
@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "banyan/service/view/host_view.h"
+#include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
 
@@ -27,7 +27,7 @@ class ViewBudget {
     const RankView& rank = one.ranks.front();
     size_t& used = used_[rank.user];
     const bool is_new = !listed_.contains(one.id);
-    const size_t cost = cost_of(rank) + (is_new ? cost_of(one) : 0);
+    const size_t cost = most_json_bytes(rank) + (is_new ? most_json_bytes(one) : 0);
     if (used + cost > kMostBytes) {
       ++unlisted_[std::to_string(rank.user)];
       return false;
@@ -40,18 +40,6 @@ class ViewBudget {
   const std::map<std::string, uint64_t>& unlisted() const { return unlisted_; }
 
  private:
-  // Of numbers and names of fields; of a character of text that JSON escapes.
-  static constexpr size_t kOwnBytes = 640, kEscaped = 6;
-
-  static size_t cost_of(const RankView& rank) {
-    return kOwnBytes + kEscaped * (rank.program.size() + rank.error.size());
-  }
-  static size_t cost_of(const CommunicatorView& communicator) {
-    size_t bytes = kOwnBytes + kEscaped * (communicator.name.size() + 2 * communicator.tenant.size());
-    for (const std::string& host : communicator.hosts) bytes += host.size() + 3;
-    return bytes;
-  }
-
   std::map<uint32_t, size_t> used_;
   std::set<std::string> listed_;  // by id
   std::map<std::string, uint64_t> unlisted_;

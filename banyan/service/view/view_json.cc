@@ -245,6 +245,34 @@ View view_from(std::string_view json, const JsonForm& form) {
 
 }  // namespace
 
+size_t most_json_bytes(std::string_view text) {
+  size_t bytes = 8;
+  for (const char each : text) {
+    const auto byte = static_cast<unsigned char>(each);
+    // Escaped in six, or in two; what is no UTF-8 is replaced by a character of three.
+    bytes += byte < 0x20 ? 6 : byte == '"' || byte == '\\' ? 2 : byte < 0x7f ? 1 : 3;
+  }
+  return bytes;
+}
+
+size_t most_json_bytes(const RankView& rank) {
+  size_t bytes = 1000;  // names of fields, and numbers
+  for (const std::string* const text : {&rank.host, &rank.program, &rank.call, &rank.error}) {
+    bytes += most_json_bytes(*text);
+  }
+  return bytes;
+}
+
+size_t most_json_bytes(const CommunicatorView& communicator) {
+  size_t bytes = 400;
+  for (const std::string* const text :
+       {&communicator.id, &communicator.name, &communicator.tenant, &communicator.rule, &communicator.sharer}) {
+    bytes += most_json_bytes(*text);
+  }
+  for (const std::string& host : communicator.hosts) bytes += most_json_bytes(host);
+  return bytes;
+}
+
 std::string to_json(const HostView& view) { return text_of(written(view)); }
 std::string to_json(const ClusterView& view) { return text_of(written(view)); }
 HostView host_view_from(std::string_view json) { return view_from<HostView>(json, kHostForm); }
