@@ -23,6 +23,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/service/protocol/place.h"
 
 namespace banyan::service {
 namespace {
@@ -30,8 +31,8 @@ namespace {
 constexpr std::chrono::seconds kStartTime{30};
 
 // The process that has begun to listen there; nothing: nobody does.
-std::optional<pid_t> listener_at(const std::string& path) {
-  const run::FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+std::optional<pid_t> listener_at(const std::string& path, int type) {
+  const run::FileDescriptor probe(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
@@ -40,6 +41,11 @@ std::optional<pid_t> listener_at(const std::string& path) {
   socklen_t size = sizeof peer;
   CHECK(getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) << errno;
   return peer.pid;
+}
+
+std::string operators_of(const BanyandProcess::Options& options) {
+  const auto given = std::find(options.more.begin(), options.more.end(), "--operators");
+  return given == options.more.end() ? operator_socket_beside(options.socket) : *std::next(given);
 }
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& log) {
@@ -69,8 +75,9 @@ void BanyandProcess::start() {
   if (id_ < 0) throw run::system_error("cannot start banyand");
   if (id_ == 0) become(arguments, options_.socket + ".log");
   const auto deadline = std::chrono::steady_clock::now() + kStartTime;
-  // A daemon whose upgrade was broken off may hold the socket for a moment, and this one then ends.
-  while (listener_at(options_.socket) != id_) {
+  // A daemon whose upgrade was broken off may hold the socket for a moment, and this one then ends. A daemon listens to
+  // operators last.
+  while (listener_at(options_.socket, SOCK_SEQPACKET) != id_ || !listener_at(operators_of(options_), SOCK_STREAM)) {
     if (has_ended() || std::chrono::steady_clock::now() > deadline) {
       throw Error(ErrorCode::io, "banyand does not listen at " + options_.socket);
     }

@@ -22,7 +22,7 @@ class BanyandProcess {
     std::vector<std::string> more = {};  // arguments
     std::string program = BANYAND_BINARY;
   };
-  // Returns when it listens. Throws Error{io} when it does not within half a minute.
+  // Returns when it listens to programs and operators. Throws Error{io} when it does not within half a minute.
   explicit BanyandProcess(Options options);
   ~BanyandProcess();
   BanyandProcess(const BanyandProcess&) = delete;
