@@ -166,7 +166,8 @@ bool TagMatcher::hand_over(std::vector<MessageEnd>& ended) {
 
 TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag, const MessageShape& shape) {
   const uint64_t size = shape.bytes();
-  constexpr uint64_t kAddressable = uint64_t{1} << 48, kEach = sizeof(Unexpected) + 64;
+  // Of a message alone with its tag: nodes of two maps and a list, its bytes and the keeper's, as malloc has them.
+  constexpr uint64_t kAddressable = uint64_t{1} << 48, kEach = 400;
   try {
     if (size > kAddressable) throw std::bad_alloc();
     std::shared_ptr<void> kept = options_.keeper ? options_.keeper(size + kEach) : nullptr;

@@ -81,6 +81,7 @@ void Poller::look() {
   if (watched_.empty()) return;
   std::array<epoll_event, 64> events;
   std::vector<EventSource*> found;
+  size_t for_nobody = 0;
   // The kernel tells of what it goes on watching again and again: of each once.
   for (size_t told = 0; told <= armed_.size(); told += events.size()) {
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
@@ -90,7 +91,7 @@ void Poller::look() {
       const Armed& armed = armed_.at(event.data.fd);
       const auto source = by_number_.find(armed.number);
       if (source == by_number_.end()) {
-        if (has_slept) disarm(event.data.fd);
+        if (has_slept || ++for_nobody > kMostForNobody) disarm(event.data.fd);
         continue;
       }
       watched_.at(source->second).polled.at(armed.index).revents = static_cast<short>(event.events);

@@ -6,7 +6,8 @@
 //
 // Finding costs one system call. Watching costs one for each descriptor, but none for those that are the same as the
 // last time (WaitSet::watch_kept): the kernel goes on watching them while their source is used otherwise. What it tells
-// of them then is nobody's; only where that ends a sleep does the kernel cease to watch them.
+// of them then is nobody's. Where that ends a sleep the kernel ceases to watch them, and of more than kMostForNobody
+// each time. So look() costs what happens to those that are watched, and a little.
 //
 // One thread; a descriptor belongs to one source.
 #pragma once
@@ -31,6 +32,8 @@ class Poller : public EventSource {
   ~Poller() = default;
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
+
+  static constexpr size_t kMostForNobody = 16;
 
   // Until the source may have work, or is forgotten; then, from look(), `ready` is called once. False: it has work
   // already, and is not watched. It must not be watched before. Throws what the source throws, and Error{io}.

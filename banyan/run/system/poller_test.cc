@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <random>
@@ -226,6 +228,39 @@ TEST(Poller, FindsAllOfVeryManyKeptDescriptorsThoughMoreHaveNewsForNobody) {
   }
   poller.look();
   EXPECT_EQ(told, readers.size() / 10);
+}
+
+// How many descriptors the pollers of this process have the kernel watch.
+size_t watched_by_the_kernel() {
+  size_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(each.path(), gone) != "anon_inode:[eventpoll]") continue;
+    std::ifstream about("/proc/self/fdinfo/" + each.path().filename().string());
+    for (std::string line; std::getline(about, line);) count += line.starts_with("tfd:") ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Poller, HasAllButAFewDescriptorsWithNewsForNobodyWatchedNoLonger) {
+  Poller poller;
+  Reader watched(true);
+  std::vector<std::unique_ptr<Reader>> readers(400);
+  size_t told = 0;
+  ASSERT_TRUE(poller.watch(watched, [] {}));
+  for (auto& each : readers) {
+    each = std::make_unique<Reader>(true);
+    ASSERT_TRUE(poller.watch(*each, [&] { ++told; }));
+    poller.forget(*each);
+    ASSERT_EQ(write(each->other.get(), "x", 1), 1);
+  }
+  EXPECT_EQ(watched_by_the_kernel(), 1 + readers.size());
+  poller.look();
+  EXPECT_LE(watched_by_the_kernel(), 1 + Poller::kMostForNobody);
+  EXPECT_EQ(told, 0u);
+  for (auto& each : readers) ASSERT_TRUE(poller.watch(*each, [&] { ++told; }));
+  poller.look();
+  EXPECT_EQ(told, readers.size()) << "all is still there to be read";
 }
 
 TEST(Poller, MissesNothingWhateverTheOrder) {

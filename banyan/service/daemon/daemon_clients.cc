@@ -126,9 +126,14 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client->connection))] {});
   if (!client->memory) return;
   // Sessions end on the worker's thread, and before their lanes do.
+  remove_from_worker(number, client);
+}
+
+// A task for some of its sessions at a time: others wait for the worker meanwhile.
+void Daemon::Impl::remove_from_worker(uint64_t number, const std::shared_ptr<Client>& client) {
   Worker& worker = client->memory->worker();
   worker.post([this, &worker, number, client] {
-    worker.remove(number);
+    if (!worker.remove(number)) return remove_from_worker(number, client);
     reactor_.mailbox()->post([this, client] {
       for (const auto& [each, session] : client->sessions) {
         if (session.is_open) sessions_.remove(session.key);

@@ -2,69 +2,85 @@
 
 #include <poll.h>
 
-#include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace banyan::service {
 
-EarlyBox::Items::iterator EarlyBox::drop(Items::iterator item) {
-  const auto count = of_user_.find(item->item.user);
-  if (--count->second == 0) of_user_.erase(count);
-  return items_.erase(item);
+void EarlyBox::count(const std::string& user, size_t before, size_t now) {
+  if (before > 0) sizes_.erase({before, user});
+  if (now > 0) sizes_.emplace(now, user);
 }
 
-void EarlyBox::drop_oldest_of(const std::string& user) {
-  drop(std::find_if(items_.begin(), items_.end(), [&](const Kept& kept) { return kept.item.user == user; }));
+void EarlyBox::insert(Kept kept) {
+  make_room_for(kept.user);
+  Items& items = of_user_[kept.user];
+  count(kept.user, items.size(), items.size() + 1);
+  items.push_back(std::move(kept));
+  const auto last = std::prev(items.end());
+  last->place = by_key_.emplace(last->key, last);
+}
+
+void EarlyBox::drop(Items::iterator item) {
+  const auto of_user = of_user_.find(item->user);
+  count(of_user->first, of_user->second.size(), of_user->second.size() - 1);
+  by_key_.erase(item->place);
+  of_user->second.erase(item);
+  if (of_user->second.empty()) of_user_.erase(of_user);
+}
+
+void EarlyBox::make_room_for(const std::string& user) {
+  const auto own = of_user_.find(user);
+  if (own != of_user_.end() && own->second.size() >= kMostOfUser) {
+    drop(own->second.begin());
+  } else if (size() >= kMost) {
+    drop(of_user_.at(sizes_.rbegin()->second).begin());
+  }
 }
 
 void EarlyBox::keep(Item item, Time now) {
-  const auto own = of_user_.find(item.user);
-  if (own != of_user_.end() && own->second >= kMostOfUser) {
-    drop_oldest_of(item.user);
-  } else if (items_.size() >= kMost) {
-    const auto most = std::max_element(of_user_.begin(), of_user_.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    drop_oldest_of(std::string(most->first));
-  }
-  ++of_user_[item.user];
-  items_.push_back({.item = std::move(item), .since = now});
+  Kept kept{.key = std::move(item.key), .user = std::move(item.user), .what = "", .since = now, .place = {}};
+  std::visit([&](auto& what) { kept.what = std::move(what); }, item.what);
+  insert(std::move(kept));
+}
+
+void EarlyBox::keep_refusal(const std::string& communicator, const std::string& user, const Error& why, Time now) {
+  if (refusal_of(communicator) != nullptr) return;
+  insert({.key = {communicator, kAllRanks}, .user = user, .what = why, .since = now, .place = {}});
 }
 
 std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
   std::vector<Item> taken;
-  for (auto each = items_.begin(); each != items_.end();) {
-    if (each->item.key != key) {
-      ++each;
-      continue;
+  for (auto each = by_key_.find(key); each != by_key_.end() && each->first == key; each = by_key_.find(key)) {
+    Kept& kept = *each->second;
+    Item item{.key = kept.key, .user = kept.user, .what = ""};
+    if (auto* const lane = std::get_if<Lane>(&kept.what)) {
+      item.what = std::move(*lane);
+    } else {
+      item.what = std::move(std::get<Text>(kept.what));
     }
-    Item item = std::move(each->item);
-    each->item.user = item.user;
     taken.push_back(std::move(item));
-    each = drop(each);
+    drop(each->second);
   }
   return taken;
 }
 
-std::optional<Error> EarlyBox::refusal_for(const Key& key) const {
-  for (const Kept& each : items_) {
-    if (each.item.key != key) continue;
-    if (const auto* const error = std::get_if<Error>(&each.item.what)) return *error;
-  }
-  return std::nullopt;
+const Error* EarlyBox::refusal_of(const std::string& communicator) const {
+  const auto found = by_key_.find({communicator, kAllRanks});
+  return found == by_key_.end() ? nullptr : &std::get<Error>(found->second->what);
 }
 
 void EarlyBox::sweep(Time now) {
   std::vector<pollfd> polled;
   std::vector<Items::iterator> lanes;
-  for (auto each = items_.begin(); each != items_.end();) {
-    if (now - each->since >= kLongest) {
-      each = drop(each);
-      continue;
-    }
-    if (const auto* const lane = std::get_if<Lane>(&each->item.what)) {
+  for (auto each = by_key_.begin(); each != by_key_.end();) {
+    const Items::iterator item = each++->second;
+    if (now - item->since >= kLongest) {
+      drop(item);
+    } else if (const auto* const lane = std::get_if<Lane>(&item->what)) {
       polled.push_back({.fd = lane->connection.socket.get(), .events = POLLRDHUP, .revents = 0});
-      lanes.push_back(each);
+      lanes.push_back(item);
     }
-    ++each;
   }
   if (polled.empty() || poll(polled.data(), polled.size(), 0) <= 0) return;
   for (size_t i = 0; i < lanes.size(); ++i) {

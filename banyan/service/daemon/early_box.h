@@ -1,11 +1,11 @@
 // EarlyBox: what comes for sessions that are not open yet: lanes and texts of their peers, whose programs were quicker,
-// and word that one of them was refused.
+// and word that a communicator never comes about, since one of its ranks was refused.
 //
 // Each belongs to the user on whose behalf the other daemon sends it. There is room for kMost; a user that has
 // kMostOfUser there loses its own oldest one to a new one, and when there is no room at all, the user that has most
 // does. So nobody's flood pushes out what others wait for. A lane whose caller has hung up is found by sweep().
 //
-// One thread.
+// Each act but sweep() takes a time that grows with the logarithm of what is kept. One thread.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -39,30 +39,41 @@ class EarlyBox {
   struct Item {
     Key key;
     std::string user;
-    std::variant<Lane, Text, Error> what;  // the error: why the communicator never comes about
+    std::variant<Lane, Text> what;
   };
 
   void keep(Item item, Time now);
+  // Why a communicator never comes about. Nothing where that is known.
+  void keep_refusal(const std::string& communicator, const std::string& user, const Error& why, Time now);
   // What is for this session, in the order in which it came; it is not kept any longer.
   std::vector<Item> take(const Key& key);
-  // Why the communicator of this session never comes about, if that is known. It is kept.
-  std::optional<Error> refusal_for(const Key& key) const;
+  // Null: none is known.
+  const Error* refusal_of(const std::string& communicator) const;
   // Drops lanes whose callers have hung up, and what is older than kLongest.
   void sweep(Time now);
-  size_t size() const { return items_.size(); }
+  size_t size() const { return by_key_.size(); }
 
  private:
-  struct Kept {
-    Item item;
-    Time since;
-  };
+  struct Kept;
   using Items = std::list<Kept>;
+  using ByKey = std::multimap<Key, Items::iterator>;
+  struct Kept {
+    Key key;
+    std::string user;
+    std::variant<Lane, Text, Error> what;
+    Time since;
+    ByKey::iterator place;
+  };
+  static constexpr uint32_t kAllRanks = UINT32_MAX;  // in the key of a refusal
 
-  Items::iterator drop(Items::iterator item);
-  void drop_oldest_of(const std::string& user);
+  void insert(Kept kept);
+  void drop(Items::iterator item);
+  void make_room_for(const std::string& user);
+  void count(const std::string& user, size_t before, size_t now);
 
-  Items items_;  // the oldest first
-  std::map<std::string, size_t> of_user_;
+  std::map<std::string, Items> of_user_;            // the oldest of each first
+  ByKey by_key_;                                    // the oldest of each first
+  std::set<std::pair<size_t, std::string>> sizes_;  // of `of_user_`
 };
 
 }  // namespace banyan::service

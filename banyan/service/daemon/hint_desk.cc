@@ -23,6 +23,7 @@ void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Repl
   const auto now = parts_.reactor.now();
   std::erase_if(questions_,
                 [&](const auto& each) { return each.second.replies.empty() && each.second.asked + kFresh <= now; });
+  if (!questions_.contains(whose) && unanswered_of(whose.account) >= kMostUnanswered) return refuse(reply, kTooMany);
   const auto [found, is_new] = questions_.try_emplace(whose, Question{.asked = now, .replies = {}, .answer = {}});
   Question& question = found->second;
   if (question.answer) return reply(*question.answer);
@@ -35,6 +36,15 @@ void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Repl
     answered.answer = made;
     for (const Reply& each : std::exchange(answered.replies, {})) each(made);
   });
+}
+
+size_t HintDesk::unanswered_of(uint32_t account) const {
+  size_t count = 0;
+  for (auto each = questions_.lower_bound({.account = account}); each != questions_.end(); ++each) {
+    if (each->first.account != account) break;
+    count += each->second.answer ? 0 : 1;
+  }
+  return count;
 }
 
 void HintDesk::make_answer(Asker asker, Reply reply) {

@@ -27,8 +27,9 @@ namespace banyan::service {
 
 class HintDesk {
  public:
-  static constexpr std::chrono::milliseconds kFresh{100};
+  static constexpr std::chrono::milliseconds kFresh{500};
   static constexpr size_t kMostHosts = 128, kMostWaiting = 1000;
+  static constexpr size_t kMostUnanswered = 16;  // questions of an account, however many programs ask each
   static constexpr size_t kMostBytes = 200'000;  // of an answer
 
   struct Parts {
@@ -56,7 +57,8 @@ class HintDesk {
     friend auto operator<=>(const Whose&, const Whose&) = default;
   };
   // Once, at once or later. Refused with Error{unsupported} where no fabric is known, the asker has more than
-  // kMostHosts, or more than kMostWaiting wait. `asker` is called where an answer is to be made: it is work.
+  // kMostHosts, or more than kMostWaiting or kMostUnanswered wait. `asker` is called where an answer is to be made: it
+  // is work.
   using Reply = std::function<void(Answer)>;
   void ask(const Whose& whose, const std::function<Asker()>& asker, Reply reply);
 
@@ -72,6 +74,7 @@ class HintDesk {
     Asker asker;
     Reply reply;
   };
+  size_t unanswered_of(uint32_t account) const;
   void make_answer(Asker asker, Reply reply);
   void answer(const Waiting& waiting, const Views& views);
   static Answer answer_of(const compose::PlannerFiles& files, const std::vector<double>& capacities, const Asker& asker,

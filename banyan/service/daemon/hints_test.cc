@@ -202,6 +202,17 @@ TEST_F(HintDeskTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {
   EXPECT_EQ(answered_, 103);
 }
 
+TEST_F(HintDeskTest, HasAFewQuestionsOfAnAccountUnderWayHoweverManySessionsItOpens) {
+  HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
+  for (uint32_t number = 0; number < HintDesk::kMostUnanswered; ++number) ask(desk, 1000 + number % 3, number);
+  EXPECT_EQ(answered_, 0);
+  ask(desk, 1000, 99);
+  EXPECT_EQ(said_, "too many ask for hints; ask again later");
+  ask(desk, 1000, 0);
+  EXPECT_EQ(background_.size(), HintDesk::kMostUnanswered);
+  EXPECT_EQ(answered_, 1) << "who asks what is asked already waits for that";
+}
+
 TEST_F(HintDeskTest, RefusesWhatIsTooMuchForOneUserAlone) {
   HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
   for (size_t i = 0; i <= HintDesk::kMostWaiting; ++i) ask(desk, 1000);

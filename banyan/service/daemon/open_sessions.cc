@@ -45,7 +45,9 @@ std::string OpenSessions::public_id(const std::string& communicator) {
 }
 
 void OpenSessions::add(const Key& key, Doors doors) {
-  if (const std::optional<Error> refusal = early_.refusal_for(key)) throw Error(*refusal);
+  // Who was refused itself may try again.
+  const Error* const refusal = ended_.contains(key) ? nullptr : early_.refusal_of(key.first);
+  if (refusal != nullptr) throw Error(*refusal);
   if (!sessions_.try_emplace(key, std::move(doors)).second) {
     throw Error(ErrorCode::invalid_usage,
                 "rank " + std::to_string(key.second) + " of this communicator has a session on this host already");
@@ -59,10 +61,8 @@ void OpenSessions::hand_over(const Key& key) {
   for (EarlyBox::Item& item : early_.take(key)) {
     if (auto* const lane = std::get_if<EarlyBox::Lane>(&item.what)) {
       give(doors, *lane);
-    } else if (const auto* const text = std::get_if<EarlyBox::Text>(&item.what)) {
-      doors.hear(*text);
     } else {
-      doors.fail(std::get<Error>(item.what));
+      doors.hear(std::get<EarlyBox::Text>(item.what));
     }
   }
 }
@@ -84,7 +84,7 @@ void OpenSessions::remove(const Key& key) {
 
 bool OpenSessions::refuse(const Key& key) {
   if (sessions_.contains(key)) return false;
-  const bool is_news = !early_.refusal_for(key);
+  const bool is_news = early_.refusal_of(key.first) == nullptr;
   early_.take(key);
   note_ended(key);
   return is_news;
@@ -119,25 +119,30 @@ std::optional<std::string> OpenSessions::admit(const run::Greeting& greeting, ru
 }
 
 void OpenSessions::hear(const SessionText& said) {
-  for (const uint32_t rank : said.ranks) {
-    const Key key{said.communicator, rank};
+  std::vector<Key> early;  // the last ranks first; of more than these, the first would go again
+  for (auto rank = said.ranks.rbegin(); rank != said.ranks.rend(); ++rank) {
+    Key key{said.communicator, *rank};
     if (const auto found = sessions_.find(key); found != sessions_.end()) {
       found->second.hear(said.text);
-    } else if (may_come(key)) {
-      keep({.key = key, .user = std::to_string(said.user), .what = said.text});
+    } else if (early.size() < EarlyBox::kMostOfUser && may_come(key)) {
+      early.push_back(std::move(key));
     }
+  }
+  for (auto key = early.rbegin(); key != early.rend(); ++key) {
+    keep({.key = std::move(*key), .user = std::to_string(said.user), .what = said.text});
   }
 }
 
 void OpenSessions::hear(const SessionRefusal& said) {
-  for (const uint32_t rank : said.ranks) {
-    const Key key{said.communicator, rank};
-    if (const auto found = sessions_.find(key); found != sessions_.end()) {
-      found->second.fail(said.error);
-    } else if (may_come(key)) {
-      keep({.key = key, .user = std::to_string(said.user), .what = said.error});
-    }
+  std::vector<Key> open;
+  for (auto each = sessions_.lower_bound({said.communicator, 0});
+       each != sessions_.end() && each->first.first == said.communicator; ++each) {
+    open.push_back(each->first);
   }
+  for (const Key& key : open) {
+    if (const auto found = sessions_.find(key); found != sessions_.end()) found->second.fail(said.error);
+  }
+  early_.keep_refusal(said.communicator, std::to_string(said.user), said.error, std::chrono::steady_clock::now());
 }
 
 void OpenSessions::set_rate(const SessionRate& said) {

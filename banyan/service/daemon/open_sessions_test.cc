@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <numeric>
 
 #include "banyan/base/check.h"
 #include "banyan/run/join/wire.h"
@@ -115,7 +116,32 @@ TEST_F(OpenSessionsTest, ARefusalEndsTheOtherSessionsNowAndThoseThatComeLater) {
     EXPECT_STREQ(error.what(), "rank 1 is refused");
   }
   EXPECT_FALSE(sessions_.refuse({"job.1", 0})) << "the others know";
+  EXPECT_EQ(sessions_.early(), 1u) << "it is known once, for all ranks";
   sessions_.add({"job.2", 0}, session(0, std::make_shared<run::AnswerQueue>()));
+}
+
+TEST_F(OpenSessionsTest, WhoWasRefusedItselfMayTryAgain) {
+  const OpenSessions::Key key{"job.1", 1};
+  EXPECT_TRUE(sessions_.refuse(key));
+  sessions_.hear(SessionRefusal{.communicator = "job.1", .ranks = {0, 1}, .error = Error(ErrorCode::io, "no room")});
+  EXPECT_FALSE(sessions_.refuse(key)) << "the others know";
+  sessions_.add(key, session(1, std::make_shared<run::AnswerQueue>()));
+  EXPECT_THROW(sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>())), Error);
+}
+
+TEST_F(OpenSessionsTest, OfATextForManyThatAreNotOpenTheLastOnesHaveIt) {
+  std::vector<uint32_t> ranks(EarlyBox::kMostOfUser + 2);
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  sessions_.add({"job.1", 1}, session(1, std::make_shared<run::AnswerQueue>()));
+  sessions_.hear({.communicator = "job.1", .ranks = ranks, .text = "to all"});
+  EXPECT_THAT(heard_, ElementsAre("to all"));
+  EXPECT_EQ(sessions_.early(), EarlyBox::kMostOfUser);
+  sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>()));
+  sessions_.hand_over({"job.1", 0});
+  EXPECT_EQ(heard_.size(), 1u);
+  sessions_.add({"job.1", 2}, session(2, std::make_shared<run::AnswerQueue>()));
+  sessions_.hand_over({"job.1", 2});
+  EXPECT_EQ(heard_.size(), 2u);
 }
 
 TEST_F(OpenSessionsTest, SessionsGetNoCallsForOthers) {

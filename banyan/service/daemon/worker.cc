@@ -52,8 +52,9 @@ void WorkerClient::remove(uint32_t number) {
   sessions_.erase(number);
 }
 
-void WorkerClient::remove_all() {
-  while (!sessions_.empty()) remove(sessions_.begin()->first);
+bool WorkerClient::remove_some() {
+  for (size_t i = 0; i < kMostRemoved && !sessions_.empty(); ++i) remove(sessions_.begin()->first);
+  return sessions_.empty();
 }
 
 void WorkerClient::rouse(uint32_t number) {
@@ -177,15 +178,16 @@ void Worker::add(uint64_t client, uint32_t account, std::shared_ptr<WorkerClient
   CHECK(of.clients.try_emplace(client, std::move(memory)).second) << "client " << client;
 }
 
-void Worker::remove(uint64_t client) {
+bool Worker::remove(uint64_t client) {
   for (auto& [number, account] : accounts_) {
     const auto found = account.clients.find(client);
     if (found == account.clients.end()) continue;
-    found->second->remove_all();
+    if (!found->second->remove_some()) return false;
     account.clients.erase(found);
     if (account.clients.empty()) accounts_.erase(number);
-    return;
+    break;
   }
+  return true;
 }
 
 // ---- An account ----

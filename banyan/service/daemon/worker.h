@@ -48,6 +48,8 @@ using BusySessions = BusyQueue<BusySession>;
 // What the worker has of a client.
 class WorkerClient : public run::EventSource {
  public:
+  static constexpr size_t kMostRemoved = 32;
+
   // `worker`: to which it belongs. `doorbell`: memory of a DoorbellPage. Throws what Region throws.
   WorkerClient(Worker& worker, Region doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
   ~WorkerClient() = default;
@@ -61,7 +63,8 @@ class WorkerClient : public run::EventSource {
 
   void add(uint32_t number, std::unique_ptr<Session> session);  // Error{invalid_usage} where there is one
   void remove(uint32_t number);
-  void remove_all();
+  // kMostRemoved of them at most: their memory is unmapped, which takes a while. Whether none is left.
+  bool remove_some();
   Session* find(uint32_t number);
   // Where its sessions wait for steps, from before there are any until none is left.
   void queue_in(BusySessions& queue) { queue_ = &queue; }
@@ -116,8 +119,8 @@ class Worker : private run::EventSource {
 
   // For tasks. `account`: its number.
   void add(uint64_t client, uint32_t account, std::shared_ptr<WorkerClient> memory);
-  // With all of its sessions.
-  void remove(uint64_t client);
+  // With its sessions: some of them, and the client with the last ones. Whether that is done.
+  bool remove(uint64_t client);
 
  private:
   struct Account {
