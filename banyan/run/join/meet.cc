@@ -256,11 +256,20 @@ MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::s
   return view;
 }
 
-void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix) {
-  try {
-    store.get(prefix + "all-here", deadline);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::timed_out) throw;
+void await_latecomers(Store& store, std::chrono::milliseconds patience, const Deadline& deadline,
+                      const std::string& prefix) {
+  const auto all_are_here = [&] {
+    try {
+      store.get(prefix + "all-here", deadline.within(patience));
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::timed_out) throw;
+      return false;
+    }
+  };
+  for (int64_t before = -1; !deadline.has_passed();) {
+    const int64_t here = store.add(prefix + "here", 0, deadline);
+    if (std::exchange(before, here) == here || all_are_here()) return;
   }
 }
 

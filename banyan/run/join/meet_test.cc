@@ -27,7 +27,7 @@ struct Table {
   std::atomic<int> requests{0};
 };
 
-class CountingStore final : public Store {
+class CountingStore : public Store {
  public:
   explicit CountingStore(Table& table) : table_(table) {}
 
@@ -119,6 +119,33 @@ TEST(Meeting, NamesOneOfSeveralWhoCannotCome) {
   const std::vector<std::string> ends = ends_of(4, table, troubles);
   EXPECT_THAT(ends, Each(ends.front()));
   EXPECT_THAT(ends, Each(StartsWith(std::to_string(static_cast<int>(ErrorCode::not_found)) + " rank ")));
+}
+
+// One rank comes in each of the first waits, none in the others, and all are here with the last.
+class SlowArrivals final : public CountingStore {
+ public:
+  SlowArrivals(Table& table, int waits, int ranks) : CountingStore(table), left_(waits), ranks_(ranks) {}
+  std::string get(const std::string& key, const Deadline& deadline) override {
+    ++waits;
+    if (left_ > 0 && add("here", 1, deadline) == ranks_) return "";
+    if (left_ > 0) --left_;
+    throw Error(ErrorCode::timed_out, key);
+  }
+  int waits = 0;
+
+ private:
+  int left_;
+  const int ranks_;
+};
+
+TEST(Latecomers, AreAwaitedAsLongAsTheyKeepComing) {
+  const Deadline deadline = Deadline::after(std::chrono::minutes(1));
+  Table all, some;
+  SlowArrivals to_the_last(all, 5, 5), to_the_third(some, 3, 5);
+  await_latecomers(to_the_last, std::chrono::seconds(2), deadline);
+  EXPECT_EQ(to_the_last.waits, 5);
+  await_latecomers(to_the_third, std::chrono::seconds(2), deadline);
+  EXPECT_EQ(to_the_third.waits, 4) << "nobody came in the last one";
 }
 
 }  // namespace

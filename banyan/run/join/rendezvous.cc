@@ -298,7 +298,7 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
     const bool keeps_store = is_host() || (place_.secret && own.rank == 0);
     if (keeps_store && error.code() != ErrorCode::timed_out && error.code() != ErrorCode::aborted) {
       const auto patience = error.code() == ErrorCode::peer_lost ? kLatecomersOfDead : kLatecomers;
-      await_latecomers(*store_, deadline.within(patience));
+      await_latecomers(*store_, patience, deadline);
     }
     const Acceptor::Refusals refusals = server_ == nullptr ? Acceptor::Refusals{} : server_->refusals();
     if (refusals.last.empty()) throw;

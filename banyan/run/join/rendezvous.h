@@ -14,6 +14,7 @@
 //   const std::vector<EndpointRecord> cards = rendezvous.meet(card, invitation->size, deadline);
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -66,8 +67,10 @@ struct MeetingView {
 // Asks for each card, one after the other. Throws what the store throws.
 MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::string& prefix = "");
 
-// After a meeting that failed: returns when as many as were expected have come and may read why, or at the deadline.
-void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix = "");
+// After a meeting that failed: returns when as many as were expected have come and may read why, or when nobody has
+// come for `patience`, or at the deadline.
+void await_latecomers(Store& store, std::chrono::milliseconds patience, const Deadline& deadline,
+                      const std::string& prefix = "");
 
 // The meeting that is held at a place now, of whatever job. None when no host answers there at once. Throws
 // Error{mismatch} with another secret, Error{invalid_input} as Rendezvous.
