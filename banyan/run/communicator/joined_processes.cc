@@ -309,9 +309,11 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
   const std::optional<Error> trouble =
       trouble_before(invitation, is_on_own_host || place.secret.value_or(secret).is_empty());
   try {
+    // Before callers may have taken all descriptors that are left.
+    const EndpointRecord name = own_name(invitation);
     Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name},
                           trouble ? deadline.within(kTimeToDecline) : deadline);
-    if (trouble) rendezvous.meet(own_name(invitation), invitation.size, deadline, trouble);
+    if (trouble) rendezvous.meet(name, invitation.size, deadline, trouble);
     Listener listener = listen_for(invitation, rendezvous.listening_address());
     const EndpointRecord own =
         record_of_endpoint(pool, invitation, listener, rendezvous.secret(), rendezvous.own_addresses());
