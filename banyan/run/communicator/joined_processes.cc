@@ -244,6 +244,11 @@ Error cannot_join(uint32_t rank, const Error& trouble) {
   return Error(trouble.code(), "rank " + std::to_string(rank) + " cannot join: " + trouble.what());
 }
 
+// The meeting of a process that cannot join ends with an error: the one that all were told, or why they were not.
+void note_how_it_was_told(const Error& error) {
+  BANYAN_LOG(info) << "the meeting of the ranks ended with this: " << error.what();
+}
+
 // What keeps this process from taking part, as far as that can be known before it meets the others.
 std::optional<Error> trouble_before(const JoinedProcesses::Invitation& invitation, bool needs_loopback) {
   try {
@@ -309,19 +314,20 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
   const std::optional<Error> trouble =
       trouble_before(invitation, is_on_own_host || place.secret.value_or(secret).is_empty());
   try {
-    // Before callers may have taken all descriptors that are left.
-    const EndpointRecord name = own_name(invitation);
+    std::optional<EndpointRecord> name;
+    if (trouble) name = own_name(invitation);  // by files, before callers take all descriptors that are left
     Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name},
                           trouble ? deadline.within(kTimeToDecline) : deadline);
-    if (trouble) rendezvous.meet(name, invitation.size, deadline, trouble);
+    if (trouble) rendezvous.meet(*name, invitation.size, deadline, trouble);
     Listener listener = listen_for(invitation, rendezvous.listening_address());
     const EndpointRecord own =
         record_of_endpoint(pool, invitation, listener, rendezvous.secret(), rendezvous.own_addresses());
     return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation, place.url,
                       rendezvous.secret(), deadline);
-  } catch (const Error&) {
-    if (trouble) throw cannot_join(invitation.rank, *trouble);  // whether the others could be told or not
-    throw;
+  } catch (const Error& error) {
+    if (!trouble) throw;
+    note_how_it_was_told(error);
+    throw cannot_join(invitation.rank, *trouble);
   }
 }
 
@@ -331,7 +337,8 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& 
   if (const std::optional<Error> trouble = trouble_before(invitation, secret.is_empty())) {
     try {
       meet(store, own_name(invitation), invitation.size, deadline.within(kTimeToDecline), invitation.name, trouble);
-    } catch (const Error&) {  // told to the others, or not
+    } catch (const Error& error) {
+      note_how_it_was_told(error);
     }
     throw cannot_join(invitation.rank, *trouble);
   }

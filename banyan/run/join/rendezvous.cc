@@ -24,8 +24,7 @@ namespace banyan::run {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
-// Of latecomers: an attempt to call takes 3 s at most (tcp_store.cc).
-constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{4000}, kLatecomersOfDead{500}, kPortPatience{1000},
+constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kLatecomersOfDead{500}, kPortPatience{1000},
     kFirstAnswer{500};
 
 // All addresses, in whichever family this machine has.

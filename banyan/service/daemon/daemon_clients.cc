@@ -126,14 +126,9 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client->connection))] {});
   if (!client->memory) return;
   // Sessions end on the worker's thread, and before their lanes do.
-  remove_from_worker(number, client);
-}
-
-// A task for some of its sessions at a time: others wait for the worker meanwhile.
-void Daemon::Impl::remove_from_worker(uint64_t number, const std::shared_ptr<Client>& client) {
   Worker& worker = client->memory->worker();
   worker.post([this, &worker, number, client] {
-    if (!worker.remove(number)) return remove_from_worker(number, client);
+    worker.remove(number);
     reactor_.mailbox()->post([this, client] {
       for (const auto& [each, session] : client->sessions) {
         if (session.is_open) sessions_.remove(session.key);
@@ -357,9 +352,7 @@ void Daemon::Impl::tell_refusal(const OpenSession& wish, const Error& error, uin
   for (const RanksOnHost& member : members_of(wish)) {
     if (!mesh_->knows(member.host)) continue;  // it has not been looked for, and is not worth it
     try {
-      mesh_->send_to_all(
-          member.host,
-          encode(SessionRefusal{.communicator = key.first, .ranks = member.ranks, .error = told, .user = user}));
+      mesh_->send_to_all(member.host, encode(SessionRefusal{.communicator = key.first, .error = told, .user = user}));
     } catch (const Error& trouble) {
       BANYAN_LOG(info) << "host " << in_quotes(member.host) << " does not hear of it: " << trouble.what();
     }

@@ -98,7 +98,6 @@ class Daemon::Impl {
   void welcome(ClientDoor::Guest guest);
   void heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor);
   void drop(uint64_t number, const std::string& why);
-  void remove_from_worker(uint64_t number, const std::shared_ptr<Client>& client);
   Client& greeted(uint64_t number);
   HintDesk::Asker asker_of_hints(uint64_t number);
   void note(TenantAccount& account, std::string words);

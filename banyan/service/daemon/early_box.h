@@ -43,11 +43,11 @@ class EarlyBox {
   };
 
   void keep(Item item, Time now);
-  // Why a communicator never comes about. Nothing where that is known.
+  // Why a communicator never comes about. Does nothing where one reason is kept already.
   void keep_refusal(const std::string& communicator, const std::string& user, const Error& why, Time now);
   // What is for this session, in the order in which it came; it is not kept any longer.
   std::vector<Item> take(const Key& key);
-  // Null: none is known.
+  // Why this communicator never comes about, until the box changes. Null: it may come about.
   const Error* refusal_of(const std::string& communicator) const;
   // Drops lanes whose callers have hung up, and what is older than kLongest.
   void sweep(Time now);

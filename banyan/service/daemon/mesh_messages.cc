@@ -113,18 +113,15 @@ void take(WireReader& reader, SessionView& said) {
 }
 
 void put(WireWriter& writer, const SessionRefusal& said) {
-  writer.text(said.communicator).ranks(said.ranks);
+  writer.text(said.communicator);
   put_error(writer, said.error);
   writer.number(said.user);
 }
 MeshMessage take_refusal(WireReader& reader) {
   std::string communicator = reader.text();
-  std::vector<uint32_t> ranks = reader.ranks();
   Error error = take_error(reader);
-  const SessionRefusal said{.communicator = std::move(communicator),
-                            .ranks = std::move(ranks),
-                            .error = std::move(error),
-                            .user = reader.number<uint32_t>()};
+  const SessionRefusal said{
+      .communicator = std::move(communicator), .error = std::move(error), .user = reader.number<uint32_t>()};
   reader.end();
   return said;
 }

@@ -106,7 +106,7 @@ TEST_F(OpenSessionsTest, WhatHasComeForASessionThatIsRefusedGoes) {
 TEST_F(OpenSessionsTest, ARefusalEndsTheOtherSessionsNowAndThoseThatComeLater) {
   const Error why(ErrorCode::invalid_usage, "rank 1 is refused");
   sessions_.add({"job.1", 2}, session(2, std::make_shared<run::AnswerQueue>()));
-  sessions_.hear(SessionRefusal{.communicator = "job.1", .ranks = {0, 2}, .error = why});
+  sessions_.hear(SessionRefusal{.communicator = "job.1", .error = why});
   EXPECT_THAT(heard_, ElementsAre("rank 1 is refused"));
   try {
     sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>()));
@@ -123,7 +123,7 @@ TEST_F(OpenSessionsTest, ARefusalEndsTheOtherSessionsNowAndThoseThatComeLater) {
 TEST_F(OpenSessionsTest, WhoWasRefusedItselfMayTryAgain) {
   const OpenSessions::Key key{"job.1", 1};
   EXPECT_TRUE(sessions_.refuse(key));
-  sessions_.hear(SessionRefusal{.communicator = "job.1", .ranks = {0, 1}, .error = Error(ErrorCode::io, "no room")});
+  sessions_.hear(SessionRefusal{.communicator = "job.1", .error = Error(ErrorCode::io, "no room")});
   EXPECT_FALSE(sessions_.refuse(key)) << "the others know";
   sessions_.add(key, session(1, std::make_shared<run::AnswerQueue>()));
   EXPECT_THROW(sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>())), Error);

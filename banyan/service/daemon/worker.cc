@@ -52,9 +52,8 @@ void WorkerClient::remove(uint32_t number) {
   sessions_.erase(number);
 }
 
-bool WorkerClient::remove_some() {
-  for (size_t i = 0; i < kMostRemoved && !sessions_.empty(); ++i) remove(sessions_.begin()->first);
-  return sessions_.empty();
+void WorkerClient::remove_all() {
+  while (!sessions_.empty()) remove(sessions_.begin()->first);
 }
 
 void WorkerClient::rouse(uint32_t number) {
@@ -178,16 +177,15 @@ void Worker::add(uint64_t client, uint32_t account, std::shared_ptr<WorkerClient
   CHECK(of.clients.try_emplace(client, std::move(memory)).second) << "client " << client;
 }
 
-bool Worker::remove(uint64_t client) {
+void Worker::remove(uint64_t client) {
   for (auto& [number, account] : accounts_) {
     const auto found = account.clients.find(client);
     if (found == account.clients.end()) continue;
-    if (!found->second->remove_some()) return false;
+    found->second->remove_all();
     account.clients.erase(found);
     if (account.clients.empty()) accounts_.erase(number);
-    break;
+    return;
   }
-  return true;
 }
 
 // ---- An account ----

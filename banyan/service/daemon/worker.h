@@ -48,8 +48,6 @@ using BusySessions = BusyQueue<BusySession>;
 // What the worker has of a client.
 class WorkerClient : public run::EventSource {
  public:
-  static constexpr size_t kMostRemoved = 32;
-
   // `worker`: to which it belongs. `doorbell`: memory of a DoorbellPage. Throws what Region throws.
   WorkerClient(Worker& worker, Region doorbell, RegionTable::Quota quota, RegionTable::Hooks hooks = {});
   ~WorkerClient() = default;
@@ -63,8 +61,7 @@ class WorkerClient : public run::EventSource {
 
   void add(uint32_t number, std::unique_ptr<Session> session);  // Error{invalid_usage} where there is one
   void remove(uint32_t number);
-  // kMostRemoved of them at most: their memory is unmapped, which takes a while. Whether none is left.
-  bool remove_some();
+  void remove_all();
   Session* find(uint32_t number);
   // Where its sessions wait for steps, from before there are any until none is left.
   void queue_in(BusySessions& queue) { queue_ = &queue; }
@@ -119,8 +116,8 @@ class Worker : private run::EventSource {
 
   // For tasks. `account`: its number.
   void add(uint64_t client, uint32_t account, std::shared_ptr<WorkerClient> memory);
-  // With its sessions: some of them, and the client with the last ones. Whether that is done.
-  bool remove(uint64_t client);
+  // With all of its sessions.
+  void remove(uint64_t client);
 
  private:
   struct Account {
