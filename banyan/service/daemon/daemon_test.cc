@@ -223,9 +223,10 @@ TEST_F(Services, TakeOtherRulesFromAnOperatorWhileTheyRun) {
     }
     if (std::string report = check_sum(comm, input, output); report != "right") return report;
     if (comm.rank() == 1) ask(1, "POST", "/v1/rules", "{" + body + "}");
-    comm.run(Call{.kind = OperationKind::barrier});
-    return said + "; " +
-           error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size())); });
+    return said + "; " + error_of([&] {
+             comm.run(Call{.kind = OperationKind::barrier});  // which may end by what the quicker ones call next
+             comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size()));
+           });
   });
   EXPECT_THAT(reports, Each(HasSubstr("it is late (rule 'no more')")));
   // By each of both daemons.
