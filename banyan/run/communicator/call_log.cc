@@ -114,6 +114,8 @@ RankDump CallLog::look() const { return make_dump(DumpReason::asked, "somebody l
 // What cannot be written is lost: it must not hide the error that it is about.
 void CallLog::write(DumpReason reason, const std::string& why) {
   const std::lock_guard lock(mutex_);
+  // Who has heard of a failure may come to this later than a call that has failed of it.
+  if (reason == DumpReason::asked && has_failed_call()) return;
   written_at_ = time_.now();
   try {
     RankDump dump = make_dump(reason, why);

@@ -88,7 +88,8 @@ class CallLog {
   // A call of this rank has failed: its record will bear this time. To be said before any other rank can know, so that
   // no rank that fails because of it seems to have failed before.
   void notice_failure();
-  // Writes the record of the failure, which is the last one: nothing happens after it.
+  // Writes the record of the failure, which is the last one: nothing happens after it. That of a failed call stays,
+  // whoever hears of the failure later (`asked`).
   void write_failure(DumpReason reason, const Error& error);
   // This rank ends the communicator by its own wish: there is no failure to record.
   void expect_no_failure() {

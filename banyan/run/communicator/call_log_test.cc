@@ -60,6 +60,14 @@ TEST_F(CallLogTest, RecordsAFailedCallWithThePeersAsTheyWereWhenTheFailureWasNot
   EXPECT_TRUE(is_recorded);
 }
 
+TEST_F(CallLogTest, KeepsTheRecordOfAFailedCallWhenTheFailureIsHeardOfLater) {
+  const Error error(ErrorCode::peer_lost, "rank 2 is dead");
+  log_.write_failure(DumpReason::error, error);
+  log_.write_failure(DumpReason::asked, error);
+  ASSERT_THAT(dumps(), SizeIs(1));
+  EXPECT_EQ(dumps().front().reason, DumpReason::error);
+}
+
 // Between the failure and its record others hear of it, fail and write theirs.
 TEST_F(CallLogTest, RecordsAFailureWithTheTimeAtWhichItWasNoticed) {
   log_.notice_failure();
