@@ -124,7 +124,7 @@ TEST(Meeting, NamesOneOfSeveralWhoCannotCome) {
 // One rank comes in each of the first waits, none in the others, and all are here with the last.
 class SlowArrivals final : public CountingStore {
  public:
-  SlowArrivals(Table& table, int waits, int ranks) : CountingStore(table), left_(waits), ranks_(ranks) {}
+  SlowArrivals(Table& table, int with_one, int ranks) : CountingStore(table), left_(with_one), ranks_(ranks) {}
   std::string get(const std::string& key, const Deadline& deadline) override {
     ++waits;
     if (left_ > 0 && add("here", 1, deadline) == ranks_) return "";
