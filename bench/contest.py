@@ -208,6 +208,17 @@ def write_json(path, machine, results):
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def write_results(path, topic, machine, how, rows):
+    """Figures in the form of bench/results (its README.md), of a machine as describe_machine tells it."""
+    text = (f"{machine['processor']} ({machine['processor_numbers']}), {machine['cores']} cores, kernel "
+            f"{machine['kernel']}, load before {machine['load_average_before']}")
+    head = {"banyan": "results/1", "topic": topic, "machine": text, "commit": machine["commit"],
+            "date": machine["date"], "how": how}
+    lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows)
+    start = json.dumps(head, indent=1, ensure_ascii=False).removesuffix("\n}")
+    path.write_text(f'{start},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+
+
 def plot_script(title, curves):
     """A gnuplot program for an SVG of algbw by size; curves: {name: [(bytes, microseconds)]}."""
     lines = ["set terminal svg size 900,560 font 'sans-serif,13' background 'white'",
