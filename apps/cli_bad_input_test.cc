@@ -1,16 +1,11 @@
 // For any bad input: one line that names the culprit and the mend, exit code 2, nothing on standard output, and
 // no file left behind.
-#include <gmock/gmock.h>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 void expect_refusal(const Outcome& outcome, const std::vector<std::string>& mentions) {
   EXPECT_EQ(outcome.exit_code, 2);

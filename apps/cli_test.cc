@@ -1,24 +1,15 @@
 // The contract of the whole program: exit codes, streams, JSON, colour. Bad input has cli_bad_input_test.cc.
-#include <gmock/gmock.h>
 
-#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 // A plan of a small fabric, and what made it.

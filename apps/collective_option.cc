@@ -9,8 +9,8 @@
 #include "banyan/base/plain_text.h"
 #include "banyan/base/split_list.h"
 #include "banyan/base/text.h"
+#include "banyan/design/demand.h"
 #include "banyan/fabric/rank_names.h"
-#include "banyan/plan/optical/demand.h"
 
 namespace banyan::app {
 namespace {
@@ -42,7 +42,7 @@ void CollectiveOption::declare(CommandSyntax& command, Place place) {
 std::vector<uint64_t> CollectiveOption::read_traffic(const Fabric& fabric, const std::vector<NodeId>& chosen) const {
   const std::vector<NodeId> ranks =
       chosen.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : chosen;
-  const plan::DemandMatrix matrix = plan::parse_demand_csv(
+  const design::DemandMatrix matrix = design::parse_demand_csv(
       read_plain_text(traffic_, kMaxTrafficBytes).text, traffic_,
       {.most_endpoints = kMaxTrafficRanks, .allows_own = true, .most_amount = uint64_t{INT64_MAX}});
   if (matrix.size() != ranks.size()) {

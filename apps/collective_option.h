@@ -20,7 +20,7 @@ class CollectiveOption {
 
   CollectiveKind kind() const;
   const std::string& text() const { return kind_; }  // as it was given
-  // Whether the options say more than the kind; a plan file has its own answer to them.
+  // True if --ranks, --root, --weights or --traffic was given. A plan file fixes all of these itself.
   bool any_shape() const { return !ranks_.empty() || !root_.empty() || !weights_.empty() || !traffic_.empty(); }
   bool names_ranks() const { return !ranks_.empty(); }
 

@@ -65,7 +65,7 @@ std::unique_ptr<Command> make_manual_command();  // hidden: for the build
 // Throws Error{not_found} or Error{io} when no file could be put at `path`; an empty path is no file. Asked before long
 // work, so that a mistyped folder does not cost a minute of planning.
 void check_output_place(const std::string& path);
-// Where both `path` and --json would be printed to standard output, they exclude each other: Error{invalid_input}.
+// Throws Error{invalid_input}, too, if both the file (`path` is "-") and --json would go to standard output.
 void check_output_place(const std::string& path, bool json);
 
 // Writes the file, or prints it when the path is "-".

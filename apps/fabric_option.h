@@ -18,7 +18,7 @@ class FabricOption {
   void declare(CommandSyntax& command, const std::string& name, Place place);
 
   bool given() const { return !text_.empty(); }
-  // Whether any of the accompanying options was given, which makes no sense without a fabric.
+  // True if any of the accompanying options was given, which makes no sense without a fabric.
   bool any_edit() const;
   const std::string& text() const { return text_; }  // as the user wrote it, without edits
   // The same with all that makes it another fabric, edits in order: "node.txt --boxes 8 --fail box0/gpu3"; what reports
@@ -28,7 +28,7 @@ class FabricOption {
 
   // Throws Error as load_fabric does, or for a wrong --boxes, --nic, --nvlink or --cpu-link.
   fabric::FabricSource source() const;
-  // What was assumed, since a file does not say it, is appended to `notes`.
+  // Assumptions about what a file does not say are appended to `notes`.
   Fabric load(std::vector<std::string>* notes = nullptr) const;
 
  private:

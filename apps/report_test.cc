@@ -1,8 +1,7 @@
 #include "apps/report.h"
 
-#include <gmock/gmock.h>
-
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {

@@ -1,26 +1,16 @@
 // Manual pages and completions: what they hold is compared with --help, and they are read by the programs for which
 // they are made: man, mandoc, groff; bash, zsh, fish. Where one of these is not installed, its test is skipped.
-#include <gmock/gmock.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <regex>
-#include <set>
-#include <sstream>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 using Words = std::vector<std::string>;
 

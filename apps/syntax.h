@@ -6,8 +6,8 @@
 //   plan.option("-o,--output", output, "FILE", "write the plan");
 //   plan.flag("--json", json, "one JSON object on standard output");
 //
-// A value is a text, which goes where the option points, or to a reader, which makes something of it: a Setter. What a
-// syntax points at must outlive it. References to options and subcommands stay valid while more are added.
+// The text of a value goes to the variable that the option points at, or to a reader, which makes something of it: a
+// Setter. The variables must outlive the syntax. References to options and subcommands stay valid while more are added.
 #pragma once
 
 #include <cstddef>
@@ -104,7 +104,7 @@ class CommandSyntax {
   CommandSyntax* find_command(std::string_view verb);
   bool takes_words() const;
 
-  // Whether the command line named this command; subcommands of it may have been named, too.
+  // True if the command line named this command; it may have named subcommands of it, too.
   bool was_chosen() const { return was_chosen_; }
   void choose() { was_chosen_ = true; }
 

@@ -1,15 +1,9 @@
 #include "apps/terminal.h"
 
-#include <gmock/gmock.h>
-
-#include <thread>
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
-
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 const Terminal kTerminal({.colour = true, .progress = true});
 

@@ -9,7 +9,7 @@ the size and the links of the paper, and in an emulated cluster (banyan lab) wit
 A ratio is the time of the baseline over ours. Collectives of the prediction are simulated by `banyan plan --bytes`,
 with `--codec` where they are coded, for the plan that is quickest, the baselines' too. A step is a backward pass whose
 buckets the links carry one after the other (published_model.py). Our buckets and their codes are those of
-banyan/predict/compress (gradient_cuts). In the lab a box of the paper is a rank; what happens inside a box is left out,
+banyan/predict/codes (gradient_cuts). In the lab a box of the paper is a rank; what happens inside a box is left out,
 for the baseline and for us. Computing devices sleep there. All sums are checked (step_rank, sparse_rank). With links
 still --slower times slower and steps so much longer, ratios stay, and the lab's latency, far above that of a real
 network, counts less. It still slows baselines of hundreds of small messages: a ratio beyond what bytes and compute
@@ -110,7 +110,7 @@ class Planner:
         return {code: model.Curve(points) for code, points in told.items()}
 
     def best_buckets(self, layers, curves, launch):
-        """Buckets and their codes by banyan/predict/compress. curves: {code: seconds by bytes}, `none` first if at all."""
+        """Buckets and their codes by banyan/predict/codes. curves: {code: seconds by bytes}, `none` first if at all."""
         lines = []
         for code, curve in curves.items():
             fixed, slope = curve.line(MEBIBYTE // 4, 64 * MEBIBYTE)

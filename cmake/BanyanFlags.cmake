@@ -11,6 +11,9 @@ if(CMAKE_BUILD_TYPE MATCHES "Debug|RelWithDebInfo")
 endif()
 add_compile_options(${map}=${PROJECT_SOURCE_DIR}/= ${map}=${PROJECT_BINARY_DIR}=build)
 
+# g++ collects garbage while it compiles, which takes a sixth of the time of a large file and saves it 100 MB.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=524288>")
+
 # What makes mistakes hard to use: programs that lie anywhere, checks where the C library and the compiler know the size
 # of a buffer, and tables of the linker that cannot be written. Packages of a distribution give their own; sanitizers
 # replace the same functions.

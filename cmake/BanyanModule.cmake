@@ -1,10 +1,13 @@
-# banyan_module(NAME [OWN_HEADERS] SOURCES ... [ALONE ...] [DEPS ...] [PRIVATE ...] [TESTS ...] [TEST_DEPS ...]
-#               [FUZZERS ...] [BENCHES ...])
+# banyan_module(NAME [OWN_HEADERS] [COLD] [SEARCHES] [PROCESSES N] SOURCES ... [ALONE ...] [DEPS ...] [PRIVATE ...]
+#               [TESTS ...] [TEST_DEPS ...] [FUZZERS ...] [BENCHES ...])
 #
-# One static library banyan_NAME, one test binary banyan_NAME_test (every gtest case is a ctest case), one program per
-# benchmark and, with BANYAN_FUZZ, one libFuzzer program per fuzzer. DEPS are visible to users of the module, PRIVATE
-# libraries are known to it alone. OWN_HEADERS: the module precompiles headers of its own. ALONE: of the SOURCES and
-# TESTS, those that BANYAN_UNITY does not compile together with others, since names of their own meet.
+# One static library banyan_NAME, one test binary banyan_NAME_test, one program per benchmark and, with BANYAN_FUZZ, one
+# libFuzzer program per fuzzer. Every gtest case is a ctest case; with PROCESSES, so many processes run all cases of a
+# room whose tests leave no trace in their process: most cases take less time than a process that starts. DEPS are
+# visible to users of the module, PRIVATE libraries are known to it alone. OWN_HEADERS: the module precompiles headers
+# of its own. COLD: nothing in it is hot, so it is compiled for a short build. SEARCHES: its tests are compiled for
+# speed. ALONE: of the SOURCES and TESTS, those that BANYAN_UNITY does not compile together with others, since names of
+# their own meet.
 #
 # A fuzzer x_fuzz.cc registers one reader and its corpus, as banyan/testing/fuzz.h shows. Name it under FUZZERS only
 # (not under TESTS): it is compiled into the test binary beside fuzz_replay_test.cc, so that `make test` replays every
@@ -47,11 +50,15 @@ if(BANYAN_TESTS)
 endif()
 
 function(banyan_module)
-  cmake_parse_arguments(M "OWN_HEADERS" "NAME" "SOURCES;ALONE;DEPS;PRIVATE;TESTS;TEST_DEPS;FUZZERS;BENCHES" ${ARGN})
+  cmake_parse_arguments(M "OWN_HEADERS;COLD;SEARCHES" "NAME;PROCESSES"
+    "SOURCES;ALONE;DEPS;PRIVATE;TESTS;TEST_DEPS;FUZZERS;BENCHES" ${ARGN})
   set(lib banyan_${M_NAME})
   add_library(${lib} STATIC EXCLUDE_FROM_ALL ${M_SOURCES})
   target_include_directories(${lib} PUBLIC ${PROJECT_SOURCE_DIR})
   set_target_properties(${lib} PROPERTIES UNITY_BUILD ${BANYAN_UNITY})
+  if(M_COLD AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(${lib} PRIVATE -O1)
+  endif()
   if(M_ALONE)
     set_source_files_properties(${M_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()

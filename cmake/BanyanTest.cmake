@@ -2,25 +2,37 @@
 include(GoogleTest)
 add_custom_target(benches)
 
-# Test programs: their bodies are compiled for a short build, not for speed, and share one precompiled header of gtest
-# and gmock. A target that is an executable creates it, since executables and libraries are compiled differently
-# (-fPIE).
-add_executable(banyan_test_headers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/empty_main.cc)
-target_link_libraries(banyan_test_headers PRIVATE GTest::gmock GTest::gtest)
-target_compile_options(banyan_test_headers PRIVATE -O1)
-target_precompile_headers(banyan_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+# Test programs: their bodies are compiled for a short build, not for speed, and share one precompiled header,
+# banyan/testing/test.h. Those whose tests go through millions of cases are compiled for speed (SEARCHES). A target that
+# is an executable creates the header, since executables and libraries are compiled differently (-fPIE). Sanitizers make
+# code slow that is not compiled for speed.
+foreach(kind "" _searches)
+  set(BANYAN_TEST_OPTIONS${kind} -U_FORTIFY_SOURCE -O1)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT kind)
+    set(BANYAN_TEST_OPTIONS -U_FORTIFY_SOURCE -O0)
+  endif()
+  add_executable(banyan_test_headers${kind} EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/empty_main.cc)
+  target_include_directories(banyan_test_headers${kind} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(banyan_test_headers${kind} PRIVATE GTest::gmock GTest::gtest)
+  target_compile_options(banyan_test_headers${kind} PRIVATE ${BANYAN_TEST_OPTIONS${kind}})
+  target_precompile_headers(banyan_test_headers${kind} PRIVATE ${PROJECT_SOURCE_DIR}/banyan/testing/test.h)
+endforeach()
 
 # The main() of all of them.
 add_library(banyan_test_main STATIC ${CMAKE_CURRENT_LIST_DIR}/../banyan/testing/test_main.cc)
 target_link_libraries(banyan_test_main PUBLIC GTest::gmock GTest::gtest PRIVATE banyan_warnings)
 
-# banyan_test(TARGET SOURCES ... LIBRARIES ... [DEFINITIONS ...]): a test program without its ctest cases.
+# banyan_test(TARGET [SEARCHES] SOURCES ... LIBRARIES ... [DEFINITIONS ...]): a test program without its ctest cases.
 function(banyan_test target)
-  cmake_parse_arguments(T "" "" "SOURCES;LIBRARIES;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(T "SEARCHES" "" "SOURCES;LIBRARIES;DEFINITIONS" ${ARGN})
+  set(kind)
+  if(T_SEARCHES)
+    set(kind _searches)
+  endif()
   add_executable(${target} ${T_SOURCES})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${BANYAN_UNITY} UNITY_BUILD_BATCH_SIZE 4)
-  target_compile_options(${target} PRIVATE -O1)
-  target_precompile_headers(${target} REUSE_FROM banyan_test_headers)
+  target_compile_options(${target} PRIVATE ${BANYAN_TEST_OPTIONS${kind}})
+  target_precompile_headers(${target} REUSE_FROM banyan_test_headers${kind})
   target_compile_definitions(${target} PRIVATE ${T_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${T_LIBRARIES} banyan_warnings banyan_test_main)
 endfunction()
@@ -55,9 +67,22 @@ macro(banyan_module_tests)
     if(M_FUZZERS)
       list(APPEND M_TESTS ${M_FUZZERS} ${PROJECT_SOURCE_DIR}/banyan/testing/fuzz_replay_test.cc)
     endif()
-    banyan_test(${lib}_test SOURCES ${M_TESTS} LIBRARIES ${lib} ${M_TEST_DEPS} ${M_PRIVATE}
+    set(searches)
+    if(M_SEARCHES)
+      set(searches SEARCHES)
+    endif()
+    banyan_test(${lib}_test ${searches} SOURCES ${M_TESTS} LIBRARIES ${lib} ${M_TEST_DEPS} ${M_PRIVATE}
       DEFINITIONS BANYAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    banyan_test_cases(${lib}_test ${M_NAME} PROPERTIES TIMEOUT 300)
+    if(M_PROCESSES)
+      foreach(number RANGE 1 ${M_PROCESSES})
+        math(EXPR shard "${number} - 1")
+        add_test(NAME ${M_NAME}.all${number}of${M_PROCESSES} COMMAND ${lib}_test --gtest_brief=1)
+        set_tests_properties(${M_NAME}.all${number}of${M_PROCESSES} PROPERTIES TIMEOUT 300
+          ENVIRONMENT "GTEST_TOTAL_SHARDS=${M_PROCESSES};GTEST_SHARD_INDEX=${shard}")
+      endforeach()
+    else()
+      banyan_test_cases(${lib}_test ${M_NAME} PROPERTIES TIMEOUT 300)
+    endif()
   endif()
 
   if(BANYAN_FUZZ)

@@ -1,7 +1,7 @@
 // HostPrograms: a program beside the ranks of each host, such as a daemon, for as long as this object lives.
 //
 // Each is a shell with a process group of its own, in the network of its host. It reads nothing, and what it prints
-// goes to our standard error. When the thread that made this object dies, so do the shells. For one thread.
+// goes to our standard error. The shells die with the thread that made this object. For one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ namespace banyan::lab {
 
 class HostPrograms {
  public:
-  // How long all must have run before they count as started.
+  // The time that all must have run before they count as started.
   static constexpr std::chrono::milliseconds kSettled{300};
   // Between SIGTERM and SIGKILL.
   static constexpr std::chrono::seconds kGrace{2};

@@ -1,26 +1,16 @@
 #include "lab/host_programs.h"
 
-#include <gmock/gmock.h>
 #include <signal.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-
 #include "banyan/base/file.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 #include "lab/test_real_lab.h"
 
 namespace banyan::lab {
 namespace {
 
-using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class HostProgramsInALab : public RealLab {
  protected:

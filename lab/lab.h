@@ -44,14 +44,14 @@ class Lab {
   // Letters, digits, '_' and '-', at most 20. Throws Error{invalid_input}.
   static void check_name(const std::string& name);
 
-  // Sets up a lab; takes down one of the same name before, unless programs run in it (Error{invalid_usage}). When it
-  // fails, nothing is left. Throws Error{invalid_input} for options that do not go with the fabric.
+  // Sets up a lab; takes down one of the same name before, unless programs run in it (Error{invalid_usage}). A failure
+  // leaves nothing behind. Throws Error{invalid_input} for options that do not go with the fabric.
   static Lab up(const std::string& name, const Fabric& fabric, const Scale& scale, const LabOptions& options = {});
   // One that is up. Throws Error{not_found} naming those that are, Error{invalid_input} for a broken description.
   static Lab open(const std::string& name);
   // Removes what there is of it, also of one that came up in part; ends the programs in it. False when there was none.
   static bool down(const std::string& name);
-  // Those that are up. What a killed up() or down() has left is not among them; both remove it the next time.
+  // Those that are up. Remains of a killed up() or down() are not among them; both remove these the next time.
   static std::vector<std::string> names();
   // Those that are up, without those that are taken down meanwhile. Throws Error{invalid_input} as open() does.
   static std::vector<Lab> all();
@@ -76,7 +76,7 @@ class Lab {
   uint32_t find_cable(const std::string& name) const;
   std::string cable_name(uint32_t cable) const;
   // A cut cable swallows what is sent into it, as one that is pulled behind a port that does not notice. Primary
-  // addresses are then reached by another way where there is one; the other addresses stand for their paths.
+  // addresses are then reached by another path if there is one; the other addresses stand for their paths.
   void fail(uint32_t cable);
   void heal(uint32_t cable);
 

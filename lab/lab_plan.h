@@ -10,9 +10,9 @@
 //
 // A route of a plan is chosen by a pair of addresses. Packets to an address of rank b on cable c arrive over c,
 // since they are routed to the other end of c first; packets from an address of rank a on cable d leave over d, by a
-// rule. Where there are several shortest ways in between, through switches, the addresses of an end take turns to stand
-// for them. Everything else goes by the fewest hops, and of those by the widest; through switches where that is
-// possible.
+// rule. If several shortest paths lead through the switches in between, the addresses of an end take turns to stand for
+// them. Everything else goes by the path of the fewest hops, and among those by the widest; through switches where that
+// is possible.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Port {
   std::string interface() const { return "cable" + std::to_string(cable); }
 };
 
-// Where a host sends what is for an address.
+// The next hop of a host for an address.
 struct RouteEntry {
   Address to;
   std::optional<uint32_t> cable = {};  // nothing: cannot be reached
@@ -60,7 +60,7 @@ class LabPlan {
  public:
   static constexpr size_t kMaxNodes = 1024;
   static constexpr uint32_t kMaxAddresses = 16;  // of one end of a cable
-  // Where a cable has one direction only, the other gets this part of its rate, for acknowledgements.
+  // A cable of one direction gets the other one, too, at 1 / kAcknowledgements of its rate, for acknowledgements.
   static constexpr uint64_t kAcknowledgements = 100;
 
   // Throws Error{unsupported} beyond kMaxNodes.
@@ -71,8 +71,9 @@ class LabPlan {
   const std::vector<Host>& hosts() const { return hosts_; }  // by node
   const Host& host(NodeId node) const { return hosts_[index(node)]; }
 
-  // Of every host to every address of a rank but its own, when these cables are cut. Primary addresses are then reached
-  // by another way, as routing protocols see to; the others stand for their paths, whole or cut. O(addresses * links).
+  // The routes of every host to every address of a rank but its own, when these cables are cut. Primary addresses are
+  // then reached by another path, as routing protocols see to; the others stand for their paths, whole or cut.
+  // O(addresses * links).
   std::vector<std::vector<RouteEntry>> routes(const std::set<uint32_t>& cut) const;
   // The paths between ranks through switches that addresses can choose, each direct or shortest behind its first cable.
   fabric::RouteBook route_book() const;

@@ -1,13 +1,9 @@
 // Follows packets through the planned tables, as the kernels of the hosts would.
 #include "lab/lab_plan.h"
 
-#include <gmock/gmock.h>
-
-#include <map>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/read.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::lab {
 namespace {

@@ -1,7 +1,6 @@
 // Labs in real network namespaces. Where those are refused, every test here is skipped by name.
 #include "lab/lab.h"
 
-#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -9,20 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
-#include <set>
-#include <thread>
 
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/system/file_descriptor.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 #include "lab/link_check.h"
 #include "lab/link_queue.h"
 #include "lab/network_namespace.h"
@@ -31,11 +23,6 @@
 
 namespace banyan::lab {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST_F(RealLab, LinksAreAsFastAsTheyShouldBe) {
   const Lab lab = up("a <-> sw 200Mb/s; b <-> sw 50Mb/s; a -> b 100Mb/s");

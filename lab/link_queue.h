@@ -11,7 +11,8 @@
 //   normal    5 %     5 %    all others, and what has no DS field
 //   low               5 %    8 to 15: CS1, AF11 to AF13 (RFC 4594's high-throughput data); 1: LE (RFC 8622)
 //
-// The percentage is what a class has at least when the link is full. Where there are two classes, low ones are normal.
+// The percentage is what a class has at least when the link is full. With two classes, low packets are in the normal
+// one.
 #pragma once
 
 #include <cstdint>

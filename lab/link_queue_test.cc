@@ -1,6 +1,6 @@
 #include "lab/link_queue.h"
 
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::lab {
 namespace {

@@ -6,7 +6,7 @@
 // emulated.
 //
 // Nodes and links of the network keep their numbers in the fabric, and so do its cables; ranks and inner cables come
-// after them. Ranks are numbered host by host. Where every host has one rank, the fabric is the network itself.
+// after them. Ranks are numbered host by host. The fabric is the network itself if every host has one rank.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ namespace banyan::lab {
 class SharedHosts {
  public:
   static constexpr uint32_t kMostRanks = 64;  // of one host
-  // Of inner cables, in each direction: about what one core copies. It says to planners that they are no bottleneck.
+  // The bandwidth of inner cables, in each direction: about what one core copies. It says to planners that they are no
+  // bottleneck.
   static Bandwidth inner_bandwidth() { return Bandwidth::gigabytes_per_second(10); }
 
   // "2": that many on each of so many hosts; "2,1,3": of each host, in the order of the network. Empty where all have

@@ -1,18 +1,12 @@
 #include "lab/shared_hosts.h"
 
-#include <gmock/gmock.h>
-
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/read.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 #include "lab/lab_plan.h"
 
 namespace banyan::lab {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 Fabric network(const char* text = "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 2GB/s") {
   return fabric::load_fabric({.fabric = text});

@@ -1,12 +1,10 @@
 // A lab of the test's own, in real network namespaces; where those are refused, the test is skipped by name.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <string>
-
 #include "banyan/fabric/read.h"
+#include "banyan/testing/test.h"
 #include "lab/lab.h"
 #include "lab/network_namespace.h"
 #include "lab/tool.h"

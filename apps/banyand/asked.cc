@@ -13,8 +13,8 @@
 #include "banyan/base/text.h"
 #include "banyan/run/system/cores.h"
 #include "banyan/run/system/file_descriptor.h"
-#include "banyan/service/daemon/workers.h"
 #include "banyan/service/protocol/place.h"
+#include "banyan/service/session/workers.h"
 
 namespace banyan::app {
 namespace {

@@ -1,4 +1,4 @@
-// What banyand is told by its command line.
+// The options of banyand's command line.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace banyan::app {
 
-// Its texts are read when all of it is there.
+// The texts among them are read once the whole command line is there.
 struct Asked {
   Asked();
 
@@ -26,9 +26,9 @@ struct Asked {
   void read_http_hosts();
   void read_obey();
   void read_texts();  // all of these
-  // Throws Error{invalid_input} for one that is missing or may not be read: nothing that comes by itself.
+  // Throws Error{invalid_input} for a file that is missing or may not be read: waiting would not mend that.
   void expect_files() const;
-  // Of --secret-file; empty: there is none. Throws what Secret::from_file throws.
+  // The secret in --secret-file; empty without that option. Throws what Secret::from_file throws.
   run::Secret secret() const;
 };
 

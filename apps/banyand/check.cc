@@ -10,9 +10,9 @@
 #include "banyan/compose/planner.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/record/log.h"
+#include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/daemon/door.h"
-#include "banyan/service/daemon/host_directory.h"
-#include "banyan/service/daemon/rule_book.h"
+#include "banyan/service/operate/rule_book.h"
 #include "banyan/service/protocol/place.h"
 
 namespace banyan::app {
@@ -64,7 +64,7 @@ void check_network(Check& check, const Asked& asked) {
   check.that("--secret-file", [&] { asked.secret(); });
   std::shared_ptr<const compose::PlannerFiles> files;
   check.that("", [&] { files = compose::read_files(options.planner); });
-  if (files && !compose::link_bandwidths(*files).empty() && !options.node.empty()) {
+  if (files && fabric_of(*files) && !options.node.empty()) {
     check.that("--node", [&] { compose::expect_rank(*files, options.node); });
   }
 }

@@ -1,30 +1,19 @@
 // Classes of tenants in switches: what daemons send of each bears the code point of its class, and goes through the
 // queue of that class. In an emulated cluster, and skipped by name where there can be none.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <thread>
 
 #include "apps/banyand/test_lab_daemons.h"
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 #include "lab/host_programs.h"
 #include "lab/test_real_lab.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 using Clock = std::chrono::steady_clock;
 

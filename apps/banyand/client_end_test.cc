@@ -2,7 +2,6 @@
 // these nothing, and the daemons keep nothing of them. Each host is a name here (BANYAN_HOST_ID).
 //
 // BANYAN_TEST_ENDS: how often, in the long test. BANYAN_TEST_SEED: the moments.
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,27 +9,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <random>
-#include <thread>
-#include <vector>
 
 #include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr uint32_t kHosts = 2;
 // Descriptors: the daemons call each other when there is something to be said.

@@ -1,5 +1,4 @@
 // What is in the memory of a daemon stays there when it crashes.
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -8,12 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
-#include <thread>
-
 #include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

@@ -2,29 +2,18 @@
 // (BANYAN_HOST_ID); each daemon and each rank is a process.
 //
 // BANYAN_TEST_KILLS: how often, in the long test. BANYAN_TEST_SEED: the moments.
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <filesystem>
 #include <iostream>
-#include <random>
-#include <sstream>
-#include <thread>
-#include <vector>
 
 #include "apps/banyand/test_banyand.h"
 #include "apps/banyand/test_crashes.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 class Crashes : public ::testing::Test {
  protected:

@@ -1,11 +1,7 @@
 // A real daemon whose descriptors are used up, and are not any more.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <future>
 
 #include "apps/banyand/test_banyand.h"
@@ -13,16 +9,13 @@
 #include "banyan/base/file.h"
 #include "banyan/run/host/regions.h"
 #include "banyan/service/client/service_link.h"
-#include "banyan/service/daemon/test_etcd.h"
+#include "banyan/service/cluster/test_etcd.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::HasSubstr;
 
 class Descriptors : public ::testing::Test {
  protected:

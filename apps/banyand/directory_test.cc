@@ -1,35 +1,25 @@
 // etcd, by which real daemons find each other, is killed or stopped while a job calls: what was open goes on, what is
 // new is opened, and operators are told what is away. And it comes after its daemons, as when a whole cluster is
 // switched on. Each host is a name here (BANYAN_HOST_ID).
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
-
-#include <chrono>
-#include <filesystem>
-#include <functional>
-#include <memory>
 
 #include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
-#include "banyan/service/daemon/host_directory.h"
-#include "banyan/service/daemon/test_etcd.h"
-#include "banyan/service/daemon/test_etcd_process.h"
+#include "banyan/service/cluster/host_directory.h"
+#include "banyan/service/cluster/test_etcd.h"
+#include "banyan/service/cluster/test_etcd_process.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
-using std::chrono::seconds;
-using ::testing::Each;
-using testing::error_of;
 
 constexpr uint32_t kHosts = 2;
 
@@ -132,7 +122,7 @@ TEST_P(EtcdGone, LeavesDaemonsThatKnowEachOtherToGoOnAndIsOneFinding) {
   EtcdProcess etcd(folder_);
   etcd.start();
   const std::unique_ptr<HostDirectory> directory = HostDirectory::at("etcd://" + etcd.place() + "/banyan");
-  ASSERT_TRUE(comes_true([&] { return error_of([&] { directory->find("host0"); }) == "no error"; }));
+  ASSERT_TRUE(comes_true([&] { return testing::error_of([&] { directory->find("host0"); }) == "no error"; }));
   std::vector<std::unique_ptr<BanyandProcess>> daemons;
   for (uint32_t host = 0; host < kHosts; ++host) daemons.push_back(daemon_of(host, etcd));
   // They see each other first: whom a daemon was never asked for it does not know.
@@ -157,7 +147,7 @@ TEST_F(EtcdLate, IsWaitedForByDaemonsThatServeWithinFiveSecondsOfIt) {
   for (uint32_t host = 0; host < kHosts; ++host) EXPECT_EQ(judge(host, 1), "");
   etcd.start();
   const std::unique_ptr<HostDirectory> directory = HostDirectory::at("etcd://" + etcd.place() + "/banyan");
-  ASSERT_TRUE(comes_true([&] { return error_of([&] { directory->find("host0"); }) == "no error"; }));
+  ASSERT_TRUE(comes_true([&] { return testing::error_of([&] { directory->find("host0"); }) == "no error"; }));
   const auto begin = std::chrono::steady_clock::now();
   for (uint32_t host = 0; host < kHosts; ++host) {
     EXPECT_TRUE(comes_true([&] { return is_healthy(seen_at(host)); }));

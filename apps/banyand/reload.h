@@ -1,9 +1,9 @@
 // `banyand --reload PID`: SIGHUP with an answer, for whoever has to know whether the rules are in force: systemd.
 //
-// A signal names the process that sent it, and may bring a number, which that process draws: nobody can take the place
-// before it. It listens at an abstract unix socket of both numbers before it sends the signal, and the daemon sends a
-// datagram there: why the rules stay as they were, or nothing. The kernel says of the datagram whose it is. So it needs
-// neither a door of the daemon nor a file.
+// A signal names the process that sent it, and may carry a number. That process draws the number at random, so that
+// nobody can take its address before it. It listens at an abstract unix socket named after both numbers before it sends
+// the signal, and the daemon sends a datagram there: why the rules stay as they were, or nothing. The kernel names the
+// sender of the datagram. So it needs neither a door of the daemon nor a file.
 #pragma once
 
 #include <signal.h>
@@ -18,7 +18,7 @@ namespace banyan::app {
 // such process, Error{timed_out} where it does not answer, Error{io}.
 std::string reload(pid_t daemon, std::chrono::milliseconds at_most);
 
-// By the daemon, to whoever has sent it the signal. Who does not listen is not told.
+// Called in the daemon: answers the process that sent the signal. The answer is lost if that process does not listen.
 void answer_reload(const siginfo_t& signal, const std::string& refusal);
 
 }  // namespace banyan::app

@@ -2,32 +2,21 @@
 // slow, and where rules let them, they have calls planned around it. Skipped by name where there can be no lab.
 //
 // BANYAN_TEST_SECONDS: for how long nothing is wrong, in the long test (60).
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <thread>
 
 #include "apps/banyand/test_lab_daemons.h"
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 #include "lab/host_programs.h"
 #include "lab/link_queue.h"
 #include "lab/test_real_lab.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
 
 using Clock = std::chrono::steady_clock;
 

@@ -1,37 +1,26 @@
 // Users of one machine that do not know each other, and very many programs that come and go: each is a process here,
 // and where the test is run by root, of a user of its own. Each host is a name here.
 #include <dirent.h>
-#include <gmock/gmock.h>
 #include <grp.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <random>
-#include <thread>
 
 #include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executor.h"
 #include "banyan/service/daemon/test_raw_client.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Call;
 using run::OperationKind;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 constexpr uid_t kFirstUser = 60'001;
 constexpr size_t kBuffers = 128 * RawClient::kPage;

@@ -1,28 +1,13 @@
 // banyand is upgraded while ranks of two hosts call through it. Each host is a name here (BANYAN_HOST_ID); each daemon
 // and each rank is a process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
@@ -30,13 +15,12 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
 #include "banyan/service/http/client.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 
 using nlohmann::json;
 using run::Communicator;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 inline constexpr uint32_t kHosts = 2, kRanks = 3;  // rank r on host r % 2
 

@@ -1,28 +1,15 @@
 // banyand is upgraded: what goes over to the newer daemon, what stays, and what an upgrade that fails leaves as it was.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "apps/banyand/test_upgrades.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 TEST_F(Upgrades, FailNoCallAndTheOldDaemonEndsWhileItsCommunicatorsAreOpenAndCall) {
   const auto body = [&](CallingRank& rank) -> std::string {

@@ -10,7 +10,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
-#include "banyan/run/engine/sample_data.h"
+#include "banyan/run/trial/known_data.h"
 
 namespace banyan::app {
 namespace {
@@ -294,7 +294,7 @@ BenchRow BenchRunner::measure(const BenchCase& what) {
 uint64_t BenchRunner::count_wrong(const BenchCase& what, bool in_place, Buffers& buffers) const {
   const Parts parts = parts_of(what, rank_, ranks_);
   const size_t size = size_of(what.type);
-  const run::SampleData samples(
+  const run::KnownData samples(
       {.ranks = ranks_, .reduces = bench_traits(what.kind).reduces, .reduction = {.type = what.type, .op = what.op}});
   const std::span<std::byte> input(buffers.send, parts.input * size), output(buffers.recv, parts.output * size);
   if (!in_place || output.size() > input.size()) samples.spoil(output);
@@ -318,7 +318,7 @@ uint64_t BenchRunner::count_wrong(const BenchCase& what, bool in_place, Buffers&
 // By the same call without a code.
 uint64_t BenchRunner::count_wrong_codes(const BenchCase& what, bool in_place) const {
   const Parts parts = parts_of(what, rank_, ranks_);
-  const run::SampleData samples(
+  const run::KnownData samples(
       {.ranks = ranks_, .reduces = bench_traits(what.kind).reduces, .reduction = {.type = what.type, .op = what.op}});
   const auto result_of = [&](const std::optional<codec::Codec>& codec) {
     Buffers buffers(parts, sizeof(float), in_place, options_.is_registered);

@@ -25,7 +25,7 @@ namespace banyan::app {
 using BenchKind = std::optional<CollectiveKind>;
 inline constexpr BenchKind kSendRecv = std::nullopt;
 
-// Of sendrecv, too: its name, and that it has no root, reduces nothing and has no shards.
+// The traits of a kind. Those of sendrecv: its name, no root, no reduction, no shards.
 const CollectiveTraits& bench_traits(BenchKind kind);
 double bench_busbw_factor(BenchKind kind, uint32_t ranks);
 // As on the command line. Throws Error{invalid_input} with the nearest and all known names.
@@ -49,8 +49,9 @@ struct BenchCase {
 struct BenchCell {
   double microseconds = 0;      // of one call, that of the slowest rank; the median of several blocks
   double algbw = 0, busbw = 0;  // GB/s of 10^9 bytes
-  // Elements, over all ranks; nothing when they were not compared. With a codec, those of which ranks have other bits,
-  // and of every 64th those that are farther from the exact result than it is from 0 anywhere near.
+  // Wrong elements, over all ranks; nothing when they were not compared. With a codec: elements whose bits differ
+  // between ranks that must have equal ones, and of every 64th element those whose error exceeds the largest magnitude
+  // of the exact result within 512 elements.
   std::optional<uint64_t> wrong;
 };
 
@@ -69,9 +70,9 @@ struct BenchOptions {
   bool is_registered = false;  // buffers from banyan_mem_alloc
 };
 
-// How many calls take about `seconds`. `seconds_of` makes so many calls and tells their time, on all ranks the same.
-// Trials grow until one takes a good part of the time: a single call is no measure of many, since the first ones on a
-// busy machine may be a hundred times quicker or slower than those that follow.
+// The number of calls that take about `seconds`. `seconds_of` makes so many calls and returns their time, equal on all
+// ranks. Trials grow until one takes a good part of the time: a single call is no measure of many, since the first ones
+// on a busy machine may be a hundred times quicker or slower than those that follow.
 uint64_t calls_that_fill(double seconds, const std::function<double(uint64_t)>& seconds_of);
 
 // Measures on a communicator; collective over its ranks, with the same arguments. Every rank gets the same row. Throws

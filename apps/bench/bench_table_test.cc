@@ -1,19 +1,12 @@
 // The columns, sums and pictures of `banyan bench`, from figures that nobody measured.
 #include "apps/bench/bench_table.h"
 
-#include <gmock/gmock.h>
-
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 const std::vector<BenchRow> kRows{
     {.what = {.kind = CollectiveKind::all_reduce, .count = 2},

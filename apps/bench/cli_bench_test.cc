@@ -1,18 +1,15 @@
 // `banyan bench` with real ranks.
-#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "apps/banyan_process.h"
 #include "apps/bench/bench_measure.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 TEST(BenchCli, EveryCollectiveOfTwoAndThreeRanksIsRight) {

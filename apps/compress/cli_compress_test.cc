@@ -1,26 +1,17 @@
 // `banyan compress` as a user sees it.
-#include <gmock/gmock.h>
 
-#include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
-
 const std::string kGradient = BANYAN_SOURCE_DIR "/examples/embedding_gradient.npy";
-const std::string kCorpus = BANYAN_SOURCE_DIR "/banyan/codec/corpus/npy/";
+const std::string kCorpus = BANYAN_SOURCE_DIR "/banyan/tensor/corpus/npy/";
 
 std::string raw_floats(const std::vector<float>& values) {
   std::string bytes(values.size() * sizeof(float), '\0');
@@ -126,7 +117,7 @@ TEST(CompressCli, ReadsAllTypesAndVersionsOfNpyFiles) {
 }
 
 TEST(CompressCli, ReadsATensorOfASafetensorsFileByName) {
-  const std::string folder = BANYAN_SOURCE_DIR "/banyan/codec/corpus/safetensors/";
+  const std::string folder = BANYAN_SOURCE_DIR "/banyan/tensor/corpus/safetensors/";
   const auto only = json_of({"compress", folder + "one_tensor", "--json"});
   EXPECT_EQ(only["tensor"], "w");
   EXPECT_THAT(only["shape"], ElementsAre(4, 4));

@@ -1,23 +1,16 @@
 // `banyan compress --bits -o` and `banyan decompress` as a user sees them.
-#include <gmock/gmock.h>
 
-#include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 const std::string kSmallArray = BANYAN_SOURCE_DIR "/examples/embedding_gradient.npy";
-const std::string kSmallTensors = BANYAN_SOURCE_DIR "/banyan/codec/corpus/safetensors/several";
+const std::string kSmallTensors = BANYAN_SOURCE_DIR "/banyan/tensor/corpus/safetensors/several";
 
 std::vector<float> floats_of(const std::string& bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));

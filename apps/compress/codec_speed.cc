@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "banyan/codec/lossless.h"
-#include "banyan/codec/rate_coder.h"
+#include "banyan/tensor/lossless.h"
+#include "banyan/tensor/rate_coder.h"
 
 namespace banyan::app {
 namespace {
@@ -37,16 +37,16 @@ double best_rate(size_t bytes, Work work) {
 
 }  // namespace
 
-std::vector<double> measure_encoding(const sparse::Tensor& tensor, std::span<const double> bits,
+std::vector<double> measure_encoding(const tensor::Tensor& tensor, std::span<const double> bits,
                                      const std::function<void(double)>& progress) {
-  const std::vector<codec::Codec> codecs = sparse::every_codec();
+  const std::vector<codec::Codec> codecs = tensor::every_codec();
   const size_t size = element::size_of(tensor.type);
   const auto elements = tensor.elements.first(std::min(tensor.elements.size(), kMeasuredBytes / size * size));
   std::vector<double> rates = {
-      best_rate(elements.size(), [&] { codec::encode_lossless(elements, {.element_bytes = size}); })};
+      best_rate(elements.size(), [&] { tensor::encode_lossless(elements, {.element_bytes = size}); })};
   std::vector<float> values(kMeasuredBytes / sizeof(float));
   for (size_t first = 0; first < values.size(); first += tensor.count()) {
-    sparse::read_values(tensor, 0, std::span(values).subspan(first, std::min(tensor.count(), values.size() - first)));
+    tensor::read_values(tensor, 0, std::span(values).subspan(first, std::min(tensor.count(), values.size() - first)));
   }
   std::vector<std::byte> coded;
   for (const codec::Codec& each : codecs) {
@@ -61,7 +61,7 @@ std::vector<double> measure_encoding(const sparse::Tensor& tensor, std::span<con
     const size_t most = std::min(values.size(), kMeasuredAtRate), row = std::min(tensor.row_elements, most);
     const std::span<const float> some(values.data(), most / row * row);
     const Clock::time_point start = Clock::now();
-    codec::encode_at_rate(some, {.bits = each, .row_elements = row});
+    tensor::encode_at_rate(some, {.bits = each, .row_elements = row});
     rates.push_back(static_cast<double>(some.size_bytes()) / seconds_since(start));
   }
   return rates;

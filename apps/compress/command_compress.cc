@@ -8,7 +8,7 @@
 #include "apps/compress/recorded_tensor.h"
 #include "apps/report.h"
 #include "banyan/base/split_list.h"
-#include "banyan/codec/rate_coder.h"
+#include "banyan/tensor/rate_coder.h"
 
 namespace banyan::app {
 namespace {
@@ -41,8 +41,9 @@ class CompressCommand : public Command {
          "banyan compress model.safetensors --bits 4 -o model.bnp", "banyan compress gradient.npy --json --speed"});
     command.notes(
         {"A .npy file is written by numpy.save(FILE, array): float16, float32 or float64, little-endian, in C order. "
-         "Of a PyTorch tensor: numpy.save(FILE, tensor.detach().cpu().numpy()). Of a .safetensors file, --tensor names "
-         "one. -o FILE with --bits packs all tensors of either kind of file: docs/formats/packed.md.",
+         "For a PyTorch tensor: numpy.save(FILE, tensor.detach().cpu().numpy()). A .safetensors file holds several "
+         "tensors: "
+         "--tensor names one. -o FILE with --bits packs all tensors of either kind of file: docs/formats/packed.md.",
          "Codecs code float32; other types are taken as float32 first. Errors are those of codes alone, whatever the "
          "collective; docs/run.md says how programs use codes."});
     return command;
@@ -56,7 +57,7 @@ class CompressCommand : public Command {
     }
     check_output_place(plot_, json_);
     if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
-    const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = sparse::kMostRanks}));
+    const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = tensor::kMostRanks}));
     const std::vector<double> bits = parse_bits();
     TensorOptions options{.name = tensor_, .row_elements = row_};
     if (!type_.empty()) options.type = parse_option("--type", [&] { return parse_float_type(type_); });
@@ -64,7 +65,7 @@ class CompressCommand : public Command {
     {
       Progress progress(terminal, "reading the tensor");
       const RecordedTensor recorded = RecordedTensor::load(file_, options);
-      const sparse::Tensor tensor = recorded.tensor();
+      const tensor::Tensor tensor = recorded.tensor();
       const auto tell = [&](double part) { progress.fraction(part); };
       answer.type = tensor.type;
       answer.shape = recorded.shape();
@@ -118,7 +119,7 @@ class CompressCommand : public Command {
       double bits = 0;
       const char* const end = word.data() + word.size();
       const auto [rest, wrong] = std::from_chars(word.data(), end, bits, std::chars_format::fixed);
-      if (wrong != std::errc() || rest != end || !(bits >= codec::kLeastRate && bits <= codec::kMostRate)) {
+      if (wrong != std::errc() || rest != end || !(bits >= tensor::kLeastRate && bits <= tensor::kMostRate)) {
         throw Error(ErrorCode::invalid_input, "'" + word + "' is no number of bits from 0.25 to 24", "--bits");
       }
       found.push_back(bits);

@@ -22,7 +22,7 @@ std::string bits_text(double bits) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), bits).ptr};
 }
 
-std::string name_of(const sparse::CodecReport& each) {
+std::string name_of(const tensor::CodecReport& each) {
   if (each.bits) return "rate:" + bits_text(*each.bits);
   return each.codec ? to_string(*each.codec) : "lossless";
 }
@@ -50,7 +50,7 @@ std::string codecs_table(const CompressAnswer& answer, const Terminal& terminal)
   if (has_rates) heads.emplace_back("encode (measured)");
   Table table(heads);
   for (size_t i = 0; i < answer.report.codecs.size(); ++i) {
-    const sparse::CodecReport& each = answer.report.codecs[i];
+    const tensor::CodecReport& each = answer.report.codecs[i];
     std::vector<std::string> row = {name_of(each),
                                     std::to_string(each.bytes),
                                     format_decimals(each.ratio, 2),
@@ -66,7 +66,7 @@ std::string codecs_table(const CompressAnswer& answer, const Terminal& terminal)
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-Json codec_json(const sparse::CodecReport& each) {
+Json codec_json(const tensor::CodecReport& each) {
   return {{"codec", name_of(each)},
           {"bytes", each.bytes},
           {"ratio", each.ratio},
@@ -86,7 +86,7 @@ std::string error_text(double error) {
 }
 
 std::string format_compress_text(const CompressAnswer& answer, const Terminal& terminal) {
-  const sparse::TensorReport& report = answer.report;
+  const tensor::TensorReport& report = answer.report;
   std::string text = labelled(terminal, "tensor",
                               harmless(answer.file) + (answer.tensor.empty() ? "" : " " + harmless(answer.tensor)) +
                                   ": " + tensor_text(answer));
@@ -121,7 +121,7 @@ std::string format_compress_text(const CompressAnswer& answer, const Terminal& t
 }
 
 std::string format_compress_json(const CompressAnswer& answer) {
-  const sparse::TensorReport& report = answer.report;
+  const tensor::TensorReport& report = answer.report;
   Json codecs = Json::array();
   for (size_t i = 0; i < report.codecs.size(); ++i) {
     codecs.push_back(codec_json(report.codecs[i]));
@@ -163,7 +163,7 @@ std::string draw_compress(const CompressAnswer& answer) {
                           .subtitle = tensor_text(answer),
                           .rows = {},
                           .panels = {}};
-  for (const sparse::CodecReport& each : answer.report.codecs) {
+  for (const tensor::CodecReport& each : answer.report.codecs) {
     chart.rows.push_back(name_of(each));
     bytes.values.push_back(static_cast<double>(each.bytes));
     bytes.texts.push_back(kilobytes(bytes.values.back()) + ", ratio " + format_decimals(each.ratio, 2));

@@ -1,11 +1,11 @@
-// What `banyan compress` found, as text, as JSON and as a picture.
+// The findings of `banyan compress` as text, as JSON and as a picture.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "apps/terminal.h"
-#include "banyan/sparse/tensor_report.h"
+#include "banyan/tensor/tensor_report.h"
 
 namespace banyan::app {
 
@@ -16,7 +16,7 @@ struct CompressAnswer {
   std::vector<uint64_t> shape = {};
   size_t row_elements = 1;
   uint32_t ranks = 8;
-  sparse::TensorReport report = {};
+  tensor::TensorReport report = {};
   std::vector<double> rates = {};  // measured, of each codec in the report's order; or none
 };
 

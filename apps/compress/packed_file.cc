@@ -10,10 +10,10 @@
 #include "banyan/base/file.h"
 #include "banyan/base/option.h"
 #include "banyan/base/text.h"
-#include "banyan/codec/float_values.h"
-#include "banyan/codec/npy.h"
-#include "banyan/codec/packed.h"
-#include "banyan/codec/safetensors.h"
+#include "banyan/tensor/float_values.h"
+#include "banyan/tensor/npy.h"
+#include "banyan/tensor/packed.h"
+#include "banyan/tensor/safetensors.h"
 
 namespace banyan::app {
 namespace {
@@ -34,7 +34,7 @@ struct Layout {
 size_t row_of(const std::vector<uint64_t>& shape) { return shape.size() < 2 ? 1 : shape.back(); }
 
 Layout layout_of_npy(std::string_view file) {
-  const codec::NpyArray array = codec::read_npy(file);
+  const tensor::NpyArray array = tensor::read_npy(file);
   if (array.elements == 0) return {.kind = ".npy", .tensors = {}};
   const size_t bytes = file.size() - array.first_byte;
   return {.kind = ".npy", .tensors = {{"the array", array.type, array.first_byte, bytes, row_of(array.shape), true}}};
@@ -42,7 +42,7 @@ Layout layout_of_npy(std::string_view file) {
 
 Layout layout_of_safetensors(std::string_view file) {
   Layout layout{.kind = ".safetensors", .tensors = {}};
-  for (const codec::SafeTensor& tensor : codec::read_safetensors(file)) {
+  for (const tensor::SafeTensor& tensor : tensor::read_safetensors(file)) {
     const bool is_coded = tensor.type && is_floating(*tensor.type) && tensor.shape.size() >= 2;
     if (tensor.bytes > 0) {
       layout.tensors.push_back(
@@ -65,8 +65,8 @@ Layout layout_of_safetensors(std::string_view file) {
 }
 
 Layout layout_of(std::string_view file) {
-  if (codec::is_npy(file)) return layout_of_npy(file);
-  if (codec::is_safetensors(file)) return layout_of_safetensors(file);
+  if (tensor::is_npy(file)) return layout_of_npy(file);
+  if (tensor::is_safetensors(file)) return layout_of_safetensors(file);
   throw invalid("is no .npy or .safetensors file, and only these can be packed; save its tensors as one of them");
 }
 
@@ -80,8 +80,8 @@ class Losses {
   void add(element::DataType type, std::span<const std::byte> before, std::span<const std::byte> after, size_t coded) {
     values_.resize(before.size() / size_of(type));
     decoded_.resize(values_.size());
-    codec::read_floats(type, before, values_);
-    codec::read_floats(type, after, decoded_);
+    tensor::read_floats(type, before, values_);
+    tensor::read_floats(type, after, decoded_);
     for (size_t i = 0; i < values_.size(); ++i) {
       if (!std::isfinite(values_[i])) {
         ++not_finite_;
@@ -119,7 +119,7 @@ PackedFile pack_file(const std::string& path, double bits, const std::function<v
   return parse_option(path, [&] {
     const Layout layout = layout_of(file);
     const size_t first = layout.tensors.empty() ? file.size() : layout.tensors.front().first_byte;
-    codec::PackedWriter writer(std::string_view(file).substr(0, first));
+    tensor::PackedWriter writer(std::string_view(file).substr(0, first));
     for (const TensorPlace& tensor : layout.tensors) {
       const std::span<const std::byte> elements = bytes_of(file).subspan(tensor.first_byte, tensor.bytes);
       if (tensor.is_coded) {
@@ -132,13 +132,13 @@ PackedFile pack_file(const std::string& path, double bits, const std::function<v
     PackedFile packed{.summary = {}, .contents = std::move(writer).finish()};
     packed.summary = summary_of(layout, file.size(), packed.contents.size());
     // Read back: what is told is what a reader will find.
-    const codec::PackedContent content = codec::read_packed(packed.contents);
-    const std::string back = codec::unpack(content);
+    const tensor::PackedContent content = tensor::read_packed(packed.contents);
+    const std::string back = tensor::unpack(content);
     Losses losses;
     for (size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorPlace& tensor = layout.tensors[i];
       const auto part = [&](const std::string& of) { return bytes_of(of).subspan(tensor.first_byte, tensor.bytes); };
-      if (content.parts[i].packing == codec::Packing::at_rate) {
+      if (content.parts[i].packing == tensor::Packing::at_rate) {
         losses.add(*tensor.type, part(file), part(back), content.parts[i].coded.size());
       }
     }
@@ -150,12 +150,12 @@ PackedFile pack_file(const std::string& path, double bits, const std::function<v
 PackedFile unpack_file(const std::string& path) {
   const std::string file = read_file(path);
   return parse_option(path, [&] {
-    const codec::PackedContent content = codec::read_packed(file);
-    PackedFile unpacked{.summary = {}, .contents = codec::unpack(content)};
+    const tensor::PackedContent content = tensor::read_packed(file);
+    PackedFile unpacked{.summary = {}, .contents = tensor::unpack(content)};
     unpacked.summary = summary_of(layout_of(unpacked.contents), unpacked.contents.size(), file.size());
     unpacked.summary.coded = static_cast<size_t>(
         std::count_if(content.parts.begin(), content.parts.end(),
-                      [](const codec::PackedPart& part) { return part.packing == codec::Packing::at_rate; }));
+                      [](const tensor::PackedPart& part) { return part.packing == tensor::Packing::at_rate; }));
     return unpacked;
   });
 }

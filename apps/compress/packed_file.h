@@ -1,4 +1,4 @@
-// .npy and .safetensors files in as many bits a value as are wanted, and back (codec/packed.h).
+// .npy and .safetensors files in as many bits a value as are wanted, and back (tensor/packed.h).
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct PackedFile {
   std::string contents;
 };
 
-// At most 2 GiB. Of a .npy file the array is coded; of a .safetensors file each tensor of float16, bfloat16, float32 or
-// float64 that has two dimensions at least: vectors, such as biases, are few values, to which models are sensitive. All
-// else is kept exactly, and so is what the rate would not make shorter. `progress` hears of the part that is done.
-// Throws Error that names the file and the mend.
+// Packs a file of at most 2 GiB: codes the array of a .npy file, and each tensor of float16, bfloat16, float32 or
+// float64 with at least two dimensions in a .safetensors file. Vectors, such as biases, are few values, to which models
+// are sensitive. All else is kept exactly, and so are tensors that the rate would not make shorter. `progress` receives
+// the part that is done. Throws Error that names the file and the mend.
 PackedFile pack_file(const std::string& path, double bits, const std::function<void(double)>& progress);
-// What was packed, bit for bit but for the coded values; `error`, `bits` and `not_finite` are 0.
+// The file that was packed, bit for bit but for the coded values; `error`, `bits` and `not_finite` are 0.
 PackedFile unpack_file(const std::string& path);
 
 }  // namespace banyan::app

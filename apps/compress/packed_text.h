@@ -1,4 +1,4 @@
-// What packing and unpacking a file came to, as text and as JSON.
+// The result of packing or unpacking a file, as text and as JSON.
 #pragma once
 
 #include <string>

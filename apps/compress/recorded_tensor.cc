@@ -6,8 +6,8 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/option.h"
 #include "banyan/base/text.h"
-#include "banyan/codec/npy.h"
-#include "banyan/codec/safetensors.h"
+#include "banyan/tensor/npy.h"
+#include "banyan/tensor/safetensors.h"
 
 namespace banyan::app {
 namespace {
@@ -19,7 +19,7 @@ std::string all_float_types() {
 }
 
 // What to name, of a file with so many tensors.
-std::string names_of(const std::vector<codec::SafeTensor>& tensors) {
+std::string names_of(const std::vector<tensor::SafeTensor>& tensors) {
   constexpr size_t kShown = 4;
   std::string names;
   for (size_t i = 0; i < std::min(kShown, tensors.size()); ++i) {
@@ -30,9 +30,9 @@ std::string names_of(const std::vector<codec::SafeTensor>& tensors) {
   return names + (tensors.size() > kShown ? ", ..." : "");
 }
 
-codec::SafeTensor find_tensor(const std::string& contents, const TensorOptions& options) {
+tensor::SafeTensor find_tensor(const std::string& contents, const TensorOptions& options) {
   if (options.type) throw invalid("is a .safetensors file, which says types itself; leave out --type");
-  std::vector<codec::SafeTensor> tensors = codec::read_safetensors(contents);
+  std::vector<tensor::SafeTensor> tensors = tensor::read_safetensors(contents);
   if (tensors.empty()) throw invalid("holds no tensor; name a file that has some");
   if (options.name.empty() && tensors.size() > 1) {
     throw invalid("holds " + plural(tensors.size(), "tensor") + ": " + names_of(tensors) + "; name one: --tensor " +
@@ -44,7 +44,7 @@ codec::SafeTensor find_tensor(const std::string& contents, const TensorOptions& 
   }
   if (found == tensors.end()) {
     NearestName nearest(options.name);
-    for (const codec::SafeTensor& tensor : tensors) nearest.offer(tensor.name);
+    for (const tensor::SafeTensor& tensor : tensors) nearest.offer(tensor.name);
     throw Error(ErrorCode::not_found,
                 "has no tensor " + in_quotes(options.name) + nearest.hint() + "; it holds " + names_of(tensors));
   }
@@ -56,7 +56,7 @@ codec::SafeTensor find_tensor(const std::string& contents, const TensorOptions& 
   return std::move(*found);
 }
 
-codec::NpyArray read_raw(const std::string& contents, std::optional<element::DataType> type) {
+tensor::NpyArray read_raw(const std::string& contents, std::optional<element::DataType> type) {
   if (contents.starts_with("PK\x03\x04")) {
     throw invalid("is an archive, as numpy.savez and torch.save write them; save one array with numpy.save");
   }
@@ -75,19 +75,19 @@ codec::NpyArray read_raw(const std::string& contents, std::optional<element::Dat
 RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions& options) {
   RecordedTensor loaded;
   loaded.contents_ = read_file(path);
-  const codec::NpyArray array = parse_option(path, [&] {
-    if (codec::is_safetensors(loaded.contents_)) {
-      codec::SafeTensor tensor = find_tensor(loaded.contents_, options);
+  const tensor::NpyArray array = parse_option(path, [&] {
+    if (tensor::is_safetensors(loaded.contents_)) {
+      tensor::SafeTensor tensor = find_tensor(loaded.contents_, options);
       loaded.name_ = std::move(tensor.name);
-      return codec::NpyArray{.type = *tensor.type,
-                             .shape = std::move(tensor.shape),
-                             .elements = tensor.elements,
-                             .first_byte = tensor.first_byte};
+      return tensor::NpyArray{.type = *tensor.type,
+                              .shape = std::move(tensor.shape),
+                              .elements = tensor.elements,
+                              .first_byte = tensor.first_byte};
     }
     if (!options.name.empty()) throw invalid("is no .safetensors file, and has no names; leave out --tensor");
-    const bool has_header = codec::is_npy(loaded.contents_);
+    const bool has_header = tensor::is_npy(loaded.contents_);
     if (has_header && options.type) throw invalid("is a .npy file, which says its type itself; leave out --type");
-    codec::NpyArray found = has_header ? codec::read_npy(loaded.contents_) : read_raw(loaded.contents_, options.type);
+    tensor::NpyArray found = has_header ? tensor::read_npy(loaded.contents_) : read_raw(loaded.contents_, options.type);
     if (found.elements == 0) throw invalid("holds no elements; name a tensor that has some");
     return found;
   });
@@ -108,7 +108,7 @@ RecordedTensor RecordedTensor::load(const std::string& path, const TensorOptions
   return loaded;
 }
 
-sparse::Tensor RecordedTensor::tensor() const {
+tensor::Tensor RecordedTensor::tensor() const {
   return {.type = type_,
           .elements = std::as_bytes(std::span(contents_)).subspan(first_byte_, bytes_),
           .row_elements = row_elements_};

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/sparse/tensor_report.h"
+#include "banyan/tensor/tensor_report.h"
 
 namespace banyan::app {
 
@@ -23,7 +23,7 @@ class RecordedTensor {
   static RecordedTensor load(const std::string& path, const TensorOptions& options);
 
   // Valid as long as this object lives and stays where it is.
-  sparse::Tensor tensor() const;
+  tensor::Tensor tensor() const;
   const std::vector<uint64_t>& shape() const { return shape_; }
   const std::string& name() const { return name_; }  // empty: the file has no names
 

@@ -1,16 +1,14 @@
 // All-to-all on the command line: planned, verified, run, predicted and exported; with a traffic matrix.
-#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 class AllToAll : public ::testing::Test {

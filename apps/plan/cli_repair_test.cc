@@ -1,16 +1,13 @@
 // `banyan plan --repair` and `--max-loss`: what they print, write and refuse.
-#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 class RepairFile : public ::testing::Test {

@@ -1,19 +1,14 @@
 // `banyan topology --demand`: links for a demand, with their bound; mistakes that name the option, the file, the line
 // and the column; a fabric that other commands plan on.
-#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using Json = nlohmann::json;
 
 constexpr const char* kMatrix =

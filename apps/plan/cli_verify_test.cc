@@ -1,20 +1,16 @@
 // `banyan verify` says no, with the reason, to plans that do not do what they promise; and no other command touches
 // them.
-#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/schedule_file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 // Three ranks, each joined to each by 1 GB/s: links 0 a->b, 1 b->a, 2 b->c, 3 c->b, 4 a->c, 5 c->a.

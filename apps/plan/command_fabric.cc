@@ -91,7 +91,7 @@ class FabricCommand : public Command {
       if (loss_report_) {
         if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
         progress.say("looking for links to disable");
-        text = losses(terminal, fabric, health::report_losses(fabric, share));
+        text = losses(terminal, fabric, design::report_losses(fabric, share));
       } else {
         text = overview(terminal, fabric, assumed, progress);
       }
@@ -101,7 +101,7 @@ class FabricCommand : public Command {
   }
 
  private:
-  std::string losses(const Terminal& terminal, const Fabric& fabric, const health::LossReport& report) const {
+  std::string losses(const Terminal& terminal, const Fabric& fabric, const design::LossReport& report) const {
     if (json_) {
       Json json = {{"name", fabric_.described()}, {"fabric", counts_json(fabric)}};
       json["losses"] = loss_report_json(report);

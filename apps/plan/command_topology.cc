@@ -8,10 +8,10 @@
 #include "apps/plan/topology_demand.h"
 #include "apps/report.h"
 #include "banyan/base/text.h"
+#include "banyan/design/topology.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
 #include "banyan/picture/picture.h"
-#include "banyan/plan/direct/topology.h"
 
 namespace banyan::app {
 namespace {
@@ -73,7 +73,7 @@ class TopologyCommand : public Command {
       demand_.json = json_;
       return answer_demand_topology(terminal, demand_);
     }
-    const plan::TopologySearch search = read_search();
+    const design::TopologySearch search = read_search();
     const Bandwidth bandwidth = parse_option(
         "--bandwidth", [&] { return Bandwidth::parse(bandwidth_.empty() ? std::string("400Gb/s") : bandwidth_); });
     const std::optional<Bytes> bytes = read_bytes();
@@ -84,11 +84,11 @@ class TopologyCommand : public Command {
     {
       Progress progress(terminal, "looking for topologies");
       PlanProgress watch(progress);
-      plan::TopologySearch watched = search;
+      design::TopologySearch watched = search;
       watched.observer = &watch;
-      plan::Topologies found = plan::find_topologies(watched);
-      if (!all_) std::erase_if(found.rows, [](const plan::Topology& row) { return !row.on_frontier; });
-      const plan::Topology* picked = pick(found, search, bandwidth, bytes);
+      design::Topologies found = design::find_topologies(watched);
+      if (!all_) std::erase_if(found.rows, [](const design::Topology& row) { return !row.on_frontier; });
+      const design::Topology* picked = pick(found, search, bandwidth, bytes);
       if (picked != nullptr) {
         progress.say("writing the fabric");
         write_picked(terminal, spec_of(*picked, bandwidth));
@@ -100,11 +100,11 @@ class TopologyCommand : public Command {
   }
 
  private:
-  plan::TopologySearch read_search() const {
-    plan::TopologySearch search;
-    search.ranks = parse_count(ranks_, "--ranks", {.least = 2, .most = plan::TopologySearch::kMostRanks});
+  design::TopologySearch read_search() const {
+    design::TopologySearch search;
+    search.ranks = parse_count(ranks_, "--ranks", {.least = 2, .most = design::TopologySearch::kMostRanks});
     search.degree =
-        parse_count(degree_, "--degree", {.most = std::min(plan::TopologySearch::kMostDegree, search.ranks - 1)});
+        parse_count(degree_, "--degree", {.most = std::min(design::TopologySearch::kMostDegree, search.ranks - 1)});
     search.cables = cables_;
     return search;
   }
@@ -117,27 +117,28 @@ class TopologyCommand : public Command {
   }
 
   // Seconds that one byte of the buffer takes, by the steps' most loaded links.
-  static double seconds_per_byte(const plan::Topology& row, const plan::TopologySearch& search, Bandwidth bandwidth) {
+  static double seconds_per_byte(const design::Topology& row, const design::TopologySearch& search,
+                                 Bandwidth bandwidth) {
     return row.time.to_double() /
            (static_cast<double>(search.degree) * static_cast<double>(bandwidth.bytes_per_second()));
   }
 
-  static std::string spec_of(const plan::Topology& row, Bandwidth bandwidth) {
+  static std::string spec_of(const design::Topology& row, Bandwidth bandwidth) {
     std::string rate = bandwidth.to_string();
     std::erase(rate, ' ');
     return row.spec + "@" + rate;
   }
 
   // The row that was asked for; null where none was and several are there.
-  const plan::Topology* pick(const plan::Topologies& found, const plan::TopologySearch& search, Bandwidth bandwidth,
-                             const std::optional<Bytes>& bytes) const {
-    const std::vector<plan::Topology>& rows = found.rows;
+  const design::Topology* pick(const design::Topologies& found, const design::TopologySearch& search,
+                               Bandwidth bandwidth, const std::optional<Bytes>& bytes) const {
+    const std::vector<design::Topology>& rows = found.rows;
     if (bytes) {
-      const auto seconds = [&](const plan::Topology& row) {
+      const auto seconds = [&](const design::Topology& row) {
         return row.steps * kSecondsAStep +
                static_cast<double>(bytes->count()) * seconds_per_byte(row, search, bandwidth);
       };
-      return &*std::min_element(rows.begin(), rows.end(), [&](const plan::Topology& a, const plan::Topology& b) {
+      return &*std::min_element(rows.begin(), rows.end(), [&](const design::Topology& a, const design::Topology& b) {
         return seconds(a) < seconds(b);
       });
     }
@@ -168,10 +169,10 @@ class TopologyCommand : public Command {
     if (!picture_.empty()) write_output(terminal, picture_, drawn);
   }
 
-  std::string as_json(const plan::Topologies& found, const plan::TopologySearch& search, Bandwidth bandwidth,
-                      const plan::Topology* picked) const {
+  std::string as_json(const design::Topologies& found, const design::TopologySearch& search, Bandwidth bandwidth,
+                      const design::Topology* picked) const {
     Json rows = Json::array();
-    for (const plan::Topology& row : found.rows) {
+    for (const design::Topology& row : found.rows) {
       rows.push_back({{"spec", spec_of(row, bandwidth)},
                       {"steps", row.steps},
                       {"time", row.time.to_double()},
@@ -194,12 +195,12 @@ class TopologyCommand : public Command {
     return format_json(report);
   }
 
-  static double all_to_all(const plan::Topology& row, Bandwidth bandwidth) {
+  static double all_to_all(const design::Topology& row, Bandwidth bandwidth) {
     return row.all_to_all.per_pair.to_double() * static_cast<double>(bandwidth.bytes_per_second());
   }
 
-  std::string as_text(const Terminal& terminal, const plan::Topologies& found, const plan::TopologySearch& search,
-                      Bandwidth bandwidth, const plan::Topology* picked) const {
+  std::string as_text(const Terminal& terminal, const design::Topologies& found, const design::TopologySearch& search,
+                      Bandwidth bandwidth, const design::Topology* picked) const {
     std::string text =
         labelled(terminal, "topology",
                  "of " + plural(search.ranks, "rank") + " with " + plural(search.degree, cables_ ? "cable" : "link") +
@@ -210,7 +211,7 @@ class TopologyCommand : public Command {
     text += "\n";
     Table table({"", "steps", "time", "allgather", "of bound", "all-to-all", "links", "topology"});
     for (size_t i = 0; i < found.rows.size(); ++i) {
-      const plan::Topology& row = found.rows[i];
+      const design::Topology& row = found.rows[i];
       table.add({std::to_string(i + 1), std::to_string(row.steps), format_decimals(row.time.to_double(), 4),
                  format_rate(1 / seconds_per_byte(row, search, bandwidth)),
                  format_percent((found.least_time / row.time).to_double()),

@@ -16,12 +16,12 @@ constexpr size_t kMaxDecimals = 9;
 
 std::string percent(const Fraction& share) { return format_percent(share.to_double()); }
 
-size_t count_disabled(const health::LossReport& report) {
+size_t count_disabled(const design::LossReport& report) {
   return static_cast<size_t>(
-      std::ranges::count_if(report.cables, [](const health::LossReport::Cable& cable) { return cable.disable; }));
+      std::ranges::count_if(report.cables, [](const design::LossReport::Cable& cable) { return cable.disable; }));
 }
 
-std::string describe_choice(const health::LossReport& report) {
+std::string describe_choice(const design::LossReport& report) {
   std::string text = plural(count_disabled(report), "cable") + ", which carry " +
                      format_percent(report.loss_disabled / report.loss) + " of the loss; the worst rank keeps " +
                      percent(report.share_left) + " of its capacity\n";
@@ -45,7 +45,7 @@ Fraction parse_capacity_share(const std::string& text) {
               "--capacity-share");
 }
 
-std::string loss_report_text(const Terminal& terminal, const health::LossReport& report) {
+std::string loss_report_text(const Terminal& terminal, const design::LossReport& report) {
   std::string text = labelled(terminal, "capacity",
                               report.is_clos ? "of a rank: its ways up to the top tier of the Clos"
                                              : "of a rank: the least flow between it and any other rank, out or in");
@@ -57,7 +57,7 @@ std::string loss_report_text(const Terminal& terminal, const health::LossReport&
   Table table({"cable", "loss, both ways", "disable", "worst rank, alone"});
   const size_t shown = std::min(report.cables.size(), kMaxCablesShown);
   for (size_t i = 0; i < shown; ++i) {
-    const health::LossReport::Cable& cable = report.cables[i];
+    const design::LossReport::Cable& cable = report.cables[i];
     table.add({harmless(cable.name), fabric::format_loss(cable.loss),
                cable.disable     ? "yes"
                : cable.may_alone ? "not with the others"
@@ -70,9 +70,9 @@ std::string loss_report_text(const Terminal& terminal, const health::LossReport&
   return text;
 }
 
-Json loss_report_json(const health::LossReport& report) {
+Json loss_report_json(const design::LossReport& report) {
   Json cables = Json::array();
-  for (const health::LossReport::Cable& cable : report.cables) {
+  for (const design::LossReport::Cable& cable : report.cables) {
     cables.push_back({{"cable", cable.name},
                       {"loss", cable.loss},
                       {"disable", cable.disable},

@@ -10,20 +10,20 @@
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
+#include "banyan/design/demand_topology.h"
 #include "banyan/fabric/json.h"
-#include "banyan/plan/optical/demand_topology.h"
 
 namespace banyan::app {
 namespace {
 
-using plan::DemandMatrix;
-using plan::DemandSet;
-using plan::DemandTopology;
-using plan::Hops;
-using plan::RivalTopology;
-using plan::ThresholdRouting;
-using plan::TopologyRequest;
-using plan::Wiring;
+using design::DemandMatrix;
+using design::DemandSet;
+using design::DemandTopology;
+using design::Hops;
+using design::RivalTopology;
+using design::ThresholdRouting;
+using design::TopologyRequest;
+using design::Wiring;
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 24;
 constexpr size_t kMaxPairsShown = 40;
@@ -84,7 +84,7 @@ Chosen choose(const DemandTopologyTexts& texts) {
   }
   for (const std::string& file : texts.demands) {
     chosen.demands.matrices.push_back(parse_option(
-        "--demand", [&] { return plan::parse_demand_csv(read_plain_text(file, kMaxFileBytes).text, file); }));
+        "--demand", [&] { return design::parse_demand_csv(read_plain_text(file, kMaxFileBytes).text, file); }));
   }
   parse_option("--demand", [&] { check_demands(chosen.demands); });
   chosen.topology = choose_topology(chosen.demands, chosen.request);

@@ -10,14 +10,13 @@
 //
 // 12 runs of each case on two busy cores took between 0.3 % less and 2.6 % more than predicted, the medians of the
 // cases 0.1 to 2.0 % more.
-#include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 #include "lab/network_namespace.h"
 
 namespace banyan::app {

@@ -1,21 +1,15 @@
 // Answers of `banyan predict` where the answer is no, not known, or needs a word beside it: memory, Ctrl-C, figures of
 // other devices, places, failures.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/predict/report/prediction_json.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 using Words = std::vector<std::string>;

@@ -1,19 +1,14 @@
 // `banyan predict --collectives messages`: training steps, traces and several jobs whose collectives are carried out
 // message by message.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using Json = nlohmann::json;
 
 Json json_with(const std::string& collectives, std::vector<std::string> arguments) {

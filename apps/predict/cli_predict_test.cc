@@ -1,21 +1,14 @@
 // `banyan predict`: what it says about plans, training steps and traces, and how it refuses what is wrong.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using Json = nlohmann::json;
 
 TEST(CliPredict, TellsTimeThroughputAndBusiestLinksOfAPlan) {

@@ -132,28 +132,4 @@ std::string format_compression(const Terminal& terminal, const answer::StepCompr
   return text;
 }
 
-std::string format_estimate(const Terminal& terminal, const answer::TrainSetup& setup,
-                            const predict::StepEstimate& estimate) {
-  std::string text = labelled(terminal, "estimate", format_step(setup, estimate.seconds));
-  Table table({"of the slowest stage", "time", "share"});
-  const auto add = [&](const char* what, double seconds) {
-    if (seconds > 0) table.add({what, format_seconds(seconds), format_percent(seconds / estimate.seconds)});
-  };
-  add("compute", estimate.compute);
-  add("tensor-parallel collectives", estimate.tensor);
-  add("bubble", estimate.bubble);
-  add("gradients, not hidden", estimate.gradients);
-  add("optimizer", estimate.optimizer);
-  return text + table.format(terminal, "  ");
-}
-
-Json estimate_json(const predict::StepEstimate& estimate) {
-  return {{"seconds", estimate.seconds},
-          {"compute_seconds", estimate.compute},
-          {"tensor_seconds", estimate.tensor},
-          {"bubble_seconds", estimate.bubble},
-          {"gradients_seconds", estimate.gradients},
-          {"optimizer_seconds", estimate.optimizer}};
-}
-
 }  // namespace banyan::app

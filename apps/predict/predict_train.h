@@ -8,7 +8,6 @@
 #include "apps/syntax.h"
 #include "banyan/answer/step_compression.h"
 #include "banyan/answer/train_step.h"
-#include "banyan/predict/train/estimate.h"
 #include "banyan/predict/train/memory.h"
 
 namespace banyan::app {
@@ -20,14 +19,10 @@ std::string format_train_setup(const Terminal& terminal, const answer::TrainSetu
                                const predict::MemoryReport& memory);
 // "12.3 s a step, 45.6 % of the peak in model FLOPs".
 std::string format_step(const answer::TrainSetup& setup, double seconds);
-// What launches by the host and gaps between kernels take.
+// The share of the computing that is launches by the host and gaps between kernels, in words.
 std::string format_launches(const Job& job);
 
-// What was tried, and what becomes of each bucket; buckets that are alike are one row.
+// The step's time with each code that was tried, and the code of each bucket; buckets that are alike share a row.
 std::string format_compression(const Terminal& terminal, const answer::StepCompression& compression);
-
-std::string format_estimate(const Terminal& terminal, const answer::TrainSetup& setup,
-                            const predict::StepEstimate& estimate);
-Json estimate_json(const predict::StepEstimate& estimate);
 
 }  // namespace banyan::app

@@ -1,19 +1,14 @@
 #include "apps/predict/predict_train.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "apps/parse.h"
 #include "apps/predict/predict_calibrate.h"
 #include "banyan/base/file.h"
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/train/model.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(PredictTrain, NamesTheOptionWhoseValueIsWrong) {
   const auto error = [](const std::string& option, const std::string& value) -> std::string {
@@ -45,8 +40,6 @@ TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
   const std::string text = format_train_setup(Terminal({}), setup, memory);
   EXPECT_THAT(text, AllOf(::testing::StartsWith("memory"), HasSubstr("does not fit"), HasSubstr(" GiB more than the "),
                           HasSubstr("it fits with "), HasSubstr("--recompute full"), HasSubstr("174.62 billion")));
-  EXPECT_THAT(format_estimate(Terminal({}), setup, estimate_step(setup.config, setup.device, setup.device.cluster)),
-              AllOf(HasSubstr("bubble"), HasSubstr("TFLOP/s a device")));
 }
 
 TEST(PredictCalibrate, WritesCostsOfACurve) {

@@ -23,7 +23,7 @@ struct RunPrediction {
   std::vector<uint64_t> link_bytes;  // exact_link_bytes()
 };
 
-// Of the run that the report is about, which moved so many bytes.
+// Predicts the run of the report, which moved so many bytes.
 RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report,
                           Picoseconds alpha, Progress& progress);
 
@@ -34,8 +34,8 @@ struct LinkAgreement {
 // Both by link of one fabric.
 LinkAgreement compare_links(std::span<const uint64_t> sent, std::span<const uint64_t> predicted);
 
-// How far the predicted time is from the measured one, in parts of that: -0.2 when it is a fifth less. Nothing where
-// nothing was measured, or the simulation did not come to its end.
+// The relative error of the predicted time: -0.2 when it is a fifth less than the measured one. Nothing if nothing was
+// measured, or if the simulation did not come to its end.
 std::optional<double> prediction_error(const run::LocalRunReport& report, const RunPrediction& prediction);
 
 Json run_prediction_json(const Fabric& fabric, const run::LocalRunReport& report, const RunPrediction& prediction);

@@ -1,21 +1,17 @@
 // The bytes of a run on every link, against those that are predicted.
 #include "apps/predict/run_prediction.h"
 
-#include <gmock/gmock.h>
-
 #include <nlohmann/json.hpp>
 
 #include "banyan/fabric/read.h"
 #include "banyan/plan/choose.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::Gt;
-using ::testing::HasSubstr;
 
 constexpr CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                      CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};

@@ -1,27 +1,19 @@
 // `banyan doctor` on folders of records: what it prints, and its three exit codes.
 #include <banyan/banyan.h>
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
-#include <vector>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/run/record/dump.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 class Doctor : public ::testing::Test {

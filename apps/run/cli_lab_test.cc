@@ -1,19 +1,15 @@
 // `banyan lab`: programs in emulated clusters. Skipped by name where network namespaces are refused.
-#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 #include "lab/network_namespace.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 class LabCli : public ::testing::Test {

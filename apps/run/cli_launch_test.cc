@@ -1,30 +1,16 @@
 // `banyan run -n 4 -- PROGRAM`: real processes of small shell programs, here and by way of an ssh that only pretends.
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <thread>
-
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
-using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

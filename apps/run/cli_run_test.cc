@@ -1,17 +1,15 @@
 // End to end: real processes, real bytes, every collective over both transports, checked by the program against a
 // serial computation.
-#include <gmock/gmock.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 class Run : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {

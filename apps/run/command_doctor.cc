@@ -205,13 +205,10 @@ class DoctorCommand : public Command {
          "With --live, one process of the job is asked, and asks all others, twice within a second: what each rank is "
          "doing, who "
          "waits for whom, who is suspected, and how fast lanes are. Nothing is stopped, and nothing written. A process "
-         "of this host lets its own user and root look. Of a launcher, such as banyan run, a rank that it has started "
-         "is "
-         "asked. At a port, the secret of "
-         "the "
-         "job is asked for; --json says where each rank listens.",
+         "of this host lets its own user and root look. A launcher, such as banyan run, stands for a rank that it has "
+         "started. At a port, the secret of the job is asked for; --json says where each rank listens.",
          "A URL is where the ranks meet (BANYAN_RENDEZVOUS, a launcher's MASTER_ADDR and the port after MASTER_PORT). "
-         "When ranks of this host have met there, one of them is asked. While they are still meeting, it says who has "
+         "One of the ranks of this host that have met there is asked. While they are still meeting, it says who has "
          "come and who has not, on whichever host."});
     command.exit_codes({{"0", "nothing is wrong"},
                         {"1", "something is wrong (it is printed)"},

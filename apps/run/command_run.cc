@@ -81,7 +81,8 @@ class RunCommand : public Command {
          "this machine, so the measured times are those of this machine; only the bytes on each link can be compared "
          "with a prediction for the fabric. With -n below the number of ranks of the fabric, the first n take part.",
          "A program: the words after -- are started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, "
-         "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended."});
+         "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. The others are ended as soon as one "
+         "fails."});
     command.exit_codes({{"0", "every element is right; all programs have succeeded"},
                         {"1", "some elements are wrong"},
                         {"2", "bad input"},

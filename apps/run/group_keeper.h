@@ -1,7 +1,7 @@
-// GroupKeeper: a process beside the launcher, which ends what ranks have started when the launcher is killed.
+// GroupKeeper: a process beside the launcher. It ends the processes that ranks have started if the launcher is killed.
 //
-// The ranks themselves die with the launcher (child.h). What they have started does not, and nobody is left to end it:
-// so the keeper, which sees the launcher's end, kills the process groups of the ranks that still ran.
+// The ranks themselves die with the launcher (child.h). Processes that they have started do not, and nobody is left to
+// end them: so the keeper, which sees the launcher's end, kills the process groups of the ranks that still ran.
 #pragma once
 
 #include <sys/types.h>

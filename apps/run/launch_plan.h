@@ -47,7 +47,7 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 std::string remote_script(const LaunchPlan& plan, const LaunchPlan::Rank& rank, const Variables& variables,
                           const std::string& folder);
 
-// How ssh is called, so that a script of so many bytes is read from standard input and run. Holds no secret.
+// The call of ssh that reads a script of so many bytes from standard input and runs it. Holds no secret.
 std::vector<std::string> ssh_command(const std::string& host, size_t script_size);
 
 }  // namespace banyan::app

@@ -1,17 +1,10 @@
 #include "apps/run/launch_plan.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/base/error.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::Pair;
 
 std::string value_of(const LaunchPlan::Rank& rank, const std::string& name) {

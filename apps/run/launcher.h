@@ -22,9 +22,9 @@ struct LaunchOptions {
 //
 // Each rank has a process group of its own. Rank 0 has our standard input unless that is a terminal; the others have
 // none. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to all ranks of this host; those of others
-// are ended by the first four. When this process dies, so do the ranks. The secret goes through the environment of
-// processes, or through a connection of ssh, and is never on a command line. Throws Error{not_found} when the program
-// cannot be started, Error{io}; then nothing runs any more. Call while the process has one thread.
+// are ended by the first four. The ranks die with this process. The secret goes through the environment of processes,
+// or through a connection of ssh, and is never on a command line. Throws Error{not_found} when the program cannot be
+// started, Error{io}; then nothing runs any more. Call while the process has one thread.
 int launch(const LaunchPlan& plan, const run::Secret& secret, const LaunchOptions& options, const Terminal& terminal);
 
 }  // namespace banyan::app

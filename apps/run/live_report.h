@@ -38,7 +38,7 @@ struct LiveReport {
   std::vector<Lane> lanes;          // those that carried something, the fastest first
   std::vector<Rank> ranks, absent;  // of the job; and those that have not answered
   std::vector<Doubt> doubts;
-  // Of all ranks at the second look; its findings are of communicators that do not move.
+  // Covers all ranks, at the second look; its findings are about communicators that do not move.
   run::Diagnosis diagnosis;
 
   bool is_healthy() const { return absent.empty() && diagnosis.findings.empty(); }

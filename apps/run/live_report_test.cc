@@ -1,9 +1,7 @@
 #include "apps/run/live_report.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/run/record/sample_dumps.h"
+#include "banyan/run/record/test_dumps.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
@@ -11,9 +9,6 @@ namespace {
 using run::Health;
 using run::JobView;
 using run::SampleDump;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 // Two ranks at 100 s and a quarter of a second later.
 class TwoLooks {

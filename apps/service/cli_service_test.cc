@@ -1,25 +1,19 @@
 // `banyan service` against an operator's socket that answers as the tests say.
-#include <gmock/gmock.h>
 
-#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "apps/banyan_process.h"
 #include "apps/service/test_service_view.h"
+#include "apps/test_banyan_process.h"
 #include "banyan/service/http/test_server.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
 using service::HttpRequest;
 using service::HttpResponse;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 class ServiceCli : public ::testing::Test {

@@ -17,7 +17,8 @@
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"
 #include "banyan/base/utf8.h"
-#include "banyan/compose/service.h"
+#include "banyan/compose/settings.h"
+#include "banyan/service/client/use_service.h"
 #include "banyan/service/share/rules.h"
 #include "banyan/service/view/view_json.h"
 
@@ -35,7 +36,7 @@ class ServiceCommand : public Command {
                       "banyan service rules load rules.json"});
     command.notes(
         {"Any daemon answers for all hosts. Without --at, the daemon of this host is asked, or that of this user. "
-         "What the operator's socket lets you do depends on who you are: see docs/service.md."});
+         "The operator's socket lets some users look and others change things: see docs/service.md."});
     declare_views(command);
     declare_hints(command);
     declare_wishes(command);
@@ -109,7 +110,7 @@ class ServiceCommand : public Command {
     hints_->flag("--json", json_, "print one JSON object");
     hints_->examples({"banyan service hints", "banyan service hints --json"});
     hints_->notes(
-        {"Of the hosts of all communicators that you have open on this host: the links between them, how much of each "
+        {"Shows the links between the hosts of all communicators that you have open on this host: how much of each "
          "is free, what your own calls carry, and how many other tenants use it, in the last tenths of a second. "
          "Without --at, the daemon that BANYAN_SERVICE names, that of this host, or that of this user is asked."});
   }
@@ -125,8 +126,8 @@ class ServiceCommand : public Command {
     set_->examples({"banyan service set 1000/vgg --weight 4", "banyan service set 1000/gpt --class low --cap 500MB/s",
                     "banyan service set 1000/vgg --reset"});
     set_->notes(
-        {"It holds on all hosts until their daemons end. For longer, write a rule. What is set makes the tenant's "
-         "share its own: its user's other tenants no longer divide one weight with it."});
+        {"It holds on all hosts until their daemons end. For longer, write a rule. The tenant's share is its "
+         "own then: its user's other tenants no longer divide one weight with it."});
     wish_codes(*set_);
     replan_ = &add_with_json(command, "replan", "Let a running communicator go over to other plans.");
     replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required =
@@ -218,7 +219,7 @@ class ServiceCommand : public Command {
   }
 
   ExitCode hints(const Terminal& terminal) const {
-    const Json hints = Json::parse(compose::service_hints({.url = url_}));
+    const Json hints = Json::parse(service::service_hints(compose::region_pool(), {.url = url_}));
     terminal.print(json_ ? format_json(hints) : hints_text(terminal, hints));
     return ExitCode::success;
   }

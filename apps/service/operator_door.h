@@ -1,4 +1,4 @@
-// OperatorDoor: asks a daemon of the service, as banyan/service/daemon/operator_desk.h describes, and tells apart what
+// OperatorDoor: asks a daemon of the service, as banyan/service/operate/operator_desk.h describes, and tells apart what
 // it answers.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace banyan::app {
 
-// What the hosts have made of a wish, each for itself.
+// The answers of all hosts to a wish, each for itself.
 struct OperatorAnswers {
   struct Host {
     std::string name = {};
@@ -37,13 +37,13 @@ class OperatorDoor {
 
   const std::string& url() const { return url_; }
 
-  // All of them throw what http_ask throws; what the daemon refuses, with its words; Error{invalid_input} that names
-  // the url where it answers what no daemon does.
+  // All of them throw what http_ask throws; the refusals of the daemon, in its words; and Error{invalid_input}, which
+  // names the url, for an answer that no daemon gives.
   std::string cluster_text() const;  // JSON of a ClusterView
   service::ClusterView cluster() const;
   Json get(const std::string& target) const;
   OperatorAnswers post(const std::string& target, const Json& body) const;
-  // What `read` makes of an answer; what it throws gets the name of the daemon.
+  // Returns read(), which parses an answer; its errors get the name of the daemon.
   template <typename Read>
   auto understood(Read read) const {
     try {

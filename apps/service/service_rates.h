@@ -42,8 +42,8 @@ struct ServiceRates {
   std::vector<std::string> newcomers;                 // hosts of the second view only: links may seem too full by them
 };
 
-// A rank counts from its beginning when its host was in the first view, too, and it was not; else not at all. What has
-// fallen, since a daemon has begun anew, counts as nothing.
+// A rank that only the second view has counts from its beginning if the first view has its host, else not at all. A
+// counter that has fallen, since its daemon was restarted, counts as nothing.
 ServiceRates rates_between(const service::ClusterView& first, const service::ClusterView& second);
 
 }  // namespace banyan::app

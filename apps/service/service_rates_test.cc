@@ -1,15 +1,12 @@
 #include "apps/service/service_rates.h"
 
-#include <gmock/gmock.h>
-
 #include "apps/service/test_service_view.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
 using service::ClusterView;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 
 TEST(ServiceRates, AreDifferencesDividedByTheTimeBetween) {

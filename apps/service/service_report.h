@@ -1,4 +1,4 @@
-// What `banyan service` prints of views. Pure.
+// Views of the service as `banyan service` prints them. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,13 +20,13 @@ Table tenants_table(const ServiceRates& rates);
 Table communicators_table(const service::ClusterView& view, const ServiceRates* rates, size_t most);
 Table links_table(const ServiceRates& rates, size_t most);
 
-// What is wrong, in a line each, or that nothing is; then the tables.
+// A line for each thing that is wrong, or one that says that nothing is; then the tables.
 std::string status_text(const Terminal& terminal, const service::ClusterView& view);
 std::string tenants_text(const Terminal& terminal, const ServiceRates& rates);
 std::string links_text(const Terminal& terminal, const ServiceRates& rates);
 
-// Of what the daemon of a host tells a tenant (banyan/service/view/hints.h). Throws what nlohmann throws for what is
-// none.
+// The hints that the daemon of a host gives a tenant (banyan/service/view/hints.h). Throws what nlohmann throws for
+// JSON that holds none.
 std::string hints_text(const Terminal& terminal, const Json& hints);
 
 Json tenants_json(const ServiceRates& rates);

@@ -1,19 +1,14 @@
 #include "apps/service/service_report.h"
 
-#include <gmock/gmock.h>
-
 #include <nlohmann/json.hpp>
 
 #include "apps/service/test_service_view.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
 using service::ClusterView;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 const Terminal kNoColours({});
 

@@ -1,5 +1,5 @@
-// What operators wish of the service, as bodies of requests (banyan/service/daemon/operator_desk.h), and what the hosts
-// answer, in words. Pure.
+// Wishes of operators, as bodies of requests (banyan/service/operate/operator_desk.h), and the answers of the hosts in
+// words. Pure.
 #pragma once
 
 #include <functional>
@@ -35,10 +35,10 @@ struct PlanWish {
 std::string answers_text(const Terminal& terminal, const OperatorAnswers& answers,
                          const std::function<std::string(const Json&)>& words);
 
-// What would change for communicators by other rules; the same said by several hosts stands there once.
+// The changes that other rules would bring to communicators; a change that several hosts report is listed once.
 std::string changes_text(const Terminal& terminal, const OperatorAnswers& answers);
 
-// What has become of the communicators that were asked for other plans.
+// The outcome of a wish for other plans, for one communicator.
 struct ReplanOutcome {
   std::string id, name;
   uint64_t generation = 0;  // of the plans by which its calls go now

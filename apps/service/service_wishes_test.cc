@@ -1,15 +1,9 @@
 #include "apps/service/service_wishes.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
-
-using testing::error_of;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const Terminal kNoColour({});
 
@@ -31,11 +25,12 @@ TEST(ShareWish, SaysWhatIsGivenAndNothingElse) {
 }
 
 TEST(ShareWish, NamesTheOptionThatIsWrong) {
-  EXPECT_THAT(error_of([] { (ShareWish{.tenant = "t", .weight = "0"}).body(); }), StartsWith("--weight"));
-  EXPECT_THAT(error_of([] { (ShareWish{.tenant = "t", .weight = "1001"}).body(); }), StartsWith("--weight"));
-  EXPECT_THAT(error_of([] { (ShareWish{.tenant = "t", .share_class = "urgent"}).body(); }), StartsWith("--class"));
-  EXPECT_THAT(error_of([] { (ShareWish{.tenant = "t", .cap = "9"}).body(); }), StartsWith("--cap"));
-  EXPECT_THAT(error_of([] { (ShareWish{.tenant = "t"}).body(); }), HasSubstr("what is to be set?"));
+  EXPECT_THAT(testing::error_of([] { (ShareWish{.tenant = "t", .weight = "0"}).body(); }), StartsWith("--weight"));
+  EXPECT_THAT(testing::error_of([] { (ShareWish{.tenant = "t", .weight = "1001"}).body(); }), StartsWith("--weight"));
+  EXPECT_THAT(testing::error_of([] { (ShareWish{.tenant = "t", .share_class = "urgent"}).body(); }),
+              StartsWith("--class"));
+  EXPECT_THAT(testing::error_of([] { (ShareWish{.tenant = "t", .cap = "9"}).body(); }), StartsWith("--cap"));
+  EXPECT_THAT(testing::error_of([] { (ShareWish{.tenant = "t"}).body(); }), HasSubstr("what is to be set?"));
 }
 
 TEST(PlanWish, SaysWhatIsGivenAndNothingElse) {
@@ -51,10 +46,10 @@ TEST(PlanWish, SaysWhatIsGivenAndNothingElse) {
 
 TEST(PlanWish, NamesTheOptionThatIsWrong) {
   for (const char* const wrong : {"a-sw", "=1GB/s", "a-sw=", "a-sw=fast"}) {
-    EXPECT_THAT(error_of([&] { (PlanWish{.communicator = "j", .bandwidths = {wrong}}).body(); }),
+    EXPECT_THAT(testing::error_of([&] { (PlanWish{.communicator = "j", .bandwidths = {wrong}}).body(); }),
                 StartsWith("--bandwidth"));
   }
-  EXPECT_THAT(error_of([] { (PlanWish{.communicator = "j"}).body(); }), HasSubstr("what is to change?"));
+  EXPECT_THAT(testing::error_of([] { (PlanWish{.communicator = "j"}).body(); }), HasSubstr("what is to change?"));
 }
 
 TEST(Answers, AreShownByHost) {

@@ -15,7 +15,7 @@ enum class TopEnd { quit, interrupted };  // by q; by Ctrl-C
 // Error{unsupported} in a build without ncurses. The terminal is as it was before, whatever happens.
 TopEnd show_top(const OperatorDoor& door, service::ClusterView first, std::chrono::milliseconds interval);
 
-// Whether show_top() would have a terminal. Throws as it does.
+// Throws Error{invalid_usage} unless standard input and output are terminals, as show_top() does.
 void expect_terminal();
 
 }  // namespace banyan::app

@@ -3,7 +3,7 @@
 //
 // From above: a title, what is wrong, then panels of tenants, communicators, links and events. Each gets as many lines
 // as it needs, and where these are too many, the longest ones get fewer. One panel is chosen; its rows can be moved.
-// Where there is no room for all, only the chosen one is shown.
+// Only the chosen one is shown if there is no room for all.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct TopLine {
   std::string text;  // no control characters; at most `width` characters
 };
 
-// What is to be shown.
+// The contents of the screen.
 struct TopContents {
   std::string daemon;                          // the url that is asked
   std::optional<service::ClusterView> view{};  // the last one; nothing before the first

@@ -1,22 +1,12 @@
 #include "apps/service/top_view.h"
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-
 #include "apps/service/test_service_view.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::app {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::Field;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 TopContents contents() {
   return {.daemon = "unix:operator.sock",

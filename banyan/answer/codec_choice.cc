@@ -6,7 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/split_list.h"
 #include "banyan/base/words.h"
-#include "banyan/predict/compress/code_rule.h"
+#include "banyan/predict/codes/code_rule.h"
 
 namespace banyan::answer {
 namespace {

@@ -1,7 +1,7 @@
-// In which code float32 should travel in a collective, if in any: all that are asked about, simulated with the plan
-// that is quickest for their bytes.
+// The code, if any, in which float32 should travel in a collective: every code asked about is simulated with the plan
+// that is quickest for its bytes.
 //
-// The rule of `auto` is that of predict/compress/code_rule.h.
+// The rule of `auto` is that of predict/codes/code_rule.h.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "banyan/answer/timed_plan.h"
-#include "banyan/predict/cost/codec_cost.h"
+#include "banyan/predict/codes/codec_cost.h"
 
 namespace banyan::answer {
 
-// What was asked for: --codec none, int8, none,int8,int4 or auto.
+// The codecs that are asked for: --codec none, int8, none,int8,int4 or auto.
 struct CodecWish {
   enum class Choice { by_name, quickest, by_rule };
 
@@ -30,7 +30,7 @@ CodecWish parse_codec_wish(std::string_view text);
 // The same choice among all codecs that round to nearest, and none.
 CodecWish beside_all(const CodecWish& wish);
 
-// How quick the cores of ranks are.
+// The speed of the ranks' cores.
 struct CodecCores {
   std::optional<predict::CodecSpeed> speed = {};  // of one; nothing: as measured here
   uint32_t ranks_per_core = 1;                    // which share it, so that each has a part of its speed; at least 1
@@ -51,7 +51,7 @@ struct CodecRow {
 
   // The part of the time in which the busiest rank encodes and decodes, from 0 to 1.
   double core_share() const;
-  // Whether that, and not the links, makes the time: another share of the core changes it, a quicker link does not.
+  // True if the core, not the links, decides the time: another share of the core changes it, a quicker link does not.
   bool is_bound_by_core() const { return core_share() >= kCoreBound; }
   static constexpr double kCoreBound = 0.8;
 };
@@ -64,8 +64,8 @@ struct CodecChoice {
   const CodecRow& chosen() const { return rows[best]; }
 };
 
-// Of float32, `total` bytes of it; options.codec is not used. Throws
-// what rank_by_simulation and expect_codes throw.
+// Chooses the code for `total` bytes of float32; options.codec is not used. Throws what rank_by_simulation and
+// expect_codes throw.
 CodecChoice choose_codec(std::span<const plan::Candidate> candidates, Bytes total, const CodecWish& wish,
                          const CodecCores& cores, const TimingOptions& options);
 

@@ -1,10 +1,8 @@
 #include "banyan/answer/codec_choice.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/choose.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {

@@ -16,8 +16,8 @@
 
 namespace banyan::answer {
 
-// How jobs are simulated, in the words of the command line; where a text is empty, as usual. Mistakes are told by
-// Error{invalid_input} that names the option ("--eager"), when the words are used.
+// Settings of a simulation of jobs, in the words of the command line; an empty text means the default. A mistake throws
+// Error{invalid_input} that names the option ("--eager"), as soon as the words are used.
 struct JobWords {
   std::string placement = "packed", seed, window, costs, algorithm = "rings", collectives = "flow";
   std::vector<std::string> events = {};
@@ -36,7 +36,7 @@ std::vector<NodeId> take_places(predict::Placement& free, const Fabric& fabric, 
 // A job alone on a fabric. It must outlive what is returned.
 predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobPlace& place, const JobWords& words);
 
-// How long collectives and messages take on a fabric, besides what its links say.
+// The model of how long collectives and messages take on a fabric, besides what its links say.
 struct CommunicationModel {
   predict::LinkEfficiency links;
   std::vector<predict::CollectiveCost> measured;
@@ -65,24 +65,24 @@ class JobObserver : public predict::SimulationObserver {
   virtual void begins(const char* what) = 0;  // "simulating", "simulating each job alone", "asking what would help"
 };
 
-// Simulates. Where there are several jobs, or links change, each job alone with the fabric as it was at first, too; and
-// asks what would help where that is wanted and no job has failed. Throws what simulate_jobs throws, and Error that
-// names the option. Keeps no reference to its arguments.
+// Simulates all jobs together. If there are several, or links change, also simulates each job alone on the fabric as it
+// was at first. Asks what would help if JobWords::what_if is set and no job has failed. Throws what simulate_jobs
+// throws, and Error that names the option. Keeps no reference to its arguments.
 JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, JobObserver& observer);
 
-// What a collective takes alone on the question's fabric: fixed, and for a byte.
+// The time of a collective alone on the question's fabric: a fixed part, and a part per byte.
 struct CollectiveLine {
   double fixed = 0, per_byte = 0;  // seconds
   bool is_in_box = false;          // whether the link that it holds longest is inside a box
 
   double seconds(double bytes) const { return fixed + per_byte * bytes; }
 };
-// Of calls of one kind and size, by groups that begin at the same time, until the last is done; at least one. On a
-// fabric by a model; the fabric outlives what is returned. One thread.
+// Returns a function of calls of one kind and size, at least one, which groups begin at the same time: the time on this
+// fabric, by this model, until the last is done. The fabric outlives the function. One thread.
 std::function<CollectiveLine(std::span<const predict::CollectiveCall>)> collectives_alone(
     const Fabric& fabric, const CommunicationModel& communication);
 
-// What is written and drawn of it.
+// The report that is written and drawn of an answer.
 predict::ReportInput report_of(const JobQuestion& question, const JobAnswer& answer);
 
 }  // namespace banyan::answer

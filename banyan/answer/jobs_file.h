@@ -13,7 +13,7 @@
 
 namespace banyan::answer {
 
-// Where a job stands.
+// The place of a job on the fabric.
 struct JobPlace {
   std::vector<std::string> ranks = {};  // by rank of the job: names of places; empty: as the next two say
   std::optional<predict::PlacementRule> placement = {};  // nothing: as the command says, and so the seed

@@ -1,17 +1,9 @@
 #include "banyan/answer/jobs_file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::string file_of(const std::string& jobs) { return R"({"banyan": "jobs/1", "jobs": [)" + jobs + "]}"; }
 

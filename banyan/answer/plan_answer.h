@@ -31,8 +31,9 @@ struct PlanAnswer {
   PlanSeconds seconds;
   std::string planner = "forest";          // whose plan it is
   std::vector<Contender> contenders = {};  // of a choice, the quickest first
-  // Of a choice, the planner whose plan calls of this size follow: the runtime estimates, and takes 5 % from streams
-  // that share a link (plan/choose.h). Empty of all-to-alls, which are chosen otherwise.
+  // After a choice: the planner whose plan calls of this size follow in the runtime. The runtime chooses by an
+  // estimate, which is 5 % worse for streams that share a link (plan/choose.h). Empty for all-to-alls, which are chosen
+  // otherwise.
   std::string followed = {};
   size_t left_out = 0;                     // plans that cannot be quicker, by their busiest link or height alone
   std::optional<CodecChoice> codecs = {};  // of a choice with codecs; the rest is that of the chosen one
@@ -55,7 +56,7 @@ struct CodecQuestion {
 void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,
                           predict::SimulationObserver* simulating, const CodecQuestion* codecs = nullptr);
 
-// What a file of it holds. The schedule is moved: it may be large.
+// The contents of the answer's file. The schedule is moved: it may be large.
 schedule::ScheduleFile to_file(PlanAnswer&& answer);
 
 }  // namespace banyan::answer

@@ -1,16 +1,13 @@
 #include "banyan/answer/plan_answer.h"
 
-#include <gmock/gmock.h>
-
 #include "banyan/answer/plan_check.h"
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
 
-using ::testing::ElementsAre;
 using Phase = plan::PlanObserver::Phase;
 
 PlanAnswer answer_of(const std::string& spec, CollectiveKind kind, plan::PlanObserver* observer = nullptr) {

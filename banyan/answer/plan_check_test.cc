@@ -1,15 +1,12 @@
 #include "banyan/answer/plan_check.h"
 
-#include <gmock/gmock.h>
-
 #include "banyan/answer/plan_answer.h"
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 schedule::ScheduleFile good_plan() {

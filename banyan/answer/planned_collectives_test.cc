@@ -1,16 +1,11 @@
 #include "banyan/answer/planned_collectives.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/bound/bound.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
-
-using ::testing::HasSubstr;
 
 predict::CollectiveCall all_gather(const Fabric& fabric, uint64_t bytes) {
   return {.kind = CollectiveKind::all_gather, .members = fabric.ranks(), .bytes = bytes};

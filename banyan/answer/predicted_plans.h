@@ -28,7 +28,7 @@ struct TimedSize {
 
 // At least one plan is needed. Stops after a simulation that options.observer has ended.
 TimedSize time_plans(std::span<const NamedPlan> plans, Bytes total, const TimingOptions& options);
-// By size, up to one that was interrupted.
+// A result for each size, up to one that was interrupted.
 std::vector<TimedSize> time_sizes(std::span<const NamedPlan> plans, std::span<const Bytes> sizes,
                                   const TimingOptions& options);
 

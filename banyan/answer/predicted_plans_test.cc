@@ -1,16 +1,11 @@
 #include "banyan/answer/predicted_plans.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/planner.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::StartsWith;
 
 class EndsAtOnce : public predict::SimulationObserver {
  public:

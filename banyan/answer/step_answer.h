@@ -34,7 +34,7 @@ struct StepAnswer {
 // Says whether the step fits into memory and, where it does, simulates it. Throws Error that names the option.
 StepAnswer predict_step(StepQuestion question, JobObserver& observer);
 
-// Of a refused step it has the memory and no time.
+// The report of a refused step has the memory and no time.
 predict::ReportInput report_of(const StepAnswer& answer);
 
 }  // namespace banyan::answer

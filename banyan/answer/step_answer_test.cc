@@ -1,19 +1,12 @@
 #include "banyan/answer/step_answer.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/prediction_json.h"
 #include "banyan/predict/report/summary.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // Remembers what was begun; ends the simulation that begins as the n-th.
 class Listener : public JobObserver {

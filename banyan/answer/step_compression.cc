@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "banyan/base/words.h"
-#include "banyan/predict/compress/bucket_cuts.h"
-#include "banyan/predict/compress/code_rule.h"
-#include "banyan/predict/compress/option_choice.h"
+#include "banyan/predict/codes/bucket_cuts.h"
+#include "banyan/predict/codes/code_rule.h"
+#include "banyan/predict/codes/option_choice.h"
 
 namespace banyan::answer {
 namespace {

@@ -1,16 +1,16 @@
-// Which buckets of a training step's gradients should be coded, and how: `banyan predict train --compress`.
+// Buckets of a training step's gradients that should be coded, and in which code: `banyan predict train --compress`.
 //
-// Candidates are: no code; each code for all buckets; and a code for each bucket, as the search of predict/compress
-// finds it. Where replicas stand several to a box, each code may also be one between boxes only
+// Candidates are: no code; each code for all buckets; and a code for each bucket, as the search of predict/codes
+// finds it. If several replicas stand in one box, each code may also be used between boxes only
 // (predict/train/generate.h): for all buckets, and in a second search. (Espresso's hierarchical options, EuroSys 2023,
-// less those that code each level for itself.) Where the backward pass goes on while buckets are reduced, there are two
-// more for no code and for the best of these codes: buckets of another size, one that `bucket_cap_mb` of
+// without those that code each level for itself.) If the backward pass goes on while buckets are reduced, there are two
+// more candidates for no code and for the best of these codes: buckets of another size, one that `bucket_cap_mb` of
 // DistributedDataParallel can say; and buckets cut anew, each for itself, as the exact programme of
-// predict/compress/bucket_cuts.h cuts them. Of these the whole step is simulated, and the quickest counts: searches
-// only propose. Of those that are as quick within 3 %, the first in the order of the table counts: buckets stay as they
-// are where nothing is gained, and are all of a size where cutting each for itself gains nothing. A code that loses
-// more than predict/compress/code_rule.h allows is taken when it is asked for by name. Less than 3 % quicker than no
-// code is no gain.
+// predict/codes/bucket_cuts.h cuts them. The whole step is simulated with each candidate, and the quickest counts:
+// searches only propose. Among candidates that are as quick within 3 %, the first in the order of the table counts:
+// buckets stay as they are if nothing is gained, and all have one size if cutting each for itself gains nothing. A code
+// that loses more than predict/codes/code_rule.h allows is taken when it is asked for by name. Less than 3 % quicker
+// than no code is no gain.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,7 @@ struct TriedCompression {
   Picoseconds time{0};
 };
 
-// What the exact programme makes of the buckets of a code.
+// The buckets of a code as the exact programme cuts them.
 struct CutBuckets {
   std::string code;                          // "none", "int8", "int8, between boxes"
   std::vector<std::vector<uint64_t>> bytes;  // of each bucket, by stage
@@ -60,7 +60,7 @@ struct StepCompression {
 using RankGroups = std::vector<std::vector<uint32_t>>;  // ranks of the job
 
 struct CompressionModel {
-  // What collectives of a kind and size take when these groups begin them at the same time, and nobody else.
+  // The time of collectives of a kind and size that these groups, and nobody else, begin at the same time.
   std::function<CollectiveLine(CollectiveKind, const RankGroups&, uint64_t bytes)> line;
   // The time of the step with these codes and buckets; nothing when that was interrupted.
   std::function<std::optional<Picoseconds>(const predict::GradientPlan&)> simulate;

@@ -1,12 +1,8 @@
 #include "banyan/answer/step_compression.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "banyan/answer/step_answer.h"
-#include "banyan/base/error.h"
 #include "banyan/fabric/read.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {

@@ -1,11 +1,9 @@
 #include "banyan/answer/timed_plan.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/planner.h"
 #include "banyan/schedule/cost.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {

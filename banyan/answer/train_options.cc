@@ -5,7 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/option.h"
-#include "banyan/predict/cost/codec_cost.h"
+#include "banyan/predict/codes/codec_cost.h"
 #include "banyan/predict/cost/devices.h"
 
 namespace banyan::answer {

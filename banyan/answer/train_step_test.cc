@@ -1,20 +1,13 @@
 #include "banyan/answer/train_step.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "banyan/predict/train/generate.h"
 #include "banyan/predict/train/model.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::answer {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 std::string error_of(const TrainOptions& options) {
   return testing::error_of([&] { make_train_setup(options); });

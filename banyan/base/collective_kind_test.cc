@@ -1,13 +1,9 @@
 #include "banyan/base/collective_kind.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(CollectiveKind, NamesRoundTrip) {
   for (const CollectiveTraits& traits : kCollectives) {

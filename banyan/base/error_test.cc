@@ -1,11 +1,10 @@
-#include "banyan/base/error.h"
-
-#include <gtest/gtest.h>
 
 #include <new>
 #include <stdexcept>
 #include <system_error>
 #include <type_traits>
+
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

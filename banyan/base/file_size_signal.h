@@ -1,5 +1,5 @@
-// Where a limit on the size of files is set (ulimit -f), growing a file beyond it sends SIGXFSZ, which ends the
-// process. While this object lives, this thread gets the error EFBIG instead, of files in memory, too.
+// Growing a file beyond the limit on the size of files, if there is one (ulimit -f), sends SIGXFSZ, which ends the
+// process. While this object lives, this thread gets the error EFBIG instead, also for files in memory.
 #pragma once
 
 #include <signal.h>

@@ -1,11 +1,6 @@
 #include "banyan/base/file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

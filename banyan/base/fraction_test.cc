@@ -1,10 +1,6 @@
 #include "banyan/base/fraction.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

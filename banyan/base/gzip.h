@@ -1,6 +1,6 @@
 // gzip, unpacked on the way: of whole files and of streams.
 //
-// A file may hold several members, and padding behind them. What unpacks to more than kMostPacked times its size
+// A file may hold several members, and padding behind them. Input that unpacks to more than kMostPacked times its size
 // (beyond 16 MiB) is refused, so that a hostile file ends in an error and not in days of reading.
 #pragma once
 

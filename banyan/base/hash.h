@@ -14,10 +14,10 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Of two, in this order. For a fixed `a`, different `b` give different values.
+// The hash of two numbers, in this order. For a fixed `a`, different `b` give different values.
 constexpr uint64_t mix(uint64_t a, uint64_t b) { return mix(a * 0x9e3779b97f4a7c15 + b + 0x632be59bd9b4e019); }
 
-// Of a text: equal in all processes of one build.
+// The hash of a text: equal in all processes of one build.
 constexpr uint64_t mix(std::string_view text) {
   uint64_t hash = text.size();
   for (const char letter : text) hash = mix(hash, static_cast<unsigned char>(letter));

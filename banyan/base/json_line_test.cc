@@ -1,11 +1,7 @@
 #include "banyan/base/json_line.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "banyan/base/json_reader.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

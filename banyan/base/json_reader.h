@@ -39,7 +39,7 @@ class JsonNode {
   std::string place() const;
   // An Error about this value: its place, a space and `message`.
   Error error(const std::string& message) const;
-  // What `step` returns; what it throws gets this place.
+  // Returns step(); its errors get this place.
   template <typename Step>
   auto placed(Step step) const -> decltype(step()) {
     try {
@@ -86,7 +86,7 @@ class JsonNode {
   double number(double least, double most) const;  // the limits may be infinite
   // A number of something of which there are `count`, counted from 0: "ranks".
   uint32_t number_of(size_t count, std::string_view what) const;
-  // A text that `parse` makes something of; what it throws gets this place.
+  // Returns `parse` of the text; its errors get this place.
   template <typename Parse>
   auto parsed(Parse parse) const -> decltype(parse(std::string())) {
     const std::string value = text();

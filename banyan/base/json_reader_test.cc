@@ -1,23 +1,11 @@
 #include "banyan/base/json_reader.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <random>
 
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr JsonForm kFree{.name = "list", .format = ""};
 constexpr JsonForm kPlan{.name = "plan", .format = "schedule/1", .depth = 4};

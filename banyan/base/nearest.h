@@ -5,7 +5,7 @@
 //   message += nearest.hint();   // " (did you mean 'torus'?)", or nothing when no name is near
 //
 // Near means an edit distance of at most two, or a third of the name's length; or the name is a longer one cut short,
-// of which there are three letters at least. Of equally near names the first offered wins. Costs |name| * |candidate|
+// of which there are three letters at least. The first offered of equally near names wins. Costs |name| * |candidate|
 // an offer; names above kMaxLength are never near to anything.
 #pragma once
 

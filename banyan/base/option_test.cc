@@ -1,6 +1,6 @@
 #include "banyan/base/option.h"
 
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

@@ -1,14 +1,14 @@
 // The first pass over a text that people or programs have handed on, before any reader of lines sees it.
 //
-// What is taken off, since it is of no format:
+// It takes off what belongs to no format:
 //   - gzip, and UTF-16 (what PowerShell writes): the text inside, in UTF-8;
 //   - the byte order mark, and carriage returns before ends of lines;
 //   - escapes that colour a terminal, also those that have lost their first byte on the way through a web form ("[4m");
 //   - what launchers put before every line: "[1,0]<stdout>:", "3: ", "node7: ", "[pod/x/y] ";
 //   - lines with a shell's prompt and a command ("$ nvidia-smi topo -m", "user@host:~$ ...").
 // Lines keep their numbers: what is taken off leaves an empty line. JSON and XML have rules of their own for what
-// stands inside: of them only gzip, UTF-16 and the byte order mark are taken off. What was taken off that a reader
-// might have wanted is counted and told.
+// stands inside: of them only gzip, UTF-16 and the byte order mark are taken off. Text that was taken off and that a
+// reader might have wanted is counted in `notes`.
 #pragma once
 
 #include <cstdint>

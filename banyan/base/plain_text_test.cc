@@ -1,17 +1,11 @@
 #include "banyan/base/plain_text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::string text_of(const std::string& bytes) { return plain_text(bytes, "file").text; }
 

@@ -1,6 +1,6 @@
 #include "banyan/base/rank_list.h"
 
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

@@ -1,12 +1,9 @@
 #include "banyan/base/text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST(Text, IsMadeLowerInAsciiOnly) { EXPECT_EQ(lower("A100-SXM4 \xc3\x84"), "a100-sxm4 \xc3\x84"); }
 

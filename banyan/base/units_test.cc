@@ -1,8 +1,6 @@
 #include "banyan/base/units.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

@@ -1,6 +1,6 @@
 #include "banyan/base/utf8.h"
 
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan {
 namespace {

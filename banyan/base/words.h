@@ -19,7 +19,7 @@ std::string rough_percent(double ratio);                  // "93 %", below a ten
 
 std::string format_seconds(double seconds);  // "450 ns", "1.23 ms", "20.0 ms", "61.50 s"
 std::string format_seconds(Picoseconds time);
-// How long somebody has waited, or since when: "1.2 ms", "4.2 s", "5 min 3 s", "2 h 1 min".
+// The length of a wait, or the time since something: "1.2 ms", "4.2 s", "5 min 3 s", "2 h 1 min".
 std::string format_duration(int64_t nanoseconds);
 std::string format_timeout(std::chrono::milliseconds time);  // as it was set: "30 s", "1500 ms"
 

@@ -22,9 +22,10 @@
 //
 // Values that are not finite make their whole scale's block NaN; of bfloat16 and float16 themselves alone.
 //
-// *Losses.* Whoever encodes may keep what the code does not hold, to add it next time (error feedback):
+// *Losses.* The encoding side may keep what the code does not hold, to add it next time (error feedback):
 //   values + residual == decoded + lost, but for one float32 rounding of each of the two sums.
-// Where a block is NaN, `lost` is the residual as it was: what is not finite must not come back in the next step.
+// For a block that is NaN, `lost` is the residual as it was: values that are not finite must not come back in the next
+// step.
 //
 // *Rounding.* To nearest, ties to even; or stochastic: up with the probability of the distance, so that the mean of
 // many is the value. Random numbers are counted, not drawn: those of a value follow from `seed` and its position alone,

@@ -15,7 +15,6 @@
 
 #include "banyan/base/check.h"
 #include "banyan/codec/codec.h"
-#include "banyan/codec/lossless.h"
 #include "banyan/codec/low_rank.h"
 #include "banyan/element/reduce.h"
 
@@ -273,34 +272,6 @@ void decode_one(benchmark::State& state, const Codec& codec, bool adds) {
   count_floats(state);
 }
 
-// Of elements as they are: the counter `share` is what they shrink to.
-void lossless(benchmark::State& state, element::DataType type, bool decodes) {
-  const Buffer<float> values(kCount);
-  std::vector<std::byte> elements(size_t{16} << 20);
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal(0, 0.01f);
-  for (size_t i = 0; i < elements.size() / 2; ++i) values[i] = normal(random);  // nothing repeats
-  const size_t size = element::size_of(type);
-  if (type == element::DataType::float32) {
-    std::memcpy(elements.data(), values.data(), elements.size());
-  } else {
-    element::narrow(type, elements.data(), values.data(), elements.size() / size);
-  }
-  std::vector<std::byte> coded = encode_lossless(elements, {.element_bytes = size}), decoded(elements.size());
-  for (auto _ : state) {
-    if (decodes) {
-      decode_lossless(coded, decoded);
-    } else {
-      coded = encode_lossless(elements, {.element_bytes = size});
-    }
-    benchmark::ClobberMemory();
-  }
-  decode_lossless(coded, decoded);
-  if (decoded != elements) return state.SkipWithError("wrong elements");
-  state.counters["share"] = static_cast<double>(coded.size()) / static_cast<double>(elements.size());
-  state.SetBytesProcessed(static_cast<int64_t>(elements.size()) * static_cast<int64_t>(state.iterations()));
-}
-
 // ---- Low rank ----
 
 constexpr size_t kSide = 4096, kStride = 97;  // every so many rows of an answer are checked
@@ -447,11 +418,6 @@ void register_all() {
     add(name + "/expand", [=](benchmark::State& s) { write_product(s, rank, false); });
     add(name + "/subtract", [=](benchmark::State& s) { write_product(s, rank, true); });
     add(name + "/orthonormalise", [=](benchmark::State& s) { orthonormalise_p(s, rank); });
-  }
-  for (const auto type : {element::DataType::float32, element::DataType::bfloat16, element::DataType::float16}) {
-    const std::string name = "lossless_" + std::string(element::to_string(type));
-    add(name + "/encode", [=](benchmark::State& s) { lossless(s, type, false); });
-    add(name + "/decode", [=](benchmark::State& s) { lossless(s, type, true); });
   }
 }
 

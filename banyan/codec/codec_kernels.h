@@ -22,7 +22,7 @@ struct LowRankPart {
   size_t rows, columns, stride;
 };
 
-// Of one number of columns of P. No matrix overlaps another.
+// The loops for one number of columns of P. No matrix overlaps another.
 struct LowRankKernels {
   void (*multiply)(const LowRankPart& part, const float* m, const float* q_rows, float* p);        // p = m q
   void (*add_transposed)(const LowRankPart& part, const float* m, const float* p, float* q_rows);  // q += m^T p
@@ -44,7 +44,7 @@ struct Kernels {
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
-// Of element::active_isa().
+// The kernels of element::active_isa().
 const Kernels& active_kernels();
 
 }  // namespace banyan::codec::internal

@@ -138,7 +138,7 @@ struct Draws<Machine, true> {
     const uint64_t keys = mixed(mixed_seed + block);
     first = static_cast<uint32_t>(keys), second = static_cast<uint32_t>(keys >> 32);
   }
-  // Of the values of one vector, of which `at` is the first.
+  // The random bits of the values of one vector, which begins at value `at` of the block.
   [[gnu::always_inline]] Unsigned bits(size_t at) const {
     Unsigned word = lanes() + (static_cast<uint32_t>(at) + first);
     word = (word ^ word >> 16) * 0x7feb352du;
@@ -188,7 +188,7 @@ struct WholeNumber {
       const Words code = (units + as<Words>(draws.bits(at) >> 8)) >> 24;
       return {code, decode(code)};
     } else {
-      // Where 1 is the last bit of a float, it rounds to nearest even.
+      // A float whose last bit stands for 1 is rounded to nearest even.
       constexpr float kOnes = 0x1.8p23f;
       const Floats sum = scaled + kOnes;
       return {as<Words>(sum) - 0x4b400000, sum - kOnes};
@@ -243,7 +243,7 @@ struct SmallFloat {
   static constexpr int32_t kCodes = kHasNaN ? 0x7f : 0x07;      // all but the sign
   static constexpr float kLastBits = static_cast<float>(1 << (kBias + 22));
 
-  // Of a code without sign.
+  // The float of a code without sign.
   [[gnu::always_inline]] static Floats finite(Words code) {
     const Words bits = code << kDropped;
     const Floats subnormal = as<Floats>(bits + kLeastNormal) - as<Floats>(Words{} + kLeastNormal);

@@ -40,7 +40,7 @@ struct Source {
   [[gnu::always_inline]] void lose(size_t i, Floats value, Floats decoded) const {
     if constexpr (kKeeps) store(lost + i, value - decoded);
   }
-  // Where `is_kept`, all that is lost is the residual as it was.
+  // As lose(); but where `is_kept`, `lost` becomes the residual as it was.
   template <typename Mask>
   [[gnu::always_inline]] void lose_but(size_t i, Floats value, Floats decoded, Mask is_kept) const {
     if constexpr (!kKeeps) return;

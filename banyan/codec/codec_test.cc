@@ -1,25 +1,14 @@
 // What codecs promise, with the kernels of every instruction set, against a reference written from the definition.
 #include "banyan/codec/codec.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <random>
-#include <string>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/codec/test_codec.h"
 #include "banyan/element/test_kernels.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::codec {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 17;
 constexpr size_t kSizes[] = {0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257, 511, 1000, 2560};

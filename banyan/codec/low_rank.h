@@ -21,7 +21,7 @@ struct Shape {
   size_t rows = 0, columns = 0, rank = 0;
 };
 
-// Of a matrix of `rank` columns, these as rows.
+// The transpose of a matrix of `rank` columns: its columns as rows.
 std::vector<float> transposed(std::span<const float> matrix, size_t rank);
 
 // p = m q, of which Q^T is given, as rows of M may come in several calls. O(r c k), as the next three.

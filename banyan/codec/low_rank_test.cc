@@ -1,14 +1,9 @@
 #include "banyan/codec/low_rank.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <random>
 
 #include "banyan/element/test_kernels.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::codec::low_rank {
 namespace {

@@ -1,4 +1,4 @@
-// WireType: what the elements of a call are, and what they are on the wire: themselves, or float32 in a code.
+// WireType: the type of a call's elements, and their form on the wire: themselves, or float32 in a code.
 //
 // One byte, for records that processes share and for the C interface, whose banyan_type_t has the same numbers: those
 // of element::DataType, then two for each code, to nearest and stochastic.
@@ -26,14 +26,14 @@ class WireType {
   constexpr explicit WireType(const Codec& codec)
       : number_(static_cast<uint8_t>(element::kDataTypes + 2 * static_cast<size_t>(codec.code) +
                                      (codec.is_stochastic ? 1 : 0))) {}
-  // Whether a number stands for a type: codes that do not round are never stochastic.
+  // True if a number stands for a type: codes that do not round are never stochastic.
   static constexpr bool is_known(uint64_t number) {
     if (number < element::kDataTypes) return true;
     const auto code = static_cast<ValueCode>((number - element::kDataTypes) / 2);
     const bool rounds = code >= ValueCode::fp8 && code <= ValueCode::mxfp4;
     return number < kCount && (rounds || (number - element::kDataTypes) % 2 == 0);
   }
-  // It is known.
+  // `number` is known.
   static constexpr WireType of_number(uint8_t number) {
     WireType type;
     type.number_ = number;
@@ -42,7 +42,7 @@ class WireType {
 
   constexpr uint8_t number() const { return number_; }
   constexpr bool is_coded() const { return number_ >= element::kDataTypes; }
-  // In memory.
+  // The type in memory.
   constexpr element::DataType element() const {
     return is_coded() ? element::DataType::float32 : static_cast<element::DataType>(number_);
   }
@@ -51,7 +51,7 @@ class WireType {
     const size_t number = number_ - element::kDataTypes;
     return Codec{.code = static_cast<ValueCode>(number / 2), .is_stochastic = number % 2 == 1};
   }
-  // Of so many elements on the wire, in one piece.
+  // The bytes of so many elements on the wire, in one piece.
   size_t bytes(size_t elements) const;
   friend auto operator<=>(WireType, WireType) = default;
 

@@ -1,10 +1,6 @@
 #include "banyan/codec/wire_type.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::codec {
 namespace {

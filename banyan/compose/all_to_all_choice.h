@@ -1,11 +1,12 @@
 // AllToAllChoice: which plan an all-to-all follows among the ranks of a communicator, or that it goes straight from
 // each rank to each.
 //
-// Where ranks are joined directly, so that between some of them no way leads past all others, it always follows a plan:
-// packets do not go through hosts that do not forward. Elsewhere the network finds the ways itself, and a plan is
-// followed where it is quicker by more than kLeastGain: because it relays through ranks, or where ways can be chosen.
-// Going straight takes all shortest ways alike (call_traffic.h); so does each hop of a plan where ways cannot be
-// chosen. Decided by powers of two of the size, from the network alone: equal on all ranks.
+// It always follows a plan if ranks are joined directly, so that all paths between some two of them lead through other
+// ranks: packets do not go through hosts that do not forward. Otherwise the network finds the paths itself, and a plan
+// is followed if it is quicker by more than kLeastGain: because it relays through ranks, or because paths can be
+// chosen. Traffic that goes straight takes all shortest paths alike (call_traffic.h); so does each hop of a plan if
+// paths cannot be chosen. The choice is made for each power of two of the size, from the network alone: equal on all
+// ranks.
 //
 // One thread.
 #pragma once
@@ -25,16 +26,16 @@ class AllToAllChoice {
   // With more ranks than this, plans are made only where ranks must forward.
   static constexpr size_t kMostToCompare = 256;
 
-  // The book belongs to the caller. `chooses_ways`: the ranks choose the ways of what a plan sends.
+  // The book belongs to the caller. `chooses_ways`: the ranks choose the paths of a plan's messages.
   AllToAllChoice(plan::PlanBook& book, std::vector<NodeId> ranks, bool chooses_ways)
       : book_(book), ranks_(std::move(ranks)), chooses_ways_(chooses_ways) {}
 
-  // Whether no way leads from some rank to some other but through ranks. O(ranks * (nodes + links)) the first time.
+  // True if all paths from some rank to some other lead through other ranks. O(ranks * (nodes + links)) the first time.
   bool must_forward();
-  // The plan for M of so many bytes; null: it goes straight. What the ranks must forward for and no planner can plan
-  // goes straight, too, and a line of the log says so. The first time it may take long.
+  // The plan for so many bytes of all ranks; null: it goes straight. It goes straight, too, if the ranks must forward
+  // but no planner has a plan; then a line of the log says so. The first call may take long.
   const plan::Candidate* plan_for(Bytes total);
-  // How long going straight takes.
+  // Seconds that going straight takes; and those of its busiest link alone.
   double straight_seconds(Bytes total);
   double straight_busy_seconds(Bytes total);
 

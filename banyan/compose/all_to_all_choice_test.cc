@@ -1,10 +1,4 @@
 // Which all-to-alls follow plans.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-#include <vector>
 
 #include "banyan/base/file.h"
 #include "banyan/compose/planner.h"
@@ -14,11 +8,10 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::compose {
 namespace {
-
-using ::testing::HasSubstr;
 
 run::PlanSource::Answer all_to_all_of(run::PlanSource& planner, Bytes total, bool is_even = true) {
   return planner.plan({.kind = CollectiveKind::all_to_all, .total = total, .is_even = is_even});

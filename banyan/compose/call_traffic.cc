@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "banyan/codec/codec.h"
+#include "banyan/fabric/ways.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::compose {
@@ -91,12 +92,12 @@ std::vector<double> bytes_of_blocks(const Schedule& schedule, std::span<const si
 }
 
 // Adds up what goes to one node after the other along shortest ways.
-class ShortestWays {
+class ShortestTraffic {
  public:
-  ShortestWays(const Fabric& fabric, const std::function<bool(LinkId)>& works)
+  ShortestTraffic(const Fabric& fabric, const std::function<bool(LinkId)>& works)
       : fabric_(fabric),
         works_(works),
-        hops_(fabric.nodes().size(), kFar),
+        ways_(fabric),
         waiting_(fabric.nodes().size(), 0),
         on_links_(fabric.links().size(), 0) {}
 
@@ -115,36 +116,21 @@ class ShortestWays {
   std::vector<double> on_links() && { return std::move(on_links_); }
 
  private:
-  static constexpr uint32_t kFar = UINT32_MAX;
-
   void move(NodeId to, bool through_ranks) {
     size_t missing = 0;
     for (const NodeId sender : senders_) missing += waiting_[index(sender)] > 0;
-    // Breadth first from the destination; nodes are found level by level.
-    const auto is_passed = [&](NodeId node) { return node == to || through_ranks || !fabric_.is_rank(node); };
-    std::vector<NodeId> found{to};
-    hops_[index(to)] = 0;
-    for (size_t i = 0; i < found.size() && missing > 0; ++i) {
-      if (!is_passed(found[i])) continue;
-      for (const LinkId link : fabric_.in_links(found[i])) {
-        const NodeId before = fabric_.link(link).from;
-        if (hops_[index(before)] != kFar || !works_(link)) continue;
-        hops_[index(before)] = hops_[index(found[i])] + 1;
-        found.push_back(before);
-        missing -= waiting_[index(before)] > 0;
-      }
-    }
+    if (missing == 0) return;
+    ways_.search(to, {.through_ranks = through_ranks, .crosses = works_, .ends_search = [&](NodeId node) {
+                        return waiting_[index(node)] > 0 && --missing == 0;
+                      }});
     // The farthest first, so that all that comes to a node is there when it sends.
+    const std::span<const NodeId> found = ways_.found();
     for (size_t i = found.size(); i-- > 1;) {
       const double bytes = std::exchange(waiting_[index(found[i])], 0);
       if (bytes == 0) continue;
       next_.clear();
       for (const LinkId link : fabric_.out_links(found[i])) {
-        const NodeId after = fabric_.link(link).to;
-        const uint32_t hops = hops_[index(after)];
-        if (hops != kFar && hops + 1 == hops_[index(found[i])] && is_passed(after) && works_(link)) {
-          next_.push_back(link);
-        }
+        if (ways_.leads_on(link)) next_.push_back(link);
       }
       for (const LinkId link : next_) {
         const double part = bytes / static_cast<double>(next_.size());
@@ -153,12 +139,11 @@ class ShortestWays {
       }
     }
     waiting_[index(to)] = 0;
-    for (const NodeId node : found) hops_[index(node)] = kFar;
   }
 
   const Fabric& fabric_;
-  const std::function<bool(LinkId)>& works_;
-  std::vector<uint32_t> hops_;  // by node, to the destination
+  const std::function<bool(LinkId)>& works_;  // empty: all do
+  fabric::ShortestWays ways_;
   std::vector<double> waiting_, on_links_;
   std::vector<NodeId> senders_;
   std::vector<LinkId> next_;  // scratch of move()
@@ -228,7 +213,7 @@ std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, const DirectCal
   std::map<NodeId, std::vector<uint32_t>> ranks_at;  // those of one host share a search
   for (uint32_t rank = 0; rank < direct.places.size(); ++rank) ranks_at[direct.places[rank]].push_back(rank);
   const double element_bytes = wire_bytes_of_element(direct.call);
-  ShortestWays ways(fabric, direct.works);
+  ShortestTraffic ways(fabric, direct.works);
   for (const auto& [place, ranks] : ranks_at) {
     for (const uint32_t to : ranks) {
       each_sender(direct, to, [&](uint32_t from, uint64_t elements) {
@@ -241,8 +226,8 @@ std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, const DirectCal
 }
 
 std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, std::span<const NodeFlow> flows) {
-  const std::function<bool(LinkId)> all_work = [](LinkId) { return true; };
-  ShortestWays ways(fabric, all_work);
+  const std::function<bool(LinkId)> all_work;
+  ShortestTraffic ways(fabric, all_work);
   for (size_t i = 0; i < flows.size(); ++i) {
     ways.add(flows[i].from, flows[i].bytes);
     if (i + 1 == flows.size() || flows[i + 1].to != flows[i].to) ways.send(flows[i].to);

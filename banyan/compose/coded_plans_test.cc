@@ -1,15 +1,11 @@
 // The plans of calls with a code, beside those that `banyan plan --codec` proposes.
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <numeric>
-#include <string>
 
 #include "banyan/answer/plan_answer.h"
 #include "banyan/compose/call_traffic.h"
 #include "banyan/compose/planner.h"
 #include "banyan/compose/test_layouts.h"
 #include "banyan/fabric/read.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::compose {
 namespace {

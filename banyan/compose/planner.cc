@@ -16,7 +16,6 @@
 #include "banyan/compose/call_traffic.h"
 #include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
-#include "banyan/fabric/node_pair.h"
 #include "banyan/fabric/powers.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
@@ -418,163 +417,11 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
                                                                         .has_fabric = files.fabric.has_value()});
 }
 
-std::vector<double> link_bandwidths(const PlannerFiles& files) {
-  std::vector<double> bandwidths;
-  if (!files.fabric) return bandwidths;
-  for (const Link& link : files.fabric->links())
-    bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
-  return bandwidths;
-}
+const std::optional<Fabric>& fabric_of(const PlannerFiles& files) { return files.fabric; }
 
 void expect_rank(const PlannerFiles& files, const std::string& name) {
   if (!files.fabric || files.fabric->is_rank(files.fabric->at(name))) return;
   throw Error(ErrorCode::not_found, in_quotes(name) + " is no rank of the fabric, but a switch of it");
-}
-
-std::vector<uint32_t> link_cables(const PlannerFiles& files) {
-  std::vector<uint32_t> cables;
-  if (!files.fabric) return cables;
-  const fabric::Cables known(*files.fabric);
-  for (uint32_t link = 0; link < files.fabric->links().size(); ++link) cables.push_back(known.of(LinkId{link}));
-  return cables;
-}
-
-std::vector<std::string> link_names(const PlannerFiles& files) {
-  std::vector<std::string> names;
-  if (!files.fabric) return names;
-  const fabric::Cables cables(*files.fabric);
-  for (uint32_t number = 0; number < files.fabric->links().size(); ++number) {
-    const Link& link = files.fabric->links()[number];
-    names.push_back(files.fabric->node(link.from).name + "->" + files.fabric->node(link.to).name);
-    const uint32_t ordinal = cables[cables.of(LinkId{number})].ordinal;
-    if (ordinal > 0) names.back() += "#" + std::to_string(ordinal);
-  }
-  return names;
-}
-
-std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string& name) {
-  if (!files.fabric) throw Error(ErrorCode::invalid_usage, "no fabric is known; give the daemons --fabric");
-  const size_t arrow = name.find("->");
-  std::string pair = arrow == std::string::npos ? name : name.substr(0, arrow) + "-" + name.substr(arrow + 2);
-  const size_t hash = pair.rfind('#');
-  const std::string ordinal = hash == std::string::npos ? "" : pair.substr(hash + 1);
-  if (hash != std::string::npos) pair.resize(hash);
-  const fabric::Cables cables(*files.fabric);
-  const fabric::NodePairs pairs(*files.fabric);
-  std::set<uint32_t> found;
-  for (const LinkId link : pairs.links_between(pairs.at(pair))) {
-    const uint32_t cable = cables.of(link);
-    if (ordinal.empty() || ordinal == std::to_string(cables[cable].ordinal)) found.insert(cable);
-  }
-  if (found.empty()) throw Error(ErrorCode::not_found, "there is no cable " + in_quotes(name));
-  return {found.begin(), found.end()};
-}
-
-namespace {
-
-constexpr uint32_t kFar = UINT32_MAX;
-
-// Hops to each node from a node; over these links, through switches or also through ranks.
-template <typename Passes>
-std::vector<uint32_t> hops_from(const Fabric& fabric, NodeId from, const Passes& passes, bool through_ranks) {
-  std::vector<uint32_t> hops(fabric.nodes().size(), kFar);
-  std::vector<NodeId> found{from};
-  hops[index(from)] = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const NodeId node = found[i];
-    if (node != from && !through_ranks && fabric.is_rank(node)) continue;
-    for (const LinkId link : fabric.out_links(node)) {
-      const NodeId next = fabric.link(link).to;
-      if (hops[index(next)] != kFar || !passes(link)) continue;
-      hops[index(next)] = hops[index(node)] + 1;
-      found.push_back(next);
-    }
-  }
-  return hops;
-}
-
-// By their place from the end: those that shortest ways from where `hops` are counted cross.
-template <typename Passes>
-std::vector<std::vector<uint32_t>> shortest_ways(const Fabric& fabric, const std::vector<uint32_t>& hops, NodeId to,
-                                                 const Passes& passes, bool through_ranks) {
-  std::vector<std::vector<uint32_t>> links;
-  std::vector<NodeId> level{to};
-  for (uint32_t hop = hops[index(to)]; hop > 0; --hop) {
-    std::vector<uint32_t>& crossed = links.emplace_back();
-    std::set<NodeId> before;
-    for (const NodeId node : level) {
-      for (const LinkId link : fabric.in_links(node)) {
-        const NodeId start = fabric.link(link).from;
-        const bool may_pass = hop == 1 || through_ranks || !fabric.is_rank(start);
-        if (hops[index(start)] != hop - 1 || !may_pass || !passes(link)) continue;
-        crossed.push_back(index(link));
-        before.insert(start);
-      }
-    }
-    level.assign(before.begin(), before.end());
-  }
-  return links;
-}
-
-}  // namespace
-
-WayLinks links_between(const PlannerFiles& files, const std::string& from, const std::string& to,
-                       const std::vector<uint32_t>& cables) {
-  WayLinks way;
-  if (!files.fabric) return way;
-  const Fabric& fabric = *files.fabric;
-  const std::optional<NodeId> start = fabric.find(from), end = fabric.find(to);
-  if (!start || !end) return way;
-  const fabric::Cables known(fabric);
-  const auto passes = [&](LinkId link) {
-    return cables.empty() || std::find(cables.begin(), cables.end(), known.of(link)) != cables.end();
-  };
-  bool through_ranks = false;
-  std::vector<uint32_t> hops = hops_from(fabric, *start, passes, through_ranks);
-  if (hops[index(*end)] == kFar) {
-    through_ranks = true;
-    hops = hops_from(fabric, *start, passes, through_ranks);
-    if (hops[index(*end)] == kFar) return way;
-  }
-  for (const auto& crossed : shortest_ways(fabric, hops, *end, passes, through_ranks)) {
-    way.is_whole &= crossed.size() == 1;
-    if (crossed.size() == 1) way.links.push_back(crossed.front());
-  }
-  std::reverse(way.links.begin(), way.links.end());
-  return way;
-}
-
-std::vector<LinkAmong> links_among(const PlannerFiles& files, const std::vector<std::string>& ranks) {
-  std::vector<LinkAmong> among;
-  if (!files.fabric) return among;
-  const Fabric& fabric = *files.fabric;
-  const auto all = [](LinkId) { return true; };
-  std::map<uint32_t, std::pair<std::set<uint32_t>, std::set<uint32_t>>> ends;  // by link
-  for (uint32_t from = 0; from < ranks.size(); ++from) {
-    const std::optional<NodeId> start = fabric.find(ranks[from]);
-    if (!start) continue;
-    const std::vector<uint32_t> by_switches = hops_from(fabric, *start, all, false);
-    std::optional<std::vector<uint32_t>> by_ranks;  // where there is no other way
-    for (uint32_t to = 0; to < ranks.size(); ++to) {
-      const std::optional<NodeId> end = fabric.find(ranks[to]);
-      if (!end || *end == *start) continue;
-      const bool through_ranks = by_switches[index(*end)] == kFar;
-      if (through_ranks && !by_ranks) by_ranks = hops_from(fabric, *start, all, true);
-      const std::vector<uint32_t>& hops = through_ranks ? *by_ranks : by_switches;
-      if (hops[index(*end)] == kFar) continue;
-      for (const auto& level : shortest_ways(fabric, hops, *end, all, through_ranks)) {
-        for (const uint32_t link : level) {
-          ends[link].first.insert(from);
-          ends[link].second.insert(to);
-        }
-      }
-    }
-  }
-  for (const auto& [link, both] : ends) {
-    among.push_back(
-        {.link = link, .from = {both.first.begin(), both.first.end()}, .to = {both.second.begin(), both.second.end()}});
-  }
-  return among;
 }
 
 }  // namespace banyan::compose

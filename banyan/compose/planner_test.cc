@@ -1,13 +1,7 @@
 #include "banyan/compose/planner.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-#include <numeric>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/compose/test_layouts.h"
 #include "banyan/fabric/cables.h"
@@ -19,12 +13,10 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::compose {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 
 TEST(Planner, LetsFewBytesCrossBetweenHosts) {
   auto planner = make_planner({}, on_hosts({0, 0, 0, 1, 1, 1}));

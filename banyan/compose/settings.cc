@@ -13,13 +13,13 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/units.h"
 #include "banyan/compose/planner.h"
-#include "banyan/compose/service.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/join/environment.h"
 #include "banyan/run/metrics/metrics.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/log.h"
+#include "banyan/service/client/use_service.h"
 
 namespace banyan::compose {
 namespace {
@@ -213,10 +213,11 @@ run::Communicator::Options options_from(const Settings& settings) {
   options.survivors = survivors_from(settings.survivors, settings.where + "survivors");
   options.follows_plans = !planner.plan.empty();
   options.plans = [files = read_files(planner)](const run::RankLayout& layout) { return planner_from(*files, layout); };
-  const std::optional<std::string> service = variable("BANYAN_SERVICE");
+  const std::optional<std::string> url = variable("BANYAN_SERVICE");
   const bool is_open = transport.empty() || transport == "auto";
-  if (transport == kByService || (service && is_open)) {
-    use_service(options, {.url = service.value_or(""),
+  if (transport == kByService || (url && is_open)) {
+    service::use_service(options, region_pool(),
+                         {.url = url.value_or(""),
                           .tenant = variable("BANYAN_TENANT").value_or(""),
                           .falls_back = switch_from({}, "BANYAN_SERVICE_FALLBACK")});
   }

@@ -1,4 +1,4 @@
-// Settings: what a program asks of a communicator. What it leaves open, the environment says, and else a default.
+// Settings: the wishes of a program for a communicator. The environment, or else a default, gives what it leaves open.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,7 @@ std::span<const Variable> variables();
 // that nothing reads: "BANYAN_TRANSPRT is no variable of Banyan (did you mean 'BANYAN_TRANSPORT'?)".
 std::vector<std::string> unknown_variables(const char* const* environment);
 
-// Of this process; never freed, since other threads may use it until the very end.
+// The pool of this process; never freed, since other threads may use it until the very end.
 run::RegionPool& region_pool();
 
 }  // namespace banyan::compose

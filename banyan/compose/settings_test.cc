@@ -1,20 +1,12 @@
 #include "banyan/compose/settings.h"
 
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <regex>
-#include <set>
 
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::compose {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class SettingsTest : public ::testing::Test {
  protected:

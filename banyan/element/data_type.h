@@ -1,4 +1,4 @@
-// What the elements of a buffer are, and which operations make one of several.
+// The types of a buffer's elements, and the operations that reduce several elements to one.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ enum class DataType : uint8_t {
 inline constexpr size_t kDataTypes = 12;
 
 // avg is a sum that is divided once, at the end, by whoever holds all of it; premul_sum is a sum of what each rank has
-// scaled before it contributed; band, bor and bxor are and, or and exclusive or of the bits of integers. What they mean
-// for every type is said in reduce.h.
+// scaled before it contributed; band, bor and bxor are and, or and exclusive or of the bits of integers. reduce.h says
+// what they do for every type.
 enum class ReduceOp : uint8_t { sum, prod, min, max, avg, premul_sum, band, bor, bxor };
 inline constexpr size_t kReduceOps = 9;
 
-// By the names that to_string gives and those of others: "half", "fp16", "bf16", "float", "fp32", "double", "fp64";
-// "mulsum" (nccl-tests) and "product". Both throw Error{invalid_input} that lists the names of to_string.
+// Read the names that to_string gives and those of other libraries: "half", "fp16", "bf16", "float", "fp32", "double",
+// "fp64"; "mulsum" (nccl-tests) and "product". Both throw Error{invalid_input} that lists the names of to_string.
 DataType parse_data_type(std::string_view text);
 ReduceOp parse_reduce_op(std::string_view text);
 std::string_view to_string(DataType type);
@@ -44,10 +44,11 @@ constexpr size_t size_of(DataType type) {
 constexpr bool is_floating(DataType type) { return type >= DataType::float16; }
 constexpr bool is_bitwise(ReduceOp op) { return op >= ReduceOp::band; }
 
-// Whether elements of `type` can be reduced by `op`: floats not by bitwise ones, all else by all.
+// True if `op` can reduce elements of `type`: bitwise operations take integers only, all others take all types.
 constexpr bool is_reducible(DataType type, ReduceOp op) { return !is_bitwise(op) || !is_floating(type); }
-// For who takes both from a stranger, before anything is done with them: reduce() checks is_reducible() as our own bug.
-// Throws Error{invalid_input}: "band is for integers, not float32; give the same bits as uint32".
+// For callers that take both from a stranger, before anything is done with them: in reduce() a pair that is not
+// is_reducible() is our own bug. Throws Error{invalid_input}: "band is for integers, not float32; give the same bits as
+// uint32".
 void expect_reducible(DataType type, ReduceOp op);
 
 // One element as a number, and back; `element` may be unaligned. For tests, samples and reports: kernels are in

@@ -1,21 +1,11 @@
 #include "banyan/element/data_type.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <string>
-#include <vector>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::element {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 template <typename T>
 std::vector<T> reduced(const Reduction& reduction, std::vector<T> left, const std::vector<T>& right, size_t shift = 0) {

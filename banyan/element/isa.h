@@ -1,7 +1,7 @@
-// Which build of the kernels in reduce.h runs.
+// The choice of a build of the kernels in reduce.h.
 //
-// The best that the machine has, unless the environment variable BANYAN_ISA names a lower one: to compare them, or to
-// step round a fault. All builds give the same bits, so ranks of one job may differ.
+// The best build that the machine has runs, unless the environment variable BANYAN_ISA names a lower one: to compare
+// them, or to step round a fault. All builds give the same bits, so ranks of one job may differ.
 #pragma once
 
 #include <cstdint>

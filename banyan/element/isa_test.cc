@@ -1,20 +1,9 @@
 #include "banyan/element/isa.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::element {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(Isa, IsTheBestUnlessALowerOneIsWishedFor) {
   const std::vector<Isa> available = available_isas();

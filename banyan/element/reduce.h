@@ -3,15 +3,15 @@
 // Three builds of the loops exist, for plain x86-64 (or any other machine), AVX2 and AVX-512; the best that the machine
 // has is used (isa.h). All give the same bits for the same input, whatever the alignment, in place or not.
 //
-// What the operations do, with sources taken from the first to the last:
+// The operations take the sources from the first to the last:
 //   sum, prod     Integers wrap round. Floats are IEEE operations, never fused; -0 + -0 is -0.
 //   min, max      The earlier source is kept when two are equal (so min(+0, -0) is +0). A NaN gives way to any
 //                 number, on either side; the result is NaN only where all sources are.
 //   avg           The sum, divided by `divisor` once at the end. Integers truncate towards zero, and have wrapped
 //                 before.
 //   premul_sum    The sum of sources that scale() has been applied to.
-//   band, bor,    And, or, and exclusive or of every bit, the sign's as well. Of integers only: expect_reducible() is
-//   bxor          for callers; here another type is our own bug.
+//   band, bor,    And, or, and exclusive or of every bit, the sign's as well. They take integers only:
+//   bxor          expect_reducible() is for callers; here another type is our own bug.
 // float16 and bfloat16 are accumulated in float32 over all sources, divided there, and rounded once, to nearest even.
 // A result that is NaN is always the same one: positive, quiet, without payload (0x7fc00000 in float32). Processors
 // differ in which payload survives, so keeping it would mean different bits on different ranks.
@@ -38,8 +38,8 @@ struct ReduceTask {
 
 // result[i] = sources[0][i] op sources[1][i] op ... for `count` elements, and the same into `second` unless it is null
 // (with ordinary stores, always). A single source is copied bit by bit, or divided. `result` may be exactly one of the
-// sources, and overlaps nothing otherwise; `second` overlaps nothing. Where only one source was given, which is the
-// result, nothing is read or written but `second`.
+// sources, and overlaps nothing otherwise; `second` overlaps nothing. A single source that is the result itself, and is
+// not divided, stays as it is; only `second` is written.
 //
 // Every function here throws what active_isa() throws, on the first call of the process only (isa.h).
 void reduce(const ReduceTask& task, std::byte* result, std::byte* second, std::span<const std::byte* const> sources,

@@ -51,7 +51,7 @@ struct Avg : Sum {
   static constexpr bool kDivides = true;
 };
 
-// Of bytes, whatever they are a part of.
+// Bitwise operations see bytes, whatever these are a part of.
 struct And {
   static constexpr bool kWraps = false, kDivides = false;
   template <typename T, typename V>
@@ -74,7 +74,7 @@ struct Xor {
   }
 };
 
-// What a sum is divided by. For floats a power of two is multiplied by its inverse: the same bits, sooner.
+// The divisor of a sum. For floats a power of two is multiplied by its inverse: the same bits, sooner.
 template <typename T>
 struct Divisor {
   explicit Divisor(uint32_t number)
@@ -119,7 +119,7 @@ constexpr size_t kElementBytes<Half> = 2;
 template <>
 constexpr size_t kElementBytes<BrainHalf> = 2;
 
-// How elements of type T are accumulated. Most as they are:
+// Elements of type T and their accumulators. Most types are accumulated as they are:
 template <typename Machine, typename T>
 struct Lanes {
   static constexpr bool kIsFloat = std::is_floating_point_v<T>;

@@ -27,7 +27,7 @@ struct Visit {
   Visit& operator=(const Visit&) = delete;
 };
 
-// Where results go.
+// The destination of results, and the second one if there is one.
 template <typename Machine>
 class Sink {
  public:

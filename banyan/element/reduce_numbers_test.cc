@@ -1,19 +1,12 @@
 // Numbers: 16-bit floats are rounded once and to even, and the rules for NaN, zeros, means and equals hold, for the
 // kernels of each instruction set.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "banyan/element/reduce.h"
 #include "banyan/element/test_kernels.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::element {
 namespace {

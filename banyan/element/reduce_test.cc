@@ -1,26 +1,13 @@
 // Reductions, scaling and copies of any type, count and placement in memory give what one element at a time gives.
 #include "banyan/element/reduce.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
-#include <optional>
-#include <random>
-#include <string>
-#include <tuple>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/element/test_kernels.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::element {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr size_t kMost = 1000, kMostSources = 9;
 

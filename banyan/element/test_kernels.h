@@ -2,17 +2,9 @@
 // test with the kernels of each instruction set.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "banyan/element/isa.h"
 #include "banyan/element/reduce.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::element {
 

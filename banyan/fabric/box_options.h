@@ -1,4 +1,4 @@
-// What a user adds to a file that describes one server: NCCL's XML, hwloc's XML, the table of nvidia-smi.
+// Options that a user adds to a file about one server: NCCL's XML, hwloc's XML, the table of nvidia-smi.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ struct BoxOptions {
   uint32_t boxes = 1;
   // A name of the device table, such as "h100": its links where the file has none, else its nominal speed for those.
   std::string gpu = {};
-  // Of each NIC. Needed for several boxes when the file does not say how fast NICs are, else replaces what it says.
+  // Bandwidth of each NIC. Needed for several boxes if the file gives no speed of NICs; else it replaces the file's.
   std::optional<Bandwidth> nic = {};
-  // Which NICs join boxes, by the file's names: "NIC0,NIC1", or all but "-NIC2". Empty: those nearest to some GPU.
+  // The NICs that join boxes, by the file's names: "NIC0,NIC1", or all but "-NIC2". Empty: those nearest to some GPU.
   std::string nics = {};
-  // Of one NVLink or xGMI link each way, instead of what the file or the device table says.
+  // Bandwidth of one NVLink or xGMI link each way, in place of what the file or the device table says.
   std::optional<Bandwidth> nvlink = {};
-  // Of each link between two CPUs, each way, which is assumed else.
+  // Bandwidth of each link between two CPUs, each way; without it, it is assumed (cpu_table.h).
   std::optional<Bandwidth> cpu_link = {};
 };
 

@@ -1,9 +1,9 @@
-// What of a box's PCI tree a fabric has, and which of its NICs.
+// The part of a box's PCI tree that a fabric has, and the NICs that it has.
 //
-// GPUs that NVLink joins send to one another by NVLink alone: no GPU runtime uses PCI beside it. So where it joins
+// GPUs that NVLink joins send to one another by NVLink alone: no GPU runtime uses PCI beside it. So if NVLink joins
 // every two GPUs of a box, the tree leads from each NIC to the GPUs nearest to it and nowhere else, with no more
-// bandwidth at a GPU than its NICs take; one box alone has no tree. Where it does not, GPUs need the tree for each
-// other and have all of it: then PCI stands beside NVLink for pairs that have both. Private to this folder.
+// bandwidth at a GPU than its NICs take; one box alone has no tree. Otherwise GPUs need the tree for each other and
+// have all of it: then PCI stands beside NVLink for pairs that have both. Private to this folder.
 //
 // A NIC is near a GPU in the measure of NCCL: behind the same PCI switch, at the same CPU, at another CPU of the host.
 // One for which every GPU has a nearer NIC serves storage or management, and is left out.

@@ -1,10 +1,10 @@
 // Boxes: which ranks of a fabric stand together, as the GPUs of one server do. Found from the links alone.
 //
 // The rule, on the whole fabric, whoever takes part later:
-//   1. By bandwidth tier. Let B be the largest bandwidth such that the links of at least B join all ranks (directions
-//      do not count). What the links of at least 2 B still join are the boxes, if each has two ranks or more and no
-//      link goes directly from a rank of one to a rank of another: NVLink joins a server, and only NICs and switches
-//      join the servers, while the packages of one MI250 server are no boxes.
+//   1. Bandwidth tiers. Let B be the largest bandwidth such that the links of at least B join all ranks (directions do
+//      not count). The groups that the links of at least 2 B still join are the boxes, if each has two ranks or more
+//      and no link goes directly from a rank of one to a rank of another: NVLink joins a server, and only NICs and
+//      switches join the servers, while the packages of one MI250 server are no boxes.
 //   2. Else by direct links: the ranks that links from rank to rank join, switches left out, if each of these groups
 //      has two ranks or more and its direct links together are at least twice as wide as its links to switches. Eight
 //      MI300X, each with a link hardly wider than a NIC to each other, are a server. There may be one such group: a

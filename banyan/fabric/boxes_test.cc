@@ -1,11 +1,8 @@
 #include "banyan/fabric/boxes.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {

@@ -1,7 +1,7 @@
 // Cables: which links of a fabric are the two directions of one wire.
 //
-// Of the links between two nodes, the k-th in one direction and the k-th in the other are one cable. A link that has no
-// counterpart is a cable with one direction. Cables are numbered by their first link.
+// The k-th link from one node to another and the k-th link back are one cable. A link that has no counterpart is a
+// cable with one direction. Cables are numbered by their first link.
 #pragma once
 
 #include <cstdint>

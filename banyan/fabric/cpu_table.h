@@ -1,4 +1,4 @@
-// How fast two CPUs of a host are joined, as far as anybody knows it: no description of a server says it.
+// Bandwidth between two CPUs of a host, as far as anybody knows it: no description of a server says it.
 //
 // The figures are those that NCCL plans with (src/graph/topo.h and topo.cc; issues 1163, 2036, 2127 and 2336 of NCCL
 // tell where they come from and where measurements beat them): what GPUs reach through both sockets, far below what the

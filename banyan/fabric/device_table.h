@@ -1,5 +1,5 @@
-// What is known of GPUs by their name: how fast their own links are, and how a server wires them. Nominal figures per
-// direction, from the vendors' data sheets; docs/formats/nccl-topology.md lists them.
+// GPUs by name: the speed of their own links, and how a server wires them. Nominal figures per direction, from the
+// vendors' data sheets; docs/formats/nccl-topology.md lists them.
 #pragma once
 
 #include <cstdint>

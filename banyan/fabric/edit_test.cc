@@ -1,20 +1,12 @@
 #include "banyan/fabric/edit.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Kind = FabricEdit::Kind;
 
 std::string error_of(const Fabric& fabric, const std::vector<FabricEdit>& edits) {

@@ -1,19 +1,10 @@
 #include "banyan/fabric/fabric.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string error_of(std::string_view text) {
   return testing::error_of([&] { parse_fabric_text(text); });

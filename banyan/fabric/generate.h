@@ -21,10 +21,10 @@ struct GeneratorHelp {
   std::string description;  // one line
 };
 std::vector<GeneratorHelp> fabric_generators();
-// What may stand behind any of them: "+nvls".
+// Suffixes that any of these specs may have: "+nvls".
 std::vector<GeneratorHelp> fabric_suffixes();
 
-// Whether the text before ':' names a generator (the rest may still be wrong).
+// True if the text before ':' names a generator (the rest may still be wrong).
 bool is_fabric_spec(std::string_view text);
 
 // Throws Error{invalid_input} naming the parameter, its value and what is allowed.

@@ -49,7 +49,7 @@ class GeneratorSpec {
     std::string spec, after;
   };
   std::vector<Operand> operands() const;
-  // Of what stands after an operand, as "^3": the number behind the sign.
+  // The number behind the sign in what stands after an operand, as 3 in "^3".
   uint64_t number_after(const Operand& operand, char sign, std::string_view what, CountRange range) const;
 
   // Refuses what a Fabric cannot hold before any of it is built. Directed links are counted. Products of up to three

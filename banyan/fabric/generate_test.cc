@@ -1,19 +1,11 @@
 #include "banyan/fabric/generate.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
 #include <queue>
-#include <set>
 
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string error_of(const std::string& spec) {
   return testing::error_of([&] { generate_fabric(spec); });

@@ -1,10 +1,10 @@
-// What joins the GPUs of a box besides PCI: NVLink, xGMI. The one place that says how many links a GPU can have.
+// Links that join the GPUs of a box besides PCI: NVLink, xGMI. The one place that says how many links a GPU can have.
 //
-// A GPU has as many links as --gpu says, else as its generation has (NcclBox::Gpu::most_links). Where a description
-// tells how many links two GPUs have in common (`rows_are_pairs`), the links of a GPU add up to more than it has when
-// an NVSwitch is in between: then they all go there, those of each GPU as many as the largest count of its row. Without
-// --gpu, the largest count among GPUs that are joined tells what they have: 6, 8, 12 or 18 are all the links of a GPU
-// that the device table knows behind NVSwitches; any other count leaves it open, up to 18. Private to this folder.
+// A GPU has as many links as --gpu says, else as its generation has (NcclBox::Gpu::most_links). A description may tell
+// how many links two GPUs have in common (`rows_are_pairs`). If an NVSwitch is in between, these counts add up to more
+// links than a GPU has: then all links go there, from each GPU as many as the largest count of its row. Without --gpu,
+// the largest count among GPUs that are joined tells what they have: 6, 8, 12 or 18 are all the links of a GPU that the
+// device table knows behind NVSwitches; any other count leaves it open, up to 18. Private to this folder.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ namespace banyan::fabric {
 Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::optional<Bandwidth> pci,
                         const std::string& where, std::vector<std::string>& notes);
 
-// Whether a text looks like one.
+// True if a text looks like such a table.
 bool is_gpu_matrix(std::string_view text);
 
 }  // namespace banyan::fabric

@@ -1,22 +1,11 @@
 #include "banyan/fabric/gpu_matrix.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/test_rates.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr Bandwidth kPci = Bandwidth::gigabytes_per_second(24);
 

@@ -1,19 +1,11 @@
 // Files as people have them: what a terminal, a web form, a launcher or an editor has made of them.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::Contains;
-using ::testing::HasSubstr;
 
 // In a folder that goes away with the test.
 class HandedOn : public ::testing::Test {

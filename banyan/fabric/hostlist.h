@@ -14,7 +14,7 @@ struct HostlistSize {
   size_t most_bytes = 0;  // of the longest name
 };
 
-// How much a list would become. A few bytes can name billions, so this is asked before they are made. Throws
+// The size of a list once expanded. A few bytes can name billions, so this is asked before the names are made. Throws
 // Error{invalid_input} for brackets that do not fit and ranges that run backwards. Complexity O(bytes of the list).
 HostlistSize measure_hostlist(std::string_view text);
 

@@ -1,15 +1,9 @@
 #include "banyan/fabric/hostlist.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 std::string hostlist_error(const std::string& text) {
   const std::string error = testing::error_of([&] { expand_hostlist(text); });

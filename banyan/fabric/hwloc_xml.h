@@ -23,7 +23,7 @@ namespace banyan::fabric {
 Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::optional<Bandwidth> pci,
                        const std::string& where, std::vector<std::string>& notes);
 
-// Whether an XML looks like one.
+// True if an XML looks like hwloc's.
 bool is_hwloc_xml(std::string_view xml);
 
 }  // namespace banyan::fabric

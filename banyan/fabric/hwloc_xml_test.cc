@@ -1,19 +1,10 @@
 #include "banyan/fabric/hwloc_xml.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/test_rates.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 
 Fabric parse_hwloc(const std::string& name, const BoxOptions& options = {},
                    std::optional<Bandwidth> pci = std::nullopt) {

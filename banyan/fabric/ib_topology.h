@@ -27,7 +27,7 @@ struct IbOptions {
 Fabric parse_ib_topology(std::string_view text, const std::string& where, std::vector<std::string>& notes,
                          const IbOptions& options = {});
 
-// Whether a text looks like one.
+// True if a text looks like the output of `ibnetdiscover`.
 bool is_ib_topology(std::string_view text);
 
 }  // namespace banyan::fabric

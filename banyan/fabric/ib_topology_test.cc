@@ -1,17 +1,10 @@
 #include "banyan/fabric/ib_topology.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/test_rates.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Fabric parse_ib(const std::string& text, std::vector<std::string>& notes,
                 std::optional<Bandwidth> fallback = std::nullopt) {

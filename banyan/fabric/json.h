@@ -5,7 +5,7 @@
 //    "nodes": [{"name": "gpu0", "kind": "rank"}, {"name": "gpu1", "kind": "rank"}],
 //    "links": [{"from": "gpu0", "to": "gpu1", "bandwidth": "300 GB/s", "latency": "1 us", "both": true}]}
 //
-// The keys may stand in any order. What is not understood is refused, never ignored.
+// The keys may stand in any order. Anything that is not understood is refused, never ignored.
 #pragma once
 
 #include <string>

@@ -1,21 +1,13 @@
 #include "banyan/fabric/json.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 // The error for `json`; a fabric is no error.
 std::string error_of(std::string_view json) {

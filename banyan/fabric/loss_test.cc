@@ -1,14 +1,10 @@
 #include "banyan/fabric/loss.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(Loss, IsReadAsAFractionBelowOne) {
   EXPECT_EQ(parse_loss("0"), 0);

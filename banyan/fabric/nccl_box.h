@@ -68,7 +68,7 @@ struct NcclBox {
   bool rows_are_pairs = false;  // a row tells how many links two GPUs have in common, be it through an NVSwitch
 };
 
-// What had to be assumed or was left out is appended to `notes`. Throws Error naming the line or the option to mend.
+// All that was assumed or left out is appended to `notes`. Throws Error naming the line or the option to mend.
 Fabric build_nccl_fabric(NcclBox box, const BoxOptions& options, std::vector<std::string>& notes);
 
 }  // namespace banyan::fabric

@@ -10,7 +10,7 @@
 // left out. Several boxes are identical copies with names "box2/gpu0"; their NICs are switches ("box2/nic0") that one
 // cluster switch "ib0" joins. All but direct GPU links are cables, so inputs and outputs of every switch are equal; a
 // direct link has the count that the file gives for its direction. Boxes can be rotated: that symmetry is declared.
-// Where NVLink joins all GPUs of a box, PCI leads from them to NICs only (box_pci.h).
+// If NVLink joins all GPUs of a box, PCI leads from them to NICs only (box_pci.h).
 #pragma once
 
 #include <string>

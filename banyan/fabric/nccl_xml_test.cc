@@ -1,20 +1,13 @@
 #include "banyan/fabric/nccl_xml.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-
 #include "banyan/base/file.h"
 #include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/device_table.h"
 #include "banyan/fabric/test_rates.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::HasSubstr;
 
 Fabric parse_xml(const std::string& xml, const BoxOptions& options = {}) {
   std::vector<std::string> notes;

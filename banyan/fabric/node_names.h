@@ -1,4 +1,4 @@
-// Which nodes an option names in one word: a node; or Slurm's list of names, "node[01-16],login", of which each may end
+// Nodes that an option names in one word: a node; or Slurm's list of names, "node[01-16],login", each of which may end
 // in '*' for all that begin so. A node whose name is that very word wins.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace banyan::fabric {
 
-// Whether more than one node may be meant.
+// True if more than one node may be meant.
 inline bool is_list_of_names(std::string_view text) { return text.find_first_of("[],*") != std::string_view::npos; }
 
 class NodeNames {

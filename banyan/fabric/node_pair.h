@@ -20,7 +20,7 @@ struct NodePair {
 // Looks pairs up in a fabric, or in what an edit has left of it so far.
 class NodePairs {
  public:
-  // By number, nodes and links that count no more. Borrowed, and read at each call; nullptr: all count.
+  // Indexed by number: true for nodes and links that count no more. Borrowed, read at each call; nullptr: all count.
   struct Gone {
     const std::vector<bool>* nodes = nullptr;
     const std::vector<bool>* links = nullptr;

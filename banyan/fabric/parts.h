@@ -1,4 +1,4 @@
-// What is said of a network that is in several parts. Private to the readers of networks.
+// The error for a network that is in several parts. Private to the readers of networks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct NetworkPart {
   std::vector<std::string> ranks;  // at least one
 };
 
-// Of two or more parts: how large they are, and how the smallest is left out. `network` is "the tree", `rank` "node".
+// Says how large two or more parts are, and how to leave out the smallest. `network` is "the tree", `rank` "node".
 inline Error in_parts(const std::string& network, const std::string& rank, const std::vector<NetworkPart>& parts) {
   constexpr size_t kShown = 4;
   const auto smallest = std::min_element(parts.begin(), parts.end(), [](const NetworkPart& a, const NetworkPart& b) {

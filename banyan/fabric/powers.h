@@ -1,5 +1,5 @@
-// What switches do in the network: multicast one stream to many outputs, reduce many into one (NVLink SHARP inside a
-// box, SHARP of an InfiniBand switch). A generated fabric declares none of it unless it is asked to.
+// Powers of switches: to multicast one stream to many outputs, to reduce many into one (NVLink SHARP inside a box,
+// SHARP of an InfiniBand switch). A generated fabric declares none of them unless it is asked to.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ Fabric without_powers(const Fabric& fabric);
 // where no switch has any.
 std::string describe_powers(const Fabric& fabric);
 
-// What may stand behind a spec, as in dgx-h100:8+nvls+sharp: a sign and the switches that get both powers.
+// A suffix of a spec, as in dgx-h100:8+nvls+sharp: a sign and the switches that get both powers.
 struct PowerSuffix {
   std::string_view text;         // "+nvls"
   std::string_view description;  // one line

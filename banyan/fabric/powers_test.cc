@@ -1,20 +1,14 @@
 #include "banyan/fabric/powers.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
 #include "banyan/fabric/text.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
 
-using ::testing::HasSubstr;
 using Kind = FabricEdit::Kind;
 
 // "nvsw0 multicast reduce; ib0": what each switch does.

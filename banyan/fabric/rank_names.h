@@ -1,4 +1,4 @@
-// How people name ranks of a fabric: on the command line and in Python.
+// Names of ranks as people write them, on the command line and in Python.
 //
 //   3          the rank with number 3, counting the fabric's ranks from 0 in their order
 //   gpu3       the rank of that name; a name wins over a number where a rank is called "3"

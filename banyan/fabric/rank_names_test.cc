@@ -1,15 +1,11 @@
 #include "banyan/fabric/rank_names.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 // The switch stands between the ranks, so that numbers of ranks and of nodes differ.

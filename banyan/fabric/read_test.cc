@@ -1,27 +1,14 @@
 #include "banyan/fabric/read.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
 #include "banyan/fabric/text.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Kind = FabricEdit::Kind;
 
 // A folder that goes away with the test.

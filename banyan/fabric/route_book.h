@@ -1,15 +1,15 @@
 // RouteBook: which pair of addresses takes which path through a fabric.
 //
-// A plan names routes; a socket names addresses. Where the network routes by addresses, as IP does, whoever set it up
-// knows which source and which destination make packets cross which cables, and writes it down ("routes/1", described
-// in docs/formats/routes.md):
+// A plan names routes; a socket names addresses. If the network routes by addresses, as IP does, its operator knows
+// which source and which destination make packets cross which cables, and writes it down ("routes/1", described in
+// docs/formats/routes.md):
 //
 //   {"banyan": "routes/1",
 //    "routes": [{"path": ["gpu0", "leaf0", "gpu1"], "addresses": ["10.1.0.1", "10.1.0.5"]},
 //               {"path": ["gpu0", "leaf0", "gpu1"], "cables": [1, 0], "addresses": ["10.1.0.9", "10.1.0.5"]}]}
 //
 // `path` begins and ends at ranks. `cables` says which of several cables between the same nodes is crossed (cables.h);
-// all are the first when it is left out. `addresses` are those of the two ends. A route is also its way back.
+// all are the first when it is left out. `addresses` are those of the two ends. A route also holds for the way back.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class RouteBook {
   void add(Path path, Addresses addresses);
   // In the direction of the path.
   std::optional<Addresses> find(Path path) const;
-  // All between two nodes, in that direction, those of fewer cables first. Of equals the order is the same both ways.
+  // All paths between two nodes, in that direction, fewest cables first; equal ones in the same order both ways.
   std::vector<Path> paths(NodeId from, NodeId to) const;
   size_t size() const { return routes_.size(); }
 

@@ -1,14 +1,10 @@
 #include "banyan/fabric/route_book.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::HasSubstr;
 
 Fabric parallel_cables() {
   return parse_fabric_text("a <-> sw 1GB/s; a <-> sw 1GB/s; sw <-> b 1GB/s; b -> c 1GB/s; c -> a 1GB/s", "test");

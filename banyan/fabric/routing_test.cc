@@ -1,12 +1,8 @@
 #include "banyan/fabric/routing.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {

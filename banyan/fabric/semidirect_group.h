@@ -15,7 +15,7 @@ namespace banyan::fabric {
 
 class SemidirectGroup {
  public:
-  // Whether there is such a group; m * k must be below 2^32.
+  // True if there is such a group; m * k must be below 2^32.
   static bool exists(uint64_t m, uint64_t k, uint64_t r) {
     uint64_t power = 1 % m;
     for (uint64_t i = 0; i < k; ++i) power = power * (r % m) % m;

@@ -27,7 +27,7 @@ struct SlurmOptions {
 Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
                             std::vector<std::string>& notes, const SlurmOptions& options = {});
 
-// Whether a text looks like one.
+// True if a text looks like a topology.conf.
 bool is_slurm_topology(std::string_view text);
 
 }  // namespace banyan::fabric

@@ -1,18 +1,10 @@
 #include "banyan/fabric/slurm_topology.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/test_rates.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr Bandwidth kPort = Bandwidth::gigabits_per_second(400);
 

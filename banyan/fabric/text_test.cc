@@ -1,18 +1,9 @@
 #include "banyan/fabric/text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 std::string error_of(std::string_view text) {
   try {

@@ -1,4 +1,4 @@
-// What looks wrong with a fabric though it is legal: the mistakes that a plan would otherwise hide in its numbers.
+// Warnings about a fabric that is legal but looks wrong: mistakes that a plan would otherwise hide in its numbers.
 #pragma once
 
 #include <string>

@@ -1,20 +1,11 @@
 #include "banyan/fabric/warnings.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 std::vector<std::string> warnings_of(std::string_view text) { return warnings(parse_fabric_text(text)); }
 

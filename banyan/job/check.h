@@ -1,9 +1,9 @@
-// What ranks must agree on with one another before a job is run: found without simulating time.
+// Checks before a job is run that its ranks agree with one another, without simulating time.
 //
-// The job is carried out in order, with everything taking no time, until nothing can go on. What is left over is a
-// finding: a collective that members of its group call differently (kind, bytes, root, or not at all), a message that
-// is never received or never sent, one whose sender and receiver disagree on its length, and otherwise a deadlock: a
-// cycle of ranks each of which waits for the next.
+// The job is carried out in order, with everything taking no time, until nothing can go on. Everything left over is a
+// finding: a collective that the members of its group call differently (kind, bytes, root, or not at all), a message
+// that is never received or never sent, one whose sender and receiver disagree on its length, and otherwise a deadlock:
+// a cycle of ranks each of which waits for the next.
 //
 // Complexity O(nodes of all ranks + dependencies); memory a few bytes per node of a rank. Ranks that run one program
 // with slots that mean the same (see job.h) still count one by one.
@@ -31,7 +31,8 @@ struct Finding {
   std::string text;   // one line: ranks, group, node names, what each called
 };
 
-// What a job may send before the receiver has asked for it; the simulator (job_simulation.h) has the same.
+// The longest message that a job may send before the receiver asks for it; the simulator (job_simulation.h) has the
+// same limit.
 constexpr Bytes kEager{64 << 10};
 
 struct CheckOptions {

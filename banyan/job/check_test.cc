@@ -1,22 +1,12 @@
 #include "banyan/job/check.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <random>
-#include <set>
-
 #include "banyan/job/goal/goal.h"
 #include "banyan/job/test_job.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Kind = Finding::Kind;
 
 constexpr CheckOptions kAllWait{.eager = Bytes(0)}, kNoneWaits{.eager = Bytes(UINT64_MAX)};

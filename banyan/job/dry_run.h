@@ -1,7 +1,7 @@
-// DryRun: carries a job out in order with everything taking no time, until nothing can go on. What check.h is made of.
+// DryRun: carries a job out in order with everything taking no time, until nothing can go on. check.h is built on it.
 //
 // A rank starts what it can, the lowest number first, until all that it could start is done or waits for others; then
-// the next rank does. Where an order depends on time (receives from anybody, streams of Order::ready) this is one of
+// the next rank does. If an order depends on time (receives from anybody, streams of Order::ready), this is one of
 // several that may come about.
 //
 // Time O(nodes of all ranks + dependencies), and O(log n) for nodes that become ready out of order. Memory: 5 bytes a
@@ -45,14 +45,14 @@ class DryRun {
   uint64_t index(RankNode place) const { return base_[place.rank] + place.node; }
   uint64_t place_count() const { return base_.back(); }
   Phase phase(RankNode place) const { return phase_[index(place)]; }
-  // What a node that waits waits for, in its rank: a node that is not ended (needed, before it on its stream, or
-  // holding its stream) or has not started (followed). Of several the first.
+  // The node of the same rank that a waiting node waits for: one that has not ended (needed, before it on its stream,
+  // or holding its stream) or has not started (followed). If there are several, the first.
   uint32_t blocker(RankNode place) const;
 
-  // Whether two nodes call the same collective: kind, bytes, root.
+  // True if two nodes call the same collective: kind, bytes, root.
   static bool is_same_call(const Node& a, const Node& b);
 
-  // What is left over.
+  // Calls and messages that are left over.
   std::vector<const Call*> open_calls() const;  // by group, then number
   const MessageMatch& messages() const { return messages_; }
 

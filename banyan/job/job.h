@@ -24,8 +24,8 @@
 // Invariants, proved by Job::Builder::build: numbers are in range; a group names each rank once and at least one; a
 // rank's slots are all bound, its group slots to groups that it is a member of, its peer slots to other ranks of the
 // job; roots are places of their groups; nodes need and follow only nodes of their program, and never wait, directly or
-// not, for themselves, where a node of a stream of Order::program waits for the one before it. What ranks must agree on
-// with one another is check.h's.
+// not, for themselves, where a node of a stream of Order::program waits for the one before it. check.h checks what
+// ranks must agree on with one another.
 //
 // Memory: 56 bytes a node, 8 more in a program where nodes follow others, and 4 a dependency. Immutable value; move it.
 // One thread builds, any number reads.
@@ -71,7 +71,7 @@ struct Node {
   uint32_t tag = 0;    // send, receive; collective: the root's place in its group (broadcast, reduce, gather, scatter)
   uint64_t bytes = 0;  // of a collective its total M (base/collective_kind.h); send, receive; memory: moved
   Picoseconds duration{0};  // compute, memory, host: how long it takes. Others: unused
-  // Of `duration`, what a faster device does not shorten: launches by the host, pauses.
+  // The part of `duration` that a faster device does not shorten: launches by the host, pauses.
   Picoseconds fixed{0};
   double flop = 0;  // compute: for reports only, the duration is what counts
 
@@ -84,7 +84,7 @@ struct RankNode {
   friend auto operator<=>(const RankNode&, const RankNode&) = default;
 };
 
-// What the nodes of a stream wait for besides what they need.
+// A stream; its order says what its nodes wait for besides the nodes that they need.
 struct Stream {
   enum class Order : uint8_t { program, ready, free };
   std::string name;  // "compute", "stream 7"
@@ -173,9 +173,9 @@ class Job::Builder {
   // Slots are made by being used in a node. Returns the node's number in the program, from 0.
   // Throws Error{unsupported} beyond kMaxNodes.
   uint32_t add_node(const Node& node);
-  // Of the program that was begun last, in any order, before or after the nodes are added (readers meet references
-  // before what they refer to); repeated pairs count once.
-  // Ascending within a node when the job is built.
+  // Dependencies of the program that was begun last, in any order, before or after the nodes are added (readers meet
+  // references before what they refer to); repeated pairs count once.
+  // The built job has them in ascending order within a node.
   void add_need(uint32_t node, uint32_t needed);
   void add_follow(uint32_t node, uint32_t followed);
   // Proves what can be proved of the program alone, as build() does, for readers that know in which line they are now.

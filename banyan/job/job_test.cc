@@ -1,19 +1,9 @@
 #include "banyan/job/job.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // One program of as many compute nodes "n0", "n1", ..., on one stream, run by one rank.
 class OneProgram {

@@ -17,11 +17,11 @@
 
 namespace banyan::job {
 
-// What a message goes by. Of a receive, `from` may be Node::kAnyPeer and `tag` Node::kAnyTag.
+// The key by which a message is matched. In the key of a receive, `from` may be Node::kAnyPeer and `tag` Node::kAnyTag.
 struct MessageKey {
   uint32_t from = 0, to = 0, tag = 0;
   bool is_exact() const { return from != Node::kAnyPeer && tag != Node::kAnyTag; }
-  // Of a receive: whether it takes a message of this other key.
+  // True if a receive of this key takes a message of the other key.
   bool takes(const MessageKey& message) const {
     return to == message.to && (from == Node::kAnyPeer || from == message.from) &&
            (tag == Node::kAnyTag || tag == message.tag);
@@ -33,17 +33,17 @@ struct MessageKeyHash {
     return static_cast<size_t>(mix(uint64_t{key.from} << 32 | key.to, key.tag));
   }
 };
-// Of the node of a send or receive.
+// The key of the node of a send or receive.
 MessageKey message_key(const Job& job, RankNode place);
 
 class MessageMatch {
  public:
   explicit MessageMatch(const Job& job);
 
-  // What the send or receive at `place` is matched with, which waits no longer; nothing: it waits from now on.
+  // The partner of the send or receive at `place`, which waits no longer; nothing: `place` waits from now on.
   std::optional<RankNode> start(RankNode place);
 
-  // What waits, in no order.
+  // Visits all sends and receives that wait, in no order.
   void for_each_waiting(const std::function<void(RankNode)>& visit) const;
 
  private:

@@ -1,16 +1,11 @@
 #include "banyan/picture/bars.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
 #include <pugixml.hpp>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::picture {
 namespace {
-
-using ::testing::HasSubstr;
 
 BarChart three_rows() {
   return {.title = "a < b",

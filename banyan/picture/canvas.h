@@ -15,13 +15,13 @@ struct Extent {
   double width = 0, height = 0;
 };
 
-// How wide the text becomes in the fonts we name, and never less: narrow fonts leave air, no overlap.
+// An upper bound of the text's width in the fonts we name: narrow fonts leave air, and none overlaps.
 double text_width(std::string_view text, double size);
 // The text, or its beginning and an ellipsis when it has more than `most` characters.
 std::string shortened(std::string_view text, size_t most);
 
-// How much larger titles and legends are than on a small picture: on a slide a large one is made smaller, and they are
-// to be read all the same.
+// The factor by which titles and legends are larger than on a small picture: a slide shrinks a large picture, and they
+// must stay readable.
 double title_scale(Extent picture);
 
 std::string number(double value);  // one decimal at most: "12", "-0.5"

@@ -98,7 +98,7 @@ Drawing draw(const Fabric& fabric);
 // The cables between units, without paths, by their first link.
 std::vector<Cable> cables_between(const Fabric& fabric, const std::vector<uint32_t>& unit_of);
 
-// How large a node of this name is drawn, and the name as it is shown there.
+// The size of a node of this name in a drawing, and the name as it is shown there.
 Extent node_extent(std::string_view name, bool labelled);
 std::string shown_name(std::string_view name);
 constexpr double kLabelSize = 11;

@@ -1,13 +1,8 @@
 #include "banyan/picture/drawing.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <set>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::picture {
 namespace {

@@ -14,8 +14,8 @@ Drawing lay_out_tiles(const Fabric& fabric);  // tiles.cc
 // Parts things 0 .. count - 1 into cliques: each thing goes to the first clique of which it knows every member. `pairs`
 // are in any order and direction.
 std::vector<std::vector<uint32_t>> cliques_of(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
-// The boxes of the fabric (fabric/boxes.h). Where it is one and its switches, each with ranks of its own, are joined in
-// several cliques of three and more, as the routers of a dragonfly with a host each, every switch is a box.
+// The boxes of the fabric (fabric/boxes.h). If it is one box, and its switches, each with ranks of its own, are joined
+// in several cliques of three and more, as the routers of a dragonfly with a host each, every switch is a box.
 fabric::Boxes boxes_to_draw(const Fabric& fabric);
 // Boxes by cliques of their own switches, where cables between these are all that joins boxes; else empty.
 std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const fabric::Boxes& boxes);
@@ -24,7 +24,8 @@ std::vector<std::vector<NodeId>> packages_of(const Fabric& fabric, const std::ve
 // Two quads, four ranks each of which all are joined, rank i of the first joined to rank i of the second; else empty.
 std::vector<std::vector<NodeId>> quads_of(const Fabric& fabric, const std::vector<NodeId>& ranks);
 
-// Whether the names of all ranks tell their place in a grid ("x2y3z1" -> {2, 3, 1}), by rank; else empty.
+// The places of all ranks in a grid, indexed by rank, if their names tell them ("x2y3z1" -> {2, 3, 1}) and there are no
+// switches; else empty.
 std::vector<std::array<uint32_t, 3>> grid_places(const Fabric& fabric);
 
 // The middles of `count` things of this size around a circle so that none touches another, the first at the top or
@@ -35,14 +36,14 @@ struct Ring {
   Extent thing = {};
 };
 Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_radius = 0);
-// Whether every thing is joined to those at the same distances around the circle: a ring, a full mesh, a circulant.
+// True if every thing is joined to those at the same distances around the circle: a ring, a full mesh, a circulant.
 bool looks_alike_all_around(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
 
 // spread.cc: things of this size so that those few hops apart in the graph are near one another, by stress
 // majorization as Graphviz's neato does it, from several starts; or as they stand at the start, where that has fewer
 // crossings and fewer lines behind things. Costs O(count^2 + pairs * (pairs + count)) a start.
 Ring spread(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs, Extent thing, Ring start);
-// Whether the line passes behind a thing of this size.
+// True if the line passes behind a thing of this size.
 bool passes_through(Point from, Point to, Point middle, Extent thing);
 
 }  // namespace banyan::picture

@@ -19,7 +19,7 @@ LogAxis size_axis(double least, double most, double from, double to);
 // at one of them.
 LogAxis value_axis(double least, double most, double from, double to);
 
-// Of a tick, which is 1, 2 or 5 times a power of ten, as a person writes it: "0.00005", "20", "10,000".
+// A tick, which is 1, 2 or 5 times a power of ten, as a person writes it: "0.00005", "20", "10,000".
 std::string tick_text(double value);
 
 }  // namespace banyan::picture

@@ -1,23 +1,14 @@
 #include "banyan/picture/picture.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <map>
 #include <pugixml.hpp>
 
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/picture/curves.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::picture {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 pugi::xml_document parse(const std::string& svg) {
   pugi::xml_document document;

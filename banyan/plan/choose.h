@@ -16,14 +16,15 @@ struct Candidate {
 };
 
 // One plan of every planner of planner.h that has one, in the order of the table, whose first is the default; without
-// those that take too long for so many participants. At least one, all accepted by the verifier. Throws what the first
-// planner threw when no planner has any. `observer`, which may be null, hears of the phase `others` only.
+// those that take too long for so many participants. At least one, all accepted by the verifier. Throws the first
+// planner's Error{unsupported} when no planner has any, and any other Error at once. `observer`, which may be null,
+// receives the phase `others` only.
 std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective,
                                     PlanObserver* observer = nullptr);
 
-// Of these, keeps each plan that is best for some message size by the estimate of cost.h,
-// which is 5 % worse where several streams share a link that decides the time. Each kept plan is lower, and slower at
-// large sizes, than the one before; the first is the quickest for large messages. Throws as plans_of_all.
+// Keeps each of these plans that is best for some message size by the estimate of cost.h, with 5 % more time per byte
+// if several streams share a link that decides the time. Each kept plan is lower, and slower at large sizes, than the
+// one before; the first is the quickest for large messages. Throws as plans_of_all.
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective,
                                        PlanObserver* observer = nullptr);
 

@@ -1,11 +1,10 @@
 #include "banyan/plan/choose.h"
 
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/bound/bound.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -1,19 +1,13 @@
 #include "banyan/plan/compare.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/baselines/baselines.h"
 #include "banyan/plan/planner.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

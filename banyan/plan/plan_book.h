@@ -1,7 +1,7 @@
 // PlanBook: plans for the collectives of one fabric, each made once and kept.
 //
-// What plans for many calls (the runtime, predictions of jobs) asks a book, so that equal questions get the same plan.
-// One thread. References stay good as long as the book.
+// Code that plans for many calls (the runtime, predictions of jobs) asks a book, so that equal questions get the same
+// plan. One thread. References stay good as long as the book.
 #pragma once
 
 #include <compare>

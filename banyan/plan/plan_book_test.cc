@@ -1,9 +1,7 @@
 #include "banyan/plan/plan_book.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -17,11 +17,10 @@ struct Planner {
   bool (*plans)(CollectiveKind kind);  // whether it has schedules of this kind at all
   // A chooser leaves this planner out beyond so many participants: making its trees would take longer than they save.
   size_t most_participants_to_choose_from;
-  // Of several ways that are as good, all edges take the first; spread_routes.h has them take all.
+  // All edges take the first of several paths that are as good; spread_routes.h has them take all.
   bool takes_first_ways;
-  // Of a kind that it plans. Throws Error{unsupported} with the reason when there is no such schedule for this fabric
-  // or collective, and what plan_forest throws.
-  // `observer` may be null; baselines tell it nothing.
+  // Makes a schedule of a kind that it plans. Throws Error{unsupported} with the reason when there is no such schedule
+  // for this fabric or collective, and what plan_forest throws. `observer` may be null; baselines tell it nothing.
   Schedule (*make)(const Fabric& fabric, const Collective& collective, PlanObserver* observer);
 };
 
@@ -30,8 +29,8 @@ std::span<const Planner> planners();
 // Those that plan this kind, in the same order; the first is the default.
 std::vector<const Planner*> planners_of(CollectiveKind kind);
 
-// Tells a listener of a walk through the table as one phase, `others`. What a forest on the way tells of its own phases
-// is passed on as works_on() alone.
+// Reports a walk through the table to a listener as one phase, `others`. The phases that a forest on the way reports
+// are passed on as works_on() alone.
 class OthersObserver : public PlanObserver {
  public:
   explicit OthersObserver(PlanObserver& listener) : listener_(listener) { listener_.phase_begins(Phase::others); }

@@ -1,17 +1,12 @@
 #include "banyan/plan/planner.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
-
-using ::testing::HasSubstr;
 
 const CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                  CollectiveKind::all_reduce, CollectiveKind::broadcast,

@@ -4,9 +4,9 @@
 // the loads of all links, sorted from the greatest down, are lexicographically least. With two links that is to divide
 // numbers into two equal sums, so the best is not always found in time (NP-hard).
 //
-//   1. One flow after the other, those of most demand first, takes the route that leaves the least loads. Where all
-//      capacities are alike that is the "least excess demand", demand already placed less capacity, of FFA (MCCS,
-//      SIGCOMM'24); where they differ, a load of 1.1 on a thin link is worse than one of 1.05 on a thick one, whatever
+//   1. One flow after the other, those of most demand first, takes the route that leaves the least loads. If all
+//      capacities are alike, that is the "least excess demand", demand already placed less capacity, of FFA (MCCS,
+//      SIGCOMM'24); if they differ, a load of 1.1 on a thin link is worse than one of 1.05 on a thick one, whatever
 //      their excess.
 //   2. While that lowers the loads, single flows change their routes, or two of them at once. FFA does not do this.
 //
@@ -42,14 +42,14 @@ struct RouteOptions {
 constexpr size_t kMostTries = 300'000;
 constexpr size_t kMostInPairs = 64;
 
-// By flow: the number of its route. `capacities`, above zero, are by link.
+// The number of each flow's route. `capacities`, above zero, are by link.
 std::vector<uint32_t> assign_routes(std::span<const double> capacities, std::span<const RoutedFlow> flows,
                                     const RouteOptions& options = {});
 
 // The load of each link, when each flow takes the route that `taken` says.
 std::vector<double> route_loads(std::span<const double> capacities, std::span<const RoutedFlow> flows,
                                 std::span<const uint32_t> taken);
-// Whether the loads `a` of some links are less than `b`, as said above, by more than rounding.
+// True if the loads `a` of some links are less than `b`, in the order above, by more than rounding.
 bool are_less(std::vector<double> a, std::vector<double> b);
 
 }  // namespace banyan::plan

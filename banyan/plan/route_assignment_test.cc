@@ -1,12 +1,8 @@
 #include "banyan/plan/route_assignment.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <random>
-#include <string>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

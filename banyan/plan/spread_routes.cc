@@ -1,11 +1,12 @@
 #include "banyan/plan/spread_routes.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "banyan/fabric/links.h"
+#include "banyan/fabric/ways.h"
 #include "banyan/plan/route_assignment.h"
 
 namespace banyan::plan {
@@ -16,12 +17,12 @@ using LinkWay = std::vector<LinkId>;
 // The ways between two ranks through switches only that have so many links.
 class Ways {
  public:
-  explicit Ways(const Fabric& fabric) : fabric_(fabric) {}
+  explicit Ways(const Fabric& fabric) : fabric_(fabric), shortest_(fabric) {}
 
   const std::vector<LinkWay>& of(NodeId from, NodeId to, size_t length) {
     const auto [found, is_new] = known_.try_emplace({from, to, length});
     if (is_new) {
-      measure(to, length);
+      shortest_.search(to, {.most_hops = static_cast<uint32_t>(length - 1)});
       LinkWay way;
       walk(from, to, length, way, found->second);
     }
@@ -29,28 +30,10 @@ class Ways {
   }
 
  private:
-  // How many links lead from each node to `to`, as far as that is less than `most`.
-  void measure(NodeId to, size_t most) {
-    distance_.assign(fabric_.nodes().size(), SIZE_MAX);
-    distance_[index(to)] = 0;
-    std::deque<NodeId> waiting{to};
-    while (!waiting.empty()) {
-      const NodeId node = waiting.front();
-      waiting.pop_front();
-      if (distance_[index(node)] + 1 >= most) continue;
-      for (const LinkId link : fabric_.in_links(node)) {
-        const NodeId before = fabric_.link(link).from;
-        if (fabric_.is_rank(before) || distance_[index(before)] != SIZE_MAX) continue;
-        distance_[index(before)] = distance_[index(node)] + 1;
-        waiting.push_back(before);
-      }
-    }
-  }
-
   void walk(NodeId at, NodeId to, size_t left, LinkWay& way, std::vector<LinkWay>& found) const {
     for (const LinkId link : fabric_.out_links(at)) {
       const NodeId next = fabric_.link(link).to;
-      if (found.size() == kMostWays || distance_[index(next)] != left - 1) continue;
+      if (found.size() == kMostWays || shortest_.hops(next) != left - 1 || !shortest_.may_pass(next)) continue;
       way.push_back(link);
       if (next == to) {
         found.push_back(way);
@@ -68,7 +51,7 @@ class Ways {
   };
   const Fabric& fabric_;
   std::map<Key, std::vector<LinkWay>> known_;
-  std::vector<size_t> distance_;  // scratch
+  fabric::ShortestWays shortest_;  // to the end of the last one
 };
 
 // All that one rank sends to another by ways of one length.
@@ -153,10 +136,7 @@ Schedule divided(const Schedule& schedule, const Spread& spread) {
 
 Schedule spread_routes(Schedule schedule) {
   if (!may_be_spread(schedule)) return schedule;
-  std::vector<double> bandwidths;
-  for (const Link& link : schedule.fabric().links()) {
-    bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
-  }
+  const std::vector<double> bandwidths = fabric::link_bandwidths(schedule.fabric());
   Ways known(schedule.fabric());
   std::map<Pair, std::vector<LinkWay>> ways;
   std::map<Pair, double> units;

@@ -1,17 +1,12 @@
 #include "banyan/plan/spread_routes.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <optional>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/baselines/baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -5,7 +5,7 @@
 //
 // An all-to-all has a traffic matrix: participant i sends j so many parts of what all buffers hold together,
 // traffic(i, j) over the sum of the matrix. M is then the mean over the participants of what one holds. Without a
-// matrix every pair is one part, a rank with itself too. What a rank has for itself crosses no link.
+// matrix every pair is one part, a rank with itself too. A rank's part for itself crosses no link.
 #pragma once
 
 #include <cstdint>
@@ -44,18 +44,18 @@ class Collective {
 
   bool reduces() const { return banyan::reduces(kind_); }
   bool spreads() const { return kind_ != CollectiveKind::reduce_scatter && kind_ != CollectiveKind::reduce; }
-  // Whether each chunk is for one rank, its target, so that its out-tree is a path; else chunks are for all.
+  // True if each chunk is for one rank, its target, so that its out-tree is a path; else chunks are for all.
   bool is_personal() const { return banyan::is_personal(kind_); }
   bool is_rooted() const { return banyan::is_rooted(kind_); }
-  // Whether the pieces that a participant roots are prescribed (all but allreduce, where any distribution is right).
+  // True if the pieces that a participant roots are prescribed (all but allreduce, where any distribution is right).
   bool fixes_roots() const { return kind_ != CollectiveKind::all_reduce; }
 
   // One per participant, in lowest terms: the shards, or 1 for the root and 0 for the others, or all 1 for allreduce.
-  // Of an all-to-all what it sends to others.
+  // For an all-to-all, what each sends to others.
   std::span<const uint64_t> weights() const { return weights_; }
   uint64_t total_weight() const { return total_weight_; }
 
-  // Of an all-to-all: what the participant `from` has for `to`, in parts. In lowest terms.
+  // The parts that the participant `from` of an all-to-all has for `to`, in lowest terms.
   uint64_t traffic(size_t from, size_t to) const {
     return traffic_.empty() ? 1 : traffic_[from * participants_.size() + to];
   }
@@ -63,7 +63,7 @@ class Collective {
   // The same in elements, where M is `elements` of them: rounded down to whole ones.
   uint64_t block_elements(size_t from, size_t to, uint64_t elements) const;
 
-  // The bytes that all chunks of a schedule carry together, as a multiple of M: 1, but of an all-to-all what all ranks
+  // The bytes that all chunks of a schedule carry together, as a multiple of M: 1, but for an all-to-all what all ranks
   // send to others.
   Fraction carried_per_byte() const;
 

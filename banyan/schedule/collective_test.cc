@@ -1,9 +1,7 @@
 #include "banyan/schedule/collective.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::schedule {
 namespace {

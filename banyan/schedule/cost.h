@@ -1,4 +1,4 @@
-// What a schedule costs, by counting: how busy each link is, how high the trees are, and the estimates made of both.
+// The cost of a schedule, by counting: the load of each link, the heights of the trees, and the estimates made of both.
 //
 // Time at large sizes is decided by the most loaded link: seconds_per_byte() is max over links of load / bandwidth, all
 // trees and both phases at once, which is what a pipelined execution converges to. The figures trust that the schedule
@@ -26,7 +26,7 @@ struct Heights {
 };
 Heights heights(const Schedule& schedule);
 
-// How many messages there are when a buffer is moved in one piece.
+// The numbers of messages when a buffer is moved in one piece.
 struct MessageCounts {
   uint64_t most_of_a_rank = 0;  // that one rank sends: an edge each, those that are tied by a step together one
   uint32_t rounds = 0;          // one after the other: the largest step where edges are tied, else the height

@@ -32,7 +32,7 @@ struct ExportOptions {
   bool any_routes = false;                // also of a plan whose routes the runtime does not take (export_routes.h)
 };
 
-// What the file needs of the runtime, next to what the runtime has. Reported also for files that fit.
+// The file's needs of the runtime, next to the runtime's limits. Reported also for files that fit.
 struct ExportFit {
   struct Row {
     std::string limit;  // "thread blocks per GPU"
@@ -57,8 +57,8 @@ struct Export {
   std::string text;
   ExportFit fit;
   ExportSizes sizes = {};
-  // What it needs of the machine besides, and what no limit of the runtime tells: for MSCCL++, whose files have memory
-  // channels only, memory that GPUs of different boxes (fabric/boxes.h) can reach.
+  // Needs of the machine besides, which no limit of the runtime tells: for MSCCL++, whose files have memory channels
+  // only, memory that GPUs of different boxes (fabric/boxes.h) can reach.
   std::vector<std::string> needs = {};
 };
 

@@ -12,8 +12,8 @@ namespace banyan::schedule {
 // sum from it to the root, and back. Nothing for any other schedule.
 std::optional<NodeId> only_switch_of(const Schedule& schedule);
 
-// Of a schedule that has one. Every rank has the switch sum what it is the root of, and multicast the result, in one
-// operation. Errors as export_schedule.
+// For a schedule that has such a switch. Every rank has the switch sum what it is the root of, and multicast the
+// result, in one operation. Errors as export_schedule.
 Export export_mscclpp_switch(const Schedule& schedule, const ExportOptions& options);
 
 }  // namespace banyan::schedule

@@ -1,5 +1,5 @@
-// What both export formats need of a schedule: its trees as a list of transfers of whole format chunks, in one order
-// that all ranks follow.
+// The part of a schedule that both export formats need: its trees as a list of transfers of whole format chunks, in one
+// order that all ranks follow.
 //
 // The order is by time, which a transfer gets from the trees: later than everything its data depends on. If each of a
 // rank's sequences of work follows it, nothing can deadlock: the first transfer that is not finished has its data, and
@@ -35,7 +35,7 @@ struct ExportProgram {
   uint64_t trees_per_rank = 0;  // schedule chunks that one root has, at most
   std::vector<ExportTransfer> transfers;  // in the order that all follow
 
-  // Where rank r's shard begins in the whole buffer.
+  // The offset of the rank's shard in the whole buffer.
   uint64_t shard_begin(uint32_t rank) const { return rank * shard_chunks; }
 };
 
@@ -49,16 +49,16 @@ struct BufferPlace {
   uint64_t offset = 0;
 };
 
-// Where each rank keeps what. Out of place nothing is ever written to an input; what is on its way through a rank that
-// has no output for it lives in scratch.
+// The places of all data on each rank. Out of place nothing is ever written to an input; data on its way through a rank
+// that has no output for it lives in scratch.
 class BufferMap {
  public:
   BufferMap(CollectiveKind kind, bool in_place, const ExportProgram& program)
       : kind_(kind), in_place_(in_place), program_(program), scratch_(program.ranks, 0) {}
 
-  // What a rank contributes to the transfer's piece of the buffer.
+  // The place of the rank's own contribution to the transfer's piece of the buffer.
   BufferPlace input(const ExportTransfer& transfer, uint32_t rank) const;
-  // Where it keeps that piece once something was received or added.
+  // The place of that piece on the rank once something was received or added.
   BufferPlace result(const ExportTransfer& transfer, uint32_t rank);
   // A place of its own in scratch.
   BufferPlace new_scratch(uint32_t rank, uint64_t count);

@@ -1,7 +1,7 @@
-// Whether a GPU runtime moves a plan's bytes the ways that the plan says.
+// Checks that a GPU runtime moves a plan's bytes along the plan's routes.
 //
-// No format of a runtime can name a way from GPU to GPU: the runtime takes the widest that there is, NVLink where two
-// GPUs have both NVLink and PCI. Bytes that a plan sends another way, narrower than the widest through switches alone,
+// No format of a runtime can name a route from GPU to GPU: the runtime takes the widest that there is, NVLink if two
+// GPUs have both NVLink and PCI. Bytes that a plan sends along a route narrower than the widest through switches alone
 // cross the widest one on the machine, beside what the plan sends there.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace banyan::schedule {
 
-// Throws Error{unsupported}, naming such a route, the throughput that is left and the mend, where the runtime's ways
+// Throws Error{unsupported}, naming such a route, the throughput that is left and the mend, if the runtime's routes
 // cost more than kRoundingLoss (export.h) of the plan's throughput. O(ranks * links * log links).
 void expect_runtime_routes(const Schedule& schedule);
 

@@ -15,7 +15,7 @@ namespace banyan::schedule {
 // of unequal size.
 Schedule round_shares(const Schedule& schedule, uint64_t parts);
 
-// How many equal parts, of each shard or of the whole buffer, the shares of the schedule are multiples of.
+// The number of equal parts of each shard, or of the whole buffer, such that every share is a whole number of parts.
 uint64_t parts_of(const Schedule& schedule);
 
 }  // namespace banyan::schedule

@@ -7,11 +7,11 @@
 //   all-to-all                  out-trees that are paths: from a root to the one rank that the chunk is for, its target
 //
 // A node of a tree is a participant, or a switch with the power to do what the tree needs there: to multicast in an
-// out-tree, to reduce in an in-tree. What other switches lie on the way are parts of routes.
+// out-tree, to reduce in an in-tree. All other switches on the way are parts of routes.
 //
 // Shares are exact: chunk c carries chunk.units / total_units() of what all chunks carry, which is the buffer, or of an
-// all-to-all collective().carried_per_byte() buffers. Where it lies follows from the units alone (element_range,
-// block_range), so every rank computes the same byte offsets without talking.
+// all-to-all collective().carried_per_byte() buffers. A chunk's place follows from the units alone (element_range,
+// block_range), so every rank computes the same byte offsets without communication.
 //
 // Memory: a tree edge is one RouteId, 4 bytes; a route is stored once however many trees use it, in 4 bytes and 4 per
 // link. 1024 ranks with one tree each are 1 M edges, 16,384 are 268 M.
@@ -35,8 +35,7 @@ namespace banyan::schedule {
 enum class RouteId : uint32_t {};
 constexpr uint32_t index(RouteId id) { return static_cast<uint32_t>(id); }
 
-// A directed path from one node of a tree to another. What lies between them are switches only (the verifier sees to
-// it).
+// A directed path from one node of a tree to another. Only switches lie between them (the verifier sees to it).
 struct Route {
   NodeId from{}, to{};
   std::span<const LinkId> links;
@@ -84,9 +83,9 @@ class Schedule {
   // The same of participant p's shard: allgather, reduce-scatter; the whole buffer for the other kinds.
   std::pair<uint64_t, uint64_t> shard_range(size_t participant, uint64_t elements) const;
 
-  // What a chunk is a part of: the shard of its root (allgather, reduce-scatter), what its root has for its target
-  // (all-to-all), the whole buffer (the other kinds). [begin, end) of chunk i in a block of so many elements; the
-  // chunks of a block are disjoint and cover it.
+  // [begin, end) of chunk i in its block of so many elements. A chunk's block is the shard of its root (allgather,
+  // reduce-scatter), what its root has for its target (all-to-all), or the whole buffer (the other kinds). The chunks
+  // of a block are disjoint and cover it.
   std::pair<uint64_t, uint64_t> block_range(size_t i, uint64_t elements) const;
 
  private:
@@ -117,7 +116,7 @@ class Schedule::Builder {
  public:
   Builder(Fabric fabric, Collective collective);
 
-  // What is to come, where that is known: memory for it is taken once, instead of growing twofold again and again.
+  // The sizes of what is to come, if known: memory for it is taken once, instead of growing twofold again and again.
   struct Sizes {
     size_t routes = 0, route_links = 0;
     size_t chunks = 0, edges = 0;

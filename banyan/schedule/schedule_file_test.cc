@@ -1,23 +1,13 @@
 #include "banyan/schedule/schedule_file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::schedule {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(ScheduleFile, KeepsTheTrafficOfAnAllToAll) {
   const Fabric fabric = fabric::parse_fabric_text("a <-> b 2GB/s");

@@ -1,10 +1,8 @@
 #include "banyan/schedule/schedule.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::schedule {
 namespace {

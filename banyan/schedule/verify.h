@@ -26,10 +26,10 @@ namespace banyan::schedule {
 
 struct Verdict {
   bool valid = false;
-  // When not valid, one line that names the first thing wrong: "chunk 3 (root gpu1): out-tree reaches gpu5 twice".
+  // One line that names the first thing wrong, if not valid: "chunk 3 (root gpu1): out-tree reaches gpu5 twice".
   std::string reason = {};
-  // When valid, and also when nothing but the claim is wrong: exact seconds per byte of the total by the most loaded
-  // link, recomputed, and that link (the first of several).
+  // Exact seconds per byte of the total by the most loaded link, recomputed, and that link (the first of several). Set
+  // if valid, and also if nothing but the claim is wrong.
   Fraction seconds_per_byte = {};
   LinkId busiest{};
 };

@@ -1,16 +1,10 @@
 // The verifier against a slow execution of the same schedules, good ones and tampered ones.
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
-#include <random>
-#include <string>
-
-#include "banyan/base/error.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
 #include "banyan/testing/schedule_draft.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::schedule {
 namespace {

@@ -1,21 +1,14 @@
 #include "banyan/schedule/verify.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/testing/schedule_draft.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::schedule {
 namespace {
 
 using testing::ChunkDraft;
-using ::testing::HasSubstr;
 using testing::ScheduleDraft;
 
 constexpr auto kAllgather = CollectiveKind::all_gather;

@@ -1,4 +1,4 @@
-// What each way to add up a sparse gradient sends, and which one is quickest: laws, not measurements.
+// The bytes that each way to add up a sparse gradient sends, and the quickest way: laws, not measurements.
 //
 // Per rank and value of the table, with d the share of rows that one rank has, D that of their union, w the values of a
 // row, v the bytes of a value, p those of a position, n ranks:
@@ -40,7 +40,7 @@ struct LinkCost {
 };
 double seconds(Way way, const SparseShape& shape, const LinkCost& link);
 
-// The quickest; of equals the first of the enumerators.
+// The quickest; among equals the first of the enumerators.
 Way choose_way(const SparseShape& shape, const LinkCost& link);
 
 }  // namespace banyan::sparse

@@ -1,15 +1,8 @@
 #include "banyan/sparse/cost.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <set>
-#include <vector>
-
 #include "banyan/sparse/row_message.h"
 #include "banyan/sparse/row_shards.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::sparse {
 namespace {

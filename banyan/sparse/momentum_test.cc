@@ -1,11 +1,7 @@
 #include "banyan/sparse/momentum.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <vector>
-
 #include "banyan/sparse/selection.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::sparse {
 namespace {

@@ -7,8 +7,8 @@
 
 namespace banyan::sparse {
 
-// Of row rows[i] the values [i * width, (i + 1) * width). A table has less than 2^32 rows; single elements are rows of
-// width 1. `rows` are rows of the table or positions in a shard, as whoever holds the list says; they ascend, and none
+// Row rows[i] has the values [i * width, (i + 1) * width). A table has less than 2^32 rows; single elements are rows of
+// width 1. `rows` are rows of the table or positions in a shard, as the holder of the list says; they ascend, and none
 // is there twice.
 struct RowList {
   std::vector<uint32_t> rows;

@@ -38,7 +38,7 @@ enum class MessageKind : uint8_t { contribution, sum, dense };
 
 inline constexpr size_t kMessageHeaderBytes = 48;
 
-// What sender and receiver of a message know without it.
+// The facts that sender and receiver of a message know without it.
 struct MessageContext {
   MessageKind kind = MessageKind::contribution;  // of a message to be read: `dense` may come instead
   uint64_t step = 0;
@@ -56,9 +56,9 @@ struct MessageLimits {
 MessageLimits message_limits(const MessageContext& context, uint64_t entries);
 size_t message_bytes(const MessageContext& context, std::span<const uint32_t> positions);
 
-// What values have lost before, and what they lose now: each null, or as many as the values. They may be the same.
-// `before` is added to the values first; `lost` gets what the message does not hold (codec.h says what of values that
-// are not finite; without a codec those leave `before`).
+// The losses of values in earlier messages, and those in this one: each null, or as many as the values. They may be the
+// same. `before` is added to the values first; `lost` gets what the message does not hold. codec.h says what `lost`
+// gets where sums are not finite; without a codec it gets `before`, or 0 where `before` is not finite itself.
 struct Losses {
   const float* before = nullptr;
   float* lost = nullptr;

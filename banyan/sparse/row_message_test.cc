@@ -1,16 +1,11 @@
 #include "banyan/sparse/row_message.h"
 
-#include <gtest/gtest.h>
 #include <xxhash.h>
 
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <map>
-#include <random>
 
-#include "banyan/base/error.h"
 #include "banyan/sparse/row_shards.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::sparse {
 namespace {

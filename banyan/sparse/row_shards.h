@@ -1,7 +1,7 @@
-// Which rank adds up which rows of a table that is sparse: its owner.
+// The owner of each row of a sparse table: the rank that adds it up.
 //
-// Rows that are used are dense at the beginning of a table, since vocabularies are sorted by frequency: of shards made
-// of neighbouring rows, the busiest has several times the mean. So rows are permuted first, row x to
+// Rows that are used are dense at the beginning of a table, since vocabularies are sorted by frequency: if shards were
+// made of neighbouring rows, the busiest would have several times the mean. So rows are permuted first, row x to
 //
 //   y = a * x mod rows,   gcd(a, rows) = 1,   a near the golden ratio times rows,
 //
@@ -48,21 +48,21 @@ class RowShards {
   std::vector<uint32_t> first_;
 };
 
-// Places of a list of rows, in the order of shards and of positions in them; what is there twice stays in the order of
-// the list. Shard s has the entries [first[s], first[s + 1]).
+// Places of a list of rows, in the order of shards and of positions in them; rows that are there twice stay in the
+// order of the list. Shard s has the entries [first[s], first[s + 1]).
 struct RowPartition {
   std::vector<size_t> first;
   std::vector<uint32_t> positions;
   std::vector<uint32_t> sources;  // where in the list
 };
 
-// By radix sort: O(rows.size()), two passes up to 4 Mi rows of a table, three beyond. Throws Error{invalid_input},
-// which names the place in the list, for a row that the table does not have, and for 2^32 rows or more.
+// A radix sort: O(rows.size()), two passes up to 4 Mi rows of a table, three beyond. Throws Error{invalid_input}, which
+// names the place in the list, for a row that the table does not have, and for 2^32 rows or more.
 RowPartition partition(const RowShards& shards, std::span<const int64_t> rows);
 RowPartition partition(const RowShards& shards, std::span<const uint32_t> rows);
 
-// The rows of one shard by position, of a list whose entry i has values [i * width, (i + 1) * width). What is there
-// several times is added in the order of the list.
+// The rows of one shard by position, of a list whose entry i has values [i * width, (i + 1) * width). The values of a
+// row that is there several times are added in the order of the list.
 RowList rows_of_shard(const RowPartition& partition, uint32_t shard, std::span<const float> values, size_t width);
 
 }  // namespace banyan::sparse

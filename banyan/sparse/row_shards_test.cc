@@ -1,12 +1,6 @@
 #include "banyan/sparse/row_shards.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <random>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::sparse {
 namespace {

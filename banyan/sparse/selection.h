@@ -1,7 +1,7 @@
 // The largest values of a gradient, chosen exactly or by a threshold; the rest stays behind in a residual.
 //
-// Where `residual` is given, it is added first: u = value + residual. A chosen u is sent and leaves 0 behind, any other
-// stays as the residual. So sent + residual afterwards == values + residual before, but for the rounding of u.
+// The residual, if there is one, is added first: u = value + residual. A chosen u is sent and leaves 0 behind, any
+// other stays as the residual. So sent + residual afterwards == values + residual before, but for the rounding of u.
 //
 // Magnitudes are ordered as their bits: NaN above infinity above all else. So what is not finite is sent first, and it
 // does not stay: the residual is then what it was, or 0 where it was not finite itself. Zeros are never chosen.
@@ -22,8 +22,8 @@ namespace banyan::sparse {
 //
 // One pass over the values: a sample tells a threshold that somewhat more than `most` values very likely reach, and
 // among those that do, two histograms find where the largest end: one of the upper 16 bits of the magnitudes, one of
-// the lower bits of the last bin. Where too few reach it, a second pass finds a threshold by a histogram of all values.
-// So the result does not depend on the sample. O(values), and 8 bytes for each of those that reach the threshold.
+// the lower bits of the last bin. If too few reach it, a second pass finds a threshold by a histogram of all values. So
+// the result does not depend on the sample. O(values), and 8 bytes for each of those that reach the threshold.
 void select_largest(std::span<const float> values, std::span<float> residual, size_t most, RowList& chosen);
 inline RowList select_largest(std::span<const float> values, std::span<float> residual, size_t most) {
   RowList chosen;

@@ -6,9 +6,9 @@
 
 namespace banyan::sparse::internal {
 
-// Of the sums values[i], or values[i] + residual[i], those of at least this magnitude, as its bits, from 1 to
-// 0x7fffffff. `rows` gets first + i, `sums` the sum. Both have room for count + kFilterSlack. A residual becomes the
-// sum where that is finite, else it stays, or becomes 0 where it is not finite itself.
+// Selects those of the sums values[i], or values[i] + residual[i], whose magnitude is at least `least`: its bits, from
+// 1 to 0x7fffffff. `rows` gets first + i, `sums` the sum. Both have room for count + kFilterSlack. A residual becomes
+// the sum where that is finite, else it stays, or becomes 0 where it is not finite itself.
 struct FilterTask {
   const float* values;
   float* residual;  // or null

@@ -1,15 +1,9 @@
 #include "banyan/sparse/selection.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
-#include <random>
-#include <string>
 
 #include "banyan/element/test_kernels.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::sparse {
 namespace {

@@ -1,9 +1,7 @@
 #include "banyan/testing/brute_force_cuts.h"
 
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {

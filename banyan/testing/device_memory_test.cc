@@ -1,14 +1,9 @@
 #include "banyan/testing/device_memory.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 // One actor does everything in order, so that nothing races.
 class Caller {

@@ -1,13 +1,8 @@
 // Exports against the interpreters, which were written from the formats' descriptions and share no code with them.
 #include "banyan/schedule/export.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
-#include <tuple>
 
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/baselines/baselines.h"
@@ -16,12 +11,10 @@
 #include "banyan/testing/mscclpp_interpreter.h"
 #include "banyan/testing/random_fabric.h"
 #include "banyan/testing/schedule_draft.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                         CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};

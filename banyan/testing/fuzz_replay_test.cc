@@ -1,11 +1,8 @@
 // The gtest side of fuzz.h: reads every corpus of the fuzzers that are linked in.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
 
 #include "banyan/base/file.h"
 #include "banyan/testing/fuzz.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {

@@ -1,18 +1,9 @@
 #include "banyan/testing/interleaving.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 RaceDetector detector() {
   return RaceDetector(2, {.step = [](uint32_t step) { return "step " + std::to_string(step); },

@@ -1,16 +1,10 @@
 #include "banyan/testing/msccl_interpreter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 std::string fixture(const std::string& name) {
   return read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/testing/fixtures/msccl/" + name);

@@ -1,19 +1,14 @@
 #include "banyan/testing/mscclpp_interpreter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 Json fixture(const std::string& name) {
   return Json::parse(read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/testing/fixtures/mscclpp/" + name));

@@ -13,20 +13,20 @@ namespace banyan {
 // wait for; in shared memory the counter is that of all. Any thread may read it.
 class WithheldTime {
  public:
-  // `milliseconds` outlives it.
-  explicit WithheldTime(std::atomic<int>& milliseconds)
-      : thread_([&milliseconds](const std::stop_token& stop) { count(milliseconds, stop); }) {}
+  // `withheld`: in milliseconds; outlives it.
+  explicit WithheldTime(std::atomic<int>& withheld)
+      : thread_([&withheld](const std::stop_token& stop) { count(withheld, stop); }) {}
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  static void count(std::atomic<int>& milliseconds, const std::stop_token& stop) {
+  static void count(std::atomic<int>& withheld, const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kLook{10}, kLate{30};
     for (Clock::time_point last = Clock::now(), now; !stop.stop_requested(); last = now) {
       std::this_thread::sleep_for(kLook);
       now = Clock::now();
       const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - last) - kLook;
-      if (late >= kLate) milliseconds += static_cast<int>(late.count());
+      if (late >= kLate) withheld += static_cast<int>(late.count());
     }
   }
 

@@ -1,4 +1,4 @@
-// What bench/published_ratios.py asks of banyan/predict/compress: how a list of gradient tensors is best cut into
+// What bench/published_ratios.py asks of banyan/predict/codes: how a list of gradient tensors is best cut into
 // buckets, and which of them are coded.
 //
 //   gradient_cuts < INPUT
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "banyan/predict/compress/bucket_cuts.h"
-#include "banyan/predict/compress/option_choice.h"
+#include "banyan/predict/codes/bucket_cuts.h"
+#include "banyan/predict/codes/option_choice.h"
 
 int main() {
   using namespace banyan::predict;

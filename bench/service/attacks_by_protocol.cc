@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "banyan/base/error.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 #include "bench/service/attacks.h"
 
 namespace bench {

@@ -9,7 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/element/data_type.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 
 namespace bench {
 

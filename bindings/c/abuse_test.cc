@@ -1,28 +1,17 @@
 // What strangers, wrong launches and wrong secrets can do to ranks: nothing but an error that names who is to blame.
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <mutex>
 #include <new>
-#include <random>
-#include <set>
-#include <sstream>
-#include <thread>
 
 #include "banyan/base/check.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_footprint.h"
 #include "bindings/c/test_load.h"
 #include "bindings/c/test_ranks.h"
@@ -30,10 +19,7 @@
 namespace banyan::c {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::AnyOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 

@@ -1,19 +1,12 @@
 // What survivors agree on, and how many must be left of a group for its survivors to go on.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <string>
-#include <vector>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // Waits until the others have said that they are dead, and dies.
 void die_when(std::atomic<int>& done, int count) {

@@ -1,22 +1,13 @@
 // Somebody in the network between two hosts changes what goes there: these ranks' recv() does it in his place.
 #include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-#include <vector>
-
 #include "banyan/run/join/free_port.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr const char *kSaid = "what rank 0 has said", *kChanged = "what somebody wanted";
 bool changes = false;

@@ -1,24 +1,10 @@
 // Collectives whose elements go in a code: what they lose is kept, and all ranks end with the same bits.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-#include <thread>
-#include <vector>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 constexpr const char* kCodes[] = {"bfloat16", "float16",         "fp8",  "fp8:stochastic",  "mxfp8",
                                   "int8",     "int8:stochastic", "int4", "int4:stochastic", "mxfp4",

@@ -59,7 +59,7 @@ static_assert(kOps.size() == banyan::element::kReduceOps - 1 && kOps.size() <= k
 struct GroupedCall {
   banyan_comm_t comm;
   Call call;
-  std::vector<size_t> counts[4];
+  banyan::run::OwnedCounts counts;
   banyan_request_t* request;
   int* source;
 };
@@ -98,9 +98,7 @@ void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
 void put_in_group(banyan_comm_t comm, const Call& call, banyan_request_t* request, int* source) {
   GroupedCall& grouped =
       group.emplace_back(GroupedCall{.comm = comm, .call = call, .counts = {}, .request = request, .source = source});
-  std::span<const size_t>* const spans[] = {&grouped.call.send_counts, &grouped.call.send_displacements,
-                                            &grouped.call.recv_counts, &grouped.call.recv_displacements};
-  for (size_t i = 0; i < 4; ++i) grouped.counts[i].assign(spans[i]->begin(), spans[i]->end());
+  grouped.counts.keep(grouped.call);
 }
 
 // Where this rank's part is in the buffer that has one for each rank.
@@ -200,10 +198,6 @@ void begin_group(banyan_comm_t comm, std::vector<Waited>& waited) {
   std::vector<const GroupedCall*> grouped_calls;
   for (GroupedCall& grouped : group) {
     if (grouped.comm != comm) continue;
-    grouped.call.send_counts = grouped.counts[0];
-    grouped.call.send_displacements = grouped.counts[1];
-    grouped.call.recv_counts = grouped.counts[2];
-    grouped.call.recv_displacements = grouped.counts[3];
     calls.push_back(grouped.call);
     grouped_calls.push_back(&grouped);
   }

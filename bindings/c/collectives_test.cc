@@ -1,17 +1,10 @@
 // Every collective, type and reduction through the C interface, against answers computed here, serially.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <numeric>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
 
 constexpr int kTypes = BANYAN_FLOAT64 + 1, kOps = BANYAN_BXOR + 1;
 

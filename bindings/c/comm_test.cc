@@ -1,28 +1,15 @@
 // Requests, groups, messages, new groups, and what happens when a rank is lost.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <numeric>
-#include <random>
-#include <set>
-#include <thread>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 // What rank `rank` has at `at`, and the sum over the first `ranks` ranks: exact in every type.

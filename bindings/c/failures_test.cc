@@ -1,24 +1,15 @@
 // What fails leaves nothing behind: neither descriptors, memory, regions and threads, nor files; however often. And
 // limits of the system are errors, not signals. BANYAN_TEST_FAILURES: how often.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <set>
-#include <thread>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_footprint.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
-using ::testing::Each;
-using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr unsigned kAnHour = 3600;  // seconds; by hand these runs may last

@@ -1,19 +1,12 @@
 // A plan from a file is carried out, on one host too.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <string>
-#include <vector>
-
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 constexpr size_t kCount = 100'003;
 

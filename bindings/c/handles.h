@@ -1,4 +1,4 @@
-// What the handles of banyan.h stand for, and how errors become results. Known to bindings/c only.
+// The objects behind the handles of banyan.h, and errors as results. Known to bindings/c only.
 #pragma once
 
 #include <banyan/banyan.h>
@@ -23,7 +23,7 @@
 
 namespace banyan::c {
 
-// What banyan_last_error tells of a communicator.
+// The last error of a communicator, for banyan_last_error.
 struct LastError {
   std::mutex mutex;  // protects error
   std::optional<Error> error;

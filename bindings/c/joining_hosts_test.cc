@@ -1,23 +1,10 @@
 // Ranks on two hosts, which are network namespaces joined by a cable, and ranks of one host in namespaces of their own.
 // Where those are refused, the tests are skipped, saying why.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 #include "lab/network_namespace.h"
 #include "lab/tool.h"
@@ -26,9 +13,6 @@ namespace banyan::c {
 namespace {
 
 using lab::run_tool;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 

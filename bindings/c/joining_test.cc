@@ -1,24 +1,12 @@
 // Joining in the background, and giving it up.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "banyan/run/join/free_port.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 // What a busy machine may add to the second that giving up takes.

@@ -1,25 +1,15 @@
 // Processes that cannot join, or not as others do: all ranks learn it at once, by name.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <string>
-#include <vector>
-
 #include "banyan/run/join/free_port.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 // Much less than the time that joining may take.

@@ -1,6 +1,6 @@
 // The oracle of banyan_c_lab_runs, on networks small enough to see.
-#include <gtest/gtest.h>
 
+#include "banyan/testing/test.h"
 #include "bindings/c/test_lab_oracle.h"
 
 namespace banyan::c {

@@ -3,34 +3,18 @@
 #include "lab/lab.h"
 
 #include <banyan/banyan.h>
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "banyan/fabric/read.h"
+#include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
 #include "lab/network_namespace.h"
 
 namespace banyan::lab {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 class OnLab : public ::testing::Test {
  protected:

@@ -1,24 +1,13 @@
 // Calls of more than 2^31 elements, with real bytes; and of so many that no machine could hold them.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "banyan/base/check.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 constexpr size_t kCount = (size_t{1} << 31) + 4097;  // bytes, and elements of int8
 

@@ -1,26 +1,14 @@
 // Ranks that call different things, in one communicator or crosswise in two: all are told what differs, and nobody
 // hangs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include <array>
-#include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "banyan/base/check.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 // ---- One communicator ----
 

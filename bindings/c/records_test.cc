@@ -1,33 +1,19 @@
 // Flight records: that ranks write them when something fails and when somebody asks, and that the doctor says of them
 // what the ranks said.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <thread>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
+#include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 class Records : public ::testing::Test {
  protected:

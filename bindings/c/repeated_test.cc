@@ -1,17 +1,11 @@
 // Calls that a program makes again and again: each one takes the values that are in its buffers now, whatever the call
 // before it was, and whichever of its parts (counts, factor, residual, address, root) differs from that.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
 
 // Two buffers and what is done with them; every call is made three times, each time with other values.
 class Repeater {

@@ -1,6 +1,6 @@
 // What the service of this host tells its users.
-#include "banyan/compose/service.h"
-
+#include "banyan/compose/settings.h"
+#include "banyan/service/client/use_service.h"
 #include "bindings/c/handles.h"
 
 using banyan::c::expect_pointer;
@@ -13,7 +13,7 @@ banyan_result_t pbanyan_get_service_hints(const char** hints) {
     expect_pointer(hints, "hints");
     *hints = nullptr;
     thread_local std::string told;
-    told = banyan::compose::service_hints();
+    told = banyan::service::service_hints(banyan::compose::region_pool());
     *hints = told.c_str();
   });
 }

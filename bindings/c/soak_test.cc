@@ -1,23 +1,14 @@
 // Long runs that must leave nothing behind: neither memory nor mappings, descriptors or threads, while they last and
 // afterwards. The environment says how long: BANYAN_TEST_SOAK_SMALL and BANYAN_TEST_SOAK_LARGE are numbers of calls.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <memory>
-#include <numeric>
-#include <thread>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_footprint.h"
 #include "bindings/c/test_load.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
 
 constexpr unsigned kAnHour = 3600;  // seconds; by hand these runs may last
 

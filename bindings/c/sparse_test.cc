@@ -1,21 +1,10 @@
 // Sums of sparse tables: on one host, by TCP, between hosts and by the service, as the environment says.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <string>
-#include <vector>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 constexpr banyan_sparse_way_t kWays[] = {BANYAN_SPARSE_AUTO, BANYAN_SPARSE_DENSE, BANYAN_SPARSE_GATHER,
                                          BANYAN_SPARSE_SHARDS};

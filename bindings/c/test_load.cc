@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "banyan/base/check.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 
 namespace banyan::c {
 namespace {

@@ -1,21 +1,11 @@
 // Several communicators in several threads of each rank, each with blocking calls and requests mixed.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <numeric>
-#include <string>
-#include <thread>
-#include <vector>
-
+#include "banyan/testing/test.h"
 #include "bindings/c/test_load.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
 
 uint64_t calls_per_thread() {
   const char* const text = std::getenv("BANYAN_TEST_THREAD_CALLS");

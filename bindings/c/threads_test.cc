@@ -5,30 +5,18 @@
 // BANYAN_TEST_RUNS says how often each kind of failure is tried.
 #include <dirent.h>
 #include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
+#include "banyan/testing/test.h"
 #include "bindings/c/test_faults.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
 
 // The time limit of a run, in seconds. A busy machine may pass the short one before anything has failed, which counts
 // as told; it does not pass the long one.

@@ -1,42 +1,27 @@
 // How long calls may take, seen from outside: real processes that wait in vain, are stopped and go on, or are killed
 // while they join. The parent measures.
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <functional>
 #include <iostream>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/base/file.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/test_resets.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 // What a busy machine may add to any time, besides what it withholds altogether.

@@ -1,21 +1,11 @@
 // What a person is told while ranks wait, long before any timeout.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <thread>
 
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr int kRanks = 3;
 constexpr std::chrono::milliseconds kLate{12'500};  // longer than it takes to be told, on a busy machine too

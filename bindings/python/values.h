@@ -1,4 +1,4 @@
-// What the module hands to Python: values of Banyan as objects, and what Python gives as values.
+// The values that the module exchanges with Python: those of Banyan as objects, and those that Python gives.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -31,7 +31,8 @@ struct SharedPlan {
   answer::NamedPlan named(std::string name) const { return {std::move(name), {file, &file->schedule}}; }
 };
 
-// Who takes part, as a text ("0-3,8") or as names, the root and the rest; empty where nothing was said.
+// A collective as Python gives it: its ranks, as a text ("0-3,8") or as names, the root and the rest. Fields that were
+// not given are empty.
 struct CollectiveWords {
   std::string kind;
   std::string ranks_text;

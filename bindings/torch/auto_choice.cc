@@ -6,7 +6,7 @@
 
 #include "banyan/base/text.h"
 #include "banyan/base/words.h"
-#include "banyan/predict/cost/codec_cost.h"
+#include "banyan/predict/codes/codec_cost.h"
 
 namespace banyan::pytorch {
 namespace {

@@ -1,16 +1,16 @@
 // AutoChoice: whether the gradients of a training go in a code, and in which, found out while it goes on.
 //
 //   1. Some steps without a code are measured: when each bucket is there, how long its allreduce takes.
-//   2. What a step would take with each code is predicted from that (predict/compress/measured_step.h), from what the
-//      code's kernels take on these cores, and from what a call of nearly no bytes takes. All ranks agree on these
-//      numbers first, so that all find the same. The rule of predict/compress/code_rule.h chooses.
-//   3. What was chosen is measured for as many steps. So may others be: the best of the other level, and codes of which
-//      less was predicted than these steps took. What is close to the best is measured again, steps without a code too
-//      (predict/compress/code_trials.h). From then on gradients go in the best of all that were measured, or without a
-//      code.
+//   2. The time of a step with each code is predicted from that (predict/codes/measured_step.h), from the times of the
+//      code's kernels on these cores, and from the time of a call of nearly no bytes. All ranks agree on these numbers
+//      first, so that all find the same. The rule of predict/codes/code_rule.h chooses.
+//   3. The chosen code is measured for as many steps. Others may be, too: the best of the other level, and codes that
+//      were predicted to be quicker than these steps were. Codes close to the best are measured again, and so are steps
+//      without a code (predict/codes/code_trials.h). From then on gradients go in the best of all that were measured,
+//      or without a code.
 //
-// Where ranks are boxes of so many, which the user says or the hosts show, each code may be for what goes between boxes
-// alone (boxes.h). What that takes is measured with the codes' kernels.
+// If the ranks form boxes, as the user says or the hosts show, each code may be for traffic between boxes alone
+// (boxes.h). The time of that is measured together with the codes' kernels.
 //
 // Then nothing changes any more. Between ranks of one host nothing is ever coded, and nothing measured.
 //
@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "banyan/codec/codec.h"
-#include "banyan/predict/compress/code_trials.h"
-#include "banyan/predict/compress/measured_step.h"
-#include "banyan/predict/compress/step_meter.h"
+#include "banyan/predict/codes/code_trials.h"
+#include "banyan/predict/codes/measured_step.h"
+#include "banyan/predict/codes/step_meter.h"
 #include "bindings/torch/boxes.h"
 #include "bindings/torch/process_group.h"
 
@@ -49,11 +49,12 @@ class AutoChoice {
   };
   AutoChoice(const Settings& settings, const c10::intrusive_ptr<ProcessGroupBanyan>& group);
 
-  // Before the first bucket of a step. Collective in two of the steps, which take as long as a measurement of the
-  // codes' kernels (some tenths of a second, and 200 MiB for so long), a few small calls, and where there are boxes
-  // three exchanges of the largest bucket. What it gives holds from this step on. Throws what calls of the group throw.
+  // Before the first bucket of a step. Collective in the step that chooses and in the step after each measurement of a
+  // code. The choice takes as long as a measurement of the codes' kernels (some tenths of a second, and 200 MiB for so
+  // long), a few small calls, and with boxes three exchanges of the largest bucket; a measurement takes one small call.
+  // The codes that it returns hold from this step on. Throws what calls of the group throw.
   std::optional<Codes> begin_step();
-  // Of the step that has begun.
+  // A bucket of the step that has begun; the number that begin_bucket() returns is for end_bucket().
   size_t begin_bucket(size_t bytes);
   void end_bucket(uint64_t step, size_t bucket);
   uint64_t step() const { return step_; }
@@ -61,8 +62,8 @@ class AutoChoice {
   bool is_over() const { return phase_ == Phase::over; }
   // It was decided before; `why` in words.
   void settle(const std::string& why);
-  // Of so many ranks; collective when they are others than before. Throws Error{invalid_input} for boxes that cannot
-  // be.
+  // Boxes of so many ranks; collective when these are others than before. Throws Error{invalid_input} for boxes that
+  // cannot be.
   const std::shared_ptr<Boxes>& boxes_of(uint64_t box_ranks);
   // Their groups end once nobody else has them.
   void drop_boxes() { boxes_.reset(); }

@@ -1,13 +1,13 @@
 // AutoScheme: gradients in the code that auto_choice.h finds, or in none: "auto".
 //
-// Each bucket goes as the first of its parameters does. Where a code is given up, what it has lost until then goes
-// along with the next gradients, so that nothing is lost. What was chosen is part of the state: who goes on from a
-// saved state measures nothing and sends what was sent before, since other codes would give other losses. Rank 0
-// prints what was predicted and measured to standard error when it is decided.
+// Each bucket goes as the first of its parameters does. The losses of a code that is given up go along with the next
+// gradients, so that nothing is lost. The choice is part of the state: training that goes on from a saved state
+// measures nothing and keeps its codes, since others would give other losses. Rank 0 prints what was predicted and
+// measured to standard error when it is decided.
 //
 // Options: steps (8), measured at once; trials (3) of codes, at most; measurements (3) of each that is close, at most;
 // box_ranks, by default as the hosts show, 0 for none; most_loss (0.03) of a value, and least_gain (0.03), of the rule
-// (predict/compress/code_rule.h); quiet (0), 1 prints nothing.
+// (predict/codes/code_rule.h); quiet (0), 1 prints nothing.
 #pragma once
 
 #include <compare>
@@ -44,8 +44,8 @@ class AutoScheme : public GradientScheme, public std::enable_shared_from_this<Au
   std::string report() override { return choice_.report(); }
 
  private:
-  // How a bucket goes: the code, of 0 for none or else 1 + the ValueCode, and the ranks of a box where it is for what
-  // goes between boxes only.
+  // The code of a bucket: 0 for none, or else 1 + the ValueCode; and the ranks of a box if the code is for traffic
+  // between boxes only.
   struct Way {
     uint8_t code = 0;
     uint32_t box_ranks = 0;

@@ -12,10 +12,10 @@
 
 namespace banyan::pytorch {
 
-// Collective. Of any type, in place; of sparse tensors, too.
+// Collective. Averages a tensor of any type in place, a sparse one, too.
 TensorFuture plain_average(ProcessGroupBanyan& group, const at::Tensor& buffer);
 
-// Of a plain float32 tensor.
+// The values of a plain float32 tensor.
 inline std::span<float> floats_of(const at::Tensor& tensor) {
   TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kFloat);
   return {reinterpret_cast<float*>(mutable_bytes_of(tensor)), static_cast<size_t>(tensor.numel())};

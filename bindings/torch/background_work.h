@@ -15,8 +15,8 @@ class BackgroundWork : public BanyanWork {
  public:
   using BanyanWork::BanyanWork;
 
-  // Once, and while somebody holds the work: calls `operation`, as the caller would have. What it throws is the work's
-  // error.
+  // Once, and while somebody holds the work: calls `operation`, as the caller would have. An exception of the operation
+  // is the work's error.
   void carry_out(std::function<void()> operation) { complete_by(std::move(operation)); }
 
   bool isCompleted() override;

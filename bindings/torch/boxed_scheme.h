@@ -1,9 +1,9 @@
 // BoxedScheme: gradients in a fixed-rate code between boxes (boxes.h), and as they are in each box: "int8" with the
 // option box_ranks.
 //
-// What a rank keeps for its next gradients goes into the sum of its box; what the code loses of a share is kept by the
-// rank whose share it is. So after a step a rank keeps something of its shares only; of others what it still has, from
-// other buckets or boxes, goes with the gradients as they are.
+// The residual of a rank goes into the sum of its box; the code's losses of a share are kept by the rank whose share it
+// is. So after a step a rank keeps losses of its own shares only; what it still has of other shares, from other buckets
+// or boxes, goes along with the gradients as they are.
 #pragma once
 
 #include <cstdint>

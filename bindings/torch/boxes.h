@@ -1,7 +1,7 @@
 // Boxes: the ranks of a group as boxes of so many ranks in their order, and averages over the group by these two
 // levels.
 //
-// Of a buffer each rank of a box has a share, so many values as the others but for the last ones. An average is three
+// Each rank of a box has a share of a buffer, as many values as the others but for the last ones. An average is three
 // calls:
 //   1. a sum in the box, of which each rank gets its share;
 //   2. an average of each share over the ranks of the same place in all boxes, in a code where one is given;
@@ -10,9 +10,9 @@
 // once for a whole box, and a rank encodes its share only.
 //
 // The second and the third call begin when the one before has ended, in the thread that finds that out. That moment
-// differs between ranks, so each step has a group of its own, in which calls come in the order of the first ones.
-// Where a call fails, other ranks would wait for calls that never come: so all these groups fail with it, and the
-// group that they were made of.
+// differs between ranks, so each step has a group of its own, in which calls come in the order of the first ones. If a
+// call fails, other ranks would wait for calls that never come: so all these groups fail with it, and so does the group
+// that they were made of.
 //
 // This is the hierarchical form of Espresso (Wang et al., EuroSys 2023, section 4.1) with its code between machines
 // only.
@@ -44,7 +44,7 @@ class Boxes : public std::enable_shared_from_this<Boxes> {
   struct Share {
     size_t begin = 0, count = 0;
   };
-  // Of this rank, in a buffer of so many values.
+  // The share of this rank in a buffer of so many values.
   Share share_of(size_t values) const;
 
   // Collective: starts the average over all ranks of a contiguous float32 buffer, in place, and returns. In the thread

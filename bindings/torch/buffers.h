@@ -9,13 +9,13 @@
 
 namespace banyan::pytorch {
 
-// Whether memory holds the values, one after the other. Views like x.conj() and x.conj().imag are contiguous, too, but
+// True if memory holds the values, one after the other. Views like x.conj() and x.conj().imag are contiguous, too, but
 // only carry a mark, "conjugated" or "negated": their memory holds other values.
 bool is_plain(const at::Tensor& tensor);
 // The same values in plain memory: of the tensor itself, if it is plain, else of a copy.
 at::Tensor plain(const at::Tensor& tensor);
 
-// Where the memory of a plain tensor begins. All calls get at memory by these two, so that a mark that was overlooked
+// The beginning of a plain tensor's memory. All calls get at memory by these two, so that a mark that was overlooked
 // ends in an exception, not in wrong values.
 std::byte* mutable_bytes_of(const at::Tensor& tensor);
 inline const std::byte* bytes_of(const at::Tensor& tensor) { return mutable_bytes_of(tensor); }

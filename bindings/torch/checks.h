@@ -1,4 +1,4 @@
-// What every backend of torch.distributed refuses, in the words that its users know.
+// Checks of arguments that every backend of torch.distributed refuses, in the words that its users know.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@ namespace banyan::pytorch {
 // "(2, 3)"
 std::string words_of(at::IntArrayRef sizes);
 
-// Of one call: refusals begin with its name.
+// The checks of one call: refusals begin with its name.
 class Checks {
  public:
   explicit Checks(const char* call) : call_(call) {}

@@ -1,6 +1,6 @@
 // CodedScheme: gradients in a fixed-rate code (banyan/codec), in place; and "none", which sends them as they are.
 //
-// Whoever encodes, at whichever hop, keeps what the code loses there in its own residual (run/call/residual.h).
+// Each rank that encodes, at whichever hop, keeps the code's losses there in its own residual (run/call/residual.h).
 #pragma once
 
 #include <memory>

@@ -33,12 +33,13 @@ class Compression : public std::enable_shared_from_this<Compression> {
   TensorFuture average(c10d::GradBucket& bucket);
   // The same of a buffer that is not DDP's: the values of these parameters one after the other.
   TensorFuture average_of(const at::Tensor& buffer, const std::vector<at::Tensor>& parameters);
-  // What DDP calls from now on, by itself: no Python is run in the backward pass. Throws c10::Error when it has a hook.
+  // Makes average() the hook that DDP calls from now on, by itself: no Python is run in the backward pass. Throws
+  // c10::Error when DDP has a hook already.
   void install(c10d::Reducer& reducer);
 
   // Copies: "residuals" by name, without parameters that have none yet, and what the scheme keeps beside them.
   GradientScheme::State state();
-  // What is left out becomes zero, or as it was at first.
+  // Entries that are left out become zero, or as they were at first.
   void set_state(const GradientScheme::State& state);
   std::map<std::string, double> residual_norms();  // Euclidean
   void scale(double factor);

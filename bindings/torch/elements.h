@@ -10,7 +10,7 @@
 
 namespace banyan::pytorch {
 
-// What to call a reduction by. `count` is that of a tensor's elements times `elements_each`.
+// The arguments of a reduction. Its `count` is that of a tensor's elements times `elements_each`.
 struct ElementReduction {
   element::DataType type = element::DataType::float32;
   element::ReduceOp op = element::ReduceOp::sum;

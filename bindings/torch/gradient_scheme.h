@@ -1,11 +1,12 @@
 // GradientScheme: one way to average the gradients of a bucket over a group in fewer bytes.
 //
-// What all ways share is done around it (compression.h): DDP's hook, buckets of other types, saving and scaling of the
-// residuals. A scheme begins the average of a bucket, ends it when its last call is over, and keeps by parameter what
-// it needs beside residuals. A new one is a class of its own and a line in gradient_scheme.cc.
+// The work that all ways share is done around it (compression.h): DDP's hook, buckets of other types, saving and
+// scaling of the residuals. A scheme begins the average of a bucket, ends it when its last call is over, and keeps by
+// parameter what it needs beside residuals. A new one is a class of its own and a line in gradient_scheme.cc.
 //
-// The law of every scheme: over all ranks, gradients and residuals before are the sums that come out and the residuals
-// after. What is not finite comes out as NaN on all ranks and leaves the residuals and the scheme's state as they were.
+// The law of every scheme: over all ranks, gradients plus residuals before equal the sums that come out plus the
+// residuals after. Values that are not finite come out as NaN on all ranks and leave the residuals and the scheme's
+// state as they were.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -51,7 +52,7 @@ class GradientScheme {
     std::shared_ptr<ParameterResiduals> residuals;  // of all parameters; shared with who saves and scales them
     bool keeps_residuals = true;                    // else what is lost is forgotten
   };
-  // What is kept beside residuals: by kind, then by the parameter's name.
+  // The state kept beside residuals, indexed by kind, then by the parameter's name.
   using State = std::map<std::string, std::map<std::string, at::Tensor>>;
 
   virtual ~GradientScheme() = default;
@@ -73,14 +74,14 @@ class GradientScheme {
   // Error{invalid_input} for kinds, names and shapes that are not of this scheme and model.
   virtual State state() { return {}; }
   virtual void set_state(const State& state);
-  // What is kept in gradient units, between averages.
+  // Scales the state that is kept in gradient units; between averages.
   virtual void scale(double /*factor*/) {}
-  // What it has found out by itself, for people, in lines; empty for those that need not.
+  // The scheme's own findings, for people, in lines; empty for schemes that make none.
   virtual std::string report() { return {}; }
 };
 
-// Of a name such as "int8", or "none". Throws Error{invalid_input} that lists the names, or says which option is wrong.
-// Collective where the scheme needs calls of its own beside the group's.
+// The scheme of a name such as "int8", or "none". Throws Error{invalid_input} that lists the names, or says which
+// option is wrong. Collective where the scheme needs calls of its own beside the group's.
 std::shared_ptr<GradientScheme> make_scheme(const std::string& name, SchemeOptions options,
                                             const GradientScheme::Context& context);
 

@@ -1,4 +1,4 @@
-// InOrder: things that come whenever they like, done one at a time in the order of their numbers.
+// InOrder: tasks that come in any order, done one at a time in the order of their numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace banyan::pytorch {
 
-// Any thread. What is done may call run(); it throws nothing.
+// Any thread. A task may call run(); it throws nothing.
 class InOrder {
  public:
   // From 0; each is to come once.
@@ -18,7 +18,7 @@ class InOrder {
     return given_++;
   }
 
-  // Does it, and what has waited for it; or leaves it to the thread that does what is before it.
+  // Does the task, and those that have waited for it; or leaves it to the thread that does the one before it.
   void run(uint64_t number, std::function<void()> what) {
     std::unique_lock lock(mutex_);
     come_.emplace(number, std::move(what));

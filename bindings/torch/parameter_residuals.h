@@ -5,8 +5,8 @@
 // and what was kept for each parameter goes to its new place.
 //
 // A gradient of zeros sends zeros: DDP fills in zeros for parameters that this step does not use, and for whole buckets
-// once this rank has finished (Join), and throws such results away where all ranks sent zeros. What is kept for these
-// parameters waits until their gradients are something else, and what the call loses there is added to it.
+// once this rank has finished (Join), and throws such results away where all ranks sent zeros. The residuals of these
+// parameters wait until their gradients are something else, and what the call loses there is added to them.
 //
 // One thread at a time: whoever calls holds lock(). All O(values).
 #pragma once
@@ -32,7 +32,7 @@ struct NamedParameter {
   at::Tensor tensor;
 };
 
-// Of one bucket.
+// The residual of one bucket.
 class BucketResidual {
  public:
   struct Slot {
@@ -45,7 +45,7 @@ class BucketResidual {
   const std::vector<Slot>& slots() const { return slots_; }
   // For a call.
   run::Residual& residual() { return residual_; }
-  // Those of a slot. Throws Error{invalid_usage} while a call uses it, as the next two do.
+  // The values of a slot. Throws Error{invalid_usage} while a call uses it, as the next two do.
   std::span<float> values(const Slot& slot);
 
   // Before a call with these gradients: slots of zeros are to wait.
@@ -71,18 +71,18 @@ class ParameterResiduals {
   // For all that follows and for buckets. Not to be held where futures are followed: these may call at once.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-  // Where a bucket has the values of each of these parameters. Throws Error{invalid_input} for one that is not of the
-  // model, or for another number of values.
+  // The places of the values of each of these parameters in a bucket. Throws Error{invalid_input} for a parameter that
+  // is not of the model, or for another number of values.
   std::vector<BucketResidual::Slot> slots_of(const std::vector<at::Tensor>& parameters, size_t values) const;
-  // Of a bucket of these parameters in this order. Throws as slots_of().
+  // The residual of a bucket of these parameters in this order. Throws as slots_of().
   std::shared_ptr<BucketResidual> of_bucket(const std::vector<at::Tensor>& parameters, size_t values);
 
   // Calls it with the residual of each parameter, in the order of the model, as a tensor of its shape to read or write;
   // undefined for those that no bucket has held yet.
   void for_each(const std::function<void(const NamedParameter&, const at::Tensor&)>& visit);
-  // Of those that a bucket has held, by name.
+  // Copies of the residuals of all parameters that a bucket has held, indexed by name.
   std::map<std::string, at::Tensor> copies();
-  // What is not given becomes zero. All have passed check().
+  // Residuals that are not given become zero. All values have passed check().
   void set(const std::map<std::string, at::Tensor>& values);
   // Throws Error{invalid_input}, naming the parameter, for unknown names, for other shapes than the parameters',
   // for other types than float32, and for values that are not finite: these would stay in the residual, since a step

@@ -1,6 +1,6 @@
 // PowerSgd: gradients of matrices as products of two narrow ones, which are averaged in their place.
 //
-// Of each matrix M (a gradient and its residual) and the directions Q that the last step has left, P = M Q is summed
+// For each matrix M (a gradient plus its residual) and the directions Q that the last step has left, P = M Q is summed
 // over the ranks and made orthonormal; Q = M^T P is summed, too, and P Q^T / n is the average. A bucket is two calls:
 // all P of its parameters in their order, row-major, and then the tensors that are sent as they are, in one call of
 // float32; then all Q in another. A parameter of more than two dimensions is a matrix of its outermost dimension in
@@ -12,7 +12,7 @@
 // ranks, so these calls are those of a twin of the group, in the order of the first ones; it comes about with the first
 // of them.
 //
-// Source: Vogels, Karimireddy, Jaggi, NeurIPS 2019, algorithms 1 and 2. Where this departs from it: a rank keeps
+// Source: Vogels, Karimireddy, Jaggi, NeurIPS 2019, algorithms 1 and 2. This departs from them: a rank keeps
 // M - P Q_i^T, with the Q_i of itself, not M - P Q^T / n. The sum over all ranks is the same, and on nothing else do
 // results depend; but a rank whose gradients are zero, as after it has finished (Join), keeps what it kept. Q is made
 // orthonormal before it is used again, so that its length follows no loss scale; columns that depend on others begin

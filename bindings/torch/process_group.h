@@ -1,12 +1,12 @@
 // ProcessGroupBanyan: the backend "banyan" of torch.distributed, over a Communicator.
 //
-// What Gloo does, this does with the same results and the same refusals; besides, it has reduce_scatter, all_to_all of
-// lists, AVG, bfloat16 and the small integers. Collectives are carried out in the order of their calls, by whoever
+// It does all that Gloo does, with the same results and the same refusals; besides, it has reduce_scatter, all_to_all
+// of lists, AVG, bfloat16 and the small integers. Collectives are carried out in the order of their calls, by whoever
 // waits for them or by the communicator's progress thread. Tensors that are not contiguous go through a copy.
 //
 // Sums of sparse tensors are several calls each, which depend on each other. They go on beside all others: one after
-// the other in a thread and a communicator of their own, which all ranks make at their first one. What ends the one
-// communicator does not end the other, but for abort().
+// the other in a thread and a communicator of their own, which all ranks make at their first one. An error that ends
+// the one communicator does not end the other; abort() ends both.
 //
 // Errors: c10::Error (RuntimeError) for arguments, before anything has happened; CommunicationError
 // (banyan_torch.Error) by the works, and at once by a group that has failed before. Calls of several threads exclude
@@ -48,7 +48,7 @@ class ProcessGroupBanyan : public BackendBase {
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using OwnWorkPtr = c10::intrusive_ptr<BanyanWork>;
 
-  // Who belongs to it.
+  // The members of a group.
   struct Members {
     int rank = 0, size = 1;
     std::string name;                   // equal on all members; used once between a world and its end
@@ -68,22 +68,23 @@ class ProcessGroupBanyan : public BackendBase {
   const std::string getBackendName() const override { return "banyan"; }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
-  // Of sparse COO tensors too: the sum, whose indices are the union of all.
+  // Takes sparse COO tensors, too: the indices of their sum are the union of all.
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   // The average of float32 values, in place and coded on the wire. The work holds the residual, which may be null.
   OwnWorkPtr coded_average(const at::Tensor& buffer, const codec::Codec& codec,
                            const std::shared_ptr<run::Residual>& residual);
-  // Of a contiguous float32 buffer, in parts of `counts` values, one after the other, of which each rank has one: `own`
-  // becomes the sum of this rank's part. Neither overlaps the other.
+  // Sums a contiguous float32 buffer in parts of `counts` values, one after the other, one for each rank: `own` becomes
+  // the sum of this rank's part. The buffer and `own` do not overlap.
   OwnWorkPtr sum_parts(const at::Tensor& buffer, const std::vector<size_t>& counts, const at::Tensor& own);
   // The other way round: the parts of all ranks, to all.
   OwnWorkPtr gather_parts(const at::Tensor& own, const std::vector<size_t>& counts, const at::Tensor& buffer);
   // Several calls, over this communicator and each with this timeout; 0 is the communicator's own.
   using SparseSum = std::function<void(run::Communicator& communicator, std::chrono::milliseconds timeout)>;
-  // Collective: has `sum` carried out in the background, after those that were started before. What it throws is the
-  // work's error. A timeout of 0 is that of the group.
+  // Collective: has `sum` carried out in the background, after those that were started before. An exception of `sum` is
+  // the work's error. A timeout of 0 is that of the group.
   OwnWorkPtr start_sparse(BanyanWork::Task task, SparseSum sum, std::chrono::milliseconds timeout = kNoTimeout);
-  // Whether sparse tensors like this one are added up by rows, which can be coded: those of float32.
+  // True if sparse tensors like this one are added up by rows, which can be coded: those of float32 with 1 to 2^32 - 1
+  // rows of 1 to 2^32 - 1 values.
   static bool is_table(const at::Tensor& tensor);
   // Collective: the average of such a tensor, in place, with rows that are coded on the wire (run/sparse). `kept`: of
   // this rank, a value for each of the dense tensor, row after row, or empty; `use`, which may be null, is that of the
@@ -109,14 +110,14 @@ class ProcessGroupBanyan : public BackendBase {
                                           const c10d::AllgatherOptions& options) override;
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
-  // What is called in between goes on its way as ever; the work is that of all of it together.
+  // Calls in between start as ever; endCoalescing() returns one work for all of them.
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void enableCollectivesTiming() override {}
 #endif
 #ifdef BANYAN_BACKEND_ABORTS
   void abort() override { abort("torch.distributed has aborted the group"); }
-  // Of calls from now on that have none of their own.
+  // Sets the timeout of calls from now on that have none of their own.
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 #endif
 #ifdef BANYAN_BACKEND_SPLITS
@@ -145,8 +146,8 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
 
-  // How many collectives this rank has called, from 0: equal on all ranks that are in step, so there is nothing to
-  // agree on first.
+  // The number of collectives that this rank has called, from 0: equal on all ranks that are in step, so there is
+  // nothing to agree on first.
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return calls_.load(); }
 
@@ -162,16 +163,16 @@ class ProcessGroupBanyan : public BackendBase {
   // equal on all of them and tells their group from others.
   c10::intrusive_ptr<ProcessGroupBanyan> among(const std::vector<int>& members, const std::string& purpose);
   // Collective among the members that live: who they are, for going on without the others. Ends what is under way on
-  // this group, which is of no use after that. Who does not call within `patience` is left out. Throws
+  // this group, which is of no use after that. Members that do not call within `patience` are left out. Throws
   // CommunicationError as run::Communicator::shrink() does.
   std::unique_ptr<Survivors> survivors(std::chrono::milliseconds patience);
   // Why it has failed; empty while it works.
   std::string error() const;
-  // Whether the ranks exchange through shared memory, all being on one host.
+  // True if the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const { return communicator_.is_on_one_host(); }
   // Those of this host, in their order.
   std::vector<int> ranks_here() const;
-  // How often calls went on without a link that was lost.
+  // The number of times that calls went on after a link or a connection was lost.
   uint32_t reroutes() const { return communicator_.reroutes(); }
   // Waits for collectives under way, ten seconds at most, and ends what is left. Later calls fail.
   void finish();
@@ -191,11 +192,12 @@ class ProcessGroupBanyan : public BackendBase {
 #ifdef BANYAN_BACKEND_SPLITS
   compose::Settings settings_of(const Options& options) const;
 #endif
-  // Of this name, with the timeout as it is now.
+  // This group's settings with this name, and the timeout as it is now.
   compose::Settings own_settings(const std::string& name) const;
   // One that this has made for itself, of these members.
   GroupPtr offspring(const Members& members, std::vector<uint32_t> job_ranks);
-  // Who they are, and their ranks in the job; rank -1 where this one is not among them.
+  // These ranks of this group as members of another, and their ranks in the job; Members::rank is -1 if this rank is
+  // not among them.
   std::pair<Members, std::vector<uint32_t>> members_among(const std::vector<int>& ranks, const std::string& name) const;
   OwnWorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
   // A call that has begun, and belongs to the work that endCoalescing() hands out.
@@ -208,12 +210,12 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
   // Collective at the first call.
   run::SparseQueue& sparse_queue();
-  // How rows go: in a code or as they are, and what the code loses of them.
+  // The code of rows, if any, and the residual that keeps its losses.
   struct RowCode {
     std::optional<codec::Codec> codec;
     std::span<float> kept;
   };
-  // In the queue's thread. Of float32, as a table of rows; of other types, all from all.
+  // In the queue's thread. The sum as a table of rows, for is_table(); for others each rank gets the entries of all.
   at::Tensor sum_of_rows(run::Communicator& communicator, const at::Tensor& input, const RowCode& code,
                          std::chrono::milliseconds timeout);
   at::Tensor sum_of_all_entries(run::Communicator& communicator, const at::Tensor& input,
@@ -232,7 +234,7 @@ class ProcessGroupBanyan : public BackendBase {
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
-  // By sizes, how many of them are sparse, and the code. Of the queue's thread.
+  // Indexed by sizes, the number of sparse ones among these, and the code. For the queue's thread only.
   std::map<std::vector<int64_t>, std::unique_ptr<run::SparseAllReduce>> sparse_tables_;
   std::mutex sparse_mutex_;                                // protects the next, and is held while it is made
   std::unique_ptr<run::SparseQueue> own_sparse_queue_;     // from the first sum on

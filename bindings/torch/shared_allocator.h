@@ -15,8 +15,8 @@ class SharedAllocator {
  public:
   static constexpr size_t kLeastBytes = 64 << 10;
 
-  // Puts it in its place, or PyTorch's own back. What was allocated by either stays valid. Any thread; those that
-  // allocate meanwhile may use either.
+  // Puts this allocator in its place, or PyTorch's own back. Memory that either has allocated stays valid. Any thread;
+  // those that allocate meanwhile may use either.
   static void use(bool is_shared);
   static bool is_used();
   // Gives memory that no tensor uses back to the system.

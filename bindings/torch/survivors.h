@@ -18,7 +18,7 @@ class Survivors {
 
   int rank() const { return static_cast<int>(communicator_.rank()); }
   int size() const { return static_cast<int>(communicator_.size()); }
-  // By their ranks in the group that was: those who live, in the order of their new ranks, and those who do not.
+  // Ranks in the former group: those that live, in the order of their new ranks, and those that do not.
   const std::vector<int>& ranks() const { return ranks_; }
   const std::vector<int>& lost() const { return lost_; }
 

@@ -15,13 +15,13 @@ inline uint64_t count_of(const at::Tensor& tensor, uint64_t elements_each) {
   return static_cast<uint64_t>(tensor.numel()) * elements_each;
 }
 
-// Of a tensor that is read.
+// The memory of a tensor that is read.
 at::Tensor read(const at::Tensor& tensor, BanyanWork::Task& task);
-// Of one that is written, and read unless `is_only_written`. A copy goes back at the end.
+// The memory of one that is written, and read unless `is_only_written`. A copy goes back at the end.
 at::Tensor written(const at::Tensor& tensor, BanyanWork::Task& task, bool is_only_written = false);
-// Of tensors that are read as one.
+// The memory of tensors that are read as one.
 at::Tensor joined(const std::vector<at::Tensor>& tensors, BanyanWork::Task& task);
-// Of tensors that are written as one, of `elements` in all: a copy, which goes back at the end.
+// The memory of tensors that are written as one, of `elements` in all: a copy, which goes back at the end.
 at::Tensor gathered(const std::vector<at::Tensor>& tensors, const at::Tensor& like, int64_t elements,
                     BanyanWork::Task& task);
 

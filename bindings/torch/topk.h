@@ -67,9 +67,10 @@ class TopK : public GradientScheme, public std::enable_shared_from_this<TopK> {
   const Settings settings_;
   const Context context_;
   const std::unique_ptr<ParameterResiduals> momenta_;  // null without momentum
-  // By parameter, in the order of the model; none without a warm-up. Under the lock of the residuals.
+  // The steps that each parameter has taken, in the order of the model; none without a warm-up. Under the lock of the
+  // residuals.
   std::vector<uint64_t> steps_;
-  // Of the thread that adds up.
+  // For the thread that adds up only.
   std::map<size_t, std::unique_ptr<run::SparseAllReduce>> tables_;  // by values
   sparse::RowList chosen_;                                          // keeps its memory
   std::vector<int64_t> rows_;                                       // the same

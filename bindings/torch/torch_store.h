@@ -13,8 +13,8 @@
 namespace banyan::pytorch {
 
 // Errors of the c10d store become Error{io}; its time-outs Error{timed_out}. While get() waits in the main thread, it
-// looks for Python's signals (signals.h), and throws what their handlers raise. Whoever gives up waiting can use the
-// store afterwards.
+// looks for Python's signals (signals.h), and throws what their handlers raise. The store can be used after a wait that
+// was given up.
 class TorchStore : public run::Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}

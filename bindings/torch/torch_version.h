@@ -1,5 +1,5 @@
-// Where this binding depends on the version of PyTorch, and nowhere else. Built and tested with 1.13.1, 2.6.0 and
-// 2.14.1; what is said of other versions follows their headers.
+// The one place where this binding depends on the version of PyTorch. Built and tested with 1.13.1, 2.6.0 and 2.14.1;
+// what is said of other versions follows their headers.
 #pragma once
 
 #include <torch/version.h>

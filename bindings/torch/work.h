@@ -17,7 +17,7 @@
 
 namespace banyan::pytorch {
 
-// What a communicator carries out; BackgroundWork is for what it does not. Any thread. The tensors it was given stay
+// An operation that a communicator carries out; BackgroundWork is for others. Any thread. The tensors it was given stay
 // alive until the operation is over, even when nobody keeps the work.
 class BanyanWork : public c10d::Work {
  public:
@@ -33,7 +33,7 @@ class BanyanWork : public c10d::Work {
     Tensors held;                  // what the operation itself reads and writes, where it is something else
     // Once the operation has succeeded, before anybody learns of it: copies from what is held to the outputs.
     std::function<void()> at_end;
-    // Of the caller: tensors that were made in inference mode are changed only there, by whichever thread.
+    // The caller's inference mode: tensors that were made in it are changed only in it, by whichever thread.
     bool is_inference = c10::InferenceMode::is_enabled();
 
     // Calls at_end, once. The copies are no part of what the caller traces or differentiates: the call itself was.

@@ -10,11 +10,11 @@
  *   banyan_comm_destroy(comm);
  *
  * RESULTS. Every function that can fail returns a banyan_result_t and changes nothing when it refuses its arguments. No
- * function ends the process. banyan_last_error() says in one line who is to blame and what mends it. When a rank dies,
- * is silent for longer than the timeout, or calls something else, the operations under way on the *other* ranks end
- * with BANYAN_PEER_LOST, BANYAN_TIMED_OUT or BANYAN_MISMATCH, and the communicator is *in error*: every later operation
- * on it returns the same result at once. It can then be shrunk (banyan_comm_shrink) or destroyed. The contents of
- * output buffers of failed operations are undefined; input buffers keep theirs, unless the operation was in place.
+ * function ends the process. banyan_last_error() says in one line who is to blame and what mends it. If a rank dies, is
+ * silent for longer than the timeout, or calls something else, the operations under way on the *other* ranks end with
+ * BANYAN_PEER_LOST, BANYAN_TIMED_OUT or BANYAN_MISMATCH, and the communicator is *in error*: every later operation on
+ * it returns the same result at once. It can then be shrunk (banyan_comm_shrink) or destroyed. The contents of output
+ * buffers of failed operations are undefined; input buffers keep theirs, unless the operation was in place.
  *
  * REQUESTS. The last argument of every operation is where to put a request. NULL: the call blocks until the operation
  * is complete on this rank. Otherwise it returns at once and the operation runs on; its buffers are the library's until
@@ -30,11 +30,11 @@
  * the root); with counts per rank, at the displacement of this rank. BANYAN_IN_PLACE stands for that address: as `send`
  * of the first two groups, as `recv` of the third. Other overlaps are undefined.
  *
- * SUMS are reproducible: for a given plan equal inputs give equal bits, whatever the message
- * size, its pipelining, the kind of memory, and timing. On one host contributions are always added in the order of the
- * ranks. float16 and bfloat16 are added in float32, and rounded once in all on one host, once per addition over
- * several; the products of a premultiplied sum are rounded before they are added, too. Integers wrap round. BANYAN_MIN
- * and BANYAN_MAX prefer any number to NaN.
+ * SUMS are reproducible: for a given plan equal inputs give equal bits, whatever the message size, its pipelining, the
+ * kind of memory, and the timing. On one host contributions are always added in the order of the ranks. float16 and
+ * bfloat16 are added in float32, and rounded once in all on one host, once per addition over several; the products of a
+ * premultiplied sum are rounded before they are added, too. Integers wrap round. BANYAN_MIN and BANYAN_MAX prefer any
+ * number to NaN.
  *
  * THREADS. Different communicators may be used from different threads at the same time. One communicator may be used
  * from several threads too, if the caller sees to it that all ranks make the calls in the same order; calls then
@@ -97,7 +97,7 @@ extern "C" {
 #define BANYAN_VERSION_MAJOR 0
 #define BANYAN_VERSION_MINOR 3
 #define BANYAN_VERSION_PATCH 0
-/* As banyan_get_version: of the header that a program was compiled with. */
+/* The version of the header that a program was compiled with, as banyan_get_version gives that of the library. */
 #define BANYAN_VERSION (BANYAN_VERSION_MAJOR * 10000 + BANYAN_VERSION_MINOR * 100 + BANYAN_VERSION_PATCH)
 
 typedef enum BANYAN_OF_INT {
@@ -163,11 +163,11 @@ typedef struct banyan_sparse* banyan_sparse_t;
 
 /* Stands for the address of the other buffer: see IN PLACE above. */
 #define BANYAN_IN_PLACE ((void*)(uintptr_t)-1)
-/* As the peer of banyan_recv_tagged: takes from whoever sends first. */
+/* As the peer of banyan_recv_tagged: receives from the rank that sends first. */
 #define BANYAN_ANY_RANK (-1)
 
-/* What this rank has done in a communicator since it was made. Fields may be added at the end; initialise with
- * BANYAN_STATISTICS_INIT. */
+/* The counts and times of this rank's calls in a communicator, since it was made. Fields may be added at the end;
+ * initialise with BANYAN_STATISTICS_INIT. */
 typedef struct {
   size_t size;
   uint64_t calls;         /* begun */
@@ -182,7 +182,7 @@ typedef struct {
 #define BANYAN_STATISTICS_INIT \
   { sizeof(banyan_statistics_t), 0, 0, 0, 0, 0, -1, 0, 0 }
 
-/* Where and how to meet, as text; made by one rank and carried to the others by the application's own means. It holds a
+/* A meeting point, as text; made by one rank and carried to the others by the application's own means. It holds a
  * secret: who knows it may join. */
 typedef struct {
   char text[256];
@@ -204,8 +204,8 @@ typedef struct {
   int checksums;       /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
   int zero_copy;   /* 1: TCP sends long pieces out of the buffers themselves; -1: default, BANYAN_ZERO_COPY, else 0 */
   int connections; /* by TCP with each peer, where there are no routes; 1 to 16; default: BANYAN_CONNECTIONS, else 1 */
-  /* Who may shrink: "any" survivors, "majority" (more than half of the ranks of `comm`), or at least so many, as "3".
-   * The same on all ranks. Default: that of the communicator to be shrunk, BANYAN_SURVIVORS, else "any". */
+  /* The survivors that may shrink: "any", a "majority" (more than half of the ranks of `comm`), or at least so many, as
+   * "3". The same on all ranks. Default: that of the communicator to be shrunk, BANYAN_SURVIVORS, else "any". */
   const char* survivors;
   const char* encryption; /* "off", "auth", "full": of what goes by TCP, chosen when ranks join; default:
                              BANYAN_ENCRYPTION, else "auth" between hosts where a secret is set, else "off" */
@@ -245,8 +245,8 @@ banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_uniq
 banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
                                      const banyan_config_t* config);
 /* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT),
- * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. Where a part of them
- * is set and no rank, as with WORLD_SIZE=2 alone: BANYAN_INVALID_ARGUMENT. Time: join_timeout. */
+ * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1.
+ * BANYAN_INVALID_ARGUMENT if a part of them is set and no rank, as with WORLD_SIZE=2 alone. Time: join_timeout. */
 banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
 
 /* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part
@@ -254,22 +254,22 @@ banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t*
  * called it, then join_timeout. */
 banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
                                   const banyan_config_t* config);
-/* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
- * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks
- * that do not come within config.join_timeout (here default 1.5 s) are left out. Timeouts that config does not give are
- * those of `comm`, which remains to be destroyed.
+/* Collective among the ranks that live: a new communicator without the ranks that are dead, and without those in
+ * `excluded` (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is
+ * kept. Ranks that do not come within config.join_timeout (here default 1.5 s) are left out. Timeouts that config does
+ * not give are those of `comm`, which remains to be destroyed.
  *
- * config.survivors says how many must survive. Where the network is cut in two, "any" lets both halves go on, each
- * without the other; when they can reach each other again, the smaller half learns that it was taken for dead, and its
+ * config.survivors says how many must survive. If the network is cut in two, "any" lets both halves go on, each without
+ * the other; when they can reach each other again, the smaller half learns that it was taken for dead, and its
  * operations end with BANYAN_PEER_LOST. With "majority" at most one half ever gets a communicator; the other one gets
  * BANYAN_PEER_LOST, which names the rule and who is missing. Time: twice config.join_timeout (or 1.5 s) and ten seconds
  * in all. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
-/* Collective among those who live: *flag becomes the bitwise and of the flags of all who took part, the same on all of
- * them, whoever dies meanwhile (MPIX_Comm_agree of ULFM). Works on a communicator in error, and ends none of its
- * operations. BANYAN_PEER_LOST, with *flag set, when ranks are missing that were not missing in the agreement before:
- * all who get the value get the same result, and the next agreement says nothing more of these ranks.
+/* Collective among the ranks that live: *flag becomes the bitwise and of the flags of all that took part, the same on
+ * all of them, whichever rank dies meanwhile (MPIX_Comm_agree of ULFM). Works on a communicator in error, and ends none
+ * of its operations. BANYAN_PEER_LOST, with *flag set, when ranks are missing that were not missing in the agreement
+ * before: all ranks that get the value get the same result, and the next agreement says nothing more of these ranks.
  *
  * Ranks that live and have not come within half of the timeout are left out, and get BANYAN_TIMED_OUT when they come;
  * ranks that were taken for dead BANYAN_ABORTED. With all results but BANYAN_SUCCESS and BANYAN_PEER_LOST *flag is as
@@ -280,14 +280,14 @@ banyan_result_t banyan_comm_agree(banyan_comm_t comm, int* flag);
 banyan_result_t banyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
                                  const banyan_config_t* config);
 
-/* Waits for all operations of this rank, tells the peers that it leaves in peace. When an operation has ended with an
+/* Waits for all operations of this rank, and tells the peers that it leaves in peace. If an operation has ended with an
  * error, it returns that. The communicator can then only be destroyed. Time: timeout. */
 banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
-/* Finalizes if need be, and frees, also when it returns an error: that of an operation that has ended with one, of
- * which no function has told. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. To be
- * called before main() returns: later, as by the destructor of a global variable, there is no good-bye any more, and
- * the peers take this rank for dead. Time: timeout, and a second for the good-bye; three with UCX, and while it joins.
- */
+/* Finalizes if need be, and frees the communicator, also when it returns an error: that of an operation that has
+ * failed, if no function has returned it before. Requests that were not waited for are ended with BANYAN_ABORTED. NULL
+ * is allowed. To be called before main() returns: later, as by the destructor of a global variable, there is no
+ * good-bye any more, and the peers take this rank for dead. Time: timeout, and a second for the good-bye; three with
+ * UCX, and while it joins. */
 banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
 /* Ends all operations of this rank at once with BANYAN_ABORTED, from any thread; peers learn that this rank is gone.
  * Ends joining (config.blocking). Time: at once. */
@@ -296,12 +296,12 @@ banyan_result_t banyan_comm_abort(banyan_comm_t comm);
  * once. */
 banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
 
-/* How often the calls under way were begun again because links or connections were lost: on other links where the
- * network offers a choice (BANYAN_ROUTES), else on the same. Time: at once. */
+/* The number of times that calls under way were begun again because links or connections were lost: on other links
+ * where the network offers a choice (BANYAN_ROUTES), else on the same. Time: at once. */
 banyan_result_t banyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
-/* What this rank has done: in all calls when `call` is NULL, else in those of one function, such as "all_reduce",
- * "all_to_all_v" or "send". Costs some microseconds; any thread. BANYAN_METRICS shows the same to Prometheus. Time: at
- * once. */
+/* The counts and times of this rank's calls: of all when `call` is NULL, else of those of one function, such as
+ * "all_reduce", "all_to_all_v" or "send". Costs some microseconds; any thread. BANYAN_METRICS shows the same to
+ * Prometheus. Time: at once. */
 banyan_result_t banyan_comm_get_statistics(banyan_comm_t comm, const char* call, banyan_statistics_t* statistics);
 /* Time: at once. */
 banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
@@ -317,17 +317,17 @@ banyan_result_t banyan_comm_set_timeout(banyan_comm_t comm, double seconds);
  * the same for all communicators of the process, unless the program handles it. Time: at once. */
 banyan_result_t banyan_comm_dump(banyan_comm_t comm, const char* why);
 
-/* What banyand, the service of this host, tells this user of the links between the hosts of its communicators, for
+/* The links between the hosts of this user's communicators, as banyand, the service of this host, sees them, for
  * programs that plan their own traffic: JSON in UTF-8,
  *
  *   {"hosts": ["a", "b"], "links": [{"name": "leaf0->spine1", "capacity": 1.2e9, "own": 3e8, "free": 5e8,
  *                                    "cotenants": 2, "from": ["a"], "to": ["b"]}]}
  *
- * with bytes per second in the last tenths of a second: the links that ways from one of the hosts to another may cross;
- * what the user's own calls send over each, what nobody uses, and how many other tenants do. Numbers are null where
- * nothing is known. Asks the daemon that BANYAN_SERVICE names, or that of this host. Valid until this thread asks
- * again. BANYAN_INVALID_ARGUMENT: there is no daemon; BANYAN_UNSUPPORTED: it does not know the network. Any thread.
- * Time: some milliseconds, and at most five seconds. */
+ * with bytes per second in the last tenths of a second: the links that paths from one of the hosts to another may
+ * cross; what the user's own calls send over each, what nobody uses, and the number of other tenants that send over it.
+ * Numbers are null if they are not known. Asks the daemon that BANYAN_SERVICE names, or that of this host. Valid until
+ * this thread asks again. BANYAN_INVALID_ARGUMENT: there is no daemon; BANYAN_UNSUPPORTED: it does not know the
+ * network. Any thread. Time: some milliseconds, and at most five seconds. */
 banyan_result_t banyan_get_service_hints(const char** hints);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -338,8 +338,8 @@ banyan_result_t banyan_get_service_hints(const char** hints);
 banyan_result_t banyan_mem_alloc(void** memory, size_t bytes);
 /* Time: at once. */
 banyan_result_t banyan_mem_free(void* memory);
-/* Tells that [memory, memory + bytes) will be used often, so that what can be prepared is. Collectives on memory of
- * banyan_mem_alloc need no registration. Registered ordinary memory is read by cross-memory attach where that is
+/* Announces that [memory, memory + bytes) will be used often, so that the library can prepare it. Collectives on memory
+ * of banyan_mem_alloc need no registration. Registered ordinary memory is read by cross-memory attach where that is
  * quicker. Must be deregistered before it is freed. Time: at once. */
 banyan_result_t banyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
 /* Time: at once. */
@@ -350,8 +350,8 @@ banyan_result_t banyan_deregister(banyan_comm_t comm, void* handle);
 /* A sum to which this rank contributes its elements times `factor`, which is a whole number for integer types. Time:
  * at once. */
 banyan_result_t banyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
-/* A sum or an average (`kind`) of a coded type that adds what `residual` holds to what this rank sends, and keeps there
- * what its code loses: see Codes. To be given to calls whose send buffer has as many elements on this rank. Time: at
+/* A sum or an average (`kind`) of a coded type that adds the values of `residual` to those that this rank sends, and
+ * keeps in it what the code loses: see Codes. For calls whose send buffer has as many elements on this rank. Time: at
  * once. */
 banyan_result_t banyan_op_create_feedback(banyan_op_t* op, banyan_op_kind_t kind, banyan_residual_t residual,
                                           banyan_comm_t comm);
@@ -434,7 +434,7 @@ banyan_result_t banyan_barrier(banyan_comm_t comm, banyan_request_t* request);
 
 /* ---- Sparse sums ------------------------------------------------------------------------------------------------- */
 
-/* How rows are added up: see banyan_sparse_create. */
+/* The ways to add up rows: see banyan_sparse_create. */
 typedef enum BANYAN_OF_INT {
   BANYAN_SPARSE_AUTO = 0,   /* whatever sends its bytes soonest, chosen anew in each call */
   BANYAN_SPARSE_DENSE = 1,  /* an allreduce of the whole table */
@@ -452,16 +452,16 @@ banyan_result_t banyan_sparse_create(banyan_sparse_t* table, size_t rows, size_t
  * order, and several times: then they are added. All ranks get the same rows, ascending, with the same bits, until the
  * table's next call: those that any rank has given. The arrays are the library's, and may be NULL with nothing to get.
  * Contributions are added in the order of the ranks, but for those that go densely. A value that is not finite is so on
- * all ranks, and leaves what is kept as it was; so does a call that fails. Where a rank's arguments are wrong, it gets
- * BANYAN_INVALID_ARGUMENT, and all others BANYAN_MISMATCH, which names it: nothing was added, and the table goes on. A
- * collective, called in the order of all others. Time: timeout for each of its four exchanges. */
+ * all ranks, and leaves what is kept as it was; so does a call that fails. A rank whose arguments are wrong gets
+ * BANYAN_INVALID_ARGUMENT, and all others BANYAN_MISMATCH, which names it: nothing was added, and the table can be used
+ * further. A collective, called in the order of all others. Time: timeout for each of its four exchanges. */
 banyan_result_t banyan_sparse_all_reduce(const int64_t* rows, const float* values, size_t count, banyan_sparse_t table,
                                          const int64_t** sum_rows, const float** sum_values, size_t* sum_count);
-/* What is kept on this rank between two calls, rows * width values: to save and restore it, to scale it, to set it to
- * zero. NULL and 0 where the type is BANYAN_FLOAT32. Time: at once. */
+/* The losses that are kept on this rank between two calls, rows * width values: to save and restore them, to scale
+ * them, to set them to zero. NULL and 0 if the type is BANYAN_FLOAT32. Time: at once. */
 banyan_result_t banyan_sparse_residual(banyan_sparse_t table, float** values, size_t* count);
-/* The way that the last call went, and the bytes that this rank sent by it: of a dense one, as a ring would. Either may
- * be NULL. Time: at once. */
+/* The way that the last call took, and the bytes that this rank sent in it; for a dense one, those that a ring would
+ * send. Either may be NULL. Time: at once. */
 banyan_result_t banyan_sparse_last_call(banyan_sparse_t table, banyan_sparse_way_t* way, uint64_t* bytes);
 /* NULL is allowed. Time: at once. */
 banyan_result_t banyan_sparse_destroy(banyan_sparse_t table);
@@ -473,13 +473,13 @@ banyan_result_t banyan_sparse_destroy(banyan_sparse_t table);
  * once with a request. */
 banyan_result_t banyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
-/* From this rank: BANYAN_ANY_RANK is refused here. Time: timeout; at once with a request. */
+/* Receives from the rank `peer`: BANYAN_ANY_RANK is refused here. Time: timeout; at once with a request. */
 banyan_result_t banyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
 
-/* The same among those with an equal tag: a receive takes only what was sent with its own. The two functions above
- * have the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when the receive is
- * done, and may be NULL. Time: timeout; at once with a request. */
+/* The same among messages with an equal tag: a receive takes only messages that were sent with its own tag. The two
+ * functions above have the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when
+ * the receive is done, and may be NULL. Time: timeout; at once with a request. */
 banyan_result_t banyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
                                    banyan_comm_t comm, banyan_request_t* request);
 /* Time: timeout; at once with a request. */
@@ -495,8 +495,8 @@ banyan_result_t banyan_group_end(void);
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
-/* Whether it is done, without blocking: BANYAN_IN_PROGRESS, or its result, which frees it and sets *request to NULL.
- * Time: at once. */
+/* Does not block. Returns BANYAN_IN_PROGRESS until the request is done; then returns its result, frees it and sets
+ * *request to NULL. Time: at once. */
 banyan_result_t banyan_test(banyan_request_t* request);
 /* Blocks until it is done; returns its result, frees it and sets *request to NULL. A NULL request is done. Time:
  * timeout. */
@@ -504,10 +504,10 @@ banyan_result_t banyan_wait(banyan_request_t* request);
 /* The same for so many seconds at most; then BANYAN_IN_PROGRESS, and the request goes on. Time: the given seconds in
  * all. */
 banyan_result_t banyan_wait_for(banyan_request_t* request, double seconds);
-/* Blocks until one of them is done, NULLs being passed over; *index is which, or -1 when all are NULL. Time:
+/* Blocks until one of them is done, NULLs being passed over; *index is its index, or -1 when all are NULL. Time:
  * timeout. */
 banyan_result_t banyan_wait_any(banyan_request_t* requests, int count, int* index);
-/* Waits for all; the first failure, if any. Time: timeout. */
+/* Waits for all; returns the first failure, if any. Time: timeout. */
 banyan_result_t banyan_wait_all(banyan_request_t* requests, int count);
 
 #undef BANYAN_OF_INT

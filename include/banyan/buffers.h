@@ -1,4 +1,4 @@
-// What calls of the C++ interface work on: elements, contiguous ranges of them, memory shared between the ranks of a
+// The operands of calls in the C++ interface: elements, contiguous ranges of them, memory shared between the ranks of a
 // host, codes, and reductions. communicator.h includes it.
 //
 // Buffers are std::vector, std::array, std::span or SharedBuffer. Their elements are integers of 1 to 8 bytes, float,
@@ -49,7 +49,7 @@ constexpr banyan_type_t type_of() {
   return is_signed ? BANYAN_INT64 : BANYAN_UINT64;
 }
 
-// A range that can be sent, and one that can be received into.
+// A range that can be sent, and a range that can be received into.
 template <typename R>
 concept InBuffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && std::ranges::borrowed_range<R> &&
     Element<std::remove_cv_t<std::ranges::range_value_t<R>>>;
@@ -85,12 +85,12 @@ class SharedBuffer {
 
 // ---- Codes ----
 
-// float that goes between hosts in a code, such as "int8" (Codes in banyan.h): in place of the buffer of a call that
-// reduces by a sum or an average, or not at all.
+// A buffer of float that goes between hosts in a code, such as "int8" (Codes in banyan.h). Pass it in place of the
+// buffer to a call that reduces by a sum or an average, or not at all.
 //
 //   world.all_reduce(banyan::Coded(gradients, "int8"), world.feedback_sum(residual, banyan::ReduceOp::avg));
 //
-// A view; the values must stay. The code of a call with two buffers is that of the first.
+// It is a view: the values must outlive it. The code of a call with two buffers is that of the first.
 template <typename T>
 requires std::same_as < std::remove_cv_t<T>,
 float > class Coded {
@@ -112,14 +112,15 @@ float > class Coded {
 template <std::ranges::contiguous_range R>
 Coded(R& values, const char* codec) -> Coded<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
-// What codes of one buffer lose on this rank, to be added the next time; zero at first. Outlives the calls that use it.
+// The losses of one buffer's codes on this rank, to be added the next time; zero at first. Must outlive the calls that
+// use it.
 class Residual {
  public:
   explicit Residual(std::size_t size) { check(banyan_residual_create(&handle_, size)); }
   ~Residual() { banyan_residual_destroy(handle_); }
   Residual(const Residual&) = delete;
   Residual& operator=(const Residual&) = delete;
-  // Between two calls; valid until the next one.
+  // Its values between two calls; valid until the next one.
   std::span<float> values() const {
     float* values = nullptr;
     std::size_t size = 0;
@@ -159,7 +160,7 @@ class ScaledSum {
   banyan_op_t op_ = 0;
 };
 
-// A sum or an average in a code that adds what a residual holds, and keeps there what is lost. Belongs to a
+// A sum or an average in a code that adds a residual's values first, and keeps in it what is lost. Belongs to a
 // communicator and ends before it.
 class FeedbackSum {
  public:
@@ -176,7 +177,7 @@ class FeedbackSum {
   banyan_op_t op_ = 0;
 };
 
-// Any of them.
+// A ReduceOp, a ScaledSum or a FeedbackSum, as calls take it.
 class Reduction {
  public:
   Reduction(ReduceOp op) : op_(static_cast<banyan_op_t>(op)) {}

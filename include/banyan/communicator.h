@@ -8,16 +8,16 @@
 //   banyan::Request sum = world.start().all_reduce(gradients);   // the same in the background
 //   sum.wait();
 //
-// What the calls do, which variables of the environment count, and what may be done in which thread is said once, in
-// banyan.h, as is how long each may take; the ends of a Request and of a Communicator last as long as banyan_wait and
+// banyan.h says once what the calls do, which variables of the environment count, what each thread may do, and how long
+// each call may take; the destructor of a Request takes as long as banyan_wait, and that of a Communicator as long as
 // banyan_comm_destroy. This is the same interface with types. It is a header over the functions there: no C++ type
 // crosses the border of the library, so programs may be compiled with another compiler or standard library.
 //
 // BUFFERS are contiguous ranges (buffers.h). The compiler refuses temporaries, since a call may go on when they are
-// gone: in the background, and in a group. Where sizes do not fit each other, a call throws before anything happens.
+// gone: in the background, and in a group. A call whose sizes do not fit each other throws before anything happens.
 //
 // ERRORS are thrown as banyan::Error. After peer_lost, timed_out, mismatch, aborted or system_error the communicator is
-// in error: every later call throws the same at once, and shrink() makes a new one of those who live.
+// in error: every later call throws the same at once, and shrink() makes a new one of the ranks that live.
 #pragma once
 
 #include <banyan/cxx20.h>
@@ -51,7 +51,7 @@ inline namespace v0 {
 
 inline constexpr int kAnyRank = BANYAN_ANY_RANK;
 
-// An operation under way. Its buffers must stay until it is done; its end waits for that, and forgets an error.
+// An operation under way. Its buffers must stay until it is done; the destructor waits for that, and drops an error.
 class Request {
  public:
   Request() = default;  // of nothing, and done
@@ -66,17 +66,17 @@ class Request {
 
   // Waits until it is done.
   void wait() { check(banyan_wait(&handle_)); }
-  // Whether it is done, without waiting.
+  // True if it is done; does not wait.
   bool test() { return is_done(banyan_test(&handle_)); }
-  // Waits for so long at most; whether it is done.
+  // Waits for so long at most; true if it is done.
   template <typename Rep, typename Period>
   bool wait_for(std::chrono::duration<Rep, Period> at_most) {
     return is_done(banyan_wait_for(&handle_, std::chrono::duration<double>(at_most).count()));
   }
-  // Of a receive that is done: the rank that sent.
+  // The rank that sent, after a receive that is done; else kAnyRank.
   int source() const { return source_ != nullptr ? *source_ : kAnyRank; }
 
-  // Waits until one of them is done, and returns which; nothing where none is under way.
+  // Waits until one of them is done, and returns its index; nothing if none is under way.
   static std::optional<std::size_t> wait_any(std::span<Request> requests) {
     std::vector<banyan_request_t> handles;
     for (const Request& request : requests) handles.push_back(request.handle_);
@@ -111,8 +111,8 @@ class Request {
   std::unique_ptr<int> source_;  // stays where it is while the library writes to it
 };
 
-// What `body` starts begins together, so that an exchange of sends and receives cannot deadlock. Blocking calls in it
-// are over when group() returns.
+// All operations that `body` starts begin together, so that an exchange of sends and receives cannot deadlock. Blocking
+// calls in it are over when group() returns.
 template <std::invocable Body>
 void group(Body&& body) {
   check(banyan_group_start());
@@ -127,7 +127,7 @@ void group(Body&& body) {
 
 // ---- Calls ----
 
-// What a communicator can be asked for: by Communicator itself, which blocks, and by start(), which gives a Request.
+// The calls of a communicator: those of Communicator itself block, and those of start() return a Request.
 template <typename Self, typename Result>
 class Calls {
  public:
@@ -300,7 +300,7 @@ class Calls {
     throw Error(ErrorCode::invalid_argument, std::string(call) + ": a buffer has " + std::to_string(count) +
                                                  " elements, and must have " + std::to_string(expected));
   }
-  // That there is one for each rank, and that all fit into the buffer.
+  // Throws unless there is one count for each rank, and all parts fit into the buffer.
   void expect_counts(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
                      std::size_t buffer, const char* call) const {
     if (counts.size() != ranks() || (!displacements.empty() && displacements.size() != ranks())) {
@@ -345,7 +345,7 @@ class Starter : public Calls<Starter, Request> {
  public:
   explicit Starter(banyan_comm_t comm) : handle_(comm) {}
 
-  // From `peer`, which may be kAnyRank; Request::source() tells which it was.
+  // Receives from `peer`, which may be kAnyRank; Request::source() then tells which rank has sent.
   template <OutBuffer R>
   Request recv(R&& recv, int peer, std::uint32_t tag = 0) {
     auto source = std::make_unique<int>(kAnyRank);
@@ -401,7 +401,7 @@ class Communicator : public Calls<Communicator, void> {
                        const banyan_config_t* config) { return banyan_comm_init_rank(comm, size, id, rank, config); },
                    options);
   }
-  // By a newcomer, where the others call grow().
+  // For a newcomer, while the others call grow().
   static Communicator join_grown(const banyan_unique_id_t& id, int size, int rank, const Options& options = {}) {
     return made_by(
         [&](banyan_comm_t* comm, const banyan_config_t* config) {
@@ -409,7 +409,7 @@ class Communicator : public Calls<Communicator, void> {
         },
         options);
   }
-  // Takes over what the C interface has made.
+  // Takes over a communicator that the C interface has made.
   explicit Communicator(banyan_comm_t handle) : handle_(handle) {}
 
   Communicator(Communicator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -417,9 +417,9 @@ class Communicator : public Calls<Communicator, void> {
     std::swap(handle_, other.handle_);
     return *this;
   }
-  // Waits for what is under way, as finalize() does, and forgets errors; by an exception, aborts, so that the other
-  // ranks do not wait for this one. To be run before main() returns: a communicator that is a global variable leaves no
-  // good-bye, so that the other ranks take this one for dead.
+  // Waits for operations under way, as finalize() does, and drops errors; when an exception unwinds the stack, aborts,
+  // so that the other ranks do not wait for this one. To be run before main() returns: a communicator that is a global
+  // variable leaves no good-bye, so that the other ranks take this one for dead.
   ~Communicator() {
     if (handle_ == nullptr) return;
     if (std::uncaught_exceptions() > exceptions_) banyan_comm_abort(handle_);
@@ -428,9 +428,9 @@ class Communicator : public Calls<Communicator, void> {
 
   int rank() const { return number(banyan_comm_user_rank); }
   int size() const { return number(banyan_comm_count); }
-  // How often calls went on without a link that was lost.
+  // The number of times that calls under way were begun again because links or connections were lost.
   int reroutes() const { return number(banyan_comm_get_reroutes); }
-  // What this rank has done: in all calls, or in those of one function, such as "all_reduce".
+  // The counts and times of this rank's calls: of all, or of those of one function, such as "all_reduce".
   banyan_statistics_t statistics(const char* call = nullptr) const {
     banyan_statistics_t statistics = BANYAN_STATISTICS_INIT;
     check(banyan_comm_get_statistics(handle_, call, &statistics));
@@ -452,7 +452,7 @@ class Communicator : public Calls<Communicator, void> {
     check(banyan_comm_split(handle_, color, key, &part, &config));
     return part != nullptr ? std::optional<Communicator>(std::in_place, part) : std::nullopt;
   }
-  // Collective among those who live: one without the dead and the excluded.
+  // Collective among the ranks that live: a communicator without the dead and the excluded.
   Communicator shrink(std::span<const int> excluded = {}, const Options& options = {}) {
     const int count = static_cast<int>(excluded.size());
     return made_by(
@@ -461,8 +461,8 @@ class Communicator : public Calls<Communicator, void> {
         },
         options);
   }
-  // Collective among those who live, also in error: the bitwise and of the flags of all who took part, the same on all
-  // of them. `lost` names who is missing and was not in the agreement before.
+  // Collective among the ranks that live, also in error: the bitwise and of the flags of all that took part, the same
+  // on all of them. `lost` names the ranks that are missing now and were not missing in the agreement before.
   struct Agreed {
     int flag = 0;
     std::optional<Error> lost;
@@ -483,23 +483,23 @@ class Communicator : public Calls<Communicator, void> {
         },
         options);
   }
-  // Waits for everything under way, and says good-bye; no calls after that.
+  // Waits for all operations under way, and says good-bye; no calls after that.
   void finalize() { check(banyan_comm_finalize(handle_)); }
-  // Ends everything under way, here and, soon, at the other ranks. Any thread.
+  // Ends all operations under way, here and, soon, at the other ranks. Any thread.
   void abort() { check(banyan_comm_abort(handle_)); }
-  // Why it is in error, if it is. Any thread; does not wait.
+  // The error that it is in, if any. Any thread; does not wait.
   std::optional<Error> error() const {
     banyan_result_t result = BANYAN_SUCCESS;
     check(banyan_comm_get_async_error(handle_, &result));
     if (result == BANYAN_SUCCESS) return std::nullopt;
     return Error(static_cast<ErrorCode>(result), banyan_last_error(handle_));
   }
-  // For operations that begin from now on; zero: as in the options.
+  // Sets the timeout of operations that begin from now on; zero: as in the options.
   template <typename Rep, typename Period>
   void set_timeout(std::chrono::duration<Rep, Period> timeout) {
     check(banyan_comm_set_timeout(handle_, std::chrono::duration<double>(timeout).count()));
   }
-  // Has all ranks write their flight records.
+  // Makes this rank and all others that can be reached write their flight records.
   void dump(const std::string& why) { check(banyan_comm_dump(handle_, why.c_str())); }
   ScaledSum scaled_sum(double factor) { return ScaledSum(handle_, factor); }
   FeedbackSum feedback_sum(const Residual& residual, ReduceOp op = ReduceOp::sum) {
@@ -508,7 +508,7 @@ class Communicator : public Calls<Communicator, void> {
 
   // The calls are those of Calls, and these:
   Starter start() { return Starter(handle_); }
-  // Blocks; returns the rank that sent, where `peer` may be kAnyRank.
+  // Receives from `peer`, which may be kAnyRank, and blocks; returns the rank that sent.
   template <OutBuffer R>
   int recv(R&& recv, int peer, std::uint32_t tag = 0) {
     int source = kAnyRank;
@@ -517,7 +517,7 @@ class Communicator : public Calls<Communicator, void> {
                              nullptr));
     return source;
   }
-  // Both at once, so that all ranks may do it in a ring. Returns the rank that sent.
+  // Sends and receives at once, so that all ranks may do it in a ring. Returns the rank that sent.
   template <InBuffer S, OutBuffer R>
   int send_recv(S&& send, int to, R&& recv, int from, std::uint32_t tag = 0) {
     Request received = start().recv(recv, from, tag);

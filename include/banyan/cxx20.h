@@ -1,5 +1,5 @@
-/* Whether the compiler speaks C++20. Every header of the C++ interface includes this one first, and holds nothing where
- * it does not: what is said here is then all that is said of them. */
+/* Defines BANYAN_CXX20 if the compiler speaks C++20. Every header of the C++ interface includes this one first, and
+ * is empty without it, so that the error below is the only one. */
 #pragma once
 
 #if defined(__cplusplus) && __cplusplus > 201703L

@@ -1,4 +1,4 @@
-// Options: how a communicator is made. Included by communicator.h; what each option means is said in banyan.h.
+// Options: how a communicator is made. Included by communicator.h; banyan.h says what each option means.
 #pragma once
 
 #include <banyan/cxx20.h>
@@ -14,7 +14,7 @@
 namespace banyan {
 inline namespace v0 {
 
-// How to join. What is left out, the environment says (banyan.h), and else a default.
+// The options of a new communicator. Those that are left out come from the environment (banyan.h), else from defaults.
 struct Options {
   std::string name = {};                          // in messages and flight records
   std::chrono::duration<double> timeout{0};       // for an operation to make no progress

@@ -1,4 +1,4 @@
-// Sums of tables that are sparse by rows, for C++20: what banyan.h says under Sparse sums, with types.
+// Sums of tables that are sparse by rows, for C++20: the calls of Sparse sums in banyan.h, with types.
 //
 //   banyan::SparseTable table(world, {.rows = 50000, .width = 64, .codec = "int8"});
 //   const banyan::SparseSum sum = table.all_reduce(rows, gradients);   // rows: std::vector<std::int64_t>, or a span
@@ -31,7 +31,7 @@ struct SparseSum {
   std::span<const float> values;       // of row rows[i] from i * width on
 };
 
-// Moves; destroyed before its communicator.
+// Movable; must be destroyed before its communicator.
 class SparseTable {
  public:
   struct Shape {
@@ -53,7 +53,7 @@ class SparseTable {
     return *this;
   }
 
-  // `values` has width for each of the rows. Collective; blocks.
+  // `values` has width values for each of the rows. Collective; blocks.
   SparseSum all_reduce(std::span<const std::int64_t> rows, std::span<const float> values) {
     if (values.size() != rows.size() * width_) {
       throw Error(ErrorCode::invalid_argument, "a sparse sum of " + std::to_string(rows.size()) + " rows takes " +
@@ -66,7 +66,7 @@ class SparseTable {
     check(banyan_sparse_all_reduce(rows.data(), values.data(), rows.size(), handle_, &sum_rows, &sum_values, &count));
     return {{sum_rows, count}, {sum_values, count * width_}};
   }
-  // Between two calls: what codes have lost on this rank, rows * width; empty without a codec.
+  // The losses of codes on this rank, between two calls: rows * width values; empty without a codec.
   std::span<float> residual() const {
     float* values = nullptr;
     std::size_t count = 0;

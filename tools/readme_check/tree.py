@@ -5,7 +5,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "ARCHITECTURE.md", "docs/*.md", "docs/formats/*.md",
-         "examples/**/*.md", "bench/*.md"]
+         "examples/**/*.md", "bench/*.md", "banyan/*/README.md", "tools/*.md"]
 SHELL = ("sh", "console", "bash", "shell")
 COMMAND = re.compile(
     r"(\w+=\S* )*(banyan|make|cmake|ctest|ninja|mpirun|mpiexec|srun|sbatch|torchrun|(/usr/bin/)?python3|pip|apt|"

@@ -21,12 +21,13 @@
 namespace banyan::job::chakra {
 
 struct Options {
-  // Whether nodes wait for their control dependencies, too, and not for data dependencies alone as in ASTRA-sim's older
+  // True: nodes wait for their control dependencies, too. False: for data dependencies alone, as in ASTRA-sim's older
   // feeders.
   bool control_dependencies = true;
 
-  // What comm_size of an allgather or a gather counts: what each member puts in, as the PyTorch converter writes it,
-  // or all shards together, as ASTRA-sim takes it. All other sizes mean the same to both: see CollectiveKind.
+  // The meaning of comm_size of an allgather or a gather: the bytes that each member puts in (shard), as the PyTorch
+  // converter writes it, or those of all shards together (total), as ASTRA-sim takes it. All other sizes mean the same
+  // to both: see CollectiveKind.
   enum class GatherSize : uint8_t { shard, total };
   GatherSize gather_size = GatherSize::shard;
 

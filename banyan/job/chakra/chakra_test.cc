@@ -1,28 +1,16 @@
 #include "banyan/job/chakra/chakra.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <filesystem>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/job/chakra/binary.h"
 #include "banyan/job/check.h"
 #include "banyan/job/test_job.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::chakra {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr int64_t kCompute = 4, kSend = 5, kReceive = 6, kCollective = 7;
 

@@ -43,7 +43,7 @@ class Groups {
   std::vector<const std::vector<uint32_t>*> ranks_;  // by number, into numbers_
 };
 
-// How the group of all ranks is called where a trace gives it no name.
+// The name of the group of all ranks if a trace gives it none.
 constexpr std::string_view kAllRanks = "all ranks";
 
 }  // namespace banyan::job::chakra

@@ -14,7 +14,7 @@ namespace banyan::job::chakra {
 
 enum class JsonForm : uint8_t { none, document, texts };  // none: the binary form
 
-// By the beginning: a MiB at most.
+// Decides by the beginning of the text, a MiB at most.
 JsonForm json_form(TraceSource source);
 
 // Throws Error{invalid_input} with the source and the element for what is no such JSON; errors of the callback pass.

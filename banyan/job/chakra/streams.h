@@ -1,4 +1,4 @@
-// What streams are called in jobs that come from Chakra traces: the reader makes these names, the writer knows them.
+// Names of streams in jobs that come from Chakra traces: the reader makes them, the writer knows them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct StreamLabel {
   std::string name() const;
 };
 
-// Where a node of this kind goes.
+// The stream of a node of this kind.
 StreamLabel stream_label(NodeKind kind, bool is_on_host, std::optional<uint64_t> number);
 
 }  // namespace banyan::job::chakra

@@ -29,7 +29,7 @@ namespace banyan::job::goal {
 Job read_job(const std::string& path);
 Job parse_job(std::string_view text, const std::string& where);
 
-// Reads back as the same job if it came from GOAL. What GOAL has no words for:
+// Reads back as the same job if it came from GOAL. Things that GOAL has no words for:
 //   memory nodes, markers   calc; floating-point operations are left out
 //   times                   rounded to whole nanoseconds
 //   streams                 Order::program becomes `requires` from node to node; a stream that is not called as above

@@ -1,23 +1,13 @@
 #include "banyan/job/goal/goal.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/job/test_job.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::goal {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::string error_of(std::string_view text) {
   try {

@@ -1,8 +1,8 @@
 // The sequences of a channel's members, where traces have lost some of their calls, merged into one that has them all.
 //
 // Two calls can be the same one when what is known of them agrees (CallSignature). Members are merged one by one, the
-// longest first, which likely lost nothing. Of the alignments with the fewest left-overs the one is taken in which the
-// same calls end at the same time, by the clocks that ranks have in common (a collective ends on all ranks within
+// longest first, which likely lost nothing. Among the alignments with the fewest left-overs, the one is taken in which
+// the same calls end at the same time, by the clocks that ranks have in common (a collective ends on all ranks within
 // microseconds; it may start at any time). Ranks without a common clock get one: either their ends are in line or their
 // beginnings, whichever fits better.
 //

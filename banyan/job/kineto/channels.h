@@ -29,7 +29,7 @@ struct MessageChannel {
   bool messages = false;
   std::vector<ChannelMember> members;  // all, in the order of the group; of messages: sender, receiver
 
-  // Whether all members have equally many items, and the n-th of all can be one call.
+  // True if all members have equally many items, and the n-th items of all can be one call.
   bool is_in_line(const std::vector<RankDraft>& drafts) const;
   // Gives to all what some know, once all are in line. Throws Error{invalid_input} for a call of which nobody knows
   // what it does or how large it is.
@@ -38,7 +38,7 @@ struct MessageChannel {
   std::string describe(const std::vector<RankDraft>& drafts, uint32_t member, const ChannelItem& item) const;
 };
 
-// What calls that are the same must agree on. What is not known fits any.
+// The properties on which calls that are the same must agree. An unknown one fits any.
 struct CallSignature {
   std::optional<CollectiveKind> kind;  // of messages: unknown
   std::optional<uint64_t> bytes;

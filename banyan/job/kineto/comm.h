@@ -1,4 +1,4 @@
-// What profilers write down about one communication, and what that means for a Job. Kineto puts it into the args of
+// The record that profilers write of one communication, and its meaning for a Job. Kineto puts it into the args of
 // kernels and of record_param_comms ("In msg nelems"), host traces into attributes of their nodes (in_msg_nelems) or,
 // before schema 1.1, into positions of their inputs.
 #pragma once
@@ -34,7 +34,7 @@ struct CommCall {
   std::optional<uint32_t> global_peer;  // of send and receive
 
   bool has_size() const { return width > 0 && (in_elements || out_elements); }
-  // What this leaves open is taken from `other`, unless that is of another kind. Both are of one rank.
+  // Takes from `other` what this leaves open, unless that is of another kind. Both are of one rank.
   void fill_from(const CommCall& other);
 };
 
@@ -46,8 +46,8 @@ enum class CommName : uint8_t { none, wrapper, call };
 // wrapper: a bookkeeping entry that moves nothing (wait, init, start and end of coalescing).
 CommName read_comm_name(std::string_view name, CommCall& call);
 
-// What the name of a kernel says: ncclKernel_AllReduce_RING_LL_Sum_float, ncclDevKernel_SendRecv(...). Returns false
-// for a kernel that is no communication; kind_known stays false for one that does not say what it does (SendRecv,
+// Reads the name of a kernel: ncclKernel_AllReduce_RING_LL_Sum_float, ncclDevKernel_SendRecv(...). Returns false for a
+// kernel that is no communication; kind_known stays false for a name that does not say what the kernel does (SendRecv,
 // Generic).
 bool read_kernel_name(std::string_view name, CommCall& call);
 

@@ -1,6 +1,6 @@
 // CommOperators: what the operators of one rank say of communications. Several lie within each other for one call
 // (c10d::allreduce_, record_param_comms, nccl:all_reduce), each knows a part, and the host trace's node of one knows
-// another. A call is told once: whoever asks for it takes it, with all operators around it.
+// another. A call is returned once: the first to ask for it takes it, with all operators around it.
 //
 // Complexity: constant time a question besides what it gives, since operators are looked at at most 64 levels outwards;
 // O(operators log operators) to begin with.
@@ -18,7 +18,7 @@ namespace banyan::job::kineto {
 
 constexpr std::string_view kParamComms = "record_param_comms";
 
-// What is known of one call.
+// The known facts of one call.
 struct CommFacts {
   uint32_t event = kNoIndex;  // the operator that tells of it; kNoIndex: only the host trace has it
   uint32_t node = kNoIndex;   // of the host trace; kNoIndex: none
@@ -31,7 +31,8 @@ class CommOperators {
   // The reading is borrowed.
   explicit CommOperators(const RankReading& reading);
 
-  // Of the operators at and around `operator_event`, or of the host's nodes around it where Kineto dropped some.
+  // The facts from the operators at and around `operator_event`, or from the host's nodes around it if Kineto dropped
+  // some.
   std::optional<CommFacts> around(uint32_t operator_event);
   // The calls of a thread that nothing took and that began before one of its events: what it gathered (ncclGroupEnd).
   // Asked for with ascending events of a thread.
@@ -44,7 +45,7 @@ class CommOperators {
     uint32_t event;
     bool taken = false;
   };
-  // What a thread may gather: its record_param_comms.
+  // The calls that a thread may gather: its record_param_comms.
   struct Pending {
     std::vector<uint32_t> places;  // ascending, into operators_
     size_t next = 0;

@@ -2,7 +2,7 @@
 // asked of others. make_rank_draft makes it of one rank's traces; kineto/match.h puts in what other ranks prove
 // missing; kineto/emit.h writes the program.
 //
-// How a draft is made: which call launched what (kineto/launch.h), which operator of the host trace is which
+// A draft is made in parts: which call launched what (kineto/launch.h), which operator of the host trace is which
 // (kineto/link.h), what operators say of communications (kineto/comm_operators.h), what ran on GPUs (kineto/gpu.h),
 // communications of the host (kineto/host_comms.h), where host threads launched and waited (kineto/threads.h).
 #pragma once
@@ -23,7 +23,7 @@ namespace banyan::job::kineto {
 
 constexpr uint32_t kNoIndex = UINT32_MAX;
 
-// Where in a host's thread something was asked for.
+// The place in a host's thread at which something was asked for.
 struct DraftPlace {
   uint32_t thread = kNoIndex;  // into RankDraft::threads
   uint32_t point = kNoIndex;   // into its points; kNoIndex: it has none for this
@@ -65,7 +65,7 @@ struct DraftLostCall {
   uint32_t group = kNoIndex;  // as of DraftCall, where it is known
 };
 
-// Where the host's thread launches or waits. The time from the point before up to `begin` is compute.
+// A point at which the host's thread launches or waits. The time from the point before up to `begin` is compute.
 struct DraftPoint {
   enum class Kind : uint8_t { launch, stream, device, event, work, gap };
   Kind kind = Kind::launch;

@@ -1,10 +1,10 @@
-// What ran on a rank's GPUs, as works of its draft: kernels, copies, fills and, where a kernel is one of NCCL, the
+// All that ran on a rank's GPUs, as works of its draft: kernels, copies, fills and, for a kernel of NCCL, the
 // communications that it carries out.
 //
 // A kernel and its calls are mostly one to one. Several kernels of one call (all-to-all) are one work; a kernel of
-// several calls (coalesced) is a work with all of them. What the call is, its args, the operators around its launch and
-// the host trace say, the surer first; where all of them are silent, the host trace's next call of its kind that has no
-// kernel.
+// several calls (coalesced) is a work with all of them. The kernel's args, the operators around its launch and the host
+// trace say which call it is, the surer first; if all of them are silent, it is the host trace's next call of its kind
+// that has no kernel.
 //
 // Complexity O(events log events).
 #pragma once

@@ -15,9 +15,9 @@ struct ProcessGroup {
   uint32_t size = 0;            // 0: not said
 };
 
-// A list of groups. What is no group, or names a rank twice, gives nothing. Throws Error{unsupported} where lists that
-// the writer shortened ("[0, 1, ..., 63]") stand for more than kMostShortened ranks in all, which no run has.
-// Complexity O(length of the text + ranks log ranks).
+// Reads a list of groups. A row that is no group, or names a rank twice, is left out; a text that is no list has none.
+// Throws Error{unsupported} where lists that the writer shortened ("[0, 1, ..., 63]") stand for more than
+// kMostShortened ranks in all, which no run has. Complexity O(length of the text + ranks log ranks).
 std::vector<ProcessGroup> read_group_table(std::string_view text);
 
 constexpr size_t kMostShortened = size_t{1} << 22;

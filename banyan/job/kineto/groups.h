@@ -1,4 +1,4 @@
-// Which group each communication of each rank is of.
+// Finds the group of each communication of each rank.
 //
 // Members are told by a list of ranks beside the call, else by the group's name and a table (distributedInfo,
 // process_group:init), else by a first rank and a stride, else they are all ranks. Names are those of PyTorch, which

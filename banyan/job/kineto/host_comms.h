@@ -1,8 +1,9 @@
-// Communications that the host called and that no kernel carries out. Where a rank has none with kernels at all, they
-// are Gloo's, and each is a work of the draft on a track of the host; else their kernels were lost, and they are kept
-// for the case that other ranks prove it.
+// Communications that the host called and that no kernel carries out. If a rank has no communication with a kernel at
+// all, they are Gloo's, and each is a work of the draft on a track of the host. Else their kernels were lost, and they
+// are kept for the case that other ranks prove it.
 //
-// Gloo's operators run on threads of its own (its pool); who called is told by the c10d:: operator that began before.
+// Gloo's operators run on threads of its own (its pool); the c10d:: operator that began before says which thread
+// called.
 //
 // Complexity O(operators log operators).
 #pragma once

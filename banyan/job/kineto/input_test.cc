@@ -1,20 +1,15 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <filesystem>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/job/check.h"
 #include "banyan/job/kineto/kineto.h"
-#include "banyan/job/kineto/sample.h"
 #include "banyan/job/kineto/test_expect.h"
+#include "banyan/job/kineto/test_sample.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {
 
-using ::testing::AllOf;
 using testing::Calls;
 using testing::calls_of;
 using testing::error_of_sample;
@@ -22,8 +17,6 @@ using testing::error_of_texts;
 using testing::expect_kernels;
 using testing::expect_truth;
 using testing::has_line;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::make_sample;
 using testing::read_sample;
 using testing::read_texts;

@@ -2,7 +2,7 @@
 // operators were given (ExecutionTraceObserver). No converter in between: files are read and linked here, what is
 // broken in them is mended where the traces themselves prove how, and every mend is counted in a LinkReport.
 //
-// What becomes what
+// From events to nodes
 //   kernel, memcpy, memset   a node on its (device, stream), in the order of time. A memcpy or memset is a memory node
 //   NCCL kernel              a collective, send or receive. Its size, type and group stand in its own args, in those of
 //                            the record_param_comms around its launch, or in the host trace. Several kernels of one
@@ -18,9 +18,9 @@
 //   a thread idle for long   waits for what another thread did last meanwhile (autograd's thread and the main one)
 //   Gloo                     collectives on a stream of their own, where the trace has none of NCCL
 //
-// Between ranks, the n-th collective of a group on one rank is the n-th on all others. Where a rank has fewer, the
-// sequences are aligned, by time where that leaves a choice, and what a rank's trace lost is put back. Traces that
-// contradict each other are an error.
+// Between ranks, the n-th collective of a group on one rank is the n-th on all others. If a rank has fewer, the
+// sequences are aligned, by time if that leaves a choice, and the calls that a rank's trace lost are put back. Traces
+// that contradict each other are an error.
 //
 // Times. A node lasts as long as in the trace; up to 20 us between the moment when nothing held a kernel back any more
 // and its start (launch latency) count to it. A longer pause that nothing explains is a node of its own ("idle").
@@ -80,7 +80,7 @@ struct UnknownCategory {
   void add_to(std::vector<UnknownCategory>& rows) const;
 };
 
-// Counts of one rank, or of all. What they mean is said by lines().
+// Counts of one rank, or of all. lines() says what they mean.
 struct LinkCounts {
   uint64_t events = 0, operators = 0, kernels = 0, memory = 0, collectives = 0, messages = 0;
 

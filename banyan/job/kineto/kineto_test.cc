@@ -1,28 +1,20 @@
 #include "banyan/job/kineto/kineto.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "banyan/base/error.h"
 #include "banyan/job/check.h"
-#include "banyan/job/kineto/replay.h"
-#include "banyan/job/kineto/sample.h"
 #include "banyan/job/kineto/test_expect.h"
+#include "banyan/job/kineto/test_replay.h"
+#include "banyan/job/kineto/test_sample.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {
 
-using ::testing::AllOf;
 using testing::Calls;
 using testing::calls_of;
 using testing::error_of_sample;
 using testing::expect_kernels;
 using testing::expect_truth;
 using testing::has_line;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::make_sample;
 using testing::read_sample;
 using testing::read_texts;

@@ -1,5 +1,5 @@
-// Which event of the host launched what a GPU did: by correlation, else by External id, else by the arrow (ac2g) that
-// ends at it, else after the call with the next lower correlation.
+// Finds the host's event that launched each event of a GPU: by correlation, else by External id, else by the arrow
+// (ac2g) that ends at it, else the call with the next lower correlation.
 //
 // GPU times are mended on the way, where launches prove them wrong:
 //   - an event without times (ts 0, dur 0: pytorch/kineto issue 109) begins with its launch, and is left out where

@@ -1,8 +1,8 @@
-// Which operator of the host trace is which of the Kineto trace.
+// Links the operators of the host trace to those of the Kineto trace.
 //
 // Three ways, the surer ones first; every link must agree in the operator's name:
 //   1. by record function id: rf_id of the node = "Record function id" of the event (PyTorch >= 2.4 or so);
-//   2. by place: "Ev Idx" counts the profiler's operators as they began, as rf_id counts the observer's. Where both ran
+//   2. by place: "Ev Idx" counts the profiler's operators as they began, as rf_id counts the observer's. If both ran
 //      alike, their difference is one number, which is found by vote;
 //   3. by name order: both files list operators as they began, so they are two sequences of names of which one may have
 //      what the other has not (a profiler switched on later, events that were dropped). They are aligned with the
@@ -34,7 +34,7 @@ struct HostLinks {
 // `parents` by event: the operator around it, kNone for outermost ones and for events that are no operators.
 HostLinks link_host(const Trace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host);
 
-// By event: the innermost operator (cpu_op) of the same thread that covers its start. Events of GPUs have none.
+// Indexed by event: the innermost operator (cpu_op) of the same thread that covers its start. Events of GPUs have none.
 std::vector<uint32_t> nest_operators(const Trace& trace);
 
 }  // namespace banyan::job::kineto

@@ -1,10 +1,6 @@
 #include "banyan/job/kineto/link.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {

@@ -1,6 +1,6 @@
-// What is one communication on several ranks, and what a rank's trace lost of it: groups (kineto/groups.h), their
-// sequences of calls (kineto/channels.h), clocks (kineto/clocks.h); sequences that differ are merged (kineto/align.h)
-// and completed (kineto/restore.h).
+// Finds the calls of several ranks that are one communication, and what a rank's trace lost of it: groups
+// (kineto/groups.h), their sequences of calls (kineto/channels.h), clocks (kineto/clocks.h); sequences that differ are
+// merged (kineto/align.h) and completed (kineto/restore.h).
 #pragma once
 
 #include <vector>

@@ -1,21 +1,13 @@
 // Sequences of calls that differ between ranks: how they are aligned, and where what was lost is put back.
 #include "banyan/job/kineto/match.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "banyan/base/error.h"
 #include "banyan/job/kineto/align.h"
 #include "banyan/job/kineto/gpu.h"
 #include "banyan/job/kineto/restore.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 struct Call {
   int64_t end;

@@ -1,10 +1,6 @@
 #include "banyan/job/kineto/order.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-#include <set>
-#include <tuple>
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {

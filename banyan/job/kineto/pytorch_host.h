@@ -1,10 +1,10 @@
 // One rank's host trace: which operators PyTorch ran and with what, without times, as ExecutionTraceObserver (before
 // 2.0: ExecutionGraphObserver) writes it. Schemas 1.0.x and 1.1.x.
 //
-// What the reader is after is what a Kineto trace of the time does not tell: who talks to whom about how much. In 1.1.x
-// the attributes of `record_param_comms` say so; before, its inputs by position; where there is no such node (Gloo
-// before 2.3), the tensors given to `gloo:all_reduce` and the arguments of `c10d::broadcast_` around it. Groups stand
-// in the text that a node `## process_group:init ##` carries.
+// The reader looks for what a Kineto trace of the time does not record: which ranks communicate, and how many bytes. In
+// 1.1.x the attributes of `record_param_comms` say so; before, its inputs by position; where there is no such node
+// (Gloo before 2.3), the tensors given to `gloo:all_reduce` and the arguments of `c10d::broadcast_` around it. Groups
+// stand in the text that a node `## process_group:init ##` carries.
 //
 // Nodes whose parent is not in the file are kept: the observer misses operators that began before it was switched on,
 // and collectives inside of them (the broadcasts of DDP's buffers) got lost in tools that walk from the root.

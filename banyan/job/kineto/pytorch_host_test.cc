@@ -1,15 +1,9 @@
 #include "banyan/job/kineto/pytorch_host.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 HostTrace read(const std::string& nodes) {
   return read_host_trace(TraceSource::from_text("{\"schema\": \"1.0.2\", \"nodes\": [" + nodes + "]}", "test"));

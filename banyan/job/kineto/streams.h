@@ -1,9 +1,10 @@
 // DraftStreams: the works of a draft's streams in the order in which they ran, and what waits for which of them.
 //
-// CUDA waits for what was launched to a stream before some moment. What is waited for stands in the trace, or is
-// guessed where it does not (traces without cuda_sync events): a call that blocks waited for the work that ended last
+// CUDA waits for what was launched to a stream before some moment. The work waited for stands in the trace, or is
+// guessed if it does not (traces without cuda_sync events): a call that blocks waited for the work that ended last
 // before it returned; a stream waits for the event recorded last that had passed when it went on. A wait that the
-// trace's own times contradict, since what is waited for ended later, is dropped. All of this is counted in the draft.
+// trace's own times contradict is dropped: the work waited for started after the call returned, or ended after the
+// waiting stream went on. All of this is counted in the draft.
 //
 // Complexity O(works log works) to begin with, O(log works) a question, and O(streams log works) for a call that does
 // not say for which stream it waits. A thread's waits for whole devices together: O(works log works).
@@ -41,8 +42,8 @@ class DraftStreams {
   uint32_t likely_source(const DraftWait& wait, uint32_t next) const;
   void find_source(const DraftWait& wait);
 
-  // What a thread has not waited for, when it waits for devices: what was launched since, and streams that it could not
-  // wait for then.
+  // State of a thread's waits for devices: the launches that it has seen, and the streams that its last wait could not
+  // wait for, which are left for the next one.
   struct DeviceWaits {
     size_t seen = 0;  // of launches_
     std::vector<uint32_t> left;

@@ -1,16 +1,11 @@
 #include "banyan/job/kineto/test_expect.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/job/check.h"
-#include "banyan/job/kineto/replay.h"
+#include "banyan/job/kineto/test_replay.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::testing {
 namespace {
-
-using ::testing::IsEmpty;
 
 template <class Function>
 std::string error_of(const Function& function) {

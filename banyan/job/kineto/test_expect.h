@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "banyan/job/kineto/kineto.h"
-#include "banyan/job/kineto/sample.h"
+#include "banyan/job/kineto/test_sample.h"
 
 namespace banyan::testing {
 

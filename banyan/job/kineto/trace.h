@@ -43,7 +43,7 @@ struct Event {
   bool lost_its_times() const { return on_gpu() && start == 0 && duration == 0; }
 };
 
-// What CUPTI tells about a call that waits (cat "cuda_sync").
+// CUPTI's record of a call that waits (cat "cuda_sync").
 struct Sync {
   enum class Kind : uint8_t { stream, context, event, stream_wait };
   Kind kind = Kind::stream;

@@ -1,18 +1,13 @@
 #include "banyan/job/kineto/trace.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "banyan/base/error.h"
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/text/json_stream.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 Trace read(std::string_view text) { return read_trace(TraceSource::from_text(text, "test")); }
 

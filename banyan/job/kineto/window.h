@@ -1,4 +1,4 @@
-// Which part of a trace is read: all of it, or one step. Linear time.
+// The part of a trace that is read: all of it, or one step. Linear time.
 #pragma once
 
 #include <cstdint>

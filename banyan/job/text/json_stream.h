@@ -1,7 +1,7 @@
 // Large JSON documents element by element: the events of a Kineto trace, the nodes of a host trace.
 //
 // nlohmann's SAX events are gathered into one small tree per element, handed to a callback and dropped; so memory is
-// that of the largest element, of which kMaxJsonElement and kMaxJsonValues bound the characters and values. What
+// that of the largest element, of which kMaxJsonElement and kMaxJsonValues bound the characters and values. Text that
 // profilers write and JSON forbids is mended on the way and counted, see json_text.h. Linear time.
 #pragma once
 

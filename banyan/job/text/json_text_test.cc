@@ -1,11 +1,9 @@
 #include "banyan/job/text/json_text.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::job {
 namespace {

@@ -1,7 +1,7 @@
 // The characters of a trace: from a file or from memory, plain or gzip, without ever holding all of them.
 //
 // Traces of hundreds of megabytes are usual, gzip makes them ten to thirty times smaller; so a file is read in pieces
-// of 64 KiB and inflated on the way. Whether it is gzip is told by its first two bytes, not by its name.
+// of 64 KiB and inflated on the way. A gzip file is recognised by its first two bytes, not by its name.
 //
 // Memory: 192 KiB, whatever the file holds. A gzip file may not unpack to more than 300 times its size (beyond 16 MiB),
 // so that a hostile one ends in an error and not in days of reading.
@@ -38,11 +38,11 @@ class TraceSource {
     return -1;
   }
 
-  // What next() will give that is in memory already; may be empty before the end.
+  // The characters that next() will give and that are in memory already; may be empty before the end.
   std::string_view buffered() const { return {at_, static_cast<size_t>(end_ - at_)}; }
 
   const std::string& name() const { return name_; }
-  // How many characters next() has given: a place in the text after unpacking.
+  // The number of characters that next() has given: a place in the text after unpacking.
   uint64_t position() const { return given_ - static_cast<uint64_t>(end_ - at_); }
 
  private:

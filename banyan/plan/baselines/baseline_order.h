@@ -1,4 +1,4 @@
-// In what order a ring passes the participants, and how they fall into boxes.
+// The order in which a ring passes the participants, and how they fall into boxes.
 //
 // A ring is as fast as its slowest hop, and on a fabric of several boxes it must enter each box once. So the order is
 // the first of these that is a ring, every hop having a route through switches only:
@@ -17,7 +17,7 @@
 
 namespace banyan::plan {
 
-// What a search over orders came to.
+// The result of a search over orders.
 struct OrderSearch {
   std::vector<uint32_t> order = {};  // empty when nothing was found
   bool exhausted = false;            // nothing was found because there is none

@@ -1,20 +1,11 @@
 #include "banyan/plan/baselines/baseline_order.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
-
-using ::testing::ElementsAre;
 
 std::string names(const Fabric& fabric, std::span<const LinkId> links) {
   std::string result = links.empty() ? "" : fabric.name(fabric.link(links.front()).from);

@@ -31,7 +31,7 @@ TreeShape binary_tree(uint32_t count, uint32_t root);
 // Height at most 1 + floor(log2 p).
 std::array<TreeShape, 2> double_binary_tree(uint32_t count, uint32_t root);
 
-// What recursive doubling makes of the root's shard: in step s (1, 2, ...) every place that has it sends it to the
+// The tree of the root's shard in recursive doubling: in step s (1, 2, ...) every place that has it sends it to the
 // place whose number differs in bit s - 1. `count` is a power of two. Height log2 count.
 TreeShape recursive_doubling_tree(uint32_t count, uint32_t root);
 

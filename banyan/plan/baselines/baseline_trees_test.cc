@@ -1,11 +1,8 @@
 #include "banyan/plan/baselines/baseline_trees.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <bit>
-#include <set>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

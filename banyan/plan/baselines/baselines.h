@@ -1,7 +1,7 @@
 // The schedules people run today, on the same IR, to compare the forest with.
 //
 // Each is planned on the fabric as it is: consecutive partners are joined by the shortest route through switches (ties
-// to the widest, then by link number), never through another rank. Where two partners have no such route the algorithm
+// to the widest, then by link number), never through another rank. If two partners have no such route, the algorithm
 // cannot run on this fabric and the planner says so; it does not pretend.
 #pragma once
 

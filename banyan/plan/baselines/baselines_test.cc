@@ -1,14 +1,11 @@
 #include "banyan/plan/baselines/baselines.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/brute_force_cuts.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -26,12 +26,12 @@ class LibraryRings {
   std::vector<Order> by_box(std::span<const NodeId> members) const;
   uint32_t box_of(NodeId rank) const { return boxes_.box_of[index(rank)]; }
 
-  // Of what by_box() gives; each ring has all members. At least one.
+  // The rings over the boxes that by_box() gives; each ring has all members. At least one.
   std::vector<Order> of(const std::vector<Order>& boxes);
 
  private:
-  // How each ring walks through a box that is entered at its first place: places of members. Every other box is walked
-  // through the other way round.
+  // The walk of each ring through a box that is entered at the walk's first place, as places of members. Every other
+  // box is walked through the other way round.
   std::vector<MeshRings::Places> walks(const std::vector<Order>& boxes);
 
   const Fabric& fabric_;

@@ -1,13 +1,10 @@
 #include "banyan/plan/baselines/pairwise.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -1,5 +1,5 @@
-// What of a bound is known: the links of its proof whose bandwidth is assumed (fabric.h). While there are any, the
-// bound holds as far as is known, since a link that is faster in truth would let collectives be faster.
+// Assumptions of a bound: the links of its proof whose bandwidth is assumed (fabric.h). While there are any, the bound
+// holds as far as is known, since a link that is faster in truth would let collectives be faster.
 #pragma once
 
 #include <string>

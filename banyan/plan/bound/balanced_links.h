@@ -1,8 +1,8 @@
 // Switches that take in less than they could give out, or give out less than they could take in: what their links are
 // worth.
 //
-// A plain switch gives out what it takes in, piece by piece. Where its links differ in the two directions, some of the
-// bandwidth of a cut may be of no use, and the narrowest cut promises more than any trees can do. The best trees are
+// A plain switch gives out what it takes in, piece by piece. If its links differ in the two directions, some of the
+// bandwidth of a cut may be of no use, and the narrowest cut promises more than any trees can reach. The best trees are
 // found by a linear program (fixed_roots.h); its dual is a tighter proof, of cuts with multiplicities and potentials of
 // switches as for an allreduce (bound.h); and what its links carry, with the other bandwidth taken away, is a network
 // on which the narrowest cut can be reached, as on any balanced one.
@@ -25,7 +25,7 @@ struct BalancedLinks {
   CutWitness cut;  // the narrowest in `network`, in its units
   Fraction unit_bytes;
 
-  // What trees in `network` reach, on the fabric; the bound but for rounding.
+  // The time that trees in `network` reach, on the fabric; it is the bound but for rounding.
   Fraction seconds_per_byte() const { return cut.seconds_per_byte() / unit_bytes; }
 };
 

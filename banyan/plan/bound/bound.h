@@ -6,8 +6,8 @@
 // Frank, Jackson; ForestColl, arXiv 2402.06787, section 4; with weights as well). Broadcast is the case of one weight;
 // reduce-scatter and reduce are the same on the reversed fabric.
 //
-// Switches. A plain switch gives out what it takes in. Where its links differ in the two directions, no trees may reach
-// the narrowest cut; then the proof is cuts with multiplicities and potentials of the switches, as below, of one
+// Switches. A plain switch gives out what it takes in. If its links differ in the two directions, perhaps no trees
+// reach the narrowest cut; then the proof is cuts with multiplicities and potentials of the switches, as below, of one
 // direction alone and for pieces of given roots: the mean piece counts (balanced_links.h).
 //
 // Allreduce. Every piece is summed along a tree to some rank, its root, and spread from there along another. Both
@@ -22,8 +22,8 @@
 //
 //     seconds per byte  >=  min over r of (sum of m over the cuts with r inside)  /  sum over links of B * y.
 //
-// Where links are alike (graph/arc_classes.h) the costs may be averaged over the images of the cuts, and over
-// spreading and gathering turned round where every link has its opposite: all of these prove as much.
+// If links are alike (graph/arc_classes.h), the costs may be averaged over the images of the cuts; if every link has
+// its opposite, also over spreading and gathering turned round: all of these prove as much.
 //
 // All-to-all. Lengths of links (flow/link_lengths.h): every byte crosses at least the distance of its ends.
 //
@@ -98,17 +98,17 @@ struct Bound {
 //
 // The bound of an all-to-all takes as long as its plan does (flow/all_to_all.h), which says when it is exact.
 //
-// Of an allreduce, and where a switch is in the way, the bound is exact but where its multiplicities are no small
-// fractions, or where the fabric is so large that not all cuts are found in the work that is spent on them; it then is
-// a little too low, and still a bound.
+// The bound of an allreduce, and of any kind if a switch is in the way (balanced_links.h), is exact unless its
+// multiplicities are no small fractions, or the fabric is so large that the work spent does not find all cuts; it then
+// is a little too low, and still a bound.
 //
-// `observer`, if any, hears works_on() alone.
+// `observer`, if any, receives works_on() alone.
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
-// Of the collective that it is about.
+// The time that the witness proves; `collective` is the one that it is about.
 Fraction seconds_per_byte(const Witness& witness, const Collective& collective);
 
-// Re-counts a witness in time linear in the links and in the witness: whether its numbers are those of its cuts.
+// Re-counts a witness in time linear in the links and in the witness: true if its numbers are those of its cuts.
 bool holds(const Witness& witness, const Fabric& fabric, const Collective& collective);
 
 // "ranks gpu0-gpu7 must send 8 of 64 shards out over 200 GB/s"; from the other side of the cut where that is shorter:

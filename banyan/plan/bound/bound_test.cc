@@ -1,23 +1,15 @@
 #include "banyan/plan/bound/bound.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <optional>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/bound/assumed_links.h"
 #include "banyan/testing/brute_force_cuts.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                         CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};

@@ -1,4 +1,4 @@
-// What cuts with multiplicities prove together: the sums of bound.h, in exact numbers.
+// The joint proof of cuts with multiplicities: the sums of bound.h, in exact numbers.
 #pragma once
 
 #include <optional>

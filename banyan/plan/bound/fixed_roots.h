@@ -61,7 +61,7 @@ class FixedRootsProgram {
   double throughput() const { return throughput_ * unit_; }  // of the answer, or asked for
   Rates rates() const;
 
-  // Of the dual, by row.
+  // The rows that a proof may count, and the multiplier of each in the dual.
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<double> multipliers() const;
 

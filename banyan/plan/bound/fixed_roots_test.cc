@@ -1,13 +1,9 @@
 #include "banyan/plan/bound/fixed_roots.h"
 
-#include <gtest/gtest.h>
-
-#include <numeric>
-#include <random>
-
 #include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/bound/wished_shares.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -11,7 +11,7 @@ namespace banyan::plan {
 CutWitness narrowest_cut(const Fabric& fabric, const Collective& collective, bool gathering,
                          PlanObserver* observer = nullptr);
 
-// Of a network that is connected, turned round for gathering.
+// The narrowest cut of a connected network, which is turned round for gathering.
 CutWitness narrowest_cut(const Network& network, const Collective& collective, bool gathering);
 
 // Throws when something rooted at one participant cannot come to another: one with weight must reach all, so the first

@@ -22,11 +22,11 @@
 
 namespace banyan::plan {
 
-// What is asked, for both programs. Outlives them.
+// The question that both programs answer. Outlives them.
 struct OverlapQuestion {
-  // Of the bound: at switches that multicast (reduce), out-trees (in-trees) branch as they like.
+  // The question of the bound: out-trees (in-trees) branch as they like at switches that multicast (reduce).
   OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer);
-  // Of trees that exist: those that span the switches named, too, and branch at no others.
+  // The question of the shares, for trees that exist: they span the switches named, too, and branch at no others.
   OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer,
                   const SwitchTerminals& terminals);
 
@@ -38,7 +38,7 @@ struct OverlapQuestion {
   std::vector<uint32_t> spread_vertex_of;  // by vertex of `gather`
   ArcClasses classes;
   bool is_mirrored;  // gathering is spreading turned round
-  // By vertex of `spread`: whether trees span it, and whether what enters it must leave it.
+  // Indexed by vertex of `spread`: 1 if trees span it, and 1 if what enters it must leave it.
   std::vector<uint8_t> spread_spanned, gather_spanned;
   std::vector<uint8_t> spread_balanced, gather_balanced;
 };
@@ -52,7 +52,7 @@ struct OverlapRates {
   std::vector<double> roots;           // by terminal
 };
 
-// How much work is left, counted in numbers that pivots of the simplex look at. Deterministic.
+// The work that is left, counted in numbers that pivots of the simplex look at. Deterministic.
 class WorkLeft {
  public:
   struct Exhausted {};
@@ -82,7 +82,7 @@ class OverlapProgram {
   double throughput() const { return throughput_; }  // in units of columns
   OverlapRates rates() const;
 
-  // By row that a proof may count: its multiplier in the dual.
+  // The multiplier in the dual of each row that a proof may count.
   std::vector<double> multipliers() const;
   // The witness that counts them in these proportions; its bound is zero when it proves nothing.
   CutsWitness witness_of(const std::vector<int64_t>& multipliers) const;

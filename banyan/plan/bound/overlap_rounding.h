@@ -8,8 +8,8 @@
 
 namespace banyan::plan {
 
-// What the dual of the last answer proves; of a program without an answer, what the rank proves that can send or
-// receive least: it must do both once. Its bound is counted, whatever the rounding.
+// The witness that the dual of the last answer gives; without an answer, that of the rank that can send or receive
+// least: it must do both once. Its bound is counted, whatever the rounding.
 CutsWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion& question);
 
 // Rates taken for fractions: shares that reach them exactly, or nothing when the fractions are too fine or rounding

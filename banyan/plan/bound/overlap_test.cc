@@ -1,10 +1,5 @@
 #include "banyan/plan/bound/overlap.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/powers.h"
 #include "banyan/fabric/text.h"
@@ -14,6 +9,7 @@
 #include "banyan/plan/graph/arc_classes.h"
 #include "banyan/testing/allreduce_program.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

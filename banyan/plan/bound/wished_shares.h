@@ -16,8 +16,8 @@ struct WishedShares {
   Fraction room = Fraction(1);          // loads may grow as if all took so many times as long
 };
 
-// Shares for roots in proportion to the supply that reach `seconds_per_byte`, but for rounding. Of these, those where
-// loads are above shares by the least sum. Nothing where no such roots do, or where the search was given up. Throws as
+// Shares for roots in proportion to the supply that reach `seconds_per_byte`, but for rounding; among these, the shares
+// that loads exceed by the least sum. Nothing where no such roots do, or where the search was given up. Throws as
 // solve_overlap.
 std::optional<OverlapShares> shares_for(const Fabric& fabric, const Collective& collective,
                                         const Fraction& seconds_per_byte, const WishedShares& wish,

@@ -1,4 +1,5 @@
-// How one receiver shares out what it must get in one step: the problem that a breadth-first broadcast consists of.
+// Balance: one receiver shares out what it must get in one step over its arcs. A breadth-first broadcast consists of
+// such problems.
 //
 // Groups of sources are to be received over parallel arcs. A group may come in over some of them only, in any parts.
 // Wanted is the assignment whose most loaded arc, load / capacity, is least. With w(G) the weight of a set of groups
@@ -20,7 +21,7 @@
 
 namespace banyan::plan {
 
-// What may come in over the same arcs.
+// Sources whose shards may come in over the same arcs.
 struct SourceGroup {
   std::vector<uint32_t> arcs;  // their places among the receiver's, ascending; at least one
   int64_t weight = 0;          // > 0
@@ -28,7 +29,7 @@ struct SourceGroup {
 
 struct Balance {
   Fraction load;  // of the most loaded arc: weight per capacity
-  // By group, parallel to its arcs: what comes in over each, in 1/load.denominator() of the unit of weight.
+  // Indexed by group, parallel to its arcs: the weight that comes in over each, in 1/load.denominator() of the unit.
   std::vector<std::vector<int128>> parts;
 };
 

@@ -1,10 +1,7 @@
 #include "banyan/plan/direct/balance.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-
 #include "banyan/plan/lp/linear_program.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -7,10 +7,10 @@
 // loaded least. Shards may come in parts. Reduce-scatter is the same on the fabric turned round, allreduce both, joined
 // at the roots. There are as many steps as the diameter D (2D for allreduce).
 //
-// Links may differ in bandwidth: a load is then weight / bandwidth. **What is optimal:** for every receiver and step,
-// the time of its slowest link, among all ways along shortest paths; so the step-synchronised time (below) is the least
-// that any such schedule has. **What is not:** nothing goes a longer way round, which on irregular fabrics and on those
-// with slow links among fast ones costs throughput that the forest (plan/forest) has.
+// Links may differ in bandwidth: a load is then weight / bandwidth. **Optimal:** for every receiver and step, the time
+// of its slowest link, among all choices of shortest paths; so the step-synchronised time (below) is the least that any
+// such schedule has. **Not optimal:** nothing goes a longer way round, which on irregular fabrics and on those with
+// slow links among fast ones costs throughput that the forest (plan/forest) has.
 //
 // Two times. *Step-synchronised*, as the paper counts: T_B is the sum over steps of the most loaded link's time, as if
 // nobody began a step before all had ended the last. *Pipelined*, as the verifier counts: the total load of the most
@@ -22,7 +22,7 @@
 // degree, so a root has a few chunks: 1 to 2 on Kautz digraphs, 4 on a torus of two dimensions. Edges carry
 // their step as a tie, so that everything a rank sends to a neighbour in one step travels as one message.
 //
-// Where the fabric declares symmetries (fabric.h), one receiver of an orbit is solved and carried over to the others.
+// If the fabric declares symmetries (fabric.h), one receiver of an orbit is solved and carried over to the others.
 // Complexity: O(ranks * links) steps of a breadth-first search for receivers that are not alike, and N^2 numbers of 32
 // bits; the schedule has N * (N - 1) edges, times the chunks of a root. Pure: same input, same bytes out.
 #pragma once
@@ -37,7 +37,7 @@
 namespace banyan::plan {
 
 struct BfbCost {
-  // Of all steps, one after the other: exact seconds per byte of the total M that each takes when all wait for all.
+  // The time of each step, in order: exact seconds per byte of the total M, when all wait for all.
   std::vector<Fraction> steps;
 
   Fraction seconds_per_byte() const;  // their sum, the step-synchronised T_B

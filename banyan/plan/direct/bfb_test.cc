@@ -1,24 +1,16 @@
 #include "banyan/plan/direct/bfb.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
-#include <random>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/lp/linear_program.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
 
 using banyan::testing::random_fabric;
-using ::testing::HasSubstr;
 
 constexpr CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                      CollectiveKind::all_reduce};
@@ -309,8 +301,7 @@ TEST(Bfb, PlansForThousandsOfRanks) {
 TEST(Bfb, SaysWhyItHasNoSchedule) {
   const auto error_of = [](const std::string& spec, const Collective::Options& options) {
     const Fabric fabric = fabric::generate_fabric(spec);
-    return banyan::testing::error_of([&] { plan_bfb(fabric, Collective::make(fabric, options)); },
-                                     ErrorCode::unsupported);
+    return testing::error_of([&] { plan_bfb(fabric, Collective::make(fabric, options)); }, ErrorCode::unsupported);
   };
   EXPECT_THAT(error_of("star:4", {}), HasSubstr("sw0 is a switch"));
   EXPECT_THAT(error_of("ring:4", {.kind = CollectiveKind::broadcast}), HasSubstr("allgather, reduce-scatter and"));

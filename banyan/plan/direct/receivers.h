@@ -1,4 +1,5 @@
-// What every receiver of a breadth-first broadcast takes from whom: the balance problems of bfb.h, made and solved.
+// The arcs over which every receiver of a breadth-first broadcast takes each shard: the balance problems of bfb.h, made
+// and solved.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct ShardPiece {
 // Pieces of one shard, in order; the last ends with the shard.
 using ShardPieces = std::vector<ShardPiece>;
 
-// By source, over which arc a receiver takes its shard; a shard that comes in pieces has an entry in `pieces`.
+// The arc over which a receiver takes each source's shard; a shard that comes in pieces has an entry in `pieces`.
 class ReceiverRow {
  public:
   static constexpr uint32_t kInPieces = UINT32_MAX, kNone = UINT32_MAX - 1;

@@ -1,9 +1,9 @@
 // The flow planner: all-to-all and all-to-allv along paths that are, together, as fast as the fabric allows.
 //
-// The maximum concurrent flow (concurrent_flow.h) says which ways the shards of each pair take; each path becomes a
+// The maximum concurrent flow (concurrent_flow.h) says which paths the shards of each pair take; each path becomes a
 // chunk, cut into hops where it passes through a rank. Hop h is tied to step h, so that a rank may send all that goes
-// to one neighbour in a step as one message. Where the network alone leads from rank to rank, the paths pass through
-// none, unless that makes it faster.
+// to one neighbour in a step as one message. If the network alone leads from rank to rank, the paths pass through no
+// rank, unless that makes them faster.
 #pragma once
 
 #include "banyan/plan/flow/link_lengths.h"
@@ -18,7 +18,7 @@ struct FlowPlan {
   Fraction bound;             // seconds per byte of M
   Fraction seconds_per_byte;  // by the most loaded link
   bool optimal = false;       // both are equal
-  // How many bytes for others pass through the rank that forwards most, as a multiple of M: what it may have to hold.
+  // The bytes for others that pass through the rank that forwards most, as a multiple of M: it may have to hold them.
   Fraction most_forwarded;
 };
 

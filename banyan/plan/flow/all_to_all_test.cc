@@ -1,12 +1,5 @@
 #include "banyan/plan/flow/all_to_all.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/flow/test_path_oracle.h"
@@ -14,11 +7,10 @@
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
-
-using ::testing::HasSubstr;
 
 Collective all_to_all(const Fabric& fabric, std::vector<uint64_t> traffic = {}, std::vector<NodeId> ranks = {}) {
   return Collective::make(

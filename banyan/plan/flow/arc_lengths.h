@@ -1,8 +1,8 @@
 // Lengths of arcs, and what they prove: the dual of the concurrent flow.
 //
-// Whoever ships D(s,t) from s to t along any ways crosses lengths of at least D(s,t) * dist(s,t). All arcs together
-// carry at most sum of bandwidth * length for each second. So the greatest load, the seconds that one unit of each
-// demand takes, is at least
+// A flow of D(s,t) from s to t along any paths crosses lengths of at least D(s,t) * dist(s,t). All arcs together carry
+// at most sum of bandwidth * length for each second. So the greatest load, the seconds that one unit of each demand
+// takes, is at least
 //
 //   sum of D(s,t) * dist(s,t)  /  sum of bandwidth * length          (Shahrokhi and Matula, JACM 37(2), 1990)
 //
@@ -45,7 +45,7 @@ class ShortestWays {
   std::vector<uint32_t> first_, heads_, ids_;
 };
 
-// What `lengths` prove. A way leads to everything that something is to be shipped to.
+// The least load that `lengths` prove. A path must join every pair with demand.
 Fraction least_load(const Network& network, const Demand& demand, std::span<const uint64_t> lengths);
 
 // The longest that an arc should be, at most ShortestWays::kMostLength, so that what lengths prove is a fraction of 128

@@ -1,10 +1,10 @@
 // The maximum concurrent flow of a network: all demands at once, as fast as the links allow.
 //
-// Wanted is the largest f such that every terminal s ships f * D(s,t) to every t, all at the same time, along any ways,
-// within the bandwidths. Terminals and switches forward. We speak of the load 1/f: the seconds that one unit of each
-// demand takes, with bandwidths as the network counts them. Ways of a smaller load than `bound` do not exist.
+// Wanted is the largest f such that every terminal s ships f * D(s,t) to every t, all at the same time, along any
+// paths, within the bandwidths. Terminals and switches forward. We speak of the load 1/f: the seconds that one unit of
+// each demand takes, with bandwidths as the network counts them. No paths have a smaller load than `bound`.
 //
-// Three ways to it:
+// Two methods:
 //   1. a linear program (exact_flow.h), where it is small, as up to about 32 ranks, or where symmetries make it so;
 //   2. else weights that grow with the loads (path_balance.h), until the paths are within `gap` of what the weights
 //      prove, or no rounds are left.

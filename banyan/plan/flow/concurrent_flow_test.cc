@@ -1,17 +1,12 @@
 #include "banyan/plan/flow/concurrent_flow.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/flow/arc_lengths.h"
 #include "banyan/plan/flow/exact_flow.h"
 #include "banyan/plan/flow/flow_paths.h"
 #include "banyan/plan/flow/path_balance.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

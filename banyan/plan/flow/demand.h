@@ -1,6 +1,6 @@
 // Demand: how much each terminal of a network has for each other one, in whole units.
 //
-// The amounts of an all-to-all are all alike; those of an all-to-allv are a matrix. What a terminal has for itself
+// The amounts of an all-to-all are all alike; those of an all-to-allv are a matrix. A terminal's amount for itself
 // crosses no link and counts for nothing. Immutable value.
 #pragma once
 

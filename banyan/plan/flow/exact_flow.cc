@@ -61,7 +61,6 @@ class FlowProgram {
   // must carry at least.
   void scale();
   void build();
-  void add_source(uint32_t source, std::vector<std::vector<LinearProgram::Term>>& crossing);
   void note_lengths(const LinearProgram::Solution& solution);
   void ask_for_short_ways(double load);
   void read_flows(const LinearProgram::Solution& solution);

@@ -3,11 +3,11 @@
 //   minimise  load   subject to   for every source s: y_s ships D(s,t) from s to each t
 //                                 for every arc a:    sum over s of y_s(a) <= load * bandwidth(a)
 //
-// Where the fabric declares symmetries that the demand shares, one source of each orbit stands for all and one row for
-// all arcs of an orbit: the average of a solution's images is a solution that is symmetric, and as good. Of all
-// solutions, one that crosses the fewest arcs out of terminals is taken, and of these one of the fewest arcs, so that
-// ways are short and pass through few ranks. A solution at a vertex of the polytope has few arcs besides one tree for
-// each source, so that most pairs have one path.
+// If the fabric declares symmetries that the demand shares, one source of each orbit stands for all and one row for all
+// arcs of an orbit: the average of a solution's images is a solution that is symmetric, and as good. The solution that
+// is taken crosses the fewest arcs out of terminals, and among such ones the fewest arcs, so that paths are short and
+// pass through few ranks. A solution at a vertex of the polytope has few arcs besides one tree for each source, so that
+// most pairs have one path.
 //
 // The duals of the arcs' rows are the lengths of arc_lengths.h; what they prove is counted anew in fractions. The flow
 // is made exact as well: its common denominator is found, it is checked in whole numbers, and taken apart into paths.
@@ -18,12 +18,12 @@
 
 namespace banyan::plan {
 
-// How many columns the program has: its size.
+// The number of columns of the program: its size.
 size_t exact_flow_columns(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry);
 
-// `demand` has the symmetry. Ways lead to everything that is to be shipped. Pairs whose demand is lost beside that of
-// others in doubles take the way that is shortest by the duals, and are shipped to the last unit all the same. Where
-// the program cannot be solved, since bandwidths or demands are too diverse, paths are balanced instead.
+// `demand` has the symmetry. A path must join every pair with demand. Pairs whose demand is lost beside that of others
+// in doubles take the path that is shortest by the duals, and are shipped to the last unit all the same. If the program
+// cannot be solved, since bandwidths or demands are too diverse, paths are balanced instead.
 ConcurrentFlow solve_exactly(const Network& network, const Demand& demand, const NetworkSymmetry& symmetry,
                              const FlowOptions& options = {});
 

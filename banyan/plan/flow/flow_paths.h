@@ -13,10 +13,10 @@ namespace banyan::plan {
 using RoughPaths = PathList<double>;
 
 // Takes the flow of one source apart into paths to each target, and adds them to `paths`: near targets first, short
-// ways first, and a path that carries all that is left for a target where there is one. `flow`, by arc, ships
+// paths first, and a path that carries all that is left for a target where there is one. `flow`, by arc, ships
 // `amounts`, by terminal. With a `noise` of zero all are whole numbers below 2^53, and stay so; otherwise they may be
-// wrong by that part of an amount. What is less than `least` of demand is not looked for in the flow: it takes the way
-// that is shortest by `lengths`, and so does whatever the flow does not carry. Cycles in the flow are left out.
+// wrong by that part of an amount. Amounts below `least` of demand are not looked for in the flow: they take the path
+// that is shortest by `lengths`, and so does all that the flow does not carry. Cycles in the flow are left out.
 // O(targets * arcs), and a search for each further path.
 struct FlowNoise {
   double noise = 0, least = 0;
@@ -25,7 +25,7 @@ struct FlowNoise {
 void take_apart(const Network& network, uint32_t source, std::vector<double> flow, std::span<const double> amounts,
                 const FlowNoise& noise, RoughPaths& paths);
 
-// What rounding has to look at besides arcs: arcs of a class are loaded alike, each crossing counts on all of them.
+// Classes of arcs for rounding: arcs of a class are loaded alike, each crossing counts on all of them.
 struct FlowArcs {
   std::span<const uint32_t> of;       // by arc
   std::span<const double> bandwidth;  // by class

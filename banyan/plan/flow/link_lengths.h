@@ -1,6 +1,6 @@
 // Link lengths: the witness of the bound of an all-to-all.
 //
-// Give every link a length. Whatever way a byte takes from one participant to another, it crosses at least their
+// Give every link a length. Whatever path a byte takes from one participant to another, it crosses at least their
 // distance; a link of bandwidth b and length l takes in b * l of that a second. So with T(s,t) parts for each pair, no
 // schedule is faster than `crossed` / `carried` seconds for one part (arc_lengths.h has the same for networks):
 //
@@ -25,7 +25,7 @@ struct LinkLengths {
   int128 crossed = 0;            // length * parts of the traffic
   int128 carried = 0;            // length * bytes a second
 
-  // Of the total M of the all-to-all that they are about. Throws Error{unsupported} when that does not fit a Fraction.
+  // Seconds per byte of the total M of their all-to-all. Throws Error{unsupported} when that does not fit a Fraction.
   Fraction seconds_per_byte(const Collective& collective) const;
 };
 

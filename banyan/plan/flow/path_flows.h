@@ -1,4 +1,4 @@
-// Path flows: which ways the demand of each pair of terminals takes.
+// Path flows: the paths that the demand of each pair of terminals takes.
 //
 // A path is a list of arcs of a network, none twice, that leads from the source to the target; it may pass through
 // other terminals.
@@ -32,7 +32,7 @@ class PathList {
   }
   void add(const Path& path) { add(path.source, path.target, path.amount, path.arcs); }
   void set_amount(size_t i, Amount amount) { rows_[i].amount = amount; }
-  // By source, then target, then the fewest arcs first, then as they were added.
+  // Sorts by source, then target, then the fewest arcs first, then as they were added.
   void sort() {
     std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
       return std::tie(a.source, a.target, a.count) < std::tie(b.source, b.target, b.count);

@@ -1,17 +1,12 @@
 // Matrices of bytes whose amounts are up to 10^18 apart: each is planned, none ends the process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/flow/all_to_all.h"
 #include "banyan/plan/flow/test_path_oracle.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -1,8 +1,8 @@
-// The last resort under a height limit: one tree for each root along shortest ways, as low as any.
+// The last resort under a height limit: one tree for each root along shortest paths, as low as any.
 //
 // The packer under a height limit is a guess (packing.h) and may find nothing, however much time links are given. These
-// trees always exist. Of the ways of fewest hops between terminals each tree takes those whose links have the least to
-// do so far, so that roots do not all use the same.
+// trees always exist. Each tree takes those paths of fewest hops between terminals whose links are loaded least so far,
+// so that roots do not all use the same.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,4 @@
 // Broadcast and reduce: trees of one root, by exchanges (exchange.h) or over hubs (hubs.h).
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
@@ -10,6 +6,7 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

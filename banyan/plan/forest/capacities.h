@@ -23,13 +23,13 @@ struct TreeCapacities {
   bool exact = true;              // false: rounded_capacities
 };
 
-// Units are counted in 64 bits: whether sums over all arcs and trees stay below that with k trees per weight.
+// True if sums of units over all arcs and trees fit the 64 bits that they are counted in, with k trees per weight.
 bool is_countable(int128 trees_per_weight, const Network& network, const Collective& collective);
 
-// By terminal: how many trees it roots, with k per unit of weight.
+// The number of trees that each terminal roots, with k per unit of weight.
 std::vector<int64_t> supplies(int64_t trees_per_weight, const Collective& collective);
 
-// The least k that reaches the bound, and its capacities. Where bandwidths have so little in common that this k is not
+// The least k that reaches the bound, and its capacities. If bandwidths have so little in common that this k is not
 // countable, the largest power of two that is, and `exact` is false. Throws Error{unsupported} when a switch cannot be
 // balanced.
 TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
@@ -60,8 +60,8 @@ std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t t
 std::optional<TreeCapacities> few_balanced_trees(const Fraction& seconds_per_byte, const Network& network,
                                                  const Collective& collective);
 
-// The least `time` that satisfies all cuts: the largest capacity-to-bandwidth ratio that is needed. Where switches
-// cannot be balanced in it, capacities_for takes the next in which they can.
+// The least `time` that satisfies all cuts: the largest capacity-to-bandwidth ratio that is needed. If switches cannot
+// be balanced in it, capacities_for takes the next time in which they can.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
                     const CutWitness& witness);
 

@@ -45,13 +45,13 @@ class CutLedger {
 
   // Starts counting for a tree of `units` rooted at `root`.
   void begin_tree(uint32_t root, int64_t units);
-  // Whether the growing tree may take this path (arc numbers), which ends at terminal `to`.
+  // True if the growing tree may take this path (arc numbers), which ends at terminal `to`.
   bool allows(std::span<const uint32_t> path, uint32_t to) const;
   void take(std::span<const uint32_t> path, uint32_t to);
   void give_back(std::span<const uint32_t> path, uint32_t to);
-  // Whether the growing tree may take this arc on a path that ends at terminal `to`, if it enters no cut twice.
+  // True if the growing tree may take this arc on a path that ends at terminal `to` and enters no cut twice.
   bool allows_arc(uint32_t arc, uint32_t to) const;
-  // Whether the cuts that this arc enters refuse it to the growing tree for good, however a path comes to it.
+  // True if the cuts that this arc enters refuse it to the growing tree for good, whatever path leads to it.
   bool closes(uint32_t arc) const;
 
   // The growing tree is complete and committed with this many units, at most those it was begun with.
@@ -62,7 +62,7 @@ class CutLedger {
   struct Cut {
     VertexSet inside;
     int64_t slack = 0;
-    // Of the growing tree:
+    // State of the growing tree:
     int32_t entered = 0;
     int32_t joined = 0;  // terminals of the tree inside that were reached by entering
     bool holds_root = false;

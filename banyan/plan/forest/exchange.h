@@ -12,8 +12,8 @@
 //
 // The search begins with trees that grow side by side, level by level. It aims at twice the least height, then, from
 // where that ended, one level lower at a time: each step has little left to mend, which takes far less than aiming at
-// the least height at once. Where it gets stuck near the least height and the network is not large, it begins anew from
-// the grown trees, and on small ones goes on from hot. Work is counted, not timed, and the seed
+// the least height at once. If it gets stuck near the least height and the network is not large, it begins anew from
+// the grown trees; on a small network it then goes on from a high temperature. Work is counted, not timed, and the seed
 // is fixed: same input, same trees.
 #pragma once
 

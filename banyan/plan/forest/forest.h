@@ -1,6 +1,6 @@
 // The forest planner: trees that reach the bound exactly, and are low.
 //
-// What is solved. Given the bound 1/x* = p/q, capacities become integers U * b_e and every participant roots k * weight
+// The problem. Given the bound 1/x* = p/q, capacities become integers U * b_e and every participant roots k * weight
 // trees (ForestColl, arXiv 2402.06787, section 5). The trees must span the participants, never overload a link, and sum
 // to exactly the bound. See forest.cc for the method, which differs from the published one: no switch is ever removed;
 // trees grow whole, straight through the switches, breadth first so that they stay low, and each commitment is checked
@@ -23,8 +23,8 @@ struct ForestOptions {
   // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as
   // found.
   std::optional<uint32_t> max_height = {};
-  // Whether tall trees are taken out at the end and grown anew, lower: the longest part where it is needed at all. With
-  // `max_height` they are in any case; then, whether the search is a long one.
+  // True: tall trees are taken out at the end and grown anew, lower; the longest part if it is needed at all. With
+  // `max_height` they are in any case, and `lower` makes the search a long one.
   bool lower = true;
   PlanObserver* observer = nullptr;
 };

@@ -3,8 +3,8 @@
 // Method. Trees are grown whole (tree_grower.h), with as much multiplicity as fits, guided by the cuts known to bind
 // (cut_ledger.h). The check of the cut condition is exact (cut_condition.h) and costs as much as some trees, so it
 // comes after several of them: if what is owed could no longer be packed, the violated cut is learnt, and the last
-// trees that overdraw it are taken back, in part or whole, and grown again. Where no tree can be added like that, one
-// is grown with care: it is checked alone, and one that gets stuck is itself a growing batch, so that the check on it
+// trees that overdraw it are taken back, in part or whole, and grown again. If no tree can be added like that, one is
+// grown with care: it is checked alone, and one that gets stuck is itself a growing batch, so that the check on it
 // yields the cut that it should not have overdrawn. If that goes on for long, one tree is grown with a check at every
 // step, which cannot fail (sure_tree.h). So the guess is cheap, the check is exact, and no guess is trusted. Compared
 // with the published construction (arXiv 2402.06787, section 5.3-5.4) there are no split-off graphs and at most a few
@@ -32,7 +32,7 @@ class PathTable {
   uint32_t intern(std::span<const uint32_t> arcs);
   // The same for a path that is known to be new; where all are, no index of them is built.
   uint32_t append(std::span<const uint32_t> arcs);
-  // Of paths that were interned.
+  // The number of a path that was interned; nothing for any other.
   std::optional<uint32_t> find(std::span<const uint32_t> arcs) const;
   size_t size() const { return start_.size() - 1; }
   size_t arcs() const { return arcs_.size(); }  // of all paths together
@@ -71,9 +71,9 @@ struct PackingOptions {
   std::optional<uint32_t> max_height = {};  // absent: low, but never at the price of not finding a packing
   std::function<void(double fraction_done)> progress = {};
   bool lower = true;  // whether tall trees are taken out at the end and grown anew
-  // Whether lowering takes many trees at a time from the start, and goes on where there seems to be little hope.
+  // True: lowering takes many trees at a time from the start, and goes on even if there seems to be little hope.
   bool patient = false;
-  std::function<void()> lowering_begins = {};  // heard before that; progress is then counted anew
+  std::function<void()> lowering_begins = {};  // called before that; progress is then counted anew
   bool guess = true;                           // whether trees may be guessed before they are grown surely
 };
 

@@ -1,13 +1,9 @@
 #include "banyan/plan/forest/packing.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
-
 #include "banyan/fabric/text.h"
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -7,9 +7,9 @@
 // The cheapest tree is a Steiner tree and found by a guess (steiner_tree.h), so that where none is found a better one
 // may exist: the bound tells how far away that can be.
 //
-// Where the fabric declares symmetries that act on the participants, a tree stands for all its images, and where every
-// arc has its opposite, an in-tree is an out-tree turned round: the program then has a row and a price for each class
-// of these (graph/arc_classes.h), a few in boxes or rails however many ranks there are.
+// If the fabric declares symmetries that act on the participants, a tree stands for all its images; if every arc has
+// its opposite, an in-tree is an out-tree turned round. The program then has a row and a price for each class of these
+// (graph/arc_classes.h), a few in boxes or rails however many ranks there are.
 #pragma once
 
 #include <cstdint>

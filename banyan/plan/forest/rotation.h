@@ -9,7 +9,7 @@
 // The group is never listed (symmetry.h), and images are made when they are asked for (rotated_trees.h). 1024 ranks of
 // DGX boxes are one orbit: 1023 edges are grown instead of a million.
 //
-// Trees that go straight to everybody are lowest, but of n ranks they have n^2 paths. Where these would need more than
+// Trees that go straight to everybody are lowest, but of n ranks they have n^2 paths. If these would need more than
 // kManyPathBytes, trees that enter every leaf once and spread inside it are preferred, one hop higher: a fat tree of
 // 8,192 ranks has 67 million paths of the one kind and 4 million of the other.
 #pragma once

@@ -4,7 +4,7 @@
 // next. Once it is known which switches are nodes, the cheapest tree is a least arborescence between known nodes
 // (Edmonds 1967); which switches those are is hard to know in general. Tried are all, those that a tree grown by always
 // joining the nearest participant uses (Takahashi, Matsuyama 1980), those that the cheapest tree so far uses, and none.
-// Where switches hang on ranks or on a few levels of others, that is the best tree or close to it. Of more than 400
+// If switches hang on ranks or on a few levels of other switches, that is the best tree or close to it. Beyond 400
 // nodes only the tree that always joins the nearest is tried.
 //
 // O(nodes^3) for a root at worst, and the shortest paths once for given lengths; beyond 400 nodes O(arcs log arcs).
@@ -32,7 +32,7 @@ class SteinerTrees {
   };
   Tree find(uint32_t root) const;
 
-  // What a tree costs to find, in numbers looked at, about.
+  // The approximate cost of finding a tree, in numbers looked at.
   uint64_t work() const {
     return is_large() ? 32 * network_.arcs().size() : 16 * nodes_.size() * nodes_.size() + network_.arcs().size();
   }

@@ -1,12 +1,9 @@
 #include "banyan/plan/forest/steiner_tree.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
-#include <random>
 
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

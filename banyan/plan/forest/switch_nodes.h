@@ -1,9 +1,10 @@
 // Trees that span switches, cut down to what participants need of them.
 //
-// Where a switch is a terminal of the network (graph/network.h), every tree of a packing spans it, needed or not; and
-// trees that were grown otherwise may pass one (steiner_tree.h). Here a switch without children is cut off, with the
-// path that leads to it; one with a single child becomes a part of the path through it; and a path that passes a vertex
-// twice is cut short. What is left branches at switches only where that is of use, and loads every arc at most as much.
+// Every tree of a packing spans each switch that is a terminal of the network (graph/network.h), needed or not; and
+// trees that were grown otherwise may pass a switch (steiner_tree.h). Here a switch without children is cut off, with
+// the path that leads to it; one with a single child becomes a part of the path through it; and a path that passes a
+// vertex twice is cut short. The trees that remain branch at switches only where that is of use, and load every arc at
+// most as much.
 #pragma once
 
 #include "banyan/plan/forest/packing.h"

@@ -1,16 +1,6 @@
 // Trees that branch at switches that multicast and reduce.
 #include "banyan/plan/forest/switch_nodes.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <optional>
-#include <random>
-#include <set>
-#include <tuple>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/powers.h"
 #include "banyan/fabric/text.h"
@@ -20,12 +10,11 @@
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 #include "banyan/testing/tree_program.h"
 
 namespace banyan::plan {
 namespace {
-
-using ::testing::ElementsAre;
 
 Collective collective_of(const Fabric& fabric, CollectiveKind kind) { return Collective::make(fabric, {.kind = kind}); }
 

@@ -26,15 +26,15 @@ class TreeGrower {
     uint32_t from = 0, to = 0;              // terminals
     uint32_t path_begin = 0, path_end = 0;  // into path_arcs()
   };
-  // What terminals wait for that could join now: for much wider ways only; for a way through one switch, too; or for
-  // any shorter way.
+  // The paths that a terminal waits for although it could join now: much wider ones only; also one through a single
+  // switch; or any shorter one.
   enum class Waits { wider, one_switch, shorter };
   struct Limits {
     std::optional<uint32_t> max_height = {};
     Waits waits_for = Waits::shorter;
     bool detours = false;  // a tree that is stuck goes on by whatever path there is, however long
   };
-  // Arcs that are used alike: crossing one of them takes capacity off each. Of a tree and its images under symmetries.
+  // Arcs that a tree and its images under symmetries use alike: crossing one of them takes capacity off each.
   struct ArcClasses {
     std::vector<uint32_t> of;     // by arc
     std::vector<int64_t> weight;  // by class: how often each arc of it is taken when one of them is crossed
@@ -79,7 +79,7 @@ class TreeGrower {
     bool operator<(const Candidate& other) const;
   };
 
-  // What the tree takes of the arc once it crosses its class `more` times more.
+  // The capacity that the tree takes of the arc once it crosses the arc's class `more` times more.
   int128 taken(uint32_t arc, uint32_t more) const {
     const uint32_t id = classes_.of[arc];
     return int128{units_} * classes_.weight[id] * (int64_t{uses_[id]} + more);

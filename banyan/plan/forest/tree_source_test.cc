@@ -1,15 +1,12 @@
 #include "banyan/plan/forest/tree_source.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
 #include "banyan/plan/forest/symmetry.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -1,20 +1,15 @@
 // Switches that take in less than they could give out, or the other way round.
-#include <gmock/gmock.h>
 
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/allreduce_program.h"
 #include "banyan/testing/balance_program.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                      CollectiveKind::broadcast, CollectiveKind::reduce, CollectiveKind::all_reduce};

@@ -1,12 +1,9 @@
 // Fabrics that clusters really have: boxes of several sizes and generations, a slow host, some of the ranks.
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 #include "banyan/fabric/text.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

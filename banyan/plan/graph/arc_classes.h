@@ -1,9 +1,10 @@
-// Which arcs of a network are alike, and which terminals: what a question that has no favourites need not tell apart.
+// Classes of arcs, and of terminals, that are alike: a question without favourites need not tell them apart.
 //
 // Alike are the images of each other under a group of automorphisms: those that the fabric declares, where they keep
-// the participants, and the exchange of parallel arcs of the same bandwidth. A linear program whose only answer may be
-// replaced by the average over the group needs one variable a class. Whether every arc has an opposite of the same
-// bandwidth, and every switch that multicasts reduces too, is told as well: then the network is its own reverse.
+// the participants, and the exchange of parallel arcs of the same bandwidth. A linear program whose answer may be
+// replaced by its average over the group needs one variable a class. The classes also tell if the network is its own
+// reverse: every arc has an opposite of the same bandwidth, and every switch has both powers, to multicast and to
+// reduce, or none.
 //
 // O(arcs * generators * log arcs).
 #pragma once
@@ -28,8 +29,8 @@ class ArcClasses {
   int64_t arc_size(uint32_t of) const { return arc_sizes_[of]; }
   int64_t vertex_size(uint32_t of) const { return vertex_sizes_[of]; }
   bool is_symmetric() const { return !opposite_.empty(); }
-  // Only where is_symmetric(): the opposite of an arc, and the class of the opposites of a class. Of parallel arcs of
-  // one bandwidth the first has the first for its opposite, and so on.
+  // Only where is_symmetric(): the opposite of an arc, and the class of the opposites of a class. Among parallel arcs
+  // of one bandwidth the first has the first for its opposite, and so on.
   uint32_t opposite_arc(uint32_t arc) const { return opposite_arc_[arc]; }
   uint32_t opposite(uint32_t of) const { return opposite_[of]; }
 

@@ -7,8 +7,8 @@
 //     capacity entering X  +  supply in X  +  (batch.units if the batch has a member in X)   >=   D
 //
 // (Edmonds 1973 for one set of roots; Bérczi and Frank 2010 for growing batches; Bang-Jensen, Frank, Jackson 1995 for
-// switches, whose entering capacity must equal their leaving capacity). By max-flow, X is found for each terminal
-// as a minimum cut from a source that feeds the supplies and the batch.
+// switches, whose entering capacity must equal their leaving capacity). Max-flow finds X for each terminal as a minimum
+// cut from a source that feeds the supplies and the batch.
 //
 // One call costs a flow per terminal, but terminals that have passed become sources for the later ones: a cut through
 // them has been excluded already, so later searches end a hop or two away. Flows stop at D.

@@ -1,9 +1,9 @@
 // The symmetries that a fabric declares, as they act on a network: what they make alike.
 //
-// A fabric may declare generators of a group of automorphisms that keeps no rank in place (Fabric::symmetries). Where
-// the group keeps the participants, terminals and arcs fall into orbits; those of terminals are all as large as the
-// group. Whatever is planned for one terminal of an orbit stands for its images, one for each element of the group, and
-// these load every arc of an orbit alike: a load x of an arc becomes x * order() / (size of the arc's orbit) on each.
+// A fabric may declare generators of a group of automorphisms that keeps no rank in place (Fabric::symmetries). If the
+// group keeps the participants, terminals and arcs fall into orbits; those of terminals are all as large as the group.
+// Whatever is planned for one terminal of an orbit stands for its images, one for each element of the group, and these
+// load every arc of an orbit alike: a load x of an arc becomes x * order() / (size of the arc's orbit) on each.
 //
 // The group is never listed: orbits follow from generators. O(generators * (vertices + arcs)).
 #pragma once
@@ -35,8 +35,8 @@ class NetworkSymmetry {
   uint32_t arc_orbit(uint32_t a) const { return arc_orbit_[a]; }
   std::span<const int64_t> arc_orbit_weights() const { return arc_orbit_weight_; }
 
-  // How a terminal comes out of the first one of its orbit: from the terminal visited as number `from` by a generator;
-  // the first comes from none.
+  // A terminal of an orbit is the image, by a generator, of the terminal visited as number `from`; kFirst for the first
+  // one, which is the image of none.
   static constexpr size_t kFirst = SIZE_MAX;
   // Calls visit(terminal, from, generator) for the terminals of the orbit of `first`, beginning with itself.
   template <typename Visit>

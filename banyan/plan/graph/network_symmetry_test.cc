@@ -1,10 +1,7 @@
 #include "banyan/plan/graph/network_symmetry.h"
 
-#include <gtest/gtest.h>
-
-#include <numeric>
-
 #include "banyan/fabric/generate.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

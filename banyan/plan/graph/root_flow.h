@@ -11,13 +11,13 @@
 
 namespace banyan::plan {
 
-// Units of one way from the root to a terminal.
+// Units of one path from the root to a terminal.
 struct Way {
   std::vector<uint32_t> arcs;
   int64_t units = 0;
 };
 
-// A flow from the root that grows along shortest ways (Edmonds and Karp 1972). Cost of a way: O(arcs).
+// A flow from the root that grows along shortest paths (Edmonds and Karp 1972). Cost of a path: O(arcs).
 class RootFlow {
  public:
   // The network outlives the flow.
@@ -26,10 +26,10 @@ class RootFlow {
   // Sends up to `units` more to the terminal; returns how many of them there was no room for.
   int64_t send(uint32_t terminal, int64_t units);
   int64_t on(uint32_t arc) const { return flow_[arc]; }
-  // After a send() that fell short: whether the root could still reach a vertex.
+  // After a send() that fell short: true if the root could still reach the vertex.
   bool still_reaches(uint32_t vertex) const;
 
-  // Takes a way to the terminal, of at most `units` units, out of the flow.
+  // Takes a path to the terminal, of at most `units` units, out of the flow.
   Way take_way(uint32_t terminal, int64_t units);
 
  private:
@@ -43,20 +43,20 @@ class RootFlow {
   const Network* network_;
   std::vector<int64_t> room_, flow_;
   uint32_t root_;
-  // By vertex, of the last search: twice the arc, and one more where it was walked against its direction.
+  // Indexed by vertex, from the last search: twice the arc, and one more if it was walked against its direction.
   std::vector<uint32_t> came_by_, queue_;
 };
 
-// How a root's units are dealt out to hubs.
+// The units of a root, dealt out to hubs.
 struct Dealt {
   int64_t parts = 1;           // into which each unit was cut so that all hubs get the same
   std::vector<int64_t> units;  // by place in the list of hubs
   RootFlow flow;               // that takes them there
 };
 
-// The same units for every hub, in parts, if there are not more than `most_units` then; otherwise whole units, the
-// same for every hub but one. Where the capacity is not enough for that, more to those who can be reached. Nothing when
-// the hubs cannot take `supply` together.
+// The same units for every hub, in parts, if there are not more than `most_units` then; otherwise whole units, the same
+// for every hub up to one unit. If the capacity is not enough for that, the hubs that can be reached get more. Nothing
+// when the hubs cannot take `supply` together.
 std::optional<Dealt> deal_out(const Network& network, std::span<const int64_t> capacity, uint32_t root,
                               std::span<const uint32_t> hubs, int64_t supply, int64_t most_units);
 

@@ -1,4 +1,4 @@
-// Linear programs, solved by CLP (COIN-OR), which nobody else here knows.
+// Linear programs, solved by CLP (COIN-OR), which no other code here uses.
 //
 //   minimise  sum of cost_j x_j   subject to   low_i <= sum of a_ij x_j <= high_i   and   low_j <= x_j <= high_j
 //
@@ -45,8 +45,8 @@ class LinearProgram {
   void change_cost(int column, double cost);
 
   // The least value, or Error{unsupported} when there is none: the program is infeasible, unbounded or too badly scaled
-  // to be solved. `works_on`, if any, is called every few pivots; what it throws comes out of solve(). When memory runs
-  // out in CLP, std::bad_alloc comes out, the memory of the program is lost, and nothing more can be asked of it.
+  // to be solved. `works_on`, if any, is called every few pivots; what it throws comes out of solve(). If memory runs
+  // out in CLP, solve() throws std::bad_alloc, the memory of the program is lost, and nothing more can be asked of it.
   Solution solve(const std::function<void()>& works_on = {});
 
  private:
@@ -54,8 +54,8 @@ class LinearProgram {
   std::unique_ptr<Model> model_;
 };
 
-// Of all fractions with a denominator of at most `most`, the one nearest to `value` (by its continued fraction).
-// `value` is finite and below 2^53 in size, `most` at least 1.
+// The fraction with a denominator of at most `most` that is nearest to `value` (by its continued fraction). `value` is
+// finite and below 2^53 in size, `most` at least 1.
 Fraction nearest_fraction(double value, int64_t most);
 
 }  // namespace banyan::plan

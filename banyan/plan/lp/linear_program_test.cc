@@ -1,13 +1,8 @@
 #include "banyan/plan/lp/linear_program.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
 #include <stdexcept>
-#include <vector>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

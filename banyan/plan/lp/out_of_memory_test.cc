@@ -1,14 +1,10 @@
 // One allocation after the other fails while a program is built, solved, added to and solved again: std::bad_alloc must
 // come out, and nothing may be freed twice. Leaks are allowed (linear_program.cc), so that leak checkers leave it out.
-#include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdint>
-#include <cstdlib>
 #include <new>
-#include <vector>
 
 #include "banyan/plan/lp/linear_program.h"
+#include "banyan/testing/test.h"
 
 #ifndef __SANITIZE_ADDRESS__
 
@@ -64,7 +60,7 @@ double solve_twice() {
   return program.solve().value;
 }
 
-class OutOfMemory : public testing::TestWithParam<bool> {};
+class OutOfMemory : public ::testing::TestWithParam<bool> {};
 
 TEST_P(OutOfMemory, NoAllocationThatFailsIsFatal) {
   const double right = solve_twice();
@@ -90,7 +86,7 @@ TEST_P(OutOfMemory, NoAllocationThatFailsIsFatal) {
   EXPECT_GT(failed, 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(LinearProgram, OutOfMemory, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(LinearProgram, OutOfMemory, ::testing::Bool(),
                          [](const auto& which) { return which.param ? "AllFurtherOnesFail" : "OneFails"; });
 
 }  // namespace

@@ -30,7 +30,7 @@ struct OldPlan {
 
 class Direction {
  public:
-  // Of a reduce or gather, the network is turned round.
+  // The network is turned round if `gathering`.
   Direction(const OldPlan& old, bool gathering, PlanObserver* observer);
 
   const Network& network() const { return network_; }
@@ -51,7 +51,7 @@ class Direction {
   // `least` is a time in which everything could be packed anew.
   std::optional<Outcome> repair(const ArcCapacities& capacities, const Fraction& least, const Fraction& most) const;
 
-  // Whether `scale` times all units could be packed anew in that time.
+  // True if `scale` times all units could be packed anew in that time.
   bool suffices(const ArcCapacities& capacities, const Fraction& time, int64_t scale) const;
 
  private:

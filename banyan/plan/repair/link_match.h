@@ -1,7 +1,7 @@
-// Which links of a fabric are which links of another: of the same machine before and after something has changed.
+// The match between the links of two fabrics: of the same machine before and after something has changed.
 //
-// Nodes are told by their names. Of several links from one node to another, those of equal bandwidth are the same, in
-// the order of their numbers; what is left over is matched in that order, too, as links that became slower or faster.
+// Nodes are told by their names. Among several links from one node to another, those of equal bandwidth are the same,
+// in the order of their numbers; the rest are matched in that order, too, as links that became slower or faster.
 #pragma once
 
 #include <optional>

@@ -1,12 +1,5 @@
 #include "banyan/plan/repair/repair.h"
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <random>
-#include <set>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/generate.h"
@@ -16,13 +9,11 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using Edit = fabric::FabricEdit;
 
 constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,

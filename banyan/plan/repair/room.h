@@ -1,10 +1,9 @@
-// What the links have room for while an old plan is repaired: in which time everything that it moves could be packed
-// anew.
+// The room on the links while an old plan is repaired: the time in which everything that it moves could be packed anew.
 //
-// Of one direction, a time on the whole links, or on what they carry where switches cannot be balanced otherwise
-// (plan/bound/balanced_links.h). An allreduce has two, and two ways: one after the other, each on the
-// whole links; or both at once, each on its share of them (plan/bound/overlap.h). Shares are for roots of their own; in
-// time w/s they suffice for a plan whose ranks root w where they root s at least.
+// One direction has a time on the whole links, or on the part of them that trees can use if switches cannot be balanced
+// otherwise (plan/bound/balanced_links.h). An allreduce has two directions, and two choices: one after the other, each
+// on the whole links; or both at once, each on its share of them (plan/bound/overlap.h). Shares are for roots of their
+// own; in time w/s they suffice for a plan whose ranks root w where they root s at least.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct Room {
   Fraction time;               // of all the old plan, in its units
 };
 
-// By direction, gathering before spreading.
+// The room of each direction, gathering before spreading.
 struct Rooms {
   std::vector<Room> rooms;
   Fraction seconds_per_byte;  // of all directions together, when each takes its time

@@ -1,9 +1,9 @@
-// Which trees of an old plan may stay, in how little time, so that the rest can still be packed.
+// Chooses the trees of an old plan that stay, and the least time in which the rest can still be packed.
 //
-// Trees that stay take capacity away. What is left must satisfy the cut condition for what the others owe
-// (plan/graph/cut_condition.h), and then they can be packed anew. Where a cut is violated, one of the trees that
-// stay enters it more often than it must, since the condition holds without any: such trees are dropped, those that
-// relieve the cut best, until it holds. Trees that turn out to have been dropped in vain come back one by one.
+// Trees that stay take capacity away. The capacity that is left must satisfy the cut condition for what the others owe
+// (plan/graph/cut_condition.h), and then they can be packed anew. If a cut is violated, one of the trees that stay
+// enters it more often than it must, since the condition holds without any: such trees are dropped, those that relieve
+// the cut best, until it holds. Trees that turn out to have been dropped in vain come back one by one.
 //
 // Both searches are exact: the trees are chosen in the longest time that is allowed, then the least time for
 // them is found by Newton's iteration, cut by cut. Cost: a check (a flow for each terminal) for each violated cut and
@@ -21,7 +21,7 @@
 
 namespace banyan::plan {
 
-// What arcs carry in a time: floor(time * rate) units.
+// The capacities of arcs in a time: floor(time * rate) units.
 struct ArcCapacities {
   std::vector<int64_t> rates;  // by arc
   int64_t most = INT64_MAX;    // no arc ever carries more
@@ -53,7 +53,7 @@ class TreeKeeper {
   void drop_all();
 
   const std::vector<uint8_t>& stays() const { return stays_; }  // by tree
-  // What is left for the others at `time`, and what they owe.
+  // The capacity left for the other trees at `time`, and the units that they owe.
   std::vector<int64_t> capacity_left(const Fraction& time) const;
   const std::vector<int64_t>& supply_left() const { return supply_left_; }
 

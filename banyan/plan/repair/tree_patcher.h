@@ -3,7 +3,7 @@
 // A tree whose edge is gone falls into the part that hangs together with the root, and parts that are cut off. Each of
 // these is joined again by one new path from a member to its topmost rank, so that its own edges stay; where there is
 // no such path, to another rank of it, which takes along what hangs below it. Paths go straight through switches,
-// prefer members near the root, and leave free what other broken trees still use, while there is another way.
+// prefer members near the root, and leave free what other broken trees still use, while there is another path.
 //
 // Trees are patched as guesses and checked together by the cut condition, as in plan/forest/packing.h: if what is owed
 // could no longer be packed, the violated cut is learnt, and the last trees that overdraw it are undone and patched
@@ -39,11 +39,11 @@ class TreePatcher {
   // `left` and `supply` satisfy the cut condition, and switches are balanced; supply counts the broken trees.
   TreePatcher(const Network& network, std::vector<int64_t> left, std::vector<int64_t> supply);
 
-  // By tree: its edges, parents before children, or nothing where it could not be patched, or no edge would stay.
+  // Indexed by tree: its edges, parents before children, or nothing if it could not be patched, or no edge would stay.
   using Patched = std::vector<std::optional<std::vector<PathEdge>>>;
   Patched patch(std::span<const BrokenTree> broken);
 
-  // What is left for the trees that were not patched.
+  // The capacity and the supply left for the trees that were not patched.
   const std::vector<int64_t>& left() const { return left_; }
   const std::vector<int64_t>& supply() const { return supply_; }
 

@@ -4,8 +4,8 @@
 // Let GPU a of the sending box hold D(a,j) bytes for GPU j of the receiving box, and all together T. Afterwards GPU i
 // holds floor(T/G) bytes, and one more where i < T mod G. Only what a GPU holds too much moves, so no balance moves
 // fewer bytes. GPU i will send to GPU i of the receiving box, so of the bytes that may move those for GPU i go to GPU i
-// first: they arrive where they belong. What else a GPU gives away is for the targets a-1, a-2, ..., itself last: the
-// end of the order in which it sends (two_tier.h).
+// first: they arrive where they belong. The other bytes that GPU a gives away are for the targets a-1, a-2, ..., a
+// itself last: the end of the order in which it sends (two_tier.h).
 //
 // Complexity O(G^2) for a pair of boxes, one reading of D.
 #pragma once

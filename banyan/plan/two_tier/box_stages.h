@@ -7,16 +7,16 @@
 // a smaller S. So the lengths of all stages sum to S, and no set of stages can be shorter.
 //
 // Padding. Rows and columns that lack bytes are paired by two pointers in the order of their numbers: at most
-// 2 boxes - 1 entries. Whoever reads the stages sends the bytes of M first and idles when they have run out. Where
-// a box sends nothing to itself, entries on the diagonal are padding alone.
+// 2 boxes - 1 entries. A reader of the stages sends the bytes of M first and idles when they have run out. If a box
+// sends nothing to itself, entries on the diagonal are padding alone.
 //
 // Few stages. Each stage takes the matching whose smallest entry is largest, and the whole of that entry. A generic
 // matrix has about boxes^2 stages when any matching is taken, and 7 to 8 times boxes by this rule (40 boxes of 8 random
 // ranks each: 317 instead of 1,501; 99 % of the bytes are in the first 75).
 //
-// How. Let the threshold be the smallest entry that a stage may have. Rows are bitsets of the columns whose entries
+// Method. Let the threshold be the smallest entry that a stage may have. Rows are bitsets of the columns whose entries
 // reach it. A matching is kept from stage to stage; only entries that fell below the threshold are matched again, each
-// by one breadth-first search over bitsets. When there is no augmenting path, the threshold becomes the width of the
+// by one breadth-first search over bitsets. If there is no augmenting path, the threshold becomes the width of the
 // widest one, found as by Dijkstra. That is the largest threshold with which the row can be matched: at any threshold
 // up to that of the matching, it is a maximum one iff no augmenting path exists. So every stage is a bottleneck
 // matching.
@@ -45,7 +45,7 @@ class BoxStages {
   size_t count() const { return lengths_.size(); }
   // Bytes, padding included. No stage is longer than the one before.
   uint64_t length(size_t stage) const { return lengths_[stage]; }
-  // By sending box: who receives, a permutation. An entry may be padding.
+  // The receiver of each sending box, a permutation. An entry may be padding.
   std::span<const uint16_t> receivers(size_t stage) const { return {&receivers_[stage * boxes_], boxes_}; }
   uint64_t largest_sum() const { return largest_sum_; }  // S of the last call
 

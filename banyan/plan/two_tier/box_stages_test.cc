@@ -1,10 +1,6 @@
 #include "banyan/plan/two_tier/box_stages.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
-#include <random>
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

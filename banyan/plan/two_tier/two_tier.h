@@ -6,10 +6,10 @@
 //      (balance.h). GPU i then talks to GPU i of Y only, and the matrix of GPUs becomes one of boxes.
 //   2. Stages. The matrix of boxes is cut into one-to-one stages without incast, whose lengths sum to the largest row
 //      or column sum: the least there can be (box_stages.h).
-//   3. Redistribution. What GPU i of Y received for others goes to them inside Y while the next stage flies.
+//   3. Redistribution. Bytes that GPU i of Y received for others go to them inside Y while the next stage flies.
 // Bytes between GPUs of one box go straight, beside all this.
 //
-// Who sends what when. For a pair of boxes X -> Y, GPU i of X sends the *queue* of i:
+// Order of the bytes. For a pair of boxes X -> Y, GPU i of X sends the *queue* of i:
 //   first its own bytes that it gave to nobody, for target i of Y, then i+1, ... modulo G;
 //   then what others gave it, in the order of moves(X, Y).
 // Count the bytes that X sends to Y from 0, over all stages in their order: byte c is the next of the queue of GPU
@@ -45,7 +45,7 @@ struct TwoTierShape {
   uint32_t ranks() const { return boxes * gpus; }
 };
 
-// What one box sends in a stage; no bytes: it sends nothing.
+// The bytes that one box sends to another in a stage; none: it sends nothing.
 struct BoxSend {
   uint64_t bytes = 0;
   uint32_t from = 0, to = 0;
@@ -59,8 +59,8 @@ class TwoTierPlan {
   // The most that a box may send in the stage.
   uint64_t stage_length(size_t stage) const { return lengths_[stage]; }
   std::span<const BoxSend> stage(size_t stage) const { return {&sends_[starts_[stage]], &sends_[starts_[stage + 1]]}; }
-  // What is left after all stages and goes at once, by pairs of boxes; empty unless a rest was asked for. In all orders
-  // it counts as one more stage, the last.
+  // The bytes that are left after all stages and go at once, by pairs of boxes; empty unless a rest was asked for. In
+  // all orders they count as one more stage, the last.
   std::span<const BoxSend> rest() const { return rest_; }
   uint64_t rest_length() const { return rest_length_; }  // the largest row or column sum of the rest
 
@@ -70,7 +70,7 @@ class TwoTierPlan {
     return {&moves_[move_starts_[pair]], &moves_[move_starts_[pair + 1]]};
   }
   uint64_t box_bytes(uint32_t from, uint32_t to) const { return box_bytes_[size_t{from} * shape_.boxes + to]; }
-  // Of all stages and the rest: the largest number of bytes that a box sends to others, or receives.
+  // The largest number of bytes that a box sends to others, or receives, in all stages and the rest.
   uint64_t largest_sum() const { return largest_sum_; }
 
  private:
@@ -99,9 +99,9 @@ class TwoTierPlanner {
     // `smallest_piece` bytes.
     uint32_t pieces = 24;
     uint64_t smallest_piece = 256 * 1024;
-    // When no box has more than this left to send or to receive, it all goes at once: a few bytes with incast are
-    // cheaper than many stages. Zero: stages to the end. 40 boxes with 1 GB of random traffic for each rank have 345
-    // stages; with 2 MB left they have 139, and in the model of two_tier_time.h they take as long.
+    // As soon as no box has more than this left to send or to receive, all of it goes at once: a few bytes with incast
+    // are cheaper than many stages. Zero: stages to the end. 40 boxes with 1 GB of random traffic for each rank have
+    // 345 stages; with 2 MB left they have 139, and in the model of testing/two_tier_time.h they take as long.
     uint64_t rest = 0;
   };
 

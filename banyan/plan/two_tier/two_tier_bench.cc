@@ -15,10 +15,10 @@
 #include "banyan/fabric/routing.h"
 #include "banyan/plan/two_tier/test_traffic.h"
 #include "banyan/plan/two_tier/two_tier_schedule.h"
-#include "banyan/plan/two_tier/two_tier_time.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 #include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/two_tier_time.h"
 
 namespace banyan::plan {
 namespace {

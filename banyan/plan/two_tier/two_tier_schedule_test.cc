@@ -1,16 +1,10 @@
 #include "banyan/plan/two_tier/two_tier_schedule.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
-#include <set>
-#include <string>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/two_tier/test_traffic.h"
 #include "banyan/schedule/verify.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -1,16 +1,11 @@
 #include "banyan/plan/two_tier/two_tier.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <deque>
-#include <map>
-#include <string>
 
 #include "banyan/plan/two_tier/parcels.h"
 #include "banyan/plan/two_tier/test_traffic.h"
 #include "banyan/run/host/test_allocations.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

@@ -1,10 +1,7 @@
-#include "banyan/plan/two_tier/two_tier_time.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
+#include "banyan/testing/two_tier_time.h"
 
 #include "banyan/plan/two_tier/test_traffic.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::plan {
 namespace {

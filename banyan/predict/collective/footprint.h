@@ -51,7 +51,8 @@ class CollectiveMessages {
 class CollectivePlans {
  public:
   virtual ~CollectivePlans() = default;
-  // Of at least two members. Throws Error{unsupported} naming why when it cannot be done on this fabric.
+  // The footprint of a call of at least two members. Throws Error{unsupported} naming why if it cannot be done on this
+  // fabric.
   virtual Footprint footprint(const CollectiveCall& call) = 0;
   // The same by messages, as long as these plans live; nullptr: they know none.
   virtual CollectiveMessages* messages() { return nullptr; }
@@ -69,15 +70,17 @@ struct RingCosts {
 // from rank to rank. Small allreduces, broadcasts and reduces take trees instead, whose steps are the
 // logarithm of the boxes, where that is quicker.
 //
-// By messages, all take rings, however small, and what goes straight from rank to rank is one message. So is a rank's
-// shard of a ring on each hop; a chain of a broadcast or reduce goes in the pieces for which it is quickest.
+// In simulations by messages, all but the straight ones take rings, however small, and a transfer straight from rank to
+// rank is one message. So is a rank's shard of a ring on each hop; a chain of a broadcast or reduce goes in the pieces
+// for which it is quickest.
 // `costs` are those of flows.
 std::unique_ptr<CollectivePlans> make_ring_plans(const Fabric& fabric, const RingCosts& costs);
 
 // The schedule that ring plans carry out by messages, of a call that has a scheduled_kind().
 Schedule ring_schedule(const Fabric& fabric, const CollectiveCall& call);
 
-// Of a schedule for the same call: bytes by its trees, and `alpha` with its links' latency for each hop of the highest.
+// The footprint of a call that takes this schedule: bytes by its trees, and `alpha`, without links' latency, for each
+// hop of the highest tree.
 Footprint footprint_of(const Schedule& schedule, uint64_t bytes, Picoseconds alpha);
 
 // The kind whose schedule carries out `kind`: itself where it is planned, an allreduce for a barrier. Nothing for kinds

@@ -1,13 +1,9 @@
 #include "banyan/predict/collective/footprint.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

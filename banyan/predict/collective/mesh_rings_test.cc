@@ -1,14 +1,9 @@
 #include "banyan/plan/baselines/mesh_rings.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/predict/collective/footprint.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -1,4 +1,4 @@
-// How long a schedule takes: its trees carried out slice by slice on a fluid network.
+// Simulates how long a schedule takes: its trees are carried out slice by slice on a fluid network.
 //
 // The model: slices pipelined along all trees at once, reduce and spread overlapped; on every tree edge one
 // message after the other, in order; each message costs alpha before its first byte and its links' latency after its
@@ -13,8 +13,8 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/units.h"
+#include "banyan/predict/codes/codec_cost.h"
 #include "banyan/predict/collective/transfer_graph.h"
-#include "banyan/predict/cost/codec_cost.h"
 #include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/schedule/schedule.h"
 
@@ -31,7 +31,7 @@ class SimulationObserver {
 struct ScheduleSimulation {
   Picoseconds time{0};  // until the last byte is where it belongs
   bool complete = true;
-  // Of the elements, whatever is on the wire: bytes per second; see schedule/collective.h, busbw as in nccl-tests.
+  // Bytes of the elements per second, whatever is on the wire; see schedule/collective.h, busbw as in nccl-tests.
   double algbw = 0, busbw = 0;
   std::vector<double> link_bytes;      // by link of the fabric, as shares of the total: see exact_link_bytes()
   std::vector<Picoseconds> link_full;  // for how long it was a bottleneck
@@ -57,9 +57,10 @@ ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSim
 // Error{unsupported}: simulated time ends before the last slice would arrive.
 Error longer_than_time();
 
-// By link of the fabric, what a run carries over it: chunks end with whole elements there, as Schedule::element_range
-// says, where the simulation shares the total out to fractions of a byte. So the two differ by less than an element for
-// each tree edge that crosses the link, and not at all when every chunk holds a whole number of elements.
+// Indexed by link of the fabric: the bytes that a real run carries over it. Its chunks end with whole elements, as
+// Schedule::element_range says, while the simulation shares the total out to fractions of a byte. So the two differ by
+// less than an element for each tree edge that crosses the link, and not at all when every chunk holds a whole number
+// of elements.
 // O(edges * hops of routes). The product of both numbers must fit a uint64_t.
 std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes);
 

@@ -1,27 +1,18 @@
 #include "banyan/predict/collective/schedule_simulation.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
 
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/baselines/baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/testing/fluid_oracle.h"
-#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/test.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::predict {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 // The same by the oracle's network and with no folding, no state machine: every slice on every edge is a flow that
 // waits for those it needs. Seconds. Only for schedules without steps.

@@ -2,9 +2,9 @@
 //
 // A *run* is one graph under way. The engine knows which slice may leave when (transfer_graph.h) and has no network:
 // whoever has one, the *carrier*, starts a flow for each message that the engine hands it, and says when that has
-// ended; it owns the clock, and asks when slices that are on the last of their way, the latency of links, will be
-// there. So the simulation of a schedule (schedule_simulation.h) and that of jobs (job_transfers.h) carry messages each
-// in its own way, and agree to a picosecond on when they leave.
+// ended; it owns the clock, and asks when slices that only the latency of links still delays will arrive. So the
+// simulation of a schedule (schedule_simulation.h) and that of jobs (simulation/transfers.h) carry messages each in its
+// own way, and agree to a picosecond on when they leave.
 //
 // Deterministic: messages leave in the order of the graph at the beginning, and of what lets them leave later. One
 // thread. O(log n) a message, and O(needs) where several have to come together. Memory: 20 bytes a transfer until the
@@ -41,9 +41,10 @@ class TransferEngine {
   void begin(uint32_t run);
   // The last byte of a message has left.
   void sent(Message message, Picoseconds now);
-  // When the next slice arrives that is on its last way; kNever (fluid_network.h) when there is none.
+  // The arrival time of the next slice that only the latency of links still delays; kNever (fluid_network.h) if there
+  // is none.
   Picoseconds next() const;
-  // Slices arrive that do so now, which is not after next().
+  // Lets the slices arrive that do so at `now`, which is not after next().
   void advance(Picoseconds now);
   // Forgets a run, whose messages will not end.
   void stop(uint32_t run);
@@ -51,7 +52,7 @@ class TransferEngine {
   // Runs that have ended since this was last asked, in the order in which they did.
   std::vector<uint32_t> take_ended();
 
-  // Of all runs together: messages that have arrived.
+  // The number of messages of all runs that have arrived.
   uint64_t messages_done() const { return messages_done_; }
 
  private:

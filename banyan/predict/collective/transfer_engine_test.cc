@@ -1,12 +1,10 @@
 #include "banyan/predict/collective/transfer_engine.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <deque>
 
 #include "banyan/fabric/text.h"
 #include "banyan/plan/baselines/baselines.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -8,16 +8,16 @@
 // Folding. Two transfers are *alike* when they carry as many bytes, need transfers that are alike, and cross links that
 // are alike; two links are alike when they have the same capacity and as many transfers of each kind cross them. Such a
 // partition is found by colour refinement: everything gets a colour from the colours of what it depends on, again and
-// again, until no colour splits. By induction over the events, alike transfers then move at the same rates and end at
-// the same times: fair rates depend on nothing else. So one of each kind is kept, on one link of each kind, which it
+// again, until no colour splits. Alike transfers then move at the same rates and end at the same times, by induction
+// over the events: fair rates depend on nothing else. So one of each kind is kept, on one link of each kind, which it
 // crosses as often (FluidHop::coefficient) as its kind crosses each of these links. The answer is the same and costs
 // what the kinds cost: a ring allreduce of 1,024 ranks has 2.1 million transfers, and 2,046 kinds of them.
 // Colours are 64-bit hashes: of 2 million transfers, two that differ are called alike once in 10 million graphs.
 //
 // Work. Slices may be written in a code, which takes time of the cores of the ranks. A core is one more link, of
 // kCoreRate nanoseconds a second, and what is done to the slices of an edge are transfers of their own that cross it:
-// whoever contributes encodes, the receiver decodes and adds; the root encodes the result once and decodes it for
-// itself; who passes it on does so at once, and decodes it besides. As the engine does (run/engine/slice_codec.h).
+// a contributor encodes, the receiver decodes and adds; the root encodes the result once and decodes it for itself; a
+// rank that passes it on does so at once, and decodes it besides. The engine does the same (run/engine/slice_codec.h).
 //
 // Complexity O(edges + hops of routes) a round; rounds are few, since trees
 // are walked from their leaves, so that a colour knows all that lies below it.
@@ -86,9 +86,9 @@ class TransferGraph {
 
   // Links of the graph: kinds of the fabric's links, or these themselves when nothing was folded.
   std::span<const double> capacities() const { return capacities_; }
-  // By link of the graph: the first of the fabric's that it stands for, kUnused for a core.
+  // Indexed by link of the graph: the first link of the fabric that it stands for, kUnused for a core.
   std::span<const uint32_t> first_links() const { return first_links_; }
-  // By link of the fabric: the kind it is of, kUnused for one that no transfer crosses.
+  // Indexed by link of the fabric: its kind, kUnused for one that no transfer crosses.
   static constexpr uint32_t kUnused = UINT32_MAX;
   std::span<const uint32_t> kind_of_link() const { return kind_of_link_; }
   // Links of the graph from this one on are cores, none without work.

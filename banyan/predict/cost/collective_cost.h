@@ -1,4 +1,4 @@
-// What a collective costs beyond the time of its bytes at the busiest link, by size: the form in which measured curves
+// The cost of a collective beyond the time of its bytes at the busiest link, by size: the form in which measured curves
 // are taken to other fabrics.
 //
 //   time = alpha + (time that the busiest link needs for its bytes) / efficiency
@@ -63,8 +63,8 @@ std::string format_collective_costs(std::span<const CollectiveCost> costs);
 std::vector<CollectiveCost> parse_collective_costs(std::string_view json);
 std::vector<CollectiveCost> read_collective_costs(const std::string& path);  // also Error{not_found, io}
 
-// Of the costs, the one of this collective whose number of ranks is nearest (in ratio); nullptr when there is none. A
-// reduce-scatter, allgather or allreduce stands in for another of the three.
+// The cost of this collective whose number of ranks is nearest (in ratio); nullptr if there is none. A reduce-scatter,
+// allgather or allreduce stands in for another of the three that has none.
 const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, CollectiveKind collective, uint32_t ranks);
 
 }  // namespace banyan::predict

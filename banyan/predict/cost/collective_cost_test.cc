@@ -1,14 +1,10 @@
 #include "banyan/predict/cost/collective_cost.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
-using ::testing::HasSubstr;
 constexpr uint64_t kMiB = 1 << 20;
 
 CollectiveCost sample() {

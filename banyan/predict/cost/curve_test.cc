@@ -1,18 +1,11 @@
 #include "banyan/predict/cost/curve.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/predict/cost/curve_log.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
-using ::testing::HasSubstr;
 constexpr uint64_t kMiB = 1 << 20;
 
 // A library that switches protocols at 4 and 64 MiB.

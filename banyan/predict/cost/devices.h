@@ -20,14 +20,14 @@
 
 namespace banyan::predict {
 
-// What matrix products multiply. Sums are in fp32 for all of them.
+// The type of the numbers that matrix products multiply. Sums are in fp32 for all of them.
 enum class Precision : uint8_t { fp32, fp16, bf16, fp8 };
 constexpr size_t kPrecisions = 4;
 std::string_view to_string(Precision precision);
 Precision parse_precision(std::string_view text);  // throws Error{invalid_input} with the known ones
 uint32_t bytes_of(Precision precision);            // of an activation or parameter: 4, 2, 2, 2 (fp8 stores bf16)
 
-// What programs reach of the peaks. All of it can be calibrated; calibrate.h says from what.
+// The efficiency that programs reach, against the peaks. All of it can be calibrated; calibrate.h says from what.
 struct DeviceEfficiency {
   double matrix = 0.89;     // of the peak rate, in the inner loop of a large, aligned matrix product
   double matrix_fill = 64;  // filling and draining a tile's pipeline costs as much as so many more elements of the
@@ -39,7 +39,7 @@ struct DeviceEfficiency {
                                         // but it is what small operators take.
 };
 
-// What collectives reach of the links they cross; see collective_cost.h for curves that are measured.
+// The efficiency that collectives reach on the links they cross; see collective_cost.h for curves that are measured.
 struct LinkEfficiency {
   double scale_up = 0.8;            // of links inside a box
   double network = 0.55;            // of the NIC, and links beyond
@@ -65,7 +65,7 @@ struct Device {
   LinkEfficiency links;
   ClusterShape cluster;
   std::vector<std::string> sources;
-  // Whose measured figures these are; empty: its own.
+  // The devices whose measured figures these are; empty: its own.
   std::string efficiency_of, links_of;
 
   double rate(Precision precision) const { return peak[static_cast<size_t>(precision)]; }
@@ -73,7 +73,7 @@ struct Device {
 
 class DeviceTable {
  public:
-  // What is compiled in.
+  // The table that is compiled in.
   static const DeviceTable& builtin();
   // A file that adds to `base`: a device of a name known there replaces it; "like" starts from one that is known, so
   // that only what differs need be said. Throws Error{invalid_input} with the place in the file.
@@ -81,7 +81,7 @@ class DeviceTable {
   static DeviceTable read(const std::string& path, const DeviceTable& base);  // throws also Error{not_found, io}
 
   std::span<const Device> devices() const { return devices_; }
-  // By name or alias, without regard to case; null when there is none.
+  // Finds a device by name or alias, without regard to case; null if there is none.
   const Device* find(std::string_view name) const;
   // The same. Throws Error{not_found} with the nearest and all known names.
   const Device& at(std::string_view name) const;

@@ -1,15 +1,9 @@
 #include "banyan/predict/cost/devices.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string error_of(const std::string& devices) {
   const std::string text = R"({"banyan": "devices/1", "devices": [)" + devices + "]}";

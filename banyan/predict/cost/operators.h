@@ -1,4 +1,4 @@
-// How long an operator takes on a device: a few kernels, each a matrix product or a pass over memory.
+// The time that an operator takes on a device: a few kernels, each a matrix product or a pass over memory.
 //
 // A matrix product C[m,n] += A[m,k] B[k,n] is computed in tiles of C, dealt out to the multiprocessors in waves; the
 // last wave takes as long as a full one (tile and wave quantisation: NVIDIA, "Matrix Multiplication Background User's
@@ -57,7 +57,7 @@ struct OperatorTime {
   double device = 0, host = 0;  // seconds
   double gaps = 0;              // of device: between kernels
   double seconds() const { return device > host ? device : host; }
-  // What of it stays with a device of twice the speed: gaps, and what the host's launches then take longer.
+  // The seconds that a device of twice the speed does not shorten: gaps, and what the host's launches then take longer.
   double fixed() const;
   bool launch_bound() const { return host > device; }
 };

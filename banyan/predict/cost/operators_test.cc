@@ -1,11 +1,6 @@
 #include "banyan/predict/cost/operators.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

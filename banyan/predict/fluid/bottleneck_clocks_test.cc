@@ -1,10 +1,6 @@
 #include "banyan/predict/fluid/bottleneck_clocks.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <random>
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -1,11 +1,8 @@
 // Rates are held against the definition of max-min fairness, by a checker that does not know how they came about.
-#include <gtest/gtest.h>
-
-#include <map>
-#include <random>
 
 #include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/testing/fluid_oracle.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -12,7 +12,7 @@
 // again (max_min.h). A flow of zero bytes, or of no links, takes its latency and no more.
 //
 // Multiplicity. A flow may stand for m equal ones on the same links; `bytes`, `weight`, cap and rate are of one of
-// them. By symmetry it may stand for equal ones on *different* links, too, if the links given here are representatives
+// them. It may stand for equal ones on *different* links, too, by symmetry, if the links given here are representatives
 // of classes: see transfer_graph.h.
 //
 // Windows. With a window w > 0, flows that would end, at their rates of now, within w of the first that ends, all end
@@ -40,7 +40,7 @@ namespace banyan::predict {
 enum class FlowId : uint32_t {};
 constexpr uint32_t index(FlowId id) { return static_cast<uint32_t>(id); }
 
-// What a flow crosses: a link (any numbering; of a Fabric: index(LinkId)) and bytes there per byte of the flow.
+// A link that a flow crosses (any numbering; of a Fabric: index(LinkId)), and bytes there per byte of the flow.
 struct FluidHop {
   uint32_t link = 0;
   double coefficient = 1;
@@ -88,22 +88,22 @@ class FluidNetwork {
   void move(FlowId flow, std::span<const FluidHop> hops);
   void set_capacity(uint32_t link, double bytes_per_second);
 
-  // When the next flow ends or begins to move, kNever when none will: nothing is under way, or all that is has no
-  // capacity.
+  // The time at which the next flow ends or begins to move; kNever if none will: nothing is under way, or all that is
+  // has no capacity.
   static constexpr Picoseconds kNever{int64_t{1} << 62};
   Picoseconds next();
   // Goes on to `time`, which must be in now() .. next(); returns the flows that end there, in order of their ids. The
   // span is good until the next call.
   std::span<const FluidEnd> advance(Picoseconds time);
 
-  // What is so at now().
+  // The state at now().
   double rate(FlowId flow);       // bytes per second of one of its multiplicity
   double remaining(FlowId flow);  // bytes of one of its multiplicity
   std::span<const FlowId> flows_on(uint32_t link);
   double used(uint32_t link);  // bytes per second
   double capacity(uint32_t link) const;
 
-  // What was until now(): bytes that crossed the link, and for how long nothing of it was left.
+  // Totals until now(): bytes that crossed the link, and the time for which nothing of its capacity was left.
   double bytes_carried(uint32_t link);
   Picoseconds time_full(uint32_t link);
 

@@ -1,20 +1,11 @@
 #include "banyan/predict/fluid/fluid_network.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/testing/fluid_oracle.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using testing::OracleFlow;
 
 std::vector<FluidHop> on(std::initializer_list<uint32_t> links) {

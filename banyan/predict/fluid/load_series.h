@@ -1,6 +1,6 @@
 // LoadSeries: bytes on many links over time, in steps that grow with the time that is covered.
 //
-// What is recorded is the bytes of each transfer spread evenly from its begin to its end: sums are exact, and within a
+// The bytes of each transfer are recorded as spread evenly from its begin to its end: sums are exact, and within a
 // transfer the shape is its mean.
 #pragma once
 

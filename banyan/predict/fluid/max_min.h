@@ -10,11 +10,11 @@
 // at which they fill takes each link once. The body refers to the claims below by their numbers.
 //
 // (1) Sums instead of flows. The bottleneck of a flow hardly changes from one event to the next. So each bottleneck b
-// keeps, for every link l that its flows cross, the sum of their uses there: its *share* of l. When b fills at level v
-// in a sweep, it takes share * v of every such l, whichever flows these are. Counting shows whether b still has the
-// same flows: as many rise on it as it had before if and only if they are the same, since every link that filled
-// earlier in the sweep has exactly its own. Only where the counts differ are flows looked at one by one, and change
-// their bottleneck. So a sweep costs the number of shares, which for dense traffic is a fraction of its hops.
+// keeps, for every link l that its flows cross, the sum of their uses there: its *share* of l. As b fills at level v in
+// a sweep, it takes share * v of every such l, whichever flows these are. Counting shows whether b still has the same
+// flows: as many rise on it as it had before if and only if they are the same, since every link that filled earlier in
+// the sweep has exactly its own. Only where the counts differ are flows looked at one by one, and change their
+// bottleneck. So a sweep costs the number of shares, which for dense traffic is a fraction of its hops.
 //
 // (2) The order of the sweep. A link may fill at level v as soon as no flow that rises on it crosses a link that would
 // fill lower; the rest of the network does not matter. So bottlenecks are queued by the level at which they would fill
@@ -31,8 +31,8 @@
 // (4) The sweep ends. All bottlenecks that rise again are above the link that fills, so the lowest level that is not
 // settled grows, and each level is that of one link of a finite number.
 //
-// Consequence: when a flow of level v ends, nothing below v is looked at. When S becomes half of all flows, it is
-// quicker to solve all flows at once, since their use of each link is known; and where that was so lately, it is done
+// Consequence: when a flow of level v ends, nothing below v is looked at. As soon as S is half of all flows, it is
+// quicker to solve all flows at once, since their use of each link is known. If that was so lately, all are solved
 // without searching for S first.
 //
 // No tolerance except for rounding: levels are computed by sums and quotients of doubles, whose error of one part in
@@ -85,7 +85,7 @@ class MaxMin {
   std::span<const uint32_t> touched() const { return outcome_.touched; }
   std::span<const uint32_t> turned() const { return outcome_.turned; }
 
-  // Of a solved network.
+  // Results of a solved network.
   uint32_t bottleneck(uint32_t flow) const { return bottleneck_of_[flow]; }  // may be at or above link_count(): a cap
   double level(uint32_t bottleneck) const { return links_[bottleneck].level; }
   double rate(uint32_t flow) const { return links_[bottleneck_of_[flow]].level * flows_[flow].weight; }
@@ -137,8 +137,8 @@ class MaxMin {
     bool is_busy = false;
     uint16_t solves = 0;  // since `free` was computed from nothing
   };
-  // Of a bottleneck: how much its flows use of a link for a unit of level, and how many flows they are. Sometimes there
-  // are two shares of one link.
+  // A bottleneck's share of a link: how much its flows use there for a unit of level, and how many flows they are.
+  // Sometimes there are two shares of one link.
   struct Share {
     double use = 0;
     uint32_t link = 0;

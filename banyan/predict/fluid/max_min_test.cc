@@ -1,7 +1,6 @@
 #include "banyan/predict/fluid/max_min.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

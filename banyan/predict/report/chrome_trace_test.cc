@@ -1,21 +1,15 @@
 #include "banyan/predict/report/chrome_trace.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "banyan/fabric/generate.h"
-#include "banyan/predict/report/sample_predictions.h"
+#include "banyan/predict/report/test_predictions.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 
 std::vector<json> events(const ReportInput& input, const std::string& phase) {
   const json document = json::parse(chrome_trace(input));
@@ -121,7 +115,7 @@ TEST(ChromeTrace, CountsTheLoadOfEveryLinkWhereItChanges) {
     EXPECT_EQ(event["pid"], 3);
     samples.emplace_back(event["name"], event["ts"], event["args"]["load"]);
   }
-  const std::string name = "a -> b #2";
+  const std::string name = "a -> b#1";
   EXPECT_EQ(samples,
             (std::vector<std::tuple<std::string, double, double>>{{name, 0, 0.25}, {name, 3, 0.75}, {name, 5, 0}}));
 }

@@ -1,19 +1,14 @@
 #include "banyan/predict/report/html_report.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "banyan/base/file.h"
 #include "banyan/predict/report/page_template.h"
-#include "banyan/predict/report/sample_predictions.h"
+#include "banyan/predict/report/test_predictions.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 const std::string kOpen = "<script type=\"application/json\" id=\"prediction\">";
 

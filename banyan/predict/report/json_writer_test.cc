@@ -1,10 +1,9 @@
 #include "banyan/predict/report/json_writer.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::predict::report {
 namespace {

@@ -1,23 +1,24 @@
-// Names of links in reports: "gpu0 -> nvsw0", parallel links "gpu0 -> nvsw0 #2", "link 7" where no fabric is known.
+// Names of links in reports: those of fabric/links.h with blanks, "gpu0 -> nvsw0", or "link 7" without a fabric.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "banyan/fabric/fabric.h"
+#include "banyan/fabric/links.h"
 
 namespace banyan::predict::report {
 
 class LinkNames {
  public:
-  // O(links log links) once; `fabric` may be null and must live as long as this.
-  explicit LinkNames(const Fabric* fabric);
-  std::string name(uint32_t link) const;
+  // O(links log links); `fabric` may be null.
+  explicit LinkNames(const Fabric* fabric) {
+    if (fabric != nullptr) names_ = fabric::link_names(*fabric, " -> ");
+  }
+  std::string name(uint32_t link) const { return names_.empty() ? "link " + std::to_string(link) : names_.at(link); }
 
  private:
-  const Fabric* fabric_;
-  std::vector<uint32_t> place_;  // by link: how many parallel ones come before it
+  std::vector<std::string> names_;
 };
 
 }  // namespace banyan::predict::report

@@ -1,21 +1,16 @@
 #include "banyan/predict/report/page_data.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "banyan/predict/report/page_series.h"
 #include "banyan/predict/report/page_spans.h"
-#include "banyan/predict/report/sample_predictions.h"
+#include "banyan/predict/report/test_predictions.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict::report {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 
 json data_of(const ReportInput& input, const ReportLimits& limits = {}) {
   return json::parse(page_data(input, limits));

@@ -39,7 +39,7 @@ class PageEvents {
   // Links to which something happens, ascending.
   std::vector<uint32_t> changed_links() const;
   std::span<const LinkState> states(uint32_t link) const;  // by time
-  // When at least one of these is down, by time, apart.
+  // The periods in which at least one of these links is down, by time; they neither overlap nor touch.
   std::vector<LinkState> down(std::span<const uint32_t> links) const;
 
  private:

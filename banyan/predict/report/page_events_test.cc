@@ -1,17 +1,11 @@
 #include "banyan/predict/report/page_events.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-
 #include "banyan/fabric/text.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict::report {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using Kind = LinkMark::Kind;
 
 // Links 0 and 1 are the cable a - s, 2 and 3 a second one beside it, 4 and 5 s - b, 6 goes from b to a.

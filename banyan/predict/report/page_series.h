@@ -9,7 +9,7 @@
 
 namespace banyan::predict::report {
 
-// How the series of one prediction are resampled: all alike.
+// Resamples the series of one prediction, all alike.
 class PageSeries {
  public:
   // At most `most` steps.

@@ -10,7 +10,7 @@ namespace banyan::predict::report {
 
 constexpr std::string_view kPredictionFormat = "prediction/1";
 
-// By their numbers in spans.kind.
+// Indexed by their numbers in spans.kind.
 constexpr std::array<PredictedSpan::Kind, 7> kSpanKinds = {PredictedSpan::Kind::compute,    PredictedSpan::Kind::memory,
                                                            PredictedSpan::Kind::collective, PredictedSpan::Kind::send,
                                                            PredictedSpan::Kind::receive,    PredictedSpan::Kind::wait,

@@ -1,19 +1,15 @@
 #include "banyan/predict/report/prediction_json.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
-#include "banyan/predict/report/sample_predictions.h"
+#include "banyan/predict/report/test_predictions.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 
 void expect_same(const Prediction& a, const Prediction& b) {
   EXPECT_EQ(a.title, b.title);

@@ -15,7 +15,7 @@
 
 namespace banyan::predict {
 
-// How much of a job was simulated one by one; what is alike is simulated once.
+// The size of a job, and the part of it that was simulated: nodes and ranks that are alike are simulated once.
 struct SimulatedCounts {
   uint64_t nodes = 0, nodes_simulated = 0;  // of all ranks
   uint32_t rank_kinds = 0;
@@ -34,7 +34,7 @@ struct ReportInput {
   std::vector<std::pair<std::string, std::string>> facts = {};
 };
 
-// How much of it a page holds at most; what is left out, the page says.
+// The most that a page holds of it; the page says what is left out.
 struct ReportLimits {
   size_t spans = 150'000;    // whole ranks are kept, evenly spread; of a single larger one its longest spans
   size_t ranks = 4'096;      // rows of the breakdown; beyond, neighbours share one

@@ -1,13 +1,11 @@
 #include "banyan/predict/report/uncovered.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::predict::report {
 namespace {
 
 using ::testing::DoubleEq;
-using ::testing::ElementsAre;
 using ::testing::FieldsAre;
 
 using Kind = PredictedSpan::Kind;

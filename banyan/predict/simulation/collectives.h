@@ -1,8 +1,8 @@
 // JobCollectives: which members of groups have come to which call, and what a call puts on links.
 //
-// The n-th collective that a rank calls on a group is the n-th of all members. Of groups that are alike (job_kinds.h)
-// one is carried out; it is complete when each rank that is carried out has come, with each of its slots that means a
-// group of that kind. Private to job_simulation.cc.
+// The n-th collective that a rank calls on a group is the n-th of all members. One of the groups that are alike
+// (kinds.h) is carried out. Its call is complete when each rank that is carried out has come, with each of its slots
+// that means a group of that kind. Private to job_simulation.cc.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class JobCollectives {
   // A rank has come to a collective: the call, if it was the last. Throws Error{mismatch} when members differ.
   std::optional<JobCall> arrive(RankNode place, Picoseconds now);
 
-  // Of a group of at least two. Where flows move, round links that are down now, if there is a way. Good until the next
-  // call.
+  // The footprint of a call of a group of at least two. With OnFailure::move it goes round links that are down now, if
+  // there is a path. Good until the next call.
   const Footprint& footprint(const JobCall& call);
   // The same message by message, at the cost of `alpha` each. Throws Error{unsupported} that names group and call when
   // the plans have none, and says what to use.
@@ -54,7 +54,7 @@ class JobCollectives {
     uint64_t first_open = 0;
     std::deque<OpenCall> open;
     std::map<JobKinds::Use, Footprint> footprints;
-    // Round what is down in this state of the timeline; nothing: there is no way round.
+    // Footprints round the links that are down in this state of the timeline; nothing: there is no path round them.
     std::map<JobKinds::Use, std::optional<Footprint>> rerouted;
     uint32_t state_of_rerouted = 0;
   };

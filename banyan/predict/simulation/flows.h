@@ -1,11 +1,10 @@
 // JobFlows: what moves over the links while jobs run, and what that puts on each link over time.
 //
-// A flow belongs to a collective, to one of its messages or to a message of the job; whoever starts it hears of its
-// end by that name. Flows go at the weight
-// and priority of their job, on links of kinds (job_kinds.h). When links change, those that cross a failed one stop,
-// move or bring their job down (OnFailure); what is left of a flow is kept as a fraction of it. Deterministic. One
-// thread. Complexity: a fluid event each; a moment at which links change costs the hops of all that is under way.
-// Private to job_simulation.cc and its parts.
+// A flow belongs to a collective, to one of its messages or to a message of the job (Owner), under which its end is
+// reported. Flows go at the weight and priority of their job, on links of kinds (kinds.h). As links change, flows that
+// cross a failed one stop, move or bring their job down (OnFailure); what is left of a flow is kept as a fraction of
+// it. Deterministic. One thread. Complexity: a fluid event each; a moment at which links change costs the hops of all
+// that is under way. Private to job_simulation.cc and its parts.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,8 @@ struct JobLoad {
   double efficiency = 1;   // of the rate that its links would allow it
   Picoseconds latency{0};  // before the first byte
 };
-// Of what puts so many bytes on links (the coefficients). As a flow, it has as many as on the link where it has most,
-// and competes there like any other flow.
+// The load of what puts so many bytes on links (the coefficients). Its flow has as many bytes as the link where it has
+// most, fewer at an efficiency above 1 (switches reduce), and competes there like any other flow.
 JobLoad load_of(std::span<const FluidHop> bytes_on, double efficiency, Picoseconds latency);
 
 class JobFlows {
@@ -65,7 +64,7 @@ class JobFlows {
   void stop(uint32_t job);
 
   bool any_under_way() const { return network_.flow_count() > 0; }
-  // Whether something under way crosses the link.
+  // True if a flow under way crosses the link.
   bool any_crosses(LinkId link) const;
   // Links, their loads, and what the window made of it.
   void report(const Fabric& fabric, const LinkTimeline& timeline, Prediction& prediction);

@@ -6,10 +6,10 @@
 // as well; its send ends with its last byte, and so does its receive if it has started. Compute and memory nodes take
 // their duration. Order and matching are job.h's.
 //
-// Collectives by messages. When asked for, a collective is not one flow but the transfers that its plan says, begun
-// when all members have come: each message costs `message_latency`, moves as a flow among all others, and leaves when
-// what it waits for has arrived (transfer_graph.h); the collective ends with its last one. Nothing is folded then, and
-// its messages are in memory while it is under way. Alone on a fabric it takes as long as simulate_schedule says of its
+// Collectives by messages. On request, a collective is not one flow but the transfers of its plan, begun when all
+// members have come: each message costs `message_latency`, moves as a flow among all others, and leaves when what it
+// waits for has arrived (transfer_graph.h); the collective ends with its last one. Nothing is folded then, and its
+// messages are in memory while it is under way. Alone on a fabric it takes as long as simulate_schedule says of its
 // schedule, to the picosecond.
 //
 // Folding. Ranks are *alike* when they run the same program and, slot by slot, belong to groups that are alike and
@@ -21,11 +21,11 @@
 // Links that change. Events (link_events.h) set the bandwidth of links, take them down and bring them back. Links are
 // alike only when the same happens to them at the same times. While a link is down,
 //   stop: what crosses it waits until it returns.
-//   move: a message takes another way of what is left of the fabric, a collective is expanded again on it; what was
+//   move: a message takes another path of what is left of the fabric, a collective is expanded again on it; what was
 //     under way keeps what it had still to move, as bytes of a message and as a fraction of a collective, and its
-//     latency is not paid again. Where there is no way (rerouting.h says when) it waits: for its own way, or for
-//     another. What has moved does not move back, what starts after the return goes the ordinary way. Each message of a
-//     collective by messages that would cross a failed link takes another way for itself.
+//     latency is not paid again. If there is no path (rerouting.h says when) it waits: for its own path, or for
+//     another. A flow that has moved does not move back, one that starts after the return takes the ordinary path. Each
+//     message of a collective by messages that would cross a failed link takes another path for itself.
 //   fail: jobs that have something on it end, at the failure or as soon as something of theirs would cross it. The
 //     rest of the job is left out, and links carry what had moved by then.
 // At one time, what ends comes first, then events, then what begins. A collective without bytes (a barrier)
@@ -75,7 +75,7 @@ struct JobSimulationOptions {
   CollectivePlans* plans = nullptr;  // not nullptr
   CollectivesAs collectives = CollectivesAs::flow;
   Picoseconds message_latency = std::chrono::microseconds(5);  // besides that of links
-  // By link of the fabric, what protocols reach of its bandwidth, above 0; empty: all of it.
+  // Indexed by link of the fabric: the share of its bandwidth that protocols reach, above 0; empty: all of it.
   std::vector<double> link_efficiency = {};
   double message_efficiency = 1;  // of the narrowest link
   Bytes eager = job::kEager;      // messages up to this need no receive to begin

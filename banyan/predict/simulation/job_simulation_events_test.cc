@@ -1,20 +1,15 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <random>
 
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/predict/simulation/job_simulation.h"
-#include "banyan/predict/simulation/sample_jobs.h"
+#include "banyan/predict/simulation/test_jobs.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
 using namespace sample;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 struct EventCase {
   std::vector<std::string> events;

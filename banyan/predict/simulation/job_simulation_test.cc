@@ -1,20 +1,13 @@
 #include "banyan/predict/simulation/job_simulation.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <numeric>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
-#include "banyan/predict/simulation/sample_jobs.h"
+#include "banyan/predict/simulation/test_jobs.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
 using namespace sample;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 TEST(JobSimulation, BeginsACollectiveWhenTheLastMemberHasCome) {
   // 1 GB/s; a ring of two sends 2 * 1/2 * 8 MB each way: 8 ms after the later of 1 and 3 ms.

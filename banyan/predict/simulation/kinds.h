@@ -40,7 +40,7 @@ class JobKinds {
   uint32_t kind_of_group(uint32_t group) const { return kind_of_group_[group]; }
   uint32_t kind_of_link(uint32_t link) const { return kind_of_link_[link]; }
   size_t link_count() const { return kind_of_link_.size(); }  // of the fabric
-  // Whether some receive takes from anybody, or any tag; then all are of kinds of their own.
+  // True if some receive takes from anybody, or any tag; then each rank, group and link is of a kind of its own.
   bool has_any() const { return has_any_; }
   // The first peer slot of a rank that means `peer`; kUnused when none does.
   static uint32_t first_slot_of(const Job& job, uint32_t rank, uint32_t peer);

@@ -1,16 +1,10 @@
 #include "banyan/predict/simulation/link_events.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
-
-using std::chrono::milliseconds;
 
 Fabric pair_with_two_switches() {
   return fabric::parse_fabric_text("a <-> sw-s 4GB/s; sw-s <-> b 4GB/s; a <-> sw-t 2GB/s; sw-t <-> b 2GB/s");
@@ -41,8 +35,6 @@ TEST(LinkEvents, AreReadForBothDirectionsOfACable) {
 }
 
 TEST(LinkEvents, SayWhatIsWrongAndHowToMendIt) {
-  using ::testing::AllOf;
-  using ::testing::HasSubstr;
   EXPECT_THAT(error_of("10ms a-sw-x fail"), AllOf(HasSubstr("'10ms a-sw-x fail'"), HasSubstr("'sw-x'")));
   EXPECT_THAT(error_of("10ms sw-t-sw-s fail"), AllOf(HasSubstr("no link joins"), HasSubstr("joined to a, b")));
   EXPECT_THAT(error_of("10ms a-sw-s=0GB/s"), HasSubstr("write 'a-sw-s fail'"));

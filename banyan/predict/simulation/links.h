@@ -21,7 +21,7 @@ class JobLinks {
   JobLinks(const Fabric& fabric, const LinkTimeline& timeline, Rerouting* rerouting, const JobKinds& kinds);
 
   bool ever_change() const { return !timeline_.moments().empty(); }
-  // When they change next; FluidNetwork::kNever when they will not.
+  // The time at which links change next; FluidNetwork::kNever if they will not.
   Picoseconds next_change() const;
   const LinkTimeline::Moment& change();
 

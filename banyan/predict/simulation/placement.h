@@ -1,4 +1,4 @@
-// Where the ranks of jobs stand on a fabric.
+// The placement of the ranks of jobs on a fabric.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,7 @@
 #include "banyan/predict/simulation/placement.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -1,4 +1,4 @@
-// Prediction: what a simulation says. When everything ends, where the time went, and how busy each link was.
+// Prediction: what a simulation says of when everything ends, where the time went, and how busy each link was.
 //
 // It is what reports are made of: the breakdown that is printed, the Chrome trace, the page (report/). Times are
 // virtual and begin at 0. Spans may be left out (options of the simulators), sums never are.
@@ -28,7 +28,7 @@ struct PredictedSpan {
 
 std::string_view to_string(PredictedSpan::Kind kind);
 
-// Where the time of a rank went. The five parts add up to the whole job's time.
+// A rank and the parts of its time. The five parts add up to Prediction::time.
 struct PredictedRank {
   std::string name;   // of its node in the fabric
   uint32_t job = 0;   // into Prediction::jobs

@@ -1,8 +1,9 @@
 // JobRanks: how far the ranks of jobs have come in their programs.
 //
 // It knows what may start when something else has started or ended, on streams that do one thing at a time (job.h has
-// the rules), and nothing of time or links. Of ranks that are alike (job_kinds.h) one is carried out; `rank` is its
-// number among these: its kind. Deterministic: nodes start in the order in which they became able to. One thread.
+// the rules), and nothing of time or links. One of the ranks that are alike (kinds.h) is carried out; `rank` is its
+// number among those carried out: its kind. Deterministic: nodes start in the order in which they became able to. One
+// thread.
 // O(log n) a node; 8 bytes for each. Private to job_simulation.cc and its parts.
 #pragma once
 

@@ -14,7 +14,7 @@
 
 namespace banyan::predict {
 
-// Where the time of a rank goes, as counts of what is under way. Times of calls ascend.
+// Books the time of a rank, by counts of what is under way. Times of calls ascend.
 class Account {
  public:
   enum Of { computing, moving, waiting, hosting };

@@ -1,9 +1,9 @@
 // JobTransfers: collectives of jobs that are carried out message by message.
 //
 // Each is a run of the TransferEngine, whose messages are flows among all others: at the weight of their job, stopped
-// and moved as links change (job_flows.h). A message that its plan sends over a link that is down goes round it, from
-// rank to rank, where flows move and there is a way; the plan stays what it is. Graphs are kept while they are under
-// way. Private to job_simulation.cc.
+// and moved as links change (flows.h). A message that its plan sends over a link that is down goes round it, from rank
+// to rank, where flows move and there is a way; the plan stays what it is. Graphs are kept while they are under way.
+// Private to job_simulation.cc.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class JobTransfers : private TransferEngine::Carrier {
   void start(uint32_t call, uint32_t job, TransferGraph graph);
   // The flow of a message has ended.
   void sent(JobFlows::Owner message) { engine_.sent({message.number, message.part}, flows_.now()); }
-  // When the next message arrives that has left its last link's bandwidth behind.
+  // The arrival time of the next message that only the latency of links still delays.
   Picoseconds next() const { return engine_.next(); }
   void advance() { engine_.advance(flows_.now()); }
   std::vector<Ended> take_ended();

@@ -1,27 +1,18 @@
 // Collectives of jobs by messages.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <functional>
-#include <random>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/baselines/baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/predict/collective/costed_plans.h"
-#include "banyan/predict/simulation/sample_jobs.h"
+#include "banyan/predict/simulation/test_jobs.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
 
 using namespace sample;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr auto kMessages = CollectivesAs::messages;
 

@@ -1,4 +1,4 @@
-// What-if: the same simulation with one resource doubled at a time.
+// The same simulation with one resource doubled at a time: what-if.
 //
 // Resources: links inside boxes, links between them (network cards and what lies beyond), the speed of devices (their
 // peak rates and memory; launches by the host and what a trace says of it stay as they are),

@@ -1,17 +1,12 @@
 #include "banyan/predict/simulation/what_if.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/fabric/generate.h"
 #include "banyan/predict/collective/costed_plans.h"
 #include "banyan/predict/cost/curve.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 // All 16 ranks of two boxes compute, then allreduce.
 Job all_reduce_job(uint32_t ranks, Picoseconds work, uint64_t bytes) {

@@ -12,8 +12,8 @@
 // Error on unseen rows is found by cross-validation over models: all rows of a shape (hidden size and sequence length)
 // are left out, the rest is fitted, the left-out rows are predicted.
 //
-// Whether activations were recomputed is often not said with measurements; where a set leaves it open, all ways are
-// tried for the set as a whole, and the best is taken and reported.
+// Measurements often do not say whether activations were recomputed; if a set leaves it open, all ways are tried for
+// the set as a whole, and the best is taken and reported.
 #pragma once
 
 #include <functional>

@@ -1,17 +1,9 @@
 #include "banyan/predict/train/calibrate.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 5;
 

@@ -1,5 +1,5 @@
-// How a model is trained: degrees of parallelism, batches, what is recomputed and sharded. A value that check_config
-// has passed can be turned into operators, a memory report, a Job.
+// The configuration of a training run: degrees of parallelism, batches, what is recomputed and sharded. A value that
+// check_config has passed can be turned into operators, a memory report, a Job.
 //
 // Ranks are in Megatron's order: tensor parallel fastest, then data parallel, then pipeline:
 //   rank = (stage * dp + replica) * tp + slice

@@ -19,14 +19,14 @@ namespace banyan::predict {
 
 struct StepEstimate {
   double seconds = 0;
-  // Of the stage that takes longest; they add up to `seconds`.
+  // Parts of the time of the stage that takes longest; they add up to `seconds`.
   double compute = 0, tensor = 0;  // all micro-batches' operators, and collectives between them
   double bubble = 0;               // waiting for other stages, messages included
   double gradients = 0;            // data-parallel collectives that are not hidden
   double optimizer = 0;            // update, gradient norm, and ZeRO's gathering
 };
 
-// Of a collective over `ranks` ranks that lie `stride` apart.
+// The group of a collective: `ranks` ranks that lie `stride` apart.
 struct GroupShape {
   uint32_t ranks = 1, stride = 1;
 };

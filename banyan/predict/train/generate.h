@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "banyan/job/job.h"
-#include "banyan/predict/cost/codec_cost.h"
+#include "banyan/predict/codes/codec_cost.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 #include "banyan/predict/train/step_costs.h"
@@ -52,16 +52,16 @@ struct ReducedGradients {
 // The ranks of the job that reduce them together with the stage's first rank, in the order of the group.
 std::vector<uint32_t> members_of(const TrainConfig& config, const ReducedGradients& gradients);
 
-// How many neighbouring replicas a box holds where so many consecutive ranks of the job are one: 2 or more, in several
-// boxes that hold as many each. 0: boxes of 0 or 1, or all replicas in one box, or in boxes that differ.
+// The number of neighbouring replicas in a box of `box_ranks` consecutive ranks of the job: 2 or more, in several boxes
+// that hold as many each. 0: boxes of 0 or 1, or all replicas in one box, or in boxes that differ.
 uint32_t replicas_in_box(const TrainConfig& config, uint32_t box_ranks);
 
 // A code for a bucket, everywhere, or between boxes only: then the bucket is reduce-scattered inside each box as it is,
 // each rank's share is reduced across the boxes in the code, and the sum is gathered inside each box as it is. So each
 // rank codes a share of the bucket only, and links inside boxes carry what they carry without a code.
 //
-// Where ReducedGradients::in_box is 0, there is no such level: gradients of experts, whose groups leave ranks out; and
-// ZeRO, whose shards two reduce-scatters would give to other ranks than one that goes by the order of the group.
+// There is no such level if ReducedGradients::in_box is 0: for gradients of experts, whose groups leave ranks out; and
+// with ZeRO, whose shards two reduce-scatters would give to other ranks than one that goes by the order of the group.
 struct GradientCode {
   CodecCost cost;
   bool is_between_boxes = false;
@@ -70,7 +70,7 @@ struct GradientCode {
 // The code of each, by stage and in its order; nothing: as it is. Stages, or their ends, that are left out have none.
 using GradientCodes = std::vector<std::vector<std::optional<GradientCode>>>;
 
-// What a code makes of a bucket: what a rank gives to the collective that carries the code, and what coding takes it.
+// The coded part of a bucket: what a rank gives to the collective that carries the code, and the cost of coding it.
 struct CodedPart {
   uint64_t elements = 0;  // of the bucket, or of a share of it
   uint64_t bytes = 0;     // coded
@@ -80,8 +80,8 @@ struct CodedPart {
 };
 CodedPart coded_part(const ReducedGradients& gradients, const GradientCode& code);
 
-// How buckets are cut: by stage, of how many units (TrainingStep) each takes, in their order, all of them together.
-// Stages that are left out or empty are cut by size.
+// Cuts into buckets, by stage: the number of units (TrainingStep) of each bucket, in order; together they take all
+// units. Stages that are left out or empty are cut by size.
 using GradientCuts = std::vector<std::vector<uint32_t>>;
 
 struct GradientPlan {
@@ -91,14 +91,14 @@ struct GradientPlan {
   uint32_t box_ranks = 0;            // so many consecutive ranks of the job stand in one box; 0: nothing is known of it
 };
 
-// Whether it is free how gradients are cut into buckets: they are reduced once a step, while the backward pass goes on.
+// True if gradients may be cut into buckets freely: they are reduced once a step, while the backward pass goes on.
 bool cuts_buckets(const TrainConfig& config);
 
 struct TrainingStep {
   Job job;
   std::vector<std::vector<ReducedGradients>> reduced;  // by stage
-  // By stage, in the order of the backward pass: what no bucket divides, the gradients of a layer, of the output layer,
-  // of the embedding; without those of experts. None where buckets cannot be cut otherwise.
+  // Units that no bucket divides, by stage, in the order of the backward pass: the gradients of a layer, of the output
+  // layer, of the embedding; without those of experts. None if buckets cannot be cut otherwise.
   std::vector<std::vector<ReducedGradients>> units;
 };
 
@@ -107,10 +107,10 @@ struct TrainingStep {
 // behind it on a stream of its own ("coder"), as if slices did not overlap there, which is too much and not too little.
 // Codes are of float32: gradients of two bytes count as float32 to them. Waiting for other stages is not in `backward`.
 //
-// Of a code between boxes, the three collectives have streams and groups of their own, so that what a bucket does in
-// its box goes on while another one crosses the boxes. Encoding waits for the reduce-scatter; the backward pass does
-// not wait for it, but gives up as much of the device's time: so encoding stands twice, on the coder's stream behind
-// the reduce-scatter, and on the compute stream where the bucket is there.
+// The three collectives of a code between boxes have streams and groups of their own, so that those of a bucket in its
+// box go on while another bucket crosses the boxes. Encoding waits for the reduce-scatter; the backward pass does not
+// wait for it, but gives up as much of the device's time: so encoding stands twice, on the coder's stream behind the
+// reduce-scatter, and on the compute stream where the bucket is there.
 //
 // A code between boxes for gradients that have no such level is a CHECK.
 TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientPlan& plan);

@@ -1,16 +1,10 @@
 #include "banyan/predict/train/generate.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <set>
-
-#include "banyan/base/error.h"
 #include "banyan/job/check.h"
 #include "banyan/predict/train/estimate.h"
 #include "banyan/predict/train/layers.h"
-#include "banyan/predict/train/stage_player.h"
+#include "banyan/predict/train/test_stage_player.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -1,4 +1,4 @@
-// Whether a training job fits into its devices' memory, and what would make it fit.
+// Checks whether a training job fits into its devices' memory, and finds what would make it fit.
 //
 // States of parameters: Rajbhandari et al. 2020 (ZeRO), section 3.1: with K = 12 bytes of optimizer state for Adam in
 // mixed precision and 2 + 2 for parameter and gradient (4 with gradients in fp32), of which ZeRO 1, 2, 3 shard the

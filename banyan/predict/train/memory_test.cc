@@ -1,9 +1,7 @@
 #include "banyan/predict/train/memory.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/predict/train/layers.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

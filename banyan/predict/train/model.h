@@ -27,7 +27,7 @@ struct TrainModel {
   uint32_t head_size() const { return hidden / heads; }
   uint32_t kv_width() const { return head_size() * kv_heads; }
 
-  // Of one layer: attention and norms; the MLP, or one expert; the router.
+  // Parameters of one layer: attention and norms; the MLP, or one expert; the router.
   double attention_parameters() const;
   double mlp_parameters() const;
   double router_parameters() const;

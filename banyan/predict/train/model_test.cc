@@ -1,16 +1,10 @@
 #include "banyan/predict/train/model.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/predict/train/config.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
-
-using ::testing::HasSubstr;
 
 double billions(const char* name) { return train_model(name).parameters() * 1e-9; }
 

@@ -1,10 +1,6 @@
 #include "banyan/predict/train/pipeline.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <set>
+#include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {

@@ -5,17 +5,17 @@
 // lives, passes queries round, and lets survivors agree on who they are. It sleeps in epoll; while nobody waits for
 // anything, it costs nothing.
 //
-// Who lives. The end of a process on the same host (Member::host_id) is told by the kernel through a pidfd, within
-// milliseconds. Besides, every rank holds connections to the *hub*, the lowest rank that lives. When they break, that
-// is a suspicion, which others are asked about, and no death: suspicion.h has the rule. The hub tells all of each
-// death; so does the rank that saw it first. When the hub itself dies, the next lowest takes over. A host that vanishes
-// without a word is concluded dead after Options::lost_after, and fenced out (hub.h), should it come back. While
-// somebody waits (expect), the hub asks for a sign of life every Options::heartbeat: who gives none for
-// Options::silent_after is silent.
+// Failure detection. The kernel reports the end of a process on the same host (Member::host_id) through a pidfd, within
+// milliseconds. Besides, every rank holds connections to the *hub*, the lowest rank that lives. A connection that
+// breaks is a suspicion, which other ranks are asked about, and no death: suspicion.h has the rule. The hub reports
+// each death to all ranks; so does the rank that saw it first. The next lowest rank takes over as soon as the hub
+// itself dies. A host that vanishes without a word is concluded dead after Options::lost_after, and fenced out (hub.h),
+// should it come back. While a rank waits (expect), the hub asks for a sign of life every Options::heartbeat: a rank
+// that gives none for Options::silent_after is silent.
 //
-// Whatever the agent's thread meets that it cannot go on with, such as a want of memory, ends this process's part in
-// the world: its communicators are told why by their `failed` hook, calls of the agent throw the same, and its peers
-// are hung up on.
+// An error after which the agent's thread cannot go on, such as a want of memory, ends this process's part in the
+// world: its communicators get the error by their `failed` hook, calls of the agent throw it, and the connections to
+// its peers are closed.
 //
 // Threads: every function may be called from any thread, unless it says otherwise; hooks are called by the agent's
 // thread and must not block, nor call the agent (but liveness() is free). After fork(), the child's calls throw
@@ -64,17 +64,17 @@ class Agent {
   const std::vector<Member>& members() const;
   // Valid as long as the agent. Safe to read by loops that spin.
   const Liveness& liveness() const;
-  // While at least one call of expect() has not been taken back by its object's end, silence is watched for in the
-  // whole world. May outlive the agent.
+  // While at least one object that expect() returned lives, silence is watched for in the whole world. The object may
+  // outlive the agent.
   class Expectation;
   Expectation expect();
-  // Tells all that this process leaves in peace; its end is no death then. Returns when all who live have heard it,
-  // or at the deadline. Afterwards liveness() means nothing here.
+  // Tells all ranks that this process leaves in peace; its end is no death then. Returns when all living ranks have
+  // received this, or at the deadline. Afterwards liveness() means nothing here.
   // In a forked process it does nothing.
   void leave(Clock::time_point deadline);
 
   // Makes the connections of one communicator. `members` are world ranks, and `own` is this one's index in them; peers
-  // are numbered so in requests, answers and messages. Of two ends, the lower number calls. A request fails after
+  // are numbered so in requests, answers and messages. The end with the lower number calls. A request fails after
   // `at_most`, or at once when the peer is gone. Destroying it hangs up on calls to this communicator. One for each
   // communicator.
   std::unique_ptr<Connector> connector(uint64_t communicator, std::vector<uint32_t> members, uint32_t own,
@@ -83,13 +83,15 @@ class Agent {
   // One for each communicator. The registration takes the hooks back at its end.
   HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
-  // Asks all of the world what `communicator` does there, by way of the hub, or directly when the hub does not answer.
-  // By world rank. Returns at the deadline or when there is nothing more to wait for. Throws nothing but for fork.
+  // Asks all ranks of the world what `communicator` does there, by way of the hub, or directly when the hub does not
+  // answer. Returns the answers indexed by world rank, at the deadline or when there is nothing more to wait for.
+  // Throws only after fork().
   std::vector<PeerReport> ask_states(uint64_t communicator, Clock::time_point deadline);
-  // Runs the `told` hook of `communicator` on every rank that can be reached, this one too. Does not wait for them.
+  // Runs the `broadcast` hook of `communicator` on every rank that can be reached, this one too. Does not wait for
+  // them.
   void tell(uint64_t communicator, const std::string& reason);
-  // The same, and returns when it is on its way, or after a fifth of a second: who ends its process upon a failure has
-  // told the others why. On the agent's thread it does not wait.
+  // The same, and returns when it is on its way, or after a fifth of a second: so a rank that ends its process upon a
+  // failure has told the others why. On the agent's thread it does not wait.
   void tell_now(uint64_t communicator, const std::string& reason);
 
   // See survivors.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";
@@ -100,7 +102,7 @@ class Agent {
     uint64_t count = 0;
     std::vector<std::string> last;  // one line each, at most 16
   };
-  // OutgoingConnects that were not let in.
+  // Callers that were not let in.
   Refusals refusals() const;
 
  private:

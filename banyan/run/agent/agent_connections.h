@@ -2,24 +2,25 @@
 //
 // Messages to a rank arrive once and in order, or not at all when it is given up. A connection that breaks is no death:
 // both ends call again, for as long as nobody closes the rank, and what the peer has not confirmed is sent once more. A
-// process that was stopped keeps its connections, and hears everything when it goes on. Whether a rank that cannot be
-// reached is dead is not decided here: see suspicion.h.
+// process that was stopped keeps its connections, and receives everything when it goes on. suspicion.h decides whether
+// a rank that cannot be reached is dead.
 //
-// Several ways. Where a peer has several paths (Dialer::paths), whoever called first keeps a connection over each; in
-// worlds of more than 128 ranks, which would need too many descriptors, they are made when something goes wrong. New
-// messages go over the first connection; when the peer has confirmed nothing for 0.3 s, they go over all of them, and
-// the next connection becomes the first. So a path that loses everything, in one direction or both, costs 0.3 s, once.
+// Several paths. The end that called first keeps a connection over each path (Dialer::paths) of a peer; worlds of more
+// than 128 ranks would need too many descriptors for that, so there all but the first connection are made when
+// something goes wrong. New messages go over the first connection; when the peer has confirmed nothing for 0.3 s, they
+// go over all of them, and the next connection becomes the first. So a path that loses everything, in one direction or
+// both, costs 0.3 s, once.
 //
-// When nothing was confirmed for a second, the peer is called anew over every path, and a connection that comes about
-// takes the place of the one before. Else a path that is whole again after some seconds would be used again only when
-// the kernel sends again, after as many more.
+// The peer is called anew over every path when it has confirmed nothing for a second, and a new connection takes the
+// place of the one before over its path. Otherwise a path that is whole again after some seconds would be used again
+// only when the kernel retransmits, after as many more.
 //
 // Messages are numbered for each peer and direction. On every connection they are written in their order and without
 // gaps, beginning with the first that was unconfirmed; a receiver drops those that it has. It confirms with every frame
 // it sends, after 64 messages, and after 50 ms.
 //
-// The closed. A rank that was closed with a notice is told of it by every connection that there is or that it makes,
-// and can say nothing any more but notices of its own; remind() calls it until it has heard.
+// Closed ranks. A rank that was closed with a notice gets the notice over every connection that there is or that it
+// makes, and can send nothing any more but notices of its own; remind() calls it until it has received the notice.
 #pragma once
 
 #include <chrono>
@@ -85,7 +86,7 @@ class AgentConnections {
   bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream);
   bool is_connected(uint32_t rank) const { return !entries_[rank].is_closed && !entries_[rank].connections.empty(); }
   bool has_unconfirmed(uint32_t rank) const { return !entries_[rank].unconfirmed.empty(); }
-  // What came of the last call that failed; empty if none did.
+  // The failure of the last call that failed; empty if none did.
   const std::string& trouble(uint32_t rank) const { return entries_[rank].trouble; }
   // The rank has said that it goes: when its connection ends, it is lost at once.
   void expect_end(uint32_t rank) { entries_[rank].will_end = true; }

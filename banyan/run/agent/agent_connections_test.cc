@@ -1,18 +1,10 @@
 #include "banyan/run/agent/agent_connections.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/testing/simulated_network.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr uint8_t kKind = 1;
 

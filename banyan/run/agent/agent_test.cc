@@ -1,27 +1,20 @@
 #include "banyan/run/agent/agent.h"
 
 #include <dirent.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <mutex>
-#include <random>
 
-#include "banyan/base/error.h"
 #include "banyan/run/agent/test_worlds.h"
 #include "banyan/run/join/socket_address.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Clock = Agent::Clock;
 using Member = ForkedWorld::Member;
 

@@ -15,17 +15,17 @@
 //   (1) nobody who answered it has decided (else it adopts that decision), and
 //   (2) for the highest proposal H that was accepted by anybody who answered: the proposer of H has answered that it
 //       never sent decide; or all on H except the proposer have answered, or are certainly dead.
-// By (1), those who answered have not decided, and by their promise to P never will by H or a lower ballot. By (2),
-// those who did not answer cannot have: only the proposer of H sends decide, and it decides itself only when all others
-// who live have. Where (2) does not hold (the proposer is gone, and another on H is silent), P waits, until the
+// Those who answered have not decided, by (1), and by their promise to P never will by H or a lower ballot. Those who
+// did not answer cannot have decided, by (2): only the proposer of H sends decide, and it decides itself only when all
+// others who live have. If (2) does not hold (the proposer is gone, and another on H is silent), P waits, until the
 // deadline if need be: no agreement is better than two.
 //
 // Dead ranks do not count, if they are: a rank that was only concluded to be dead (suspicion.h), and may live behind
 // its fence, is on no list any more, but nobody decides for it. It is waited for in (2) as if it was silent, and a
 // proposer that has announced a list with it does not decide without its answer.
 //
-// Rules (SurvivorRule). A proposer chooses no list that is shorter than any of those who promised wants it. When all
-// who may still come are too few, the agreement fails at once.
+// Rules (SurvivorRule). A proposer chooses no list that is shorter than the rule of any rank that promised allows. The
+// agreement fails at once when all who may still come are too few.
 #pragma once
 
 #include <chrono>
@@ -71,7 +71,7 @@ class Agreement {
     };
     Kind kind = Kind::prepare;
     Ballot ballot = 0;
-    // Of a promise:
+    // Parts of a promise; others have `proposal` alone, or none of these:
     bool has_announced = false;  // sent decide for `proposal`
     bool has_withdrawn = false;
     std::vector<uint32_t> excluded{}, gone{};
@@ -95,11 +95,11 @@ class Agreement {
   // This rank takes no part any more.
   void give_up(const Error& why);
   void tick(Clock::time_point now);
-  // When tick() has something to do; nothing while only others can.
+  // The next moment at which tick() may have something to do; nothing before call() and after the outcome.
   std::optional<Clock::time_point> next_tick() const;
 
   std::vector<std::pair<uint32_t, PaxosMessage>> take_messages() { return std::exchange(outbox_, {}); }
-  // What came out for this rank, once it has called.
+  // The outcome for this rank, once it has called.
   const std::optional<Survivors>& survivors() const { return survivors_; }
   const std::optional<Error>& failure() const { return failure_; }
 

@@ -1,24 +1,12 @@
 #include "banyan/run/agent/agreement.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <numeric>
 #include <queue>
-#include <random>
-#include <string>
-#include <vector>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Clock = Agreement::Clock;
 
 std::vector<uint32_t> all_of(uint32_t size) {

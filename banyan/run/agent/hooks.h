@@ -19,17 +19,17 @@
 namespace banyan::run {
 
 // Called on the agent's thread; they must not block, nor call the agent or destroy their registration. All may be
-// empty. What one of them throws is told to `failed` of the same communicator, and to nobody else.
+// empty. An error that one of them throws goes to `failed` of the same communicator, and to nobody else.
 struct CommunicatorHooks {
   std::function<std::string()> state;                      // its answer to a state query; at most 64 KiB
   std::function<void(const std::string& text)> broadcast;  // a text of any rank to all ranks, the sender included
   std::function<void()> liveness_changed;                  // after Liveness::changes() has grown
-  // The communicator can hear of others no more: a hook has thrown this, or the agent has ended. Throws nothing.
+  // The communicator gets no more news of others: a hook has thrown this, or the agent has ended. Throws nothing.
   std::function<void(const Error& error)> failed = {};
   std::function<CommunicatorView()> look = {};  // for who looks in from outside
 };
 
-// How a rank replied to a question.
+// The reply of a rank to a state query.
 struct PeerReport {
   // alive: it has answered. unknown: it lives, and knows no such communicator (any more). silent: it has not answered
   // until the deadline, or not even before the question.
@@ -54,10 +54,11 @@ constexpr uint64_t kWholeProcess = 0;
 class HookBoard : public std::enable_shared_from_this<HookBoard> {
  public:
   // One set for each communicator. Broadcasts that came before are delivered now, on this thread: other ranks may be
-  // ahead of this one. Throws what fail() was told.
+  // ahead of this one. Throws the error that fail() was given.
   HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
-  // What makes the answer to queries about the whole process, of what its communicators say. On the agent's thread.
+  // Sets the function that makes the answer to queries about the whole process from the views of its communicators. It
+  // runs on the agent's thread.
   using ShowProcess = std::function<std::string(std::vector<CommunicatorView> communicators)>;
   void show_by(ShowProcess show);
 

@@ -233,7 +233,7 @@ void Hub::conclude(uint32_t rank, Conclusion conclusion, std::optional<uint32_t>
     connections_.close(rank, is_guess || conclusion.side.empty() ? "" : notice_of(conclusion));
     if (is_own() && !conclusion.side.empty() && !is_guess) connections_.remind(rank);
   } else {
-    connections_.expect_end(rank);  // a rank that has left closes it itself, when it has note_sign_of_life all
+    connections_.expect_end(rank);  // a rank that has left closes it itself, as soon as it has noted everything
   }
   pinged_[rank].reset();
   expecting_.erase(rank);

@@ -1,19 +1,21 @@
-// Hub: how news of who lives travels, by a star whose middle is the lowest rank that lives.
+// Hub: spreads the news of which ranks live, over a star whose centre is the lowest rank that lives.
 //
-// Every rank reports to the hub what it saw itself: a process that ended, a rank of which nobody hears (suspicion.h).
-// The hub passes it on. Who leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that
-// before it reads the end of the connection, it always knows which of the two an ending was. A rank that sees the
-// process of another end therefore asks the hub first, and draws its own conclusion when it has no answer soon.
+// Every rank reports to the hub what it saw itself: a process that ended, a rank that gives nobody a sign of life
+// (suspicion.h). The hub passes it on. A rank that leaves in peace reports this to the hub, and goes when the hub has
+// confirmed it; since the hub reads the report before the end of the connection, it always knows whether a rank has
+// left or died. A rank that sees the process of another end therefore asks the hub first, and draws its own conclusion
+// when it has no answer soon.
 //
 // Fences. Every conclusion raises the generation of the world (Liveness::generation), and is for ever. One that is not
-// certain may be wrong, so it is made true: nobody who has heard of it takes anything from the excluded rank any more,
-// no message, no connection for agents, none for transports. It is told so, by everybody whom it calls, and by the hub,
-// which goes on calling it, with the list of those on whose side the fence was put up. It then knows that it is fenced
-// out (Liveness::fence), and its operations end. Where a network was cut in two, both sides do this to each other; when
-// they meet again the larger side stays, or, of two that are as large, the one with the lowest rank. Two ranks that
-// have fences against each other compare the sides of these, so that one of them gives way whatever both have learned
-// since. The same decides when somebody tells the hub of the death of a rank that the hub hears. Whether a side may
-// found a new group meanwhile is the application's choice (survivors.h): with `majority` at most one can.
+// certain may be wrong, so it is made true: no rank that knows of it takes anything from the excluded rank any more, no
+// message, no connection for agents, none for transports. The excluded rank is told so by every rank that it calls, and
+// by the hub, which goes on calling it, with the list of the ranks on whose side the fence was put up. It then knows
+// that it is fenced out (Liveness::fence), and its operations end. The two sides of a network that was cut do this to
+// each other; when they meet again the larger side stays, or, of two that are as large, the one with the lowest rank.
+// Two ranks that have fences against each other compare the sides of these, so that one of them gives way whatever both
+// have learned since. The same rule decides when a rank reports to the hub the death of a rank that the hub still
+// receives from. The application chooses whether a side may found a new group meanwhile (survivors.h): with `majority`
+// at most one can.
 #pragma once
 
 #include <chrono>
@@ -64,10 +66,10 @@ class Hub {
   bool is_joined() const { return is_own() || connections_.is_connected(hub_); }
 
   void connected(uint32_t rank);
-  // Of AgentConnections.
+  // An event of AgentConnections, as the next.
   void lost(uint32_t rank, const std::string& why);
   void noticed(uint32_t rank, const std::string& notice);
-  // Of Suspicion: it is dead by its rule.
+  // An event of Suspicion: the rank is dead by its rule.
   void suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground);
   void tell_gone(uint32_t to, uint32_t rank);
   void process_ended(uint32_t rank);
@@ -77,7 +79,7 @@ class Hub {
   bool received(uint32_t rank, const Message& message);
 
   void expect(bool on);
-  // OutgoingConnects `done` when all who must have note_sign_of_life it have, perhaps before it returns.
+  // Calls `done` when all ranks that must know of it have confirmed it, perhaps before it returns.
   void leave(std::function<void()> done);
 
  private:

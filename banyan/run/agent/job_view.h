@@ -25,18 +25,18 @@ struct JobView {
   std::vector<Rank> ranks;  // of the world
 };
 
-// The process itself, where it has joined something; else those that it has started, directly or not, and that have:
-// of `banyan run`, the ranks. In the order of their numbers.
+// The process itself, if it has joined something; else the processes that it has started, directly or not, and that
+// have: for `banyan run`, the ranks. In the order of their numbers.
 std::vector<int64_t> joined_processes(int64_t pid);
 
-// Asks a process of this host, which the kernel must report as this user's (or one is root): all worlds that it is in,
-// the oldest first. Of one that has joined nothing, one of those that it has started is asked for each job. Throws
-// Error{not_found} when there is no such process or none of these has joined anything, Error{io} when it is another
-// user's, Error{timed_out}.
+// Asks a process of this host about all worlds that it is in, the oldest first; the kernel must report it as this
+// user's, or this user is root. If it has joined nothing, one of the processes that it has started is asked for each
+// job. Throws Error{not_found} when there is no such process or none of these has joined anything, Error{io} when it is
+// another user's, Error{timed_out}.
 std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline);
 
-// Asks a process of this host that has met others there (JobView::met), likewise. None when there is none that lets
-// this user look. Throws Error{timed_out}.
+// Likewise asks a process of this host that has met others at `url` (JobView::met). None when no such process lets this
+// user look. Throws Error{timed_out}.
 std::optional<JobView> look_at_job_that_met(const std::string& url, const Deadline& deadline);
 
 // Asks the process that listens at "host:port", which must know the secret. Throws Error{mismatch} when it does not, or

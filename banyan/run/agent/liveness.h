@@ -1,4 +1,4 @@
-// Liveness: who of a world still lives, for loops that may neither lock nor wait.
+// Liveness: which ranks of a world still live, for loops that may neither lock nor wait.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,8 @@
 
 namespace banyan::run {
 
-// By world rank: alive, silent, left or dead. Who was called dead once is dead to all, or they could not act alike.
+// The state of each world rank: alive, silent, left or dead. A rank that was called dead once stays dead for all ranks,
+// or they could not act alike.
 //
 // One thread writes (that of the agent), any may read.
 class Liveness {
@@ -29,23 +30,24 @@ class Liveness {
   // states when it differs. May be slept on (futex.h), if a hook wakes it
   // (hooks.h).
   std::atomic<uint32_t>& changes() const { return changes_; }
-  // What is known of a rank that is not alive: "process 4711 on node7 has ended". Empty for those that are. Locks.
+  // Why a rank is not alive, as far as that is known: "process 4711 on node7 has ended". Empty for those that are.
+  // Locks.
   std::string why(uint32_t rank) const;
-  // Of `ranks`, the one that died first, as far as this process has seen it: the others may have ended because of that.
+  // The one of `ranks` that died first, as far as this process has seen it: the others may have ended because of that.
   // Locks.
   std::optional<uint32_t> first_dead(std::span<const uint32_t> ranks) const;
 
-  // Whether a rank that is gone is so by the word of its kernel, or its own; else it may live behind a fence (hub.h),
+  // True if a rank that is gone is so by the word of its kernel, or its own; else it may live behind a fence (hub.h),
   // and know what it knew. Locks.
   bool is_certain(uint32_t rank) const;
-  // How often a rank was concluded dead: the generation of the world.
+  // The number of ranks that were concluded dead so far: the generation of the world.
   uint32_t generation() const;
   // Why this rank is out of the world itself, by the word of those who took it for dead; empty while it is not. Locks,
   // but for the first.
   bool is_fenced() const { return is_fenced_.load(std::memory_order_acquire); }
   std::string fence() const;
 
-  // By the writer. False when nothing changed: the gone stay as they are.
+  // For the writing thread only. False when nothing changed: ranks that are gone stay as they are.
   bool set(uint32_t rank, Health state, std::string why, bool is_certain = true);
   void set_fence(std::string why);
 

@@ -1,8 +1,6 @@
 #include "banyan/run/agent/liveness.h"
 
-#include <gtest/gtest.h>
-
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

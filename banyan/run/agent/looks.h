@@ -1,8 +1,8 @@
 // Looks: answers those who look in from outside while a job runs (banyan doctor --live), without stopping anything.
 //
 // They come by a TCP connection that has shaken hands for the purpose "look", or by the *door* of the process, an
-// abstract socket of this host that only this user and root are let in by. Who has come says nothing more, is sent what
-// all ranks of the world say (ask_all), and is hung up on.
+// abstract socket of this host that lets in only this user and root. A visitor says nothing more, is sent the answers
+// of all ranks of the world (ask_all), and is hung up on.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace banyan::run {
 
-// How long the ranks are given to answer.
+// The time that ranks have to answer.
 constexpr std::chrono::milliseconds kLookTime{700};
 
 // Names of doors, as /proc/net/unix shows them with an '@' in front: this, the process id, '-' and a number, since a

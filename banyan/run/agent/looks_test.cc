@@ -1,8 +1,6 @@
 // Looking in from outside, at agents of this process.
 #include "banyan/run/agent/looks.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -10,27 +8,14 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include <chrono>
-#include <cstring>
-#include <fstream>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/run/agent/job_view.h"
 #include "banyan/run/agent/test_worlds.h"
-#include "banyan/run/record/sample_dumps.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/run/record/test_dumps.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 Deadline soon_over() { return Deadline::after(std::chrono::seconds(20)); }
 

@@ -1,5 +1,4 @@
-// What agents say to each other over their connections: the kinds of messages, each with who reads it and what it
-// holds.
+// The kinds of messages that agents send each other over their connections, each with its reader and its contents.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ enum Kind : uint8_t {
   expecting,   // 1 or 0: the sender waits for something
   ping,
   pong,  // nothing
-  // StateQueries (queries.cc)
+  // StateQueries (state_queries.cc)
   ask,              // asker, number, communicator, 1 to pass it on to all
   answer,           // asker, number, rank that answers, 1 or 0 (knows no such communicator), text
   broadcast,        // asker, number, communicator, reason, 1 to pass it on to all

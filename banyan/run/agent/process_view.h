@@ -12,9 +12,9 @@
 
 namespace banyan::run {
 
-// Of a communicator of the process.
+// The view of one communicator of the process.
 struct CommunicatorView {
-  // With its newest operations, and of its peers those that are not known to be alive.
+  // With its newest operations, and only those of its peers that are not known to be alive.
   RankDump record;
   std::vector<LaneBytes> lanes;
 };
@@ -38,7 +38,7 @@ struct ProcessView {
   std::vector<DoubtView> doubts;
 };
 
-// What is beyond the bounds is left out: of lanes, those that carried least.
+// Leaves out what is beyond the bounds: of lanes, those that carried least.
 std::string view_to_json(ProcessView view);
 // Throws Error{invalid_input} that says what is wrong where.
 ProcessView parse_view(std::string_view json);

@@ -1,17 +1,10 @@
 #include "banyan/run/agent/process_view.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
-#include "banyan/run/record/sample_dumps.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/run/record/test_dumps.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 ProcessView sample() {
   ProcessView view{.rank = 1, .size = 4, .host = "node \"1\"", .pid = 4711, .communicators = {}, .doubts = {}};

@@ -1,17 +1,11 @@
 // A whole world of agents in one thread, in a simulated network: what they tell each other of who lives, whatever order
 // a seed puts events in.
-#include <gmock/gmock.h>
-
-#include <optional>
 
 #include "banyan/run/agent/test_simulated_world.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr uint64_t kSeeds = 200;
 constexpr uint64_t kGroup = SimulatedWorld::kGroup;

@@ -1,17 +1,12 @@
 #include "banyan/run/agent/socket_dialer.h"
 
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <chrono>
-#include <memory>
-#include <utility>
-
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

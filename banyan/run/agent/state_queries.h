@@ -1,6 +1,6 @@
-// StateQueries: what the communicators of other ranks do, and the wish that they write it down.
+// StateQueries: questions to other ranks about what their communicators do, and requests that they write it down.
 //
-// They travel by way of the hub, so that a rank that wonders needs no connection to everybody. When the hub does not
+// They travel by way of the hub, so that a rank that asks needs no connection to every other one. If the hub does not
 // help, the rank asks the others directly, at half the time it has.
 #pragma once
 

@@ -1,22 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <numeric>
-#include <random>
-#include <sstream>
-#include <thread>
 
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/agent/test_worlds.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Clock = Agent::Clock;
 using Member = ForkedWorld::Member;
 

@@ -7,17 +7,17 @@
 // 2. A rank whose connection was *closed* (not reset, not timed out), and whose port is closed then by the word of its
 //    host, has ended: only a kernel that clears away after a process says both. Milliseconds.
 // 3. Else it is a suspicion. This rank calls again, over every path (agent_connections.h), and asks others whether they
-//    hear the suspect: those on its host, whose kernel knows, and the lowest rank that lives, at once; all others, some
-//    each second. Whoever is asked calls the suspect, too, and answers when something has come from it since the
-//    question, when its kernel says that it runs, or when TCP has had an answer from its host for so long after the
-//    question that the connection would have broken (a process may be stopped). Who cannot say asks others in turn, and
-//    who knows that it has ended says so.
+//    receive anything from the suspect: those on its host, whose kernel knows, and the lowest rank that lives, at once;
+//    all others, some each second. A rank that is asked calls the suspect, too, and answers when something has come
+//    from it since the question, when its kernel says that it runs, or when TCP has had an answer from its host for so
+//    long after the question that the connection would have broken (a process may be stopped). A rank that cannot
+//    answer asks others in turn, and one that knows that the suspect has ended says so.
 // 4. Signs of life end the count below: a frame of the suspect, its host's word that somebody listens at its port (so a
 //    process that is stopped is silent, and never dead), another rank's word that it hears it.
-// 5. When there was no sign of life from anybody for `lost_after`, the suspect is concluded dead. (TCP takes a third of
-//    that before to find out that a host has vanished: agent.cc.) When all that time its host said that its port is
-//    closed, a fifteenth is enough, since a host that speaks is not cut off: a firewall may say so for a moment, but
-//    the host of a process that died says so for ever.
+// 5. The suspect is concluded dead after `lost_after` in which no rank had a sign of life of it. (TCP takes a third of
+//    that before to find out that a host has vanished: agent.cc.) A fifteenth is enough if its host said all that time
+//    that its port is closed, since a host that speaks is not cut off: a firewall may say so for a moment, but the host
+//    of a process that died says so for ever.
 // 6. Time is counted in rounds of lost_after / 150, each begun when the last one was over. A process that was stopped,
 //    or whose clock jumped, has missed rounds and concluded nothing. One that is fenced out itself judges nobody.
 //
@@ -25,7 +25,8 @@
 // *fence* (hub.h). For agreements (agreement.h) a host that refused all that time counts as certain, or the death of a
 // process whose connection was reset, as a kernel does when there is something unread, would hold them up.
 //
-// Only ranks that matter here are judged: all to the hub; to others the hub, and those for whom there are messages.
+// Only ranks that matter here are judged: all, at the hub; the hub, and those for whom there are messages, at other
+// ranks.
 #pragma once
 
 #include <chrono>
@@ -76,7 +77,7 @@ class Suspicion {
   // Something came from it, or from its kernel, not longer ago than `lost_after`.
   bool hears(uint32_t rank) const;
   bool is_suspect(uint32_t rank) const { return suspects_.contains(rank); }
-  // Of a suspect.
+  // The reason for a suspicion; only for a suspect.
   const std::string& why(uint32_t rank) const { return suspects_.at(rank).why; }
 
   static constexpr uint32_t kUnheardRounds = 150, kRefusedRounds = 10;

@@ -2,20 +2,15 @@
 // have wrong clocks: who is concluded dead, who is fenced out, and who may go on.
 //
 // A seed that fails is a number: BANYAN_TEST_SEED=4711 runs it alone, BANYAN_TEST_SEEDS=10000 that many.
-#include <gmock/gmock.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <optional>
 
 #include "banyan/run/agent/test_simulated_world.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::HasSubstr;
 using TimePoint = TimeSource::TimePoint;
 
 constexpr milliseconds kLostAfter = SimulatedWorld::kLostAfter;

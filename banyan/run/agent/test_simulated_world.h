@@ -54,7 +54,7 @@ class SimulatedWorld {
     }
     return ranks;
   }
-  // OutgoingConnects `event` at a moment within `time`.
+  // Calls `event` at a moment within `time`.
   void some_time_within(std::chrono::milliseconds time, std::function<void()> event) {
     time_.after(
         std::chrono::microseconds(network_.draw(static_cast<uint64_t>(std::chrono::microseconds(time).count()))),

@@ -1,25 +1,18 @@
 // Worlds for tests: of real processes that the test may stop and kill, and of agents in one process.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 

@@ -21,7 +21,7 @@
 
 namespace banyan::run {
 
-// Where the agent's thread leaves answers for that of a transport.
+// A queue in which the agent's thread leaves answers for the thread of a transport.
 class AnswerQueue {
  public:
   AnswerQueue() = default;  // throws Error{io}
@@ -69,7 +69,7 @@ class TransportConnections {
   // A caller that has proved itself; `payload` is what its greeting says after the name of the world. Why it is not let
   // in, if so. Throws Error{invalid_input}.
   std::optional<std::string> admit(WireReader payload, Admitted& connection);
-  // Callers cannot be answered, for want of descriptors: who waits for them waits in vain.
+  // Callers cannot be answered, for want of descriptors: a request that waits for them waits in vain.
   void cannot_be_called(const Error& why);
   // Calls to a rank find no answer, though it calls this one: its next one that finds none is the last.
   void is_closed_to_calls(uint32_t world_rank, std::string why);
@@ -80,8 +80,8 @@ class TransportConnections {
   // `failed` is told of ranks that could not be reached by a call; there will be another one. It may retarget.
   void on_failed_call(std::function<void(uint32_t world_rank)> failed) { failed_call_ = std::move(failed); }
 
-  // A rank that is ahead calls for lanes before this one asks for them; they are parked until then. When more are
-  // parked than kMaxParked, and than kMaxParkedOfRank for each rank of the world, the oldest is hung up on.
+  // A rank that is ahead calls for lanes before this one asks for them; they are parked until then. The oldest is hung
+  // up on when more are parked than kMaxParked, and than kMaxParkedOfRank for each rank of the world.
   static constexpr size_t kMaxParked = 1024, kMaxParkedOfRank = 64;
 
  private:

@@ -1,20 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <map>
-#include <thread>
-
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/agent/test_worlds.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 using Member = ForkedWorld::Member;
 
 constexpr uint64_t kGroup = 5;

@@ -4,7 +4,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/hash.h"
-#include "banyan/run/record/message_book.h"
+#include "banyan/run/call/message.h"
 
 namespace banyan::run {
 namespace {

@@ -9,11 +9,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "banyan/codec/wire_type.h"
 #include "banyan/element/data_type.h"
+#include "banyan/run/call/operation.h"
 #include "banyan/run/call/residual.h"
-#include "banyan/run/record/operation.h"
 
 namespace banyan::run {
 
@@ -43,15 +44,36 @@ struct Call {
   uint64_t recv_elements(uint32_t rank, uint32_t size) const;
 };
 
+// The counts of one call, for longer than their owner keeps them. The call and its counts may be moved together.
+class OwnedCounts {
+ public:
+  OwnedCounts() = default;
+  OwnedCounts(OwnedCounts&&) = default;
+  OwnedCounts& operator=(OwnedCounts&&) = default;
+
+  // Copies what the spans of the call point to, and has them point to the copies.
+  void keep(Call& call) {
+    std::span<const size_t>* const spans[] = {&call.send_counts, &call.send_displacements, &call.recv_counts,
+                                              &call.recv_displacements};
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      copies_[i].assign(spans[i]->begin(), spans[i]->end());
+      *spans[i] = copies_[i];
+    }
+  }
+
+ private:
+  std::array<std::vector<size_t>, 4> copies_;
+};
+
 // "allreduce of 1024 float32 sum", "send of 40 bytes (tag 7) to rank 1".
 std::string words_of(const Call& call);
 // A rank that does not exist, as its caller gave it: "-1", "7".
 std::string as_given(uint32_t rank);
 
-// Throws Error{invalid_input} for what no rank could do, whatever the others call: of rank `rank` among `size`.
+// Throws Error{invalid_input} for a call that rank `rank` among `size` could not carry out, whatever the others call.
 void expect_possible(const Call& call, uint32_t rank, uint32_t size);
 
-// What all ranks must call alike, in numbers that fit a shared note.
+// The parts of a call that must be equal on all ranks, in numbers that fit a shared note.
 using CallNumbers = std::array<uint64_t, 4>;
 CallNumbers numbers_of(const Call& call);
 // A number that differs when the numbers do, but for one case in 2^64.

@@ -1,9 +1,10 @@
 // Residual: what the codes of a rank's contributions have lost, to be added to the next ones (error feedback).
 //
 // Belongs to a buffer of the same size on this rank alone. A call adds what is kept, and writes what it loses beside
-// it; only when it is over does that take the other's place, so that a call that fails or is repeated spoils nothing.
+// it; its losses take the place of the kept ones only when it is over, so that a call that fails or is repeated spoils
+// nothing.
 //
-// One thread at a time, but for the beginning of a ResidualUse, and one call at a time, as that sees to.
+// One call at a time, as ResidualUse sees to, and one thread at a time, except to begin a ResidualUse.
 #pragma once
 
 #include <atomic>
@@ -28,8 +29,9 @@ class Residual {
 
   std::span<const float> kept() const { return kept_; }
   std::span<float> lost() { return lost_; }
-  // For those whose bytes go as they are: what contributes to the sum, `values` and what is kept. Nothing is lost,
-  // but what is kept where a value is not finite: that counts as lost, so that it is there in the next call.
+  // For data that is sent without a code: writes the contribution to the sum, `values` and what is kept. Nothing is
+  // lost, except what is kept beside a value that is not finite: that counts as lost, so that it is there in the next
+  // call.
   void add_to(const std::byte* values, std::byte* contribution);
 
  private:
@@ -46,16 +48,16 @@ class ResidualUse {
  public:
   // Throws Error{invalid_usage} when another call uses it. The residual outlives this.
   explicit ResidualUse(const Call& call);
-  // For sums that are carried out by several calls. Whoever does so sees to results that are not finite.
+  // For sums that are carried out by several calls. The caller sees to results that are not finite.
   explicit ResidualUse(Residual& residual);
   ResidualUse(const ResidualUse&) = delete;
   ResidualUse& operator=(const ResidualUse&) = delete;
-  // What was kept before the call is kept.
+  // Without succeed(), the residual stays as it was before the call.
   ~ResidualUse() { end(); }
 
-  // What the call has lost is kept from now on. Where a result of an allreduce is not finite nothing was added: there
-  // what was kept before is kept again, on each rank, whoever sent what is not finite. Of other sums a rank does not
-  // see the results of what it sent; there this is so of its own values alone. O(count).
+  // The losses of the call are kept from now on. Nothing was added to a result of an allreduce that is not finite: for
+  // it the loss of before is kept again, on each rank, whichever rank sent a value that is not finite. A rank does not
+  // see the results of what it sent to other sums; there this holds for its own values alone. O(count).
   void succeed() noexcept;
   // Nothing has changed; nothing after succeed().
   void end() noexcept;

@@ -33,7 +33,7 @@ class CallLog {
     uint32_t rank = 0, size = 1;
     std::chrono::milliseconds timeout{0};         // of calls that name none
     std::function<Health(uint32_t rank)> health;  // of the other ranks, as a record should say it
-    // Where the recorder is to be: Recorder::kMemoryBytes that others may read. Null: in memory of the log's own.
+    // Memory of the recorder: Recorder::kMemoryBytes that others may read. Null: the log's own memory.
     std::shared_ptr<std::byte> memory = {};
     bool notes_codes = true;  // a call with a code is noted as "float32 as int8"; if not, as "float32"
   };
@@ -52,7 +52,7 @@ class CallLog {
   const CallNumbers& begin(const Call& call);
   void end_oldest(OperationState state);
   size_t under_way() const { return under_way_; }
-  // Of those under way. There is one.
+  // The oldest call under way. There must be one.
   UnderWay& oldest() { return calls_[oldest_]; }
   // The oldest call has to wait: it will be timed.
   void notice_wait(TimeSource::TimePoint now) {
@@ -79,7 +79,7 @@ class CallLog {
   // "allreduce #17 of 1024 float32 sum": the oldest.
   std::string describe_oldest() const;
 
-  // What a record would say now. It is written nowhere.
+  // A record as it would be now. It is written nowhere.
   RankDump look() const;
 
   // The last calls, for peers that ask.
@@ -97,10 +97,10 @@ class CallLog {
     has_failed_call_.store(true, std::memory_order_release);
   }
   bool has_failure() const { return has_failure_.load(std::memory_order_acquire); }
-  // Whether the record says that a call of this rank has failed. Until then it says what another rank has told, and the
+  // True if the record says that a call of this rank has failed. Until then it says what another rank has told, and the
   // first call that fails is recorded once more.
   bool has_failed_call() const { return has_failed_call_.load(std::memory_order_acquire); }
-  // Unless a failure was recorded.
+  // Writes the record, unless a failure was recorded.
   void write_when_asked(const std::string& why);
   // The same for the wish of a peer: all of them may be asked at once, and then hear of it from each other.
   void write_for_peer(const std::string& why);

@@ -1,17 +1,12 @@
 #include "banyan/run/communicator/call_log.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-
 #include "banyan/run/record/diagnosis.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::SizeIs;
 
 class StoppedClock : public TimeSource {
  public:

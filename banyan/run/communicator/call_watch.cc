@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "banyan/base/rank_list.h"
+#include "banyan/run/call/mismatch.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/record/message_stall.h"
-#include "banyan/run/record/mismatch.h"
 
 namespace banyan::run {
 namespace {

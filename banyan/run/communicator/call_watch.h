@@ -25,7 +25,7 @@
 
 namespace banyan::run {
 
-// By the thread that drives, but for health_of().
+// Used by the thread that drives, but for health_of().
 class CallWatch {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class CallWatch {
 
   // The time without a move begins with the next look.
   void restart() { steps_seen_ = kUnknown; }
-  // What a driver that sees nothing move knows.
+  // State of a driver that sees nothing move.
   struct Look {
     uint32_t rank = 0;   // that it waits for; its own where it knows of none
     uint64_t steps = 0;  // a number that grows whenever something comes nearer to its end
@@ -59,7 +59,7 @@ class CallWatch {
   Health health_of(uint32_t rank) const;
 
  private:
-  // What a look sees. Two equal ones in a row: this rank has looked at its own work between them.
+  // The state that a look sees. Two equal ones in a row: this rank has looked at its own work between them.
   struct Sight {
     uint32_t changes = 0, rank = 0;  // of liveness; whom this rank waits for
     uint64_t steps = 0;
@@ -97,10 +97,10 @@ class CallWatch {
   Peers& peers_;
   CallLog& log_;
   FirstError& first_error_;
-  // By rank: whether it left this rank's last question without an answer. Written by the thread that drives.
+  // Indexed by rank: true if it left this rank's last question without an answer. Written by the thread that drives.
   const std::unique_ptr<std::atomic<bool>[]> is_mute_;
 
-  // Of the last look.
+  // Results of the last look.
   Sight last_sight_;
   TimePoint left_at_;             // when rank `last_sight_.rank` was first seen to have left
   uint32_t changes_settled_ = 0;  // of liveness, up to which nobody is dead

@@ -1,20 +1,11 @@
 // The CallWatch by a clock that the test turns, and with peers of which the test says how they do.
 #include "banyan/run/communicator/call_watch.h"
 
-#include <gmock/gmock.h>
-
-#include <map>
-
 #include "banyan/run/record/log.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class FakeTime : public TimeSource {
  public:

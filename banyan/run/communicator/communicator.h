@@ -43,24 +43,25 @@ class Operation;
 class Request {
  public:
   Request() = default;  // of nothing, and done
-  // Whether it is done, without waiting. Throws its error when it has failed.
+  // True if it is done; does not wait. Throws its error when it has failed.
   bool test();
-  // Whether it is done or has failed, without waiting.
+  // True if it is done or has failed; does not wait.
   bool is_over() const;
   // Waits until it is done. Throws its error.
   void wait();
-  // Waits until it is done, or for so long at most; whether it is. Throws its error. What is under way goes on.
+  // Waits until it is done, or for so long at most; true if it is done. Throws its error. If it is not done, it goes
+  // on.
   bool wait_for(std::chrono::milliseconds at_most);
   // Has the progress thread see to it at once (Communicator::Progress).
   void progress_at_once() const;
   // Calls `callback` once it is done or has failed: now, if it is or has already, or else in the thread that finds out.
   // The callback may start calls and wait for them; it throws nothing.
   void on_done(std::function<void()> callback) const;
-  // Whether it has failed: its error, once it is over.
+  // Its error, if it is over and has failed.
   std::optional<Error> error() const;
-  // Where a message that is done went, or came from.
+  // The receiver or the sender of a message that is done.
   uint32_t peer() const;
-  // Waits until one of them is done or has failed, and returns which; wait() on it tells. At least one.
+  // Waits until one of them is done or has failed, and returns which; wait() on it tells how. At least one.
   static size_t wait_for_any(std::span<const Request> requests);
 
  private:
@@ -80,33 +81,34 @@ class Communicator {
     std::chrono::milliseconds join_timeout{300'000};
     // Ends joining when it is requested, soon, with Error{aborted}: on this rank, and on those that have come and wait.
     std::stop_token stop = {};
-    // When joining is over, where it has begun before the communicator is made. None: join_timeout from then on.
+    // The deadline of joining, if that began before the communicator is made. None: join_timeout from the making on.
     std::optional<Deadline> joins_by = {};
     Progress progress = Progress::at_once;
     // Automatic: shared memory within a host, TCP between hosts. UCX only when it is asked for.
     Transports transports = Transports::automatic;
-    // By plans even where all ranks are on one host, which has quicker ways of its own.
+    // Calls follow plans even if all ranks are on one host, where shared memory is quicker.
     bool follows_plans = false;
     // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
     bool checksums = false;
-    // Whether what goes by TCP is authenticated, or encrypted: see transport/sealed_connection.h. Chosen when processes
-    // join, the same on all of them, and for all communicators of theirs; ignored later.
+    // Authentication or encryption of what goes by TCP: see transport/sealed_connection.h. Chosen when processes join,
+    // the same on all of them, and for all communicators of theirs; ignored later.
     Encryption encryption = Encryption::automatic;
-    // Whether peers may call any address of this host, and not only those of BANYAN_ADDRESS. At joining.
+    // Peers may call any address of this host, and not only those of BANYAN_ADDRESS. Used at joining.
     bool has_routes = false;
     // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.
     bool zero_copy = false;
-    // TCP connections with each peer that what has no route of its own is dealt out among, 1 to 16. The same on all
-    // ranks.
+    // The number of TCP connections with each peer among which streams without a route of their own are dealt out, 1 to
+    // 16. The same on all ranks.
     uint32_t connections = 1;
-    // How many of the last group there must be for shrink() to make a new one; the same on all ranks.
+    // The least part of the last group with which shrink() makes a new one; the same on all ranks.
     SurvivorRule survivors = {};
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const RankLayout& layout)> plans = {};
-    // Makes what makes the executor of a communicator with these options. None: DefaultExecutors.
+    // Makes the factory of executors for a communicator with these options. None: DefaultExecutors.
     std::function<std::unique_ptr<ExecutorFactory>(std::shared_ptr<JoinedProcesses> job, const Options& options)>
         executors = {};
-    // What the other processes are told of this one when they meet (JoinedProcesses::Invitation). At joining.
+    // Facts that the other processes are told of this one when they meet (JoinedProcesses::Invitation). Used at
+    // joining.
     std::map<std::string, std::string> extras = {};
     // Calls between hosts keep what revise() needs to repeat them by other plans, which costs a confirmation at the end
     // of each. Always so where routes are known. The same on all ranks.
@@ -136,7 +138,7 @@ class Communicator {
   const Options& options() const;  // as it was made with
   const JoinedProcesses& job() const;
   const std::shared_ptr<JoinedProcesses>& shared_job() const;
-  // Whether the ranks exchange through shared memory, all being on one host.
+  // True if the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const;
   const SurvivorRule& survivors() const;
   std::chrono::milliseconds timeout() const;
@@ -173,7 +175,7 @@ class Communicator {
   // Waits for everything under way, no longer than the timeout without a move. Throws the error of an operation that
   // has ended with one.
   void finalize();
-  // Whether an operation has ended with an error. Any thread.
+  // True if an operation has ended with an error. Any thread.
   bool has_failed_operations() const;
   // Waits until no call under way is for all ranks, or for so long at most. Throws nothing: it may have failed.
   void drain(std::chrono::milliseconds at_most);
@@ -183,18 +185,18 @@ class Communicator {
   // Ends everything under way with Error{aborted}, here and, soon, at the other ranks. Any thread.
   void abort(const std::string& why);
   // Writes the flight record of this rank, and has the others write theirs, where they can be reached; does not wait
-  // for them. What a failure has written stays. Any thread.
+  // for them. A record that a failure has written stays. Any thread.
   void dump(const std::string& why);
-  // What this rank has done. Any thread.
+  // Counts of what this rank has done. Any thread.
   Statistics statistics() const;
-  // How often calls went on without a link that was lost. Any thread.
+  // The number of times that calls went on without a link that was lost. Any thread.
   uint32_t reroutes() const;
   // Has all ranks plan for a network that has changed, or follow another plan, from a call on that they agree on: no
   // call stops or is repeated. Returns at once; all ranks adopt it or none, and generation() tells when calls follow
   // it. One rank is enough to ask. Throws Error{unsupported} where calls follow no plans or Options::revises_plans is
   // not set. Any thread.
   void revise(const PlanWish& wish);
-  // How often the ranks have agreed on other plans. Any thread.
+  // Grows whenever the ranks have agreed on other plans, or on refusing a wish. Any thread.
   uint32_t generation() const;
   // Why it is in error, if it is. Any thread; does not wait.
   std::optional<Error> error() const;

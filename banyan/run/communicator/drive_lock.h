@@ -1,19 +1,20 @@
 // DriveLock: one thread at a time drives a communicator, which means that it moves what is under way.
 //
 // The others wait until the driver has brought about what they want, or until it gives the lock back; they sleep
-// meanwhile, and miss neither. Threads that wait say so by a Waiter: a progress thread gives way to them.
+// meanwhile, and miss neither. Threads that wait announce it by a Waiter: a progress thread gives way to them.
 //
-// Nobody pays for this who drives alone: one atomic exchange a call. A driver that gives the lock back must see those
-// who sleep, or they must see that it is free. That takes a barrier between the driver's store and its load, which
-// would wait for whatever the processor has yet to write, just after a call has written for other ranks. So the barrier
-// is made by the thread that goes to sleep, for all threads of the process (memory_barrier.h); by the driver only where
-// the kernel has none.
+// A thread that drives alone pays only one atomic exchange a call. A driver that gives the lock back must see the
+// threads that sleep, or they must see that it is free. That takes a barrier between the driver's store and its load,
+// which would wait for whatever the processor has yet to write, just after a call has written for other ranks. So the
+// barrier is made by the thread that goes to sleep, for all threads of the process (memory_barrier.h); by the driver
+// only where the kernel has none.
 //
-// Orders (testing/orders). The lock is taken with acquire and given back with release. Who sleeps counts himself in
-// `sleepers_` and then looks at the lock, and at what else is enough for him; the driver stores one of these and then
-// looks at `sleepers_`: all sequentially consistent, but for the lock that is given back, for which there is the
-// barrier. `announcements_` are a release and an acquire, since who has read a number looks for what was announced by
-// it. Waiters are counted relaxed: they are a hint, which is seen in the end.
+// Orders (testing/orders). The lock is taken with acquire and given back with release. A thread that goes to sleep
+// counts itself in `sleepers_` and then looks at the lock, and at whatever else is enough for it; the driver stores one
+// of these and then looks at `sleepers_`: all sequentially consistent, except that the lock is given back with release,
+// for which there is the barrier. `announcements_` grows with release and is loaded with acquire, since a thread that
+// has read a number looks for what was announced by it. Waiters are counted relaxed: they are a hint, which is seen in
+// the end.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +53,8 @@ class DriveLock {
   bool is_taken() const { return is_taken_.load(std::memory_order_seq_cst); }
   bool has_waiters() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
-  // By the driver, after something that somebody may wait for: has those who sleep look again. What they look at must
-  // have been written with memory_order_seq_cst.
+  // Called by the driver, after something that a thread may wait for: has the sleeping threads look again. Whatever
+  // they look at must have been written with memory_order_seq_cst.
   void announce() {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     announcements_.fetch_add(1, std::memory_order_release);
@@ -63,7 +64,7 @@ class DriveLock {
   // these cases, and sometimes for nothing.
   template <typename IsEnough>
   void sleep(IsEnough is_enough, std::chrono::milliseconds at_most) {
-    // Where barriers were forbidden after the start, a sleeper may be overlooked: then it looks again soon.
+    // A sleeper may be overlooked if barriers were forbidden after the start: then it looks again soon.
     constexpr std::chrono::milliseconds kOverlooked{1};
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     if (has_barriers_ && !barrier_in_process()) at_most = std::min(at_most, kOverlooked);

@@ -1,12 +1,12 @@
-// Driver: how the operations of a communicator go on: in the caller's thread, in that of whoever waits, or in a
-// progress thread.
+// Driver: moves the operations of a communicator: in the caller's thread, in any thread that waits, or in a progress
+// thread.
 //
 // Calls for all ranks go on in the order of their start, as many at a time as the executor can have; messages between
 // two ranks go on beside them. A blocking call that finds nothing under way is carried out by its own thread at once,
 // which sees to what others start meanwhile.
 //
 // The first error ends everything that is under way; later operations end with the same error. Whatever is thrown while
-// somebody drives, the lock is given back, and those who wait are told.
+// a thread drives, the lock is given back, and waiting threads are told.
 //
 // It knows an Executor and its Owner only, so that a test can drive it with false ones, in one process. Any thread.
 #pragma once
@@ -38,20 +38,20 @@ class Driver : private ProgressThreads::Work, private Watch {
   using TimePoint = TimeSource::TimePoint;
   static constexpr size_t kMostUnderWay = 8;  // calls at a time, even of an executor that could have more
 
-  // What a communicator does around its operations. All but keep() are called by the thread that drives.
+  // A communicator's actions around its operations. All but keep() are called by the thread that drives.
   class Owner : public Watch {
    public:
     // Gives the call to the executor, after those that are there.
     virtual void begin(const Call& call) = 0;
     // The call that was begun first is no more under way.
     virtual void end_oldest(OperationState state) = 0;
-    // A message between two ranks is under way: what the other two are to know it by.
+    // A message between two ranks is under way. Returns the place by which the other two functions know it.
     virtual MessageBook::Place begin_message(const Call& message) = 0;
-    // Somebody waits for it in vain.
+    // A thread waits for it in vain.
     virtual void note_wait(MessageBook::Place message) = 0;
     // It is over. `peer`: where it went, or came from.
     virtual void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) = 0;
-    // What is waited for begins now.
+    // A new wait begins now.
     virtual void restart_watch() = 0;
     // The error to fail with: what is known elsewhere of the cause of this one.
     virtual Error cause_of(const Error& error) = 0;
@@ -65,7 +65,7 @@ class Driver : private ProgressThreads::Work, private Watch {
     virtual std::shared_ptr<void> keep() = 0;
   };
 
-  // All outlive it. What waits says so to `patience`.
+  // All outlive it. Waiting threads are counted by `patience`.
   Driver(Executor& executor, Owner& owner, const TimeSource& time, Patience& patience, Progress progress);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -82,9 +82,9 @@ class Driver : private ProgressThreads::Work, private Watch {
   bool wait_for(Operation& operation, std::chrono::milliseconds at_most);
   // Waits until one of them is over, and returns which. All are of this driver; nulls are over.
   size_t wait_for_any(std::span<Operation* const> operations);
-  // Until nothing is under way. Throws the error of an operation that has ended with one, now or before.
+  // Waits until nothing is under way. Throws the error of an operation that has ended with one, now or before.
   void wait_for_all();
-  // Until no call for all ranks is under way, or for so long.
+  // Waits until no call for all ranks is under way, or for so long.
   void wait_for_calls(std::chrono::milliseconds at_most);
   // Has a progress thread see to what is under way at once.
   void progress_at_once() { threads_.look_at_once(); }
@@ -94,9 +94,9 @@ class Driver : private ProgressThreads::Work, private Watch {
   void attend() noexcept;
 
   bool is_busy() const { return lock_.is_taken() || pending_.load(std::memory_order_acquire) > 0; }
-  // Whether an operation has ended with an error.
+  // True if an operation has ended with an error.
   bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
-  // The shortest timeout of the messages under way, `usual` for those that name none. By the thread that drives.
+  // The shortest timeout of the messages under way, `usual` for those that name none. Called by the thread that drives.
   std::chrono::milliseconds message_timeout(std::chrono::milliseconds usual) const;
 
   // Ends the progress threads.
@@ -163,7 +163,7 @@ class Driver : private ProgressThreads::Work, private Watch {
   std::mutex mutex_;                         // protects queue_
   OperationList queue_;                      // started, and not taken by who drives
 
-  // Of the thread that drives.
+  // Used only by the thread that drives.
   OperationList calls_;     // for all ranks, in order; the first `started_` are under way
   size_t started_ = 0;      // calls that the executor has: of calls_, or the one of run()
   OperationList messages_;  // between two

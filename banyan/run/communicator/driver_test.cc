@@ -1,22 +1,16 @@
 // The Driver with a false executor, in one process: who drives, who waits, and what is left when something throws.
 #include "banyan/run/communicator/driver.h"
 
-#include <gtest/gtest.h>
-
 #include <condition_variable>
 #include <deque>
 #include <future>
 #include <new>
-#include <string>
-#include <thread>
 
 #include "banyan/base/check.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 // Ends a call for each permit that the test gives, in order. A message goes when it is started. Aborts when two threads
 // use it at once, and when it is used after it has failed.

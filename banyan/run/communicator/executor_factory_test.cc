@@ -1,23 +1,14 @@
 // Communicators carry out calls by whatever executor their factory makes.
 #include "banyan/run/execute/executor_factory.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <deque>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // What a fake executor was asked for, and how it is to behave.
 struct Script {

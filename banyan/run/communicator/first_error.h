@@ -1,8 +1,8 @@
 // FirstError: the error with which a communicator has failed. The first one stays.
 //
-// Any thread. Whoever waits for it sleeps; news of another kind, which may be its cause, wake him too. Orders
-// (testing/orders): what is set, or new, is said by a release and heard by an acquire. A waiter reads the number of
-// news before he looks for what is new, and sleeps only while it is that.
+// Any thread. A thread that waits for it sleeps; other news, which may tell the cause of the error, wakes it, too.
+// Orders (testing/orders): the error and the number of news are published with release and read with acquire. A waiter
+// reads the number of news before it looks for anything new, and sleeps only while the number is the same.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class FirstError {
     if (is_set()) throw Error(get());
   }
 
-  // How much news there was; it grows.
+  // The number of news so far; it grows.
   uint32_t news() const { return news_.load(std::memory_order_acquire); }
   void announce_news() {
     news_.fetch_add(1, std::memory_order_release);

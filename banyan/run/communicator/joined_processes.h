@@ -29,16 +29,16 @@ struct Process {
   Member member;
   int directory_fd = -1;  // of its RegionPool
   Cores cores;            // that it may use
-  // What it has said besides, by who said it (Invitation::extras).
+  // Further facts that it has told, by the names of Invitation::extras.
   std::map<std::string, std::string> extras = {};
   std::string memory_scope = {};  // equal for processes of one host that may open each other's memory
 };
 
-// What is asked for (BANYAN_ENCRYPTION): nothing, in which case what goes between hosts is authenticated where a secret
-// is set; or one of the others, on all ranks.
+// Protection that is asked for (BANYAN_ENCRYPTION). `automatic`: none is asked for, and traffic between hosts is
+// authenticated if a secret is set. The same on all ranks.
 enum class Encryption : uint8_t { automatic, off, authenticated, encrypted };
 
-// What became of it for all that goes by TCP.
+// The protection that all TCP traffic has got.
 struct Seals {
   std::optional<Sealing> sealing = {};
   bool is_asked_for = false;  // or else what cannot seal may go without
@@ -59,10 +59,9 @@ class JoinedProcesses {
     uint32_t rank = 0, size = 1;
     std::string name;                               // tells meetings at one place apart; may be empty
     Encryption encryption = Encryption::automatic;  // the same on all
-    // Whether peers may call other addresses of this host than the one that BANYAN_ADDRESS names: it is listened on
-    // all.
+    // Peers may call other addresses of this host than those of BANYAN_ADDRESS: this process listens on all.
     bool has_routes = false;
-    // What the others are told of this process besides, by names that nobody else uses: "service".
+    // Further facts that the others are told of this process, by names that nobody else uses: "service".
     std::map<std::string, std::string> extras = {};
   };
   // Collective over `invitation.size` processes: finds the others and watches over them from then on. Throws
@@ -85,16 +84,16 @@ class JoinedProcesses {
   bool is_here(uint32_t rank) const {
     return processes_[rank].member.host_id == processes_[this->rank()].member.host_id;
   }
-  // Whether these ranks may open each other's memory, as far as they are on one host.
+  // True if these ranks may open each other's memory, as far as they are on one host.
   bool share_memory(const std::vector<uint32_t>& ranks) const;
-  // Whether the processes of this host have to share its cores.
+  // True if the processes of this host have to share its cores.
   bool is_oversubscribed() const { return is_oversubscribed_; }
-  // How what goes by TCP between them is sealed, if it is.
+  // The sealing of TCP traffic between them, if it is sealed.
   const Seals& seals() const { return seals_; }
   Agent& agent() const { return *agent_; }
   RegionPool& pool() const { return pool_; }
 
-  // What errors call rank `rank` of a group, whose members are `members`: "rank 1", and where these are not all
+  // The name in errors of rank `rank` of a group, whose members are `members`: "rank 1", and if these are not all
   // processes in their order, "rank 1 of the group (global rank 5)".
   std::string name_of(const std::vector<uint32_t>& members, uint32_t rank) const;
 
@@ -114,7 +113,7 @@ class JoinedProcesses {
   const std::unique_ptr<Agent> agent_;
   const bool is_oversubscribed_;
   mutable std::mutex mutex_;  // protects directories_
-  // Of the region pools, by rank: mapped once for all groups.
+  // Directories of the region pools, indexed by rank: mapped once for all groups.
   mutable std::vector<std::shared_ptr<const SharedMemory>> directories_;
 };
 

@@ -1,29 +1,18 @@
 // Messages with tags, and from any rank, between processes, by all that carries them.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <map>
-#include <numeric>
-#include <thread>
 
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/transport.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
 
 // Messages need none.
 class NoPlans : public PlanSource {

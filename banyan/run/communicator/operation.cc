@@ -8,12 +8,7 @@ namespace banyan::run {
 
 Operation::Operation(const Call& call, std::shared_ptr<Driver> driver)
     : call_(call), driver_(std::move(driver)), residual_(call) {
-  std::span<const size_t>* const spans[] = {&call_.send_counts, &call_.send_displacements, &call_.recv_counts,
-                                            &call_.recv_displacements};
-  for (size_t i = 0; i < 4; ++i) {
-    counts_[i].assign(spans[i]->begin(), spans[i]->end());
-    *spans[i] = counts_[i];
-  }
+  counts_.keep(call_);
 }
 
 bool Operation::finish(const std::optional<Error>& error) noexcept {

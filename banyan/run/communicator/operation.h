@@ -1,4 +1,5 @@
-// Operation: a call under way in the background, shared by who waits for it and by who carries it out.
+// Operation: a call under way in the background, shared by the threads that wait for it and the one that carries it
+// out.
 //
 // OperationList: operations in the order in which they came. An operation is in one list at a time, and carries the
 // link itself: so that moving it from list to list, as it begins, ends or fails, takes no memory and throws nothing.
@@ -32,13 +33,13 @@ class Operation {
   bool is_over() const { return is_over_.load(std::memory_order_seq_cst); }
   // Its error, once it is over.
   const std::optional<Error>& error() const { return error_; }
-  // By the driver, once. True when somebody is to be called back, by call_back().
+  // Called by the driver, once. True if callbacks are due, by call_back().
   bool finish(const std::optional<Error>& error) noexcept;
   void call_back();
   // Once it is over: see Request.
   void on_done(std::function<void()> callback);
 
-  // Of a message; used by the driver.
+  // State of a message; used by the driver.
   uint64_t ticket = 0;
   uint32_t peer = 0;  // once it is over
   MessageBook::Place place = MessageBook::kNowhere;
@@ -50,7 +51,7 @@ class Operation {
   Call call_;
   const std::shared_ptr<Driver> driver_;  // shared with the communicator, whose requests may outlive it
   ResidualUse residual_;
-  std::vector<size_t> counts_[4];
+  OwnedCounts counts_;
   std::optional<Error> error_;
   std::atomic<bool> is_over_{false};
   std::mutex mutex_;  // protects callbacks_

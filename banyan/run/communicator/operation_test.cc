@@ -1,12 +1,9 @@
 #include "banyan/run/communicator/operation.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 std::shared_ptr<Operation> numbered(uint64_t number) {
   auto operation = std::make_shared<Operation>(Call{.kind = OperationKind::barrier}, nullptr);

@@ -1,13 +1,13 @@
 // Patience: how long this rank has waited in vain. One for each communicator, by which every kind of waiting is timed.
 //
-// Time counts while somebody waits and nothing moves; whatever comes nearer to its end has it begin anew. For a call
-// that all ranks make, this rank waits as long as the call is under way. For a message between two, only who says so
-// waits: a Waiter (wait, wait_any, finalize), or who asks again and again whether it is done (test; wait_for, which has
-// a time of its own). Asking counts from one time to the next where no more than kLongestGap lies between. So a message
-// that nobody waits for may be late as long as it likes.
+// Time counts while somebody waits and nothing moves; it begins anew whenever something comes nearer to its end. For a
+// call that all ranks make, this rank waits as long as the call is under way. For a message between two ranks, a thread
+// waits only if it says so: by a Waiter (wait, wait_any, finalize), or by asking again and again whether it is done
+// (test; wait_for, which has a time of its own). Asking counts from one time to the next if no more than kLongestGap
+// lies between. So a message that nobody waits for may be late as long as it likes.
 //
-// Between two looks no more than kLongestGap counts, for a message nothing beyond it: nobody has looked, so nobody has
-// waited.
+// A gap between two looks that is longer than kLongestGap counts as kLongestGap for a call, and not at all for a
+// message: nobody has looked, so nobody has waited.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class Patience {
 
   // ---- By the thread that drives ----
 
-  // Something has moved, or what is waited for begins now.
+  // Something has moved, or a new wait begins now.
   void begin(TimePoint now) {
     waited_ = Duration::zero();
     looked_at_ = counted_until_ = now;
@@ -71,9 +71,9 @@ class Patience {
     const Duration gap = now - std::exchange(looked_at_, now);
     if (counts_) count(gap);
   }
-  // Whether time counts, as of the last look.
+  // True if time counts, as of the last look.
   bool counts() const { return counts_; }
-  // In all since begin().
+  // The time counted since begin().
   Duration waited() const { return waited_; }
 
  private:
@@ -82,7 +82,8 @@ class Patience {
     waited_ += std::max(time, Duration::zero());
     counted_until_ = looked_at_;
   }
-  // Whether somebody has asked since the last look, and so shortly before that he has waited meanwhile.
+  // True if a thread has asked since the last look, and at most kLongestGap earlier, too, so that it has waited
+  // meanwhile.
   bool is_asked_again(TimePoint now) {
     const uint64_t questions = questions_.load(std::memory_order_relaxed);
     if (questions == questions_seen_) return false;
@@ -94,7 +95,7 @@ class Patience {
   std::atomic<uint32_t> waiters_{0};
   std::atomic<uint64_t> questions_{0};
 
-  // Of the thread that drives.
+  // Used only by the thread that drives.
   uint64_t questions_seen_ = 0;
   TimePoint asked_at_{Duration::min() / 2}, asked_at_before_ = asked_at_;  // the first is long ago
   TimePoint looked_at_, counted_until_;

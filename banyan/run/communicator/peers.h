@@ -15,7 +15,7 @@
 
 namespace banyan::run {
 
-// By rank of the communicator. Any thread.
+// Ranks are those of the communicator. Any thread.
 class Peers {
  public:
   Peers() = default;
@@ -27,11 +27,11 @@ class Peers {
   // One load each: health() of a rank, and a number that grows after any has changed.
   virtual Health health(uint32_t rank) const = 0;
   virtual uint32_t changes() const = 0;
-  // What is known of a rank that is not alive: "process 4711 on node7 has ended".
+  // Describes why a rank is not alive: "process 4711 on node7 has ended".
   virtual std::string why(uint32_t rank) const = 0;
   // The rank that died first: others may have ended because of that.
   virtual std::optional<uint32_t> first_dead() const = 0;
-  // What errors call a rank: "rank 1", or "rank 1 of the group (global rank 5)".
+  // The name of a rank in errors: "rank 1", or "rank 1 of the group (global rank 5)".
   virtual std::string name_of(uint32_t rank) const = 0;
   // For sentences that name ranks of the group: " (ranks of the group of global ranks 4, 5)". Empty where they are
   // those of all processes.

@@ -1,10 +1,10 @@
-// ProgressThreads: the threads of a communicator that move what nobody waits for.
+// ProgressThreads: the threads of a communicator that move operations for which nobody waits.
 //
-// All are alike. There is none before the first is woken. A second one is made when the first is about to call somebody
-// back, who may wait for what only a thread that makes progress brings about; and so on, up to kMostThreads.
+// All are alike. There is none before the first is woken. A second one is made when the first is about to make a
+// callback, which may wait for what only a thread that makes progress brings about; and so on, up to kMostThreads.
 //
-// By Progress::soon a thread looks now and then whether what is under way was left alone since its last look. A look
-// takes the core from whoever works, so looks become rarer while there is nothing to see.
+// With Progress::soon a thread looks now and then whether the operations under way were left alone since its last look.
+// A look takes the core from a working thread, so looks become rarer while there is nothing to see.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace banyan::run {
 
 class ProgressThreads {
  public:
-  // What the threads move: see Driver. Called by any of them.
+  // The work that the threads move: see Driver. Called by any of them.
   class Work {
    public:
     Work() = default;
@@ -40,7 +40,7 @@ class ProgressThreads {
     // has heard something, which it should deal with first.
     virtual void drive(bool is_attended, const std::atomic<bool>& stops) = 0;
     virtual bool has_callbacks() const = 0;
-    // Gives the lock back, and calls back who is to be called.
+    // Gives the lock back, and makes the callbacks that are due.
     virtual void let_go() = 0;
   };
 
@@ -54,14 +54,14 @@ class ProgressThreads {
   void expect_one();
   // There is something to drive. Makes the first thread if that is possible. Any thread.
   void wake() noexcept;
-  // What is under way should not wait for the next look.
+  // Operations under way should not wait for the next look.
   void look_at_once() noexcept;
   // The executor has heard something, or somebody is to be called back: whatever is under way.
   void ask_for_attention() { attention_.store(true, std::memory_order_release); }
   // Ends the threads, by joining them; `wake_driver` ends the sleep of one that drives. A thread that calls this
   // itself, in a call back, ends soon after.
   void stop(const std::function<void()>& wake_driver);
-  // In a forked process, where there are none.
+  // To be called in a forked process, where there are no threads.
   void forget();
 
  private:

@@ -1,25 +1,17 @@
 // Requests between processes: calls back, the progress thread, time-outs of single calls, and closing.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <atomic>
 #include <condition_variable>
-#include <filesystem>
 #include <mutex>
-#include <numeric>
-#include <thread>
 
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
 using Clock = std::chrono::steady_clock;
 
 class Requests : public ::testing::TestWithParam<Communicator::Progress> {

@@ -1,21 +1,12 @@
 // What becomes of BANYAN_ENCRYPTION when processes join.
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/run/communicator/joined_processes.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 struct Wish {
   Encryption encryption = Encryption::automatic;

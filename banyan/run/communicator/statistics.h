@@ -22,12 +22,12 @@
 
 namespace banyan::run {
 
-// Of one communicator, or of several of one name together.
+// Counts of one communicator, or the sums of several of one name.
 struct Statistics {
   CallTotals calls;
   SentBytes sent;
   uint64_t reroutes = 0;
-  uint64_t revisions = 0;                       // of plans, for whatever reason
+  uint64_t revisions = 0;                       // generation of the plans: also of wishes that were refused
   uint64_t lost_peers = 0;                      // that died
   std::map<ErrorCode, uint64_t> failures = {};  // communicators that have failed
   uint64_t living = 1;                          // communicators that have not ended
@@ -35,7 +35,7 @@ struct Statistics {
   Statistics& operator+=(const Statistics& other);
 };
 
-// Where a process stands in its job.
+// The place of a process in its job.
 struct JobPlace {
   uint32_t rank = 0, size = 1;
   uint32_t rank_on_host = 0;
@@ -48,7 +48,7 @@ class StatisticsBoard {
   static constexpr size_t kMostNames = 32;
   static constexpr const char* kOthers = "others";
 
-  // Of this process; a forked one has a board of its own.
+  // The board of this process; a forked one has a board of its own.
   static StatisticsBoard& of_process();
 
   StatisticsBoard() = default;
@@ -60,13 +60,14 @@ class StatisticsBoard {
    public:
     virtual ~Listener() = default;
     virtual void began(const JobPlace& place) = 0;
-    // What the board now says of a communicator is the last of it.
+    // A communicator has ended: the board's present counts are its last.
     virtual void ended() = 0;
   };
-  // Of all boards, for ever. `listener` is never freed.
+  // Sets the listener of all boards, for ever. `listener` is never freed.
   static void set_listener(Listener* listener);
 
-  // Of a communicator that lives. Its end reads it once more; not in a forked process, which has no part in it.
+  // Membership of a living communicator. Its end reads the communicator once more; not in a forked process, which has
+  // no part in it.
   class [[nodiscard]] Entry {
    public:
     Entry() = default;
@@ -77,9 +78,9 @@ class StatisticsBoard {
   };
   Entry enter(const std::string& name, const JobPlace& place, std::function<Statistics()> read);
 
-  // By the name of the communicators.
+  // Statistics by the name of the communicators.
   std::map<std::string, Statistics> read() const;
-  // Where the communicator that came last stands; nothing before the first.
+  // The place that the last communicator to come gave; empty before the first.
   std::optional<JobPlace> place() const;
 
  private:

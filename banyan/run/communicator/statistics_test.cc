@@ -1,9 +1,9 @@
 #include "banyan/run/communicator/statistics.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

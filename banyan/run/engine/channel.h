@@ -5,7 +5,7 @@
 // likewise. Within a turn, credits go first, and the streams of the execution take turns slice by slice.
 //
 // A confirmation may be held back, until the next execution has a message of its own to send here: both are written at
-// once then. What is read is the same either way.
+// once then. The receiver reads the same bytes either way.
 //
 // For the engine, whose header is the manual. After an exception, only reset() may be called.
 #pragma once
@@ -39,19 +39,19 @@ class Channel {
   // Both move what can be moved of one message within `allowance` bytes, which they count down, and say whether
   // anything moved. `finished` becomes the execution that is done with that, if one is.
   bool receive(Transport& transport, size_t& allowance, Execution*& finished);
-  // Whether the last message that came whole was a confirmation, which another one may have come with.
+  // True if the last message that came whole was a confirmation; another message may have come with it.
   bool has_read_confirmation() const { return has_read_confirmation_; }
-  // `may_hold`: a confirmation for which nobody waits, and behind which nothing can be sent. One that went with another
-  // message may have ended an execution, too: take_confirmed().
+  // `may_hold`: a confirmation may be held back if nobody waits for it, and nothing can be sent behind it. One that
+  // went with another message may have ended an execution, too: take_confirmed().
   bool send(Transport& transport, size_t& allowance, Execution*& finished, bool may_hold);
-  // Whether a message is ready, or half sent.
+  // True if a message is ready, or half sent.
   bool has_more_to_send() const {
     return is_sending_ ||
            (first_out_ != nullptr && !is_holding_ &&
             (first_out_->first_owing != Execution::kNone || first_out_->first_ready != Execution::kNone));
   }
   Execution* take_confirmed() { return std::exchange(confirmed_, nullptr); }
-  // Whether the last send() held one.
+  // True if the last send() held a confirmation back.
   bool is_holding() const { return is_holding_; }
 
   uint64_t messages_sent() const { return messages_sent_; }
@@ -74,7 +74,7 @@ class Channel {
   uint32_t number_ = 0, traffic_class_ = 0;
   uint64_t messages_sent_ = 0;
 
-  // What is read; the first port has the turn.
+  // State of receiving; the first port has the turn.
   Port *first_in_ = nullptr, *last_in_ = nullptr;
   Opening opening_;          // of it only the header, but in an opening
   size_t header_bytes_ = 0;  // of these, read
@@ -85,7 +85,7 @@ class Channel {
   std::array<std::byte, 8> split_{};  // the first bytes of an element whose other bytes have not arrived
   size_t split_bytes_ = 0;
 
-  // What is written.
+  // State of sending.
   Port *first_out_ = nullptr, *last_out_ = nullptr;
   bool is_sending_ = false, is_holding_ = false;
   Execution* confirmed_ = nullptr;

@@ -1,4 +1,4 @@
-// What an engine is told to do, and how it says that others were told something else.
+// EngineCommand: an execution that an engine is told to start. MismatchError: a peer was told something else.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ struct LaneUse {
 
 struct EngineCommand {
   std::shared_ptr<const RankPlan> plan;  // shared with the caller, who may use it again
-  // How contributions become one; a plan without in-trees minds only the type. An avg is divided at the root of each
-  // tree. What is to be scaled before it contributes, the caller has scaled.
+  // The reduction of contributions; a plan without in-trees uses only the type. An avg is divided at the root of each
+  // tree. The caller has scaled whatever is to be scaled before it contributes.
   element::ReduceTask task = {};
-  // What the other ranks of the plan must say too. The engine only compares: the sequence may be that of the
-  // communicator or of a pair of ranks, the signature whatever must be equal everywhere.
+  // The same on all ranks of the plan. The engine only compares them: the sequence may be that of the communicator or
+  // of a pair of ranks, the signature stands for whatever must be equal everywhere.
   uint64_t sequence = 0;
   CallSignature signature{};
   // As large as the plan says. They stay where they are until the execution is over; the input is only read. They may
@@ -43,7 +43,7 @@ struct EngineCommand {
   std::span<const std::byte> residual = {};
   std::span<std::byte> lost = {};
   uint32_t traffic_class = 0;  // of EngineOptions::classes; the same on all ranks
-  // Nobody waits for the confirmation of this rank: between two, it goes with the next execution, or by let_go().
+  // Nobody waits for the confirmation of this rank: between two ranks, it goes with the next execution, or by let_go().
   bool confirms_late = false;
 };
 

@@ -17,7 +17,7 @@
 
 namespace banyan::run {
 
-// Who makes the plan, and among how many.
+// The rank that makes the plan, and the number of ranks.
 struct RankAndSize {
   uint32_t rank = 0, ranks = 1;
 };
@@ -34,8 +34,8 @@ RankPlan make_gather_plan(RankAndSize own, uint32_t root, uint64_t own_count, st
 // The root sends everybody a piece, itself too; `send` is of the root only.
 RankPlan make_scatter_plan(RankAndSize own, uint32_t root, std::span<const Block> send, uint64_t own_count);
 
-// What a rank sends to others and receives from them, in any number. The k-th that a sends to b is the k-th that b
-// receives from a. What a rank sends to itself is paired alike.
+// A piece that a rank sends to another or receives from it; there may be any number. The k-th that rank a sends to b is
+// the k-th that b receives from a. Pieces that a rank sends to itself are paired alike.
 struct Transfer {
   bool is_send = false;
   uint32_t peer = 0;
@@ -47,15 +47,15 @@ RankPlan make_transfer_plan(RankAndSize own, std::span<const Transfer> transfers
 RankPlan make_barrier_plan(RankAndSize own);
 
 // Lets the plan be done at no rank of `members` (who are all that it connects, in an order they share) before all hold
-// their results. What a failure then finds done anywhere is complete everywhere, and what it finds done nowhere can be
-// repeated, because nobody has got his buffers back: see Engine::suspend. Costs a barrier; between
-// two, one message each way.
+// their results. After a failure, a plan that is done anywhere is then complete everywhere, and one that is done
+// nowhere can be repeated, because no caller has got its buffers back: see Engine::suspend. Costs a barrier; between
+// two ranks, one message each way.
 //
-// Who cannot wait for that may take a plan for over when it has its own result and others need nothing but this rank's
-// confirmation (Engine::is_over). Then what is over here need not be over elsewhere: until the plan is done, this rank
-// must be able to give others what they lack, without the buffers, which are its caller's again. NetExecutor does so
-// with small calls, by copies of their results (execute/revision.h). A confirmation between two may then wait for the
-// next message on its channel, and costs none of its own.
+// A caller that cannot wait for that may take a plan for over when this rank has its own result and others need nothing
+// but its confirmation (Engine::is_over). A plan that is over here need not be over elsewhere then: until the plan is
+// done, this rank must be able to give others what they lack, without the buffers, which are its caller's again.
+// NetExecutor does so with small calls, by copies of their results (execute/revision.h). A confirmation between two
+// ranks may then wait for the next message on its channel, and costs none of its own.
 void add_confirmation(RankPlan& plan, std::span<const uint32_t> members);
 
 }  // namespace banyan::run

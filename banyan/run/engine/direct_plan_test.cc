@@ -1,18 +1,9 @@
 #include "banyan/run/engine/direct_plan.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <vector>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(DirectPlan, SendsEachPieceStraightToItsRank) {
   const std::vector<Block> send = equal_blocks(4, 10), receive = equal_blocks(4, 10);

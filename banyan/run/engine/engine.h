@@ -34,17 +34,17 @@
 //     results for each chunk that this rank roots; and of those it passes on, all that it has not sent to all.
 //
 // Why it cannot deadlock although transports hold few bytes and others may be late:
-//   1. What comes first on a channel belongs to the execution whose turn it is here, or to one that this rank has not
+//   1. The first message on a channel belongs to the execution whose turn it is here, or to one that this rank has not
 //      started; then it waits in the transport, and no execution of this rank needs anything behind it.
-//   2. Of an execution that is started, the next message can always be taken in, whatever else this rank waits for. A
-//      slice that has an output goes there. Every other has a place kept for it: its sender starts with credit for
-//      `window` slices, and gets one more with each that has been added, or sent on to all. A credit is a number. So no
-//      message stands in the way of another of its execution, and a full transport empties.
-//   3. Hence, of the earliest execution that is not done, a slice that is ready and has credit gets sent. A rank adds a
+//   2. The next message of a started execution can always be taken in, whatever else this rank waits for. A slice that
+//      has an output goes there. Every other has a place kept for it: its sender starts with credit for `window`
+//      slices, and gets one more with each that has been added, or sent on to all. A credit is a number. So no message
+//      stands in the way of another of its execution, and a full transport empties.
+//   3. Hence a slice of the earliest execution that is not done gets sent, if it is ready and has credit. A rank adds a
 //      slice when those of all children are there and there is room for the sum: the first follows from the leaves
 //      upwards, the second from the root downwards, which has room when its slices go down; those go down because the
-//      leaves of the out-tree take everything, and from them upwards everybody gets rid of what he holds. Trees have no
-//      cycles. So every slice reaches its root, and then every leaf; after that, the next execution is the earliest.
+//      leaves of the out-tree take everything, and from them upwards every rank gets rid of what it holds. Trees have
+//      no cycles. So every slice reaches its root, and then every leaf; after that, the next execution is the earliest.
 //   4. Classes share nothing but the steps and the pool, which does not run out. A step serves the highest priority
 //      that can move anything, and of equal priorities each class in turn; so the class of the highest priority that is
 //      not done goes on as if it were alone, by 3, and ends, unless more of it is started for ever; then the next one
@@ -111,20 +111,21 @@ class Engine {
   static constexpr size_t kNoBudget = SIZE_MAX;
   bool progress(size_t budget = kNoBudget);
 
-  // Whether the last progress() has left nothing to do before a peer does something. Only known of a single class.
+  // True if the last progress() has left nothing to do before a peer does something. Always false with several classes.
   bool waits_for_peers() const;
 
   // Every element of the output is in place, the input is no longer needed, and all that peers need has been handed to
   // the transport; or the execution was aborted.
   bool is_done(Ticket ticket) const;
   bool is_idle() const;
-  // Of a plan that ends with a confirmation: all this but that others, too, have what they are to have, and know it of
-  // each other. It is done when it has been confirmed, which takes further progress(). Of others: it is done.
+  // For a plan that ends with a confirmation: as is_done(), but for the confirmation: other ranks need not have their
+  // results yet, nor know it of each other. The plan is done when it has been confirmed, which takes further
+  // progress(). For other plans: is_done().
   bool is_over(Ticket ticket) const;
   // It is over, and will not touch its input and output any more: they are the caller's again before it is done.
   void release_buffers(Ticket ticket);
-  // Whether a confirmation is held back here (EngineCommand::confirms_late). let_go() sends what is, with the next
-  // steps.
+  // True if a confirmation is held back here (EngineCommand::confirms_late). let_go() sends those that are, with the
+  // next steps.
   bool is_holding() const;
   void let_go();
   // Why an execution was aborted; nothing for others.
@@ -136,13 +137,13 @@ class Engine {
 
   // ---- Repeating on other channels. Needs can_rewind. ----
   //
-  // When a channel is lost, but not the rank behind it, all ranks suspend; those who have lost nothing too. Then they
-  // agree, by other means, about each execution that is not done everywhere. Where plans end with a confirmation
-  // (direct_plan.h), one that is done at any rank has its result at every rank: it is completed. One that is done
-  // nowhere is restarted, on all, or dropped, on all, and started again as another. One whose buffers are released
-  // somewhere is restarted on all as another, that brings the result to who lacks it. All of it in the order of the
-  // starts, and before anything else is started; the transport must by then have new channels, with nothing of the old
-  // on its way.
+  // If a channel is lost, but not the rank behind it, all ranks suspend, also those that have lost nothing. Then they
+  // agree, by other means, about each execution that is not done everywhere. If plans end with a confirmation
+  // (direct_plan.h), an execution that is done at any rank has its result at every rank: it is completed. One that is
+  // done nowhere is restarted, on all, or dropped, on all, and started again as another. One whose buffers are released
+  // somewhere is restarted on all as another, which brings the result to the ranks that lack it. All this is done in
+  // the order of the starts, and before anything else is started; the transport must by then have new channels, with
+  // nothing of the old on its way.
   struct Suspended {
     Ticket ticket;
     uint64_t sequence = 0;
@@ -167,7 +168,7 @@ class Engine {
     std::vector<uint32_t> peers;  // whose next message it needs, or who do not take what it sends; ascending
     uint64_t bytes_done = 0, bytes_to_do = 0;  // received and sent, of elements
   };
-  // What is not done, in the order of the starts. Allocates: for timeouts.
+  // Executions that are not done, in the order of the starts. Allocates: for timeouts.
   std::vector<Waiting> waiting_for() const;
 
   uint64_t messages_sent() const;

@@ -10,7 +10,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/transport/byte_ring.h"
-#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {

@@ -1,23 +1,15 @@
 // Executions of different urgency on one engine: classes, budgets of steps, gates on slices.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/test_fleet.h"
 #include "banyan/run/engine/traffic_class.h"
-#include "banyan/testing/sample_forest.h"
 #include "banyan/testing/simulated_transport.h"
+#include "banyan/testing/test.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::Each;
 using ::testing::Le;
 
 // Lets slices through as it is told, and writes down which.

@@ -1,26 +1,15 @@
 // Slices that are fewer bytes on the wire than the plan says.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <functional>
 #include <initializer_list>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/test_fleet.h"
-#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/test.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Zeroes by their number: a 0 and how many more follow; all other bytes as they are. Nothing but zeroes is no bytes.
 class ZeroRuns : public SliceCodec {

@@ -1,17 +1,11 @@
 // Executions that are over before they are confirmed, and confirmations that wait for the next message.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <vector>
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/test_fleet.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::Each;
 
 // Ranks that carry out confirmed allreduces, one thing at a time.
 class Confirmations : public ::testing::Test {

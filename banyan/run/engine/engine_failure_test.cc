@@ -1,24 +1,12 @@
 // What the engine does when ranks disagree, when it is told to stop, and when a lane is lost.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstring>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/test_fleet.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // ---- Ranks that disagree ----
 

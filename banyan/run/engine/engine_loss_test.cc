@@ -5,25 +5,15 @@
 // The engine learns of a loss when it uses a connection; of one between others it is told. As in a communicator, who
 // meets an error tells all, and so does who notices that a process has ended; a rank that is told looks on until
 // nothing moves any more, since what was sent before may suffice.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/test_fleet.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
 using ::testing::AnyOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // killed: its end is seen, after what it has sent. reset: with what it has sent. cut: it lives, and a connection of it
 // does not. silent: it does nothing any more, and nothing is seen of that.

@@ -1,15 +1,8 @@
 // All-to-alls along paths through other ranks.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <numeric>
-#include <random>
-#include <string>
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/testing/simulated_transport.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,13 +1,7 @@
 #include "banyan/run/engine/engine.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "banyan/run/engine/test_fleet.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

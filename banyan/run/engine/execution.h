@@ -1,5 +1,5 @@
-// Execution: how far one rank has come with one plan. It knows what may be sent, where what arrives belongs, and what
-// follows from it; channels (channel.h) move the bytes. For the engine, whose header is the manual.
+// Execution: how far one rank has come with one plan. It knows what may be sent, the place of all that arrives, and
+// what follows from it; channels (channel.h) move the bytes. For the engine, whose header is the manual.
 //
 // Numbers that only grow stand for slices: those of a stream that have been received, used, sent, and so on. A slice
 // that has to wait lies in a slot of its stream's or its role's window, found by its number modulo the window.
@@ -65,7 +65,7 @@ class Execution {
 
   // Begins. Nothing of an earlier command is left.
   void begin(const EngineCommand& command);
-  // Gives up where it stands. What has been overwritten of the input is still known.
+  // Gives up where it stands. The overwritten part of the input is still known.
   void stop();
   // Puts that back. Stopped executions only.
   void restore_input() { input_.restore(); }
@@ -81,7 +81,7 @@ class Execution {
   // It is over, and its buffers are the caller's again: nothing is put back into them.
   void release_buffers();
   const EngineCommand& command() const { return command_; }
-  // Whether it can begin this command without looking through its plan again.
+  // True if it can begin this command without looking through its plan again.
   bool is_prepared_for(const EngineCommand& command) const {
     return prepared_.plan == command.plan && prepared_.traffic_class == command.traffic_class;
   }
@@ -93,13 +93,13 @@ class Execution {
   };
   Bytes bytes() const;  // received and sent
 
-  // What this rank gives itself; copies a slice of it.
+  // Elements that this rank gives itself: true while there are any; copies a slice of them.
   bool has_copies() const { return !copying_.empty(); }
   void copy_slice();
 
   // ---- Receiving. The port is the caller's business: in_left of those it calls about is at least 1. ----
 
-  // What a header announced: where its body goes.
+  // The place for the body that a header announced.
   struct Incoming {
     uint32_t arrival = kNone;
     std::byte* target = nullptr;
@@ -110,7 +110,7 @@ class Execution {
   };
   // Throws Error{mismatch} when the plan expects no such slice now.
   Incoming slice_comes(Port& port, const MessageHeader& header);
-  // Of a body that is reduced, `count` elements that stand `done` bytes from its beginning.
+  // Reduces `count` elements of a body, which stand `done` bytes from its beginning.
   void reduce_piece(const Incoming& incoming, size_t done, const std::byte* bytes, size_t count);
   void slice_came(Port& port, const Incoming& incoming);
   // Throws Error{mismatch}.
@@ -125,10 +125,10 @@ class Execution {
     uint32_t departure = kNone;  // of a credit: none
     uint64_t units = 0;          // what it takes off out_left
   };
-  // Whether all that is left to send there is the confirmation, and it may leave now.
+  // True if all that is left to send there is the confirmation, and it may leave now.
   bool has_only_confirmation(const Port& port) const;
-  // The next message of the port; false when there is none now, or the gate holds it. What it gave must be sent before
-  // it is asked again.
+  // The next message of the port; false when there is none now, or the gate holds it. The message that it gave must be
+  // sent before it is asked again.
   bool next_message(Port& port, Outgoing& outgoing);
   void message_sent(Port& port, const Outgoing& outgoing);
 
@@ -168,10 +168,10 @@ class Execution {
     uint64_t ready = 0, allowed = 0, sent = 0;
     uint32_t next_ready = kNone;
   };
-  // Which arrival or departure a stream is, by its peer and its number.
+  // Finds the arrival or departure of a stream by its peer and its number.
   class StreamTable {
    public:
-    // `counts`: of streams, by peer. All are kNone.
+    // `counts`: of streams, by peer. All entries are kNone then.
     void lay_out(std::span<const uint32_t> counts);
     uint32_t& at(uint32_t peer, uint32_t stream) { return entries_[first_[peer] + stream]; }
 
@@ -180,7 +180,7 @@ class Execution {
     std::vector<uint32_t> entries_;
   };
 
-  // What depends on the plan, and on how the command uses it.
+  // The inputs of prepare(): the plan, and how the command uses it.
   struct Preparation {
     std::shared_ptr<const RankPlan> plan = {};  // shared with those who may use it again
     uint32_t traffic_class = 0;
@@ -194,7 +194,7 @@ class Execution {
   uint32_t port_to(const StreamEnd& end);
   Window add_window(uint64_t slices);
   Window add_coded_window(uint64_t slices);
-  // By the command.
+  // Called for each command.
   void reset_streams();
   void begin_role(uint32_t number);
   void open_confirmation();
@@ -219,7 +219,7 @@ class Execution {
   std::byte* place_of_result(RoleState& state, uint64_t slice);
 
   bool is_place_free(const RoleState& state) const;
-  // Whether all contributions to the next slice are there, but for that of one arrival.
+  // True if all contributions to the next slice are there, but for that of one arrival.
   bool has_all_contributions(const RoleState& state, uint32_t but) const;
   std::byte* place_of_sum(RoleState& state);
   void reduce_waiting(RoleState& state);
@@ -264,7 +264,7 @@ class Execution {
   size_t next_copy_ = 0;
 
   Preparation prepared_;
-  // Fixed by that, but for their counters.
+  // Fixed by prepared_, but for their counters.
   std::vector<RoleState> roles_;
   std::vector<Arrival> arrivals_;
   std::vector<Departure> departures_;

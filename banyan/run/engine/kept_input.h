@@ -25,10 +25,10 @@ class KeptInput {
   };
   // Begins with these buffers. Nothing is kept of earlier ones.
   void begin(std::span<const std::byte> input, std::span<const std::byte> output, const Options& options);
-  // Where the input is to be read: the caller's, or a copy.
+  // The input to be read: the caller's, or a copy.
   const std::byte* data() const { return input_.data(); }
   bool is_copy() const { return copy_.saved != nullptr; }
-  // Before these bytes of the output are written.
+  // Called before these bytes of the output are written.
   void save(std::byte* place, size_t size) {
     if (logs_) log(place, size);
   }

@@ -1,4 +1,5 @@
-// What engines send each other. All numbers are in the byte order of x86-64; both ends of a connection have the same.
+// Messages that engines send each other. All numbers are in the byte order of x86-64; both ends of a connection have
+// the same.
 //
 // The first message of an operation on a channel, in each direction, is an opening; then come slices and credits. A
 // header stands before every message and says how many bytes of body follow; credits have none. The bytes of a slice

@@ -29,9 +29,9 @@ struct StreamEnd {
   bool is_windowed = false;  // its receiver keeps few slices at a time, and gives credit: all of an in-tree are
 };
 
-// What this rank does for one chunk. Contributions go up the in-tree: that of this rank (from its input, if it has any)
-// with those of the children, in their order, reduced. What the root has then goes down the out-tree, and into the
-// output of those who have one. Without an in-tree, the root sends its input as it is.
+// The part of this rank in one chunk. Contributions go up the in-tree: that of this rank (from its input, if it has
+// any) with those of the children, in their order, reduced. The root's result then goes down the out-tree, and into the
+// output of every rank that has one. Without an in-tree, the root sends its input as it is.
 struct Role {
   uint64_t length = 0;  // elements; of nothing, one empty message goes along every edge
   std::optional<uint64_t> input_at = {},
@@ -40,7 +40,7 @@ struct Role {
   std::optional<StreamEnd> in_parent = {};
   std::optional<StreamEnd> out_parent = {};
   std::vector<StreamEnd> out_children = {};
-  // What this rank says in it, it says when it has received, reduced and copied all that the other roles are about. Of
+  // This rank sends in it only when it has received, reduced and copied all that the other roles are about. It has
   // no length; at most one of a plan says anything.
   bool is_confirmation = false;
 
@@ -64,7 +64,7 @@ struct RankPlan {
   uint64_t slice_bytes = 0;
   uint32_t window = 0;
   double busy_seconds = 0;  // that the busiest link needs for it; 0: not known
-  // Whether the input of a role may lie where another's output does when input and output are the same buffer.
+  // True if the input of a role may lie where another's output does when input and output are the same buffer.
   bool shuffles = false;
   std::vector<Role> roles = {};
   std::vector<uint32_t> streams_to = {}, streams_from = {};  // how many, by peer
@@ -77,7 +77,7 @@ struct RankPlan {
 
 // Those that this rank exchanges anything with, ascending.
 std::vector<uint32_t> peers_of(const RankPlan& plan);
-// How many elements this rank sends in one execution.
+// The number of elements that this rank sends in one execution.
 uint64_t elements_sent(const RankPlan& plan);
 
 // The parts of the whole buffer that are a participant's input and output; [0, 0) when it has none.
@@ -108,15 +108,15 @@ struct Block {
 // and where a rank has a block but no tree.
 RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks, uint32_t participant);
 
-// What the ranks of an all-to-all have for each other.
+// Elements that the ranks of an all-to-all have for each other.
 struct PairBlocks {
   // All pairs: what `from` sends `to`, equal on all ranks.
   std::function<uint64_t(uint32_t from, uint32_t to)> elements;
-  // Where these stand in the input and in the output of the rank whose plan is made, by peer, itself included; their
-  // counts are what `elements` says.
+  // Places of these in the input and in the output of the rank whose plan is made, indexed by peer, itself included;
+  // their counts are those of `elements`.
   std::vector<Block> send = {}, receive = {};
 };
-// Of elements that lie one block after the other, as Collective::block_elements says.
+// Pairs whose elements lie one block after the other, as Collective::block_elements says.
 PairBlocks even_pairs(const Collective& collective, uint64_t elements, uint32_t participant);
 // The plan of a participant, O(chunks + edges). Throws as above, Error{invalid_input} for another kind of collective,
 // and where a pair has a block but no path.

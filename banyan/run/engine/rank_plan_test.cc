@@ -1,22 +1,11 @@
 #include "banyan/run/engine/rank_plan.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
-#include "banyan/testing/sample_forest.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 const Fabric kTriangle = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> a 1GB/s");
 

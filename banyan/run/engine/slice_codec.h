@@ -5,11 +5,12 @@
 // ranks decode the same bytes; the root itself, too, puts what it decodes into its output. So they end with the same
 // bits, whatever the codec loses.
 //
-// What a rank's encoding loses at an element that it contributes to, it may keep, and add the next time (error
+// A rank may keep what its encoding loses at an element that it contributes to, and add it the next time (error
 // feedback): an execution with a residual adds it to the contributions, and tells what was lost there (command.h).
 //
 // Memory: a sender holds one encoded contribution for each channel, a receiver one slice that arrives there. A root
-// holds a window of encoded results for each tree, who passes results on those that have not been sent to all.
+// holds a window of encoded results for each tree; a rank that passes results on holds those that have not been sent to
+// all.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class SliceCodec {
   SliceCodec& operator=(const SliceCodec&) = delete;
   virtual ~SliceCodec() = default;
 
-  // Whether decoded elements may differ from those that were encoded.
+  // True if decoded elements may differ from those that were encoded.
   virtual bool is_lossy() const { return false; }
   // Slices begin at a multiple of so many elements of their chunk.
   virtual uint64_t block_elements() const { return 1; }
@@ -37,17 +38,18 @@ class SliceCodec {
   struct Slice {
     element::DataType type = element::DataType::float32;
     std::span<const std::byte> plain = {};
-    // Of a lossy codec: what is added to the elements before they are encoded, and where what is lost of the sum goes;
-    // null: neither.
+    // For a lossy codec: `residual` is added to the elements before they are encoded, and the loss of the sum goes to
+    // `lost`; null: neither.
     const std::byte* residual = nullptr;
     std::byte* lost = nullptr;
-    // Where the chunk begins in this rank's input, and the slice in the chunk: a multiple of block_elements().
+    // The beginning of the chunk in this rank's input, in elements, and that of the slice in the chunk: a multiple of
+    // block_elements().
     uint64_t chunk_at = 0, begin = 0;
   };
   // Writes the slice into `coded`, which has most_bytes(); returns how many bytes it took, which may be none.
   virtual size_t encode(const Slice& slice, std::span<std::byte> coded) = 0;
-  // The other way; fills all of `plain`. What a lossy codec decodes is multiplied by `factor`, which is 1 for others.
-  // Throws Error for bytes that encode() does not make, since a peer may send any.
+  // The reverse; fills all of `plain`. A lossy codec multiplies the decoded elements by `factor`, which is 1 for
+  // others. Throws Error for bytes that encode() does not make, since a peer may send any.
   virtual void decode(element::DataType type, std::span<const std::byte> coded, std::span<std::byte> plain,
                       float factor) = 0;
 };

@@ -26,9 +26,9 @@ class SliceGate {
   SliceGate& operator=(const SliceGate&) = delete;
   virtual ~SliceGate() = default;
 
-  // Whether the slice may leave now; when it may, it does. A refused one is offered again in every step, and every
-  // other slice of its class on its channel waits behind it; credits do not. Each slice must be let through at some
-  // time, and the engine's owner must see to a step then.
+  // True if the slice may leave now, and then it does. A refused one is offered again in every step, and every other
+  // slice of its class on its channel waits behind it; credits do not. Each slice must be let through at some time, and
+  // the engine's owner must see to a step then.
   virtual bool admit(const SliceOffer& offer) = 0;
 };
 

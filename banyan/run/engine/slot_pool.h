@@ -1,5 +1,5 @@
-// SlotPool: blocks of memory that are taken and given back often. What is given back serves later takers of about the
-// same size, so that a steady load allocates nothing.
+// SlotPool: blocks of memory that are taken and given back often. A block that is given back serves later takers of
+// about the same size, so that a steady load allocates nothing.
 //
 // One thread. Every block has been given back before the pool ends, as CHECK demands.
 #pragma once
@@ -24,7 +24,7 @@ class SlotPool {
   // Frees what nobody has taken.
   void trim();
 
-  // Of all blocks, taken or not.
+  // Bytes of all blocks, taken or not; of those taken.
   size_t held_bytes() const { return held_bytes_; }
   size_t taken_bytes() const { return taken_bytes_; }
 

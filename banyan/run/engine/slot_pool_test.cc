@@ -1,10 +1,6 @@
 #include "banyan/run/engine/slot_pool.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <cstring>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/call/operation.h"
 #include "banyan/run/engine/direct_plan.h"
 #include "banyan/run/engine/engine.h"
-#include "banyan/run/record/operation.h"
-#include "banyan/testing/sample_forest.h"
 #include "banyan/testing/simulated_transport.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 

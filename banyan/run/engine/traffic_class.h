@@ -1,10 +1,10 @@
 // TrafficClass and ClassTurns: how executions of different urgency share the steps of one engine.
 //
-// Of two priorities, the higher one goes first whenever it can move anything at all; the lower one has the steps in
-// which the higher one waits for peers. Classes of equal priority share the bytes of the steps by their weights, by
-// deficit round robin (Shreedhar and Varghese, 1995): at its turn a class may move weight times a quantum more than it
-// has moved so far; a class that has nothing to move saves nothing up. So no class of a priority waits longer than one
-// turn of each of the others.
+// The higher of two priorities goes first whenever it can move anything at all; the lower one has the steps in which
+// the higher one waits for peers. Classes of equal priority share the bytes of the steps by their weights, by deficit
+// round robin (Shreedhar and Varghese, 1995): at its turn a class may move weight times a quantum more than it has
+// moved so far; a class that has nothing to move saves nothing up. So no class of a priority waits longer than one turn
+// of each of the others.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +43,8 @@ class ClassTurns {
 
   size_t count() const { return classes_.size(); }
 
-  // One step of at most `budget` bytes. `serve(number, allowance)` moves what it can of a class, within `allowance`,
-  // which it counts down, and says whether anything moved. Whether anything moved at all.
+  // One step of at most `budget` bytes; true if anything moved. `serve(number, allowance)` moves what it can of a
+  // class, within `allowance`, which it counts down, and says whether anything moved.
   template <typename Serve>
   bool step(size_t budget, const Serve& serve) {
     if (classes_.size() == 1) return serve(0u, budget);

@@ -40,14 +40,14 @@ class ExecutorPart {
 // Carries out calls for all ranks, in the order in which they are started.
 class CallExecutor : public ExecutorPart {
  public:
-  // How many calls may be in flight.
+  // The most calls that may be in flight.
   virtual size_t depth() const = 0;
   // Begins a call after those in flight. The buffers and counts that the call points to must stay until it is over.
   virtual void start(const Call& call, const CallNumbers& numbers) = 0;
   // Goes on as far as possible without waiting; true when the oldest call is over, which is then no longer in flight.
   // Throws Error when the call fails: the executor is of no use after that.
   virtual bool advance() = 0;
-  // Whether the last advance() has left nothing to do before a peer does something: another one would be in vain.
+  // True if the last advance() has left nothing to do before a peer does something: another one would be in vain.
   virtual bool waits_for_peers() const { return false; }
   // Goes on until the only call is over, asking `watch` now and then whether to wait on. Throws what both throw.
   virtual void finish(Watch& watch) = 0;
@@ -73,27 +73,28 @@ class MessageExecutor : public ExecutorPart {
   ~MessageExecutor() = default;
 };
 
-// What a watcher can see of the work in flight.
+// The work in flight, as a watcher sees it.
 class ProgressView : public ExecutorPart {
  public:
   // Grows whenever something moves.
   virtual uint64_t steps() const = 0;
-  // Grows whenever something comes nearer to its end, by which waiting is timed. What is done again after plans were
+  // Grows whenever something comes nearer to its end; waiting is timed by it. Work that is repeated after plans were
   // revised does not count before it has come farther than before.
   virtual uint64_t progress() const { return steps(); }
-  // A rank that this rank waits for, after nothing moved; its own where it knows of none, as before a daemon has said.
+  // A rank that this rank waits for, after nothing moved; this rank itself if none is known, as before a daemon has
+  // said.
   virtual uint32_t waiting_for() const = 0;
-  // Whether the work in flight can end without this rank, which has left: when only receives from any rank wait for it.
+  // True if the work in flight can end without `rank`, which has left: only receives from any source wait for it.
   virtual bool can_do_without(uint32_t rank) const = 0;
-  // The message of a rank that has begun to arrive and has not ended: where it is put, and how much of it is there.
-  // Nothing where there is none, or it is not known.
+  // The message from a rank that has begun to arrive and has not ended: where it is put, and how much of it is there.
+  // Empty if there is none, or it is not known.
   struct Arriving {
     const std::byte* into = nullptr;
     uint64_t size = 0, taken = 0;  // bytes
   };
   virtual std::optional<Arriving> arriving_from(uint32_t) const { return std::nullopt; }
-  // Whether advance() fails once nothing more can come from a rank that has left, because the connections with it end.
-  // Otherwise only its good-bye tells.
+  // True if advance() fails once nothing more can come from a rank that has left, because the connections with it end.
+  // If false, only the rank's good-bye tells.
   virtual bool notices_last_bytes() const { return false; }
 
  protected:
@@ -107,7 +108,7 @@ class ProgressView : public ExecutorPart {
   ~ProgressView() = default;
 };
 
-// How a thread waits for the work in flight.
+// Lets a thread wait for the work in flight.
 class Sleeper : public ExecutorPart {
  public:
   // Sleeps until a peer does something, or for a while. Calls `try_again` once no wake-up can be missed any more, and
@@ -115,14 +116,14 @@ class Sleeper : public ExecutorPart {
   virtual void sleep(const std::function<bool()>& try_again) = 0;
   // Ends a sleep, or keeps the next one from beginning. Any thread.
   virtual void wake() = 0;
-  // How often to look, by advance(), before sleeping.
+  // Paces the looks, by advance(), before sleeping.
   virtual BackOff back_off() const = 0;
 
  protected:
   ~Sleeper() = default;
 };
 
-// How an error of one rank ends the work of all.
+// Spreads an error of one rank, so that it ends the work of all.
 class FailureSpreader : public ExecutorPart {
  public:
   // Ends the work of peers with this error, as far as they can be told. Any thread.
@@ -142,22 +143,22 @@ class PlanReviser : public ExecutorPart {
   virtual void hear(const std::string& text) = 0;
   // Answers the texts that were heard, for when no call is in flight whose advance() would.
   virtual void attend() = 0;
-  // Whether connections are made again, or calls confirmed, for what peers have still to get, though this rank may wait
-  // for nothing: attend() goes on with it.
+  // True while connections are made again, or calls confirmed, for what peers have still to get, though this rank may
+  // wait for nothing: attend() goes on with it.
   virtual bool is_unsettled() const { return false; }
-  // Whether peers may still want something of this rank of calls that are over here. Then attend() is to be called at
-  // this moment, unless a call is made before.
+  // Not empty while peers may still want something of this rank, of calls that are over here: attend() is to be called
+  // at this moment, unless a call is made before.
   virtual std::optional<std::chrono::steady_clock::time_point> attend_at() const { return std::nullopt; }
   // Asks all ranks to plan for this, too. Returns at once, with the number of the wish among those of this rank, from 1
-  // on; the ranks agree while calls are made, and adopt it all or not at all, from one call on. What is asked for later
-  // comes later. Any thread.
+  // on; the ranks agree while calls are made, and adopt it all or not at all, from one call on. The wishes of a rank
+  // take effect in the order in which they were made. Any thread.
   virtual uint64_t propose(const PlanWish& wish) = 0;
-  // On rank 0: what has come of a wish of its own; nothing: it has still to be decided. Only the last thousand are
-  // known. The thread that drives.
+  // On rank 0: the outcome of one of its own wishes; empty while it has still to be decided. Only the last thousand are
+  // known. Called by the thread that drives.
   virtual std::optional<WishOutcome> outcome(uint64_t wish) const = 0;
-  // Of the update that this rank plans for. Grows with every agreement, also where a wish was refused. Any thread.
+  // The last generation that is settled here. Grows with every agreement, also if a wish was refused. Any thread.
   virtual uint32_t generation() const = 0;
-  // How often plans were revised because connections were lost. Any thread.
+  // The number of times that plans were revised because connections were lost. Any thread.
   virtual uint32_t reroutes() const = 0;
 
  protected:
@@ -174,11 +175,11 @@ class Executor : public CallExecutor,
   // Null where plans are never revised. Lives as long as the executor. Any thread.
   virtual PlanReviser* reviser() = 0;
   // For a thread that serves several executors with one sleep: advance() all of them, then wait for these events. Null
-  // where peers are heard of through shared memory alone, which only sleep() waits for. Lives as long as the executor.
+  // if news of peers comes through shared memory alone, which only sleep() waits for. Lives as long as the executor.
   virtual EventSource* events() = 0;
   // Bytes that its transport took. Any thread.
   virtual SentBytes sent_bytes() const { return {}; }
-  // And by which lanes, where it has them. Any thread.
+  // The same by lane, if the transport has lanes. Any thread.
   virtual std::vector<LaneBytes> lane_bytes() const { return {}; }
 };
 

@@ -1,6 +1,6 @@
 // ExecutorFactory: where a communicator gets the executor of its calls from.
 //
-// A communicator knows the order of calls and who drives them; by which means they move is the factory's choice: shared
+// A communicator knows the order of calls and who drives them; the factory chooses the means by which they move: shared
 // memory, plans over connections (communicator/default_executors.h), a service on this host, or a fake of a test.
 #pragma once
 
@@ -39,11 +39,11 @@ class ExecutorFactory {
     std::string means;            // for people: "shared memory", "TCP"
     bool is_on_one_host = false;  // the ranks exchange through shared memory alone
   };
-  // Where the flight record of this rank is to be, for others than its process to read while it runs:
-  // Recorder::kMemoryBytes, kept as long as the communicator. Null: nobody else reads it. Before make().
+  // Memory for the flight record of this rank, which other processes can read while this one runs:
+  // Recorder::kMemoryBytes, kept as long as the communicator. Null: nobody else reads it. Called before make().
   virtual std::shared_ptr<std::byte> record_memory(const std::vector<uint32_t>& /*members*/) { return nullptr; }
-  // Whether all of these ranks must name the same code in a call. If not, none is used: float32 goes as it is, and
-  // flight records say so. Before make().
+  // True if all of these ranks must name the same code in a call. If they need not, none is used: float32 goes as it
+  // is, and flight records say so. Called before make().
   virtual bool wants_equal_codes(const std::vector<uint32_t>& /*members*/) const { return true; }
 
   // Called once by every communicator, in its constructor; may block until the other ranks have come. Throws Error when

@@ -22,10 +22,11 @@ struct PlanWish {
   std::set<uint32_t> mended_cables = {};               // were lost, and carry again, as a rank has found (lost_ways.h)
   std::map<uint32_t, uint64_t> bytes_per_second = {};  // of cables whose bandwidth has changed, each way
   std::string plan = {};                               // for its collective: a schedule, as schedule_file.h reads it
-  // By its name, as the PlanSource knows it: makes all other plans that it can. Empty: nothing is said about it.
+  // Name of the planner, as the PlanSource knows it, that makes all other plans that it can. Empty: the wish names
+  // none.
   std::string planner = {};
 
-  // Whether it changes anything.
+  // True if it changes nothing.
   bool is_empty() const { return *this == PlanWish(); }
   auto operator<=>(const PlanWish&) const = default;
 };
@@ -40,14 +41,14 @@ struct FabricUpdate {
   std::string planner = {};
   static constexpr const char* kBestPlanner = "best";  // in its place: that which is quickest for each size
 
-  // That plans do without.
+  // Cables that plans do without.
   std::set<uint32_t> unused_cables() const;
-  // What comes of it by a wish; of the same generation. A cable is avoided that the wish both avoids and restores.
+  // The update after a wish; of the same generation. A cable that the wish both avoids and restores is avoided.
   FabricUpdate after(const PlanWish& wish) const;
   auto operator<=>(const FabricUpdate&) const = default;
 };
 
-// What has come of a wish.
+// Outcome of a wish.
 struct WishOutcome {
   uint32_t generation = 0;   // that it is part of, or was to be
   std::string refusal = {};  // empty: it is adopted

@@ -1,30 +1,17 @@
 // Calls that are over at a rank before they are confirmed: what they cost, and that no loss of connections, at any
 // moment, leaves a rank without the result that another one has.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstring>
 #include <deque>
 #include <iostream>
-#include <memory>
 #include <mutex>
-#include <random>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/run/execute/test_executors.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::Each;
 using Clock = std::chrono::steady_clock;
 
 // Connections of two sockets, between which bytes are held for a while, each way on its own, and lost when one is cut.

@@ -1,15 +1,9 @@
 #include "banyan/run/execute/lost_ways.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 const LostWays::Way kOne{.peer = 3, .path = {"10.0.0.1", "10.0.0.2"}, .cables = {4, 5}};
 const LostWays::Way kOther{.peer = 2, .path = {"10.0.0.1", "10.0.0.9"}, .cables = {6, 5, 7}};

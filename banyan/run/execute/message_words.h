@@ -1,4 +1,4 @@
-// What a message is, in words, for errors of both executors.
+// Describes a message in words, for errors of both executors.
 #pragma once
 
 #include <string>

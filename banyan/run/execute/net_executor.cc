@@ -131,14 +131,7 @@ void NetExecutor::keep_inputs(Flight& flight) {
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
     flight.call.send = flight.scaled.data();
   }
-  if (may_revise_ || call.kind == OperationKind::all_to_all_v) {
-    std::span<const size_t>* const spans[] = {&flight.call.send_counts, &flight.call.send_displacements,
-                                              &flight.call.recv_counts, &flight.call.recv_displacements};
-    for (size_t i = 0; i < std::size(spans); ++i) {
-      flight.counts[i].assign(spans[i]->begin(), spans[i]->end());
-      *spans[i] = flight.counts[i];
-    }
-  }
+  if (may_revise_ || call.kind == OperationKind::all_to_all_v) flight.counts.keep(flight.call);
 }
 
 // Those that do not follow a plan yet, in their order. Whether any began.

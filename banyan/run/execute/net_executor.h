@@ -1,8 +1,8 @@
 // NetExecutor: carries out the calls of a communicator whose ranks are on several hosts, over connections, several at a
-// time. What each call moves, and along which connections, net_plans.h says; the engine moves it, and finds out who
-// calls something else; messages between two ranks are letters beside the calls. When a link is lost, but no rank,
-// plans are revised and the calls in flight repeated (revision.h); when an operator wishes for other plans, calls go
-// over to them one by one (plan_switch.h).
+// time. NetPlans (net_plans.h) says what each call moves, and along which connections; the engine moves it, and finds a
+// rank that calls something else; messages between two ranks are letters beside the calls. If a link is lost, but no
+// rank, plans are revised and the calls in flight repeated (revision.h); if an operator wishes for other plans, calls
+// go over to them one by one (plan_switch.h).
 #pragma once
 
 #include <algorithm>
@@ -43,19 +43,21 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::function<void(const Error&)> tell_peers;
     std::function<void(const std::string&)> tell;     // a text to all ranks, this one too: to their hear()
     std::function<bool(uint32_t rank)> is_gone = {};  // dead, or has left; empty: nobody is
-    // Of who shares the links among several. Sequences are the numbers of calls, from 1 in the order of their starts.
+    // Gate of the owner of several executors, who shares the links among them. Its sequences are the numbers of calls,
+    // from 1 in the order of their starts.
     std::shared_ptr<SliceGate> gate = {};
     // Told of each call, by its number as above, when it begins to follow a plan of this source; again when it is
     // repeated by another one.
     std::function<void(uint64_t number, const Call& call, const std::shared_ptr<PlanSource>& source)> begins = {};
-    // Of one advance() or advance_messages(), for who serves several executors by turns; none: they move what they can.
+    // Budget of one advance() or advance_messages(), for a thread that serves several executors by turns; none: they
+    // move what they can.
     std::shared_ptr<const StepBudget> budget = {};
     bool abandons = false;  // what is under way at its end (LaneControl::abandon)
     // Small calls are over here before they are confirmed (revision.h): then attend_at() is to be heeded.
     bool confirms_late = false;
     MemoryKeeper keeper = {};    // of messages that come before their receives, and of results that others may want
     Background background = {};  // for plans; empty: they are made on this executor's thread
-    // Makes the transport; `path` says which way a lane of it takes.
+    // Makes the transport; `path` gives the path of each lane.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
   };
   NetExecutor(NetPlans::Options plans, Options options);
@@ -80,27 +82,27 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }
   uint64_t propose(const PlanWish& wish) override;
-  // What the next call is planned for.
+  // The update that the next call is planned for.
   const FabricUpdate& adopted() const { return plans_->adopted(); }
   uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
   SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
   std::vector<LaneBytes> lane_bytes() const override { return transport_->lane_bytes(); }
   std::optional<WishOutcome> outcome(uint64_t wish) const override { return changes_.outcome(wish); }
-  // What the lanes to other hosts are sending, each with the cables that it crosses, as far as its plan says.
+  // Loads of the lanes to other hosts, each with the cables that it crosses, as far as its plan says.
   struct LaneOnCables {
     LaneLoad load;
     std::vector<uint32_t> cables;
   };
   std::vector<LaneOnCables> loads() const;
-  // Packets of its lanes bear this code point from now on (LaneControl::mark), where the transport has any.
+  // Packets of its lanes bear this code point from now on (LaneControl::mark), if the transport has lanes.
   void mark(uint8_t dscp) {
     if (lanes_ != nullptr) lanes_->mark(dscp);
   }
-  // How often calls were stopped to be repeated by other plans. Any thread.
+  // The number of times that calls were stopped to be repeated by other plans. Any thread.
   uint32_t suspensions() const { return suspensions_.load(std::memory_order_relaxed); }
   // Calls that are over here and not confirmed.
   size_t unconfirmed() const { return unconfirmed_.size(); }
-  // How many calls that were over here have begun again, since they were not over at all ranks. Any thread.
+  // The number of calls that were over here and have begun again, since they were not over at all ranks. Any thread.
   uint32_t shared() const { return shared_.load(std::memory_order_relaxed); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
@@ -114,7 +116,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
  private:
   static constexpr std::chrono::milliseconds kLookAfter{250};  // lanes, again
-  // The ranks tell each other what each has for each.
+  // The ranks tell each other how much each has for each.
   struct Counting {
     Engine::Ticket ticket;
     std::vector<uint64_t> own, all;
@@ -125,17 +127,17 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::optional<Engine::Ticket> ticket;  // none before it follows a plan
     Call call;
     CallNumbers numbers{};
-    std::vector<size_t> counts[4];     // what the call's spans point to, when it may be planned again
+    OwnedCounts counts;                // of the call, when it may be planned again
     std::optional<Counting> counting;  // of an all-to-all-v along a plan, which follows one when it is over
 
     bool has_begun() const { return ticket || counting; }
     std::vector<std::byte> scaled;       // the input of a premul_sum
     std::unique_ptr<CodedSlices> codec;  // of one with codes
-    // Of a small call that had its result when all were stopped; what is where it belongs may be overwritten since.
+    // Result of a small call that had it when all were stopped; its copy in the output may have been overwritten since.
     std::optional<std::vector<std::byte>> result;
   };
 
-  // What every slice has to pass.
+  // Both gates that every slice has to pass.
   class Gates : public SliceGate {
    public:
     Gates(SliceGate* outer, SliceGate* pacer) : outer_(outer), pacer_(pacer) {}

@@ -2,31 +2,19 @@
 // carries between them.
 #include "banyan/run/execute/net_executor.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <iostream>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
 #include <variant>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/run/execute/test_executors.h"
 #include "banyan/run/system/waiter.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
 using Clock = std::chrono::steady_clock;
 
 // Of float32 that goes as float16, in which these numbers are exact.

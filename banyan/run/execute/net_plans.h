@@ -2,15 +2,16 @@
 //
 // Allreduce, reduce, broadcast, allgather(v), reduce-scatter(v), and all-to-all(v) where the PlanSource plans it,
 // follow the schedule that it gives for their size; the others go straight from each rank to each. Plans are kept,
-// since calls repeat. Of a call with a code, size and slices are those of the code: what goes over the wire decides.
+// since calls repeat. The size and the slices of a call with a code are counted in encoded bytes, as they go over the
+// wire.
 //
 // An all-to-all-v that follows a schedule is planned when its ranks have told each other what each has for each: those
 // that forward must know, too.
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
-// plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a way
-// of their own where one is known. Messages share one, and another one in each generation. Numbers are given in order
-// of first use, which is the same at both ends, since both make the same plans in the order of the calls.
+// plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a path
+// of their own if one is known. Messages share one, and another one in each generation. Numbers are given in order of
+// first use, which is the same at both ends, since both make the same plans in the order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class NetPlans {
  public:
   // Lanes of plans.
   static constexpr uint32_t kSharedLane = 0, kFirstOwnLane = 2, kLanes = 64;
-  // Of plans they are none: for messages.
+  // The lane of messages; no plan uses it.
   static constexpr uint32_t kMessageLane = 1;
   // Shared lanes besides the first have the numbers from the end.
   static constexpr uint32_t kMostShared = 16;
@@ -52,27 +53,28 @@ class NetPlans {
   // For the network as another update says. Throws what PlanSource::revised does. Any thread.
   std::unique_ptr<NetPlans> revised(const FabricUpdate& update) const;
 
-  // Of a call for all ranks. Where it needs_counts(): what each rank sends each, by sender. Throws what the source and
-  // rank_plan.h throw, and Error{mismatch} where this rank expects other counts than it is sent.
+  // The plan of a call for all ranks. `counts`, if it needs_counts(): what each rank sends each, by sender. Throws what
+  // the source and rank_plan.h throw, and Error{mismatch} if this rank expects other counts than it is sent.
   std::shared_ptr<const RankPlan> plan(const Call& call, std::span<const uint64_t> counts = {});
-  // Whether plan() needs to know what all ranks send; they tell each other by the call that follows. Asks the source.
+  // True if plan() needs to know what all ranks send; they tell each other by counts_call(). Asks the source.
   bool needs_counts(const Call& call);
-  // Of the counts that this rank tells, one for each rank, and of those of all.
+  // The call by which ranks exchange counts: from `own`, this rank's counts for each rank, into `all`, those of all
+  // ranks.
   Call counts_call(const uint64_t* own, uint64_t* all) const;
-  // What plan() will ask the source; nothing where it asks nothing. The first time, the answer may take long.
+  // The question that plan() will ask the source; empty if it asks nothing. The first answer may take long.
   std::optional<PlanSource::Question> question(const Call& call) const;
-  // Of the calls that were planned for last, with the same counts on all ranks; the last first.
+  // Shapes of the calls that were planned for last, with the same counts on all ranks; the last first.
   std::vector<CallShape> shapes() const;
-  // Those that the kept plans use.
+  // Lanes that the kept plans use.
   struct Lane {
     uint32_t peer = 0, lane = 0;
     auto operator<=>(const Lane&) const = default;
   };
   std::set<Lane> lanes() const;
 
-  // Whether ways have been chosen, so that others might be.
+  // True if paths have been chosen, so that others might be.
   bool may_reroute() const { return may_reroute_; }
-  // Whether plans may change while calls are in flight. Then they end with a confirmation.
+  // True if plans may change while calls are in flight. Then they end with a confirmation.
   bool may_revise() const { return may_reroute_ || (options_.revises && options_.ranks > 1); }
   const std::shared_ptr<PlanSource>& source() const { return options_.source; }
   const FabricUpdate& adopted() const { return adopted_; }
@@ -81,17 +83,17 @@ class NetPlans {
 
   // The lane of the transport for one of a plan of this generation.
   uint32_t transport_lane(uint32_t lane) const { return generation() * kLanes + lane; }
-  // Whether a lane of the transport is for messages.
+  // True for a lane of the transport that is for messages.
   static bool is_for_messages(uint32_t transport_lane) { return transport_lane % kLanes == kMessageLane; }
-  // Whether a lane of the transport is of this generation.
+  // True for a lane of the transport that is of this generation.
   bool has(uint32_t transport_lane) const { return transport_lane / kLanes == generation(); }
-  // Of a lane of the transport of this generation.
+  // The path of a lane of the transport of this generation.
   Path path(uint32_t peer, uint32_t transport_lane) const;
-  // None of one that has no way of its own, or of another generation.
+  // The cables of a lane; none if it has no path of its own, or is of another generation.
   std::vector<uint32_t> cables(uint32_t peer, uint32_t transport_lane) const;
-  // Some between this rank and another, of few cables in common with each other.
+  // Paths between this rank and another that have few cables in common.
   std::vector<Path> separate_paths(uint32_t peer) const;
-  // Those of this generation to ranks after this one (who call) that cross any of these cables.
+  // Ways of this generation to ranks after this one (which this rank calls) that cross any of these cables.
   std::vector<LostWays::Way> ways_across(const std::set<uint32_t>& cables) const;
 
  private:

@@ -1,18 +1,9 @@
 #include "banyan/run/execute/net_plans.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <set>
-#include <string>
-#include <tuple>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/choose.h"
-#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/test.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {

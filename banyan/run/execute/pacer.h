@@ -19,7 +19,7 @@ namespace banyan::run {
 class Pacer : public SliceGate {
  public:
   using Clock = std::chrono::steady_clock;
-  // Of a channel of the transport, from now on; 0: as fast as it goes.
+  // Sets the rate of a channel of the transport from now on; 0: as fast as it goes.
   using SetRate = std::function<void(uint32_t channel, uint64_t bytes_per_second)>;
   using Now = std::function<Clock::time_point()>;
   explicit Pacer(

@@ -1,17 +1,10 @@
 #include "banyan/run/execute/pacer.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <utility>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 
 // A pacer whose clock the test turns, and the rates that it sets.

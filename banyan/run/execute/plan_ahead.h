@@ -40,16 +40,17 @@ class LastingWake {
 
 class PlanAhead {
  public:
-  // `background`: empty: whoever asks plans itself. `wake`: when a plan is there; any thread.
+  // `background`: empty: the thread that asks makes its own plans. `wake`: called when a plan is there, by any thread.
   PlanAhead(Background background, std::function<void()> wake)
       : background_(std::move(background)), wake_(std::move(wake)) {}
 
-  // Whether the source answers this at once by now; if not, that is seen to, and nobody may ask the source until it
-  // does. Throws what the source has thrown.
+  // True if the source now answers this question at once. If not, the plan is made in the background, and nobody
+  // may ask the source until this is true. Throws what the source has thrown.
   bool is_ready(const std::shared_ptr<PlanSource>& source, const PlanSource::Question& question);
 
  private:
-  // Sources choose among the plans of these by size.
+  // Questions that one answer of the source prepares: it has several plans for each key, and chooses among them by
+  // size.
   struct Key {
     CollectiveKind kind{};
     uint32_t root = 0;

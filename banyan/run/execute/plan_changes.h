@@ -1,5 +1,5 @@
-// PlanChanges: goes over to other plans for an executor (plan_switch.h): hears the texts, has the next plans made, and
-// connects their lanes while calls go on by the present ones.
+// PlanChanges: goes over to other plans for an executor (plan_switch.h): receives the texts, has the next plans made,
+// and connects their lanes while calls go on by the present ones.
 //
 // hear() and propose() may be called by any thread, everything else by that of the executor.
 #pragma once
@@ -25,8 +25,8 @@ class PlanChanges {
     std::function<void(const std::string& text)> tell = {};  // brings a text to hear() of all ranks, this one too
     Background background = {};                              // empty: plans are made on the executor's thread
     std::function<void()> wake = {};                         // there is something to advance; any thread
-    // Whether the next plans' connection with a peer on this lane of the transport stands; asks for it, the first time.
-    // Throws why there will be none.
+    // True if the next plans' connection with a peer on this lane of the transport is made; asks for it the first time.
+    // Throws the reason if there will be none.
     std::function<bool(uint32_t peer, uint32_t lane)> connects = {};
   };
   explicit PlanChanges(Options options);
@@ -38,18 +38,18 @@ class PlanChanges {
   // As PlanSwitch::outcome.
   std::optional<WishOutcome> outcome(uint64_t wish) const { return switch_.outcome(wish); }
 
-  // What the executor does now.
+  // State of the executor's calls.
   struct Calls {
     const NetPlans& plans;  // that the next call would follow
     uint64_t begun = 0;     // the number of the last call that follows any
     bool is_idle = false;   // none is in flight
     uint64_t over = 0;      // all calls up to this number are, and confirmed
   };
-  // Goes on as far as possible. Whether anything moved.
+  // Goes on as far as possible; true if anything moved.
   bool advance(const Calls& calls);
 
   bool may_begin(uint64_t call) const { return switch_.may_begin(call); }
-  // Whether go_over() is due, before this call can begin.
+  // True if go_over() is due, before this call can begin.
   bool must_go_over(uint64_t call) const { return switch_.must_go_over(call); }
   // The plans that all later calls follow.
   std::unique_ptr<NetPlans> go_over();
@@ -57,7 +57,7 @@ class PlanChanges {
   void interrupt(uint32_t generation);
 
   bool is_under_way() const { return switch_.change().has_value(); }
-  // Whether it is to be advanced though no text comes and no call is made.
+  // True if it is to be advanced though no text comes and no call is made.
   bool is_preparing() const { return switch_.change() && switch_.change()->phase == PlanSwitch::Phase::preparing; }
   // As in PlanSwitch.
   uint32_t settled() const { return switch_.settled(); }

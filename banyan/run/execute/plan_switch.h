@@ -1,6 +1,6 @@
-// PlanSwitch: how the ranks of a communicator go over to other plans while calls go on. Where nothing is lost, no call
-// has to be stopped or repeated, as revision.h does it: calls up to an agreed one follow the old plans, all later ones
-// the new. Old and new plans have lanes of their own, so both kinds may be in flight.
+// PlanSwitch: how the ranks of a communicator go over to other plans while calls go on. As long as nothing is lost, no
+// call has to be stopped or repeated as in a revision (revision.h): calls up to an agreed one follow the old plans, all
+// later ones the new. Old and new plans have lanes of their own, so both kinds may be in flight.
 //
 // Rank 0 leads, and does one change after the other:
 //   want     each -> rank 0: a wish, with its number among those of this rank
@@ -13,9 +13,9 @@
 //   held     each -> rank 0: the number of the last call that it will begin before it hears more: some calls ahead, so
 //            that it need not stop for the answer
 //   go       rank 0 -> all: the last call that follows the old plans, which is the greatest of these numbers
-//   rest     each -> rank 0: all calls that it has begun are over here, and they are fewer than that. When all have
-//            said so, rank 0 asks them to hold again: who has begun no call since names the last one that it has begun,
-//            others the one of the last go. So calls that nobody makes any more are not waited for
+//   rest     each -> rank 0: all calls that it has begun are over here, and they are fewer than that. As soon as all
+//            have said so, rank 0 asks them to hold again: a rank that has begun no call since names the last one that
+//            it has begun, others the one of the last go. So calls that nobody makes any more are not waited for
 //   drained  each -> rank 0: those calls are over here, and confirmed: so they are over everywhere. A call that is over
 //            here and not confirmed (revision.h) may still need its lanes
 //   done     rank 0 -> all, when all have drained: the old lanes can be closed
@@ -23,9 +23,9 @@
 // Whatever the order in which texts arrive, how late, or how often:
 // (1) No two ranks carry out a call by plans of different generations. A rank begins no call after the one that it has
 //     named in `held` until it hears `go`, whose number is at least that; so nobody has begun a call after the last one
-//     of the old plans by then. Who has gone over already when it is asked again names the last call before that, and
-//     nobody names a later one: then the number stays as it was.
-// (2) Generations grow. What is said about one that is settled is ignored.
+//     of the old plans by then. A rank that has already gone over when it is asked again names the last call before
+//     that, and no rank names a later one: then the number stays as it was.
+// (2) Generations grow. A text about a settled one is ignored.
 // (3) A rank that is lost before all have answered leaves the old plans in force; the others wait with calls that the
 //     lost rank would have had to join, too, and end with the communicator.
 // A change that is under way when all ranks are stopped (revision.h) is given up by all, unless rank 0 has said `go`:
@@ -33,9 +33,9 @@
 //
 // Rank 0 alone keeps wishes. It takes those of each rank in the order of their numbers, whatever the order of texts,
 // and each becomes part of exactly one change that is carried out or refused, in the order in which rank 0 has taken
-// them: so what was wished for last counts. Those of a change that is given up for a revision are part of the next
-// change. But what a wish says of cables that carry again is forgotten when a revision comes, which may have found them
-// lost once more; whoever still finds that they carry says so again (lost_ways.h).
+// them: so the last wish counts. Those of a change that is given up for a revision are part of the next change. But the
+// part of a wish about cables that carry again is forgotten when a revision comes, which may have found them lost once
+// more; a rank that still finds that they carry says so again (lost_ways.h).
 //
 // Pure: texts come in by hear(), and go out by take_texts(). One thread.
 #pragma once
@@ -54,7 +54,7 @@
 
 namespace banyan::run {
 
-// What plans depend on, of a call that all ranks make with the same counts.
+// Properties of a call that plans depend on; all ranks make the call with the same counts.
 struct CallShape {
   OperationKind kind = OperationKind::barrier;
   uint32_t root = 0;
@@ -73,13 +73,13 @@ class PlanSwitch {
 
   // ---- What the executor tells ----
 
-  // A text of any rank, which begins with kPrefix. What cannot be read is ignored.
+  // A text of any rank, which begins with kPrefix. A text that cannot be read is ignored.
   void hear(const std::string& text);
   // This rank wishes for something. Returns the number of the wish, from 1 on.
   uint64_t want(const PlanWish& wish);
-  // On rank 0: the same of a rank that has told of it by other means, and wants nothing by want().
+  // On rank 0: the same for a rank that has sent its wish by other means, and wants nothing by want().
   void want_of(uint32_t rank, const PlanWish& wish) { take(rank, taken_[rank].last + 1, wish); }
-  // What calls are planned for at present, and the calls that rank 0 would have others prepare for.
+  // The update that calls are planned for at present, and the calls that rank 0 would have others prepare for.
   struct Plans {
     const FabricUpdate& adopted;
     std::vector<CallShape> shapes;
@@ -87,16 +87,16 @@ class PlanSwitch {
   // On rank 0, when can_begin(): begins a change.
   bool can_begin() const { return rank_ == 0 && !change_ && !steps_.empty(); }
   void begin(const Plans& plans);
-  // Whether a rank says by this text that it cannot go over to the change().
+  // True if a rank says by this text that it cannot go over to the change().
   bool is_refusal(const std::string& text) const;
   // It could go over to the change(), or why not.
   void ready(const std::string& refusal);
-  // When asked: this rank will begin calls up to this number, and then wait. When asked again, the number of the call
-  // that it rests after counts, any other one stands for the limit() that was agreed.
+  // Answers when it is asked: this rank will begin calls up to this number, and then wait. If it is asked again, only
+  // the number of the call that it rests after counts; any other one stands for the Change::limit that was agreed.
   void hold(uint64_t last);
   // This rank has begun calls up to this number; they are over here, and none waits. It matters while going.
   void rest(uint64_t begun);
-  // When must_go_over() has been obeyed: its calls follow the new plans from now on.
+  // This rank has obeyed must_go_over(): its calls follow the new plans from now on.
   void gone_over();
   // All calls by the old plans are over here, and confirmed.
   void drained();
@@ -152,7 +152,7 @@ class PlanSwitch {
   uint32_t settled() const { return settled_; }
   // The last generation that anybody has used for anything, as far as this rank has heard.
   uint32_t latest() const { return change_ ? change_->update.generation : settled_; }
-  // Whether call `number` may begin now. Where must_go_over(), only by the new plans.
+  // True if call `number` may begin now; if must_go_over(), only by the new plans.
   bool may_begin(uint64_t number) const { return !change_ || !change_->is_limited() || number <= change_->limit; }
   bool must_go_over(uint64_t number) const {
     return change_ && change_->phase == Phase::going && number > change_->limit;
@@ -163,13 +163,13 @@ class PlanSwitch {
   auto operator<=>(const PlanSwitch&) const = default;
 
  private:
-  // Of the wishes of a rank.
+  // Wishes of a rank, as rank 0 takes them.
   struct Taken {
     uint64_t last = 0;                        // the number of the last one that was taken
     std::map<uint64_t, PlanWish> early = {};  // by number: those after a gap
     auto operator<=>(const Taken&) const = default;
   };
-  // What rank 0 knows of the ranks in a change.
+  // Answers of the ranks in a change, kept by rank 0.
   struct Answers {
     std::set<uint32_t> ready, held, rested, drained;
     uint32_t round = 0;   // of held and rested
@@ -178,7 +178,7 @@ class PlanSwitch {
     auto operator<=>(const Answers&) const = default;
   };
 
-  // What a text says about the change under way.
+  // A text about the change under way.
   struct Said {
     std::string kind;
     uint32_t rank = 0, round = 1;
@@ -207,7 +207,7 @@ class PlanSwitch {
   std::string refusal_;
   std::vector<std::string> texts_;
   uint64_t wanted_ = 0;  // the number of the last wish of this rank
-  // Of rank 0.
+  // Matters only on rank 0.
   std::vector<Step> steps_;                   // in no change yet, in the order in which they were taken
   std::map<uint32_t, Taken> taken_;           // by rank
   std::map<uint64_t, WishOutcome> outcomes_;  // of its own wishes, by number

@@ -1,22 +1,13 @@
 // Every order in which three ranks can go over to other plans, with calls under way, wishes that are taken back, a rank
 // that is lost and a revision that stops all ranks in between; then long random runs, in which texts come late and more
 // than once.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <iostream>
 #include <iterator>
-#include <map>
-#include <optional>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/execute/revision.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,14 +1,8 @@
 // How one rank, or three in one order, take wishes, refusals and revisions. Every order: plan_switch_orders_test.cc.
 #include "banyan/run/execute/plan_switch.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
-#include <vector>
-
 #include "banyan/run/execute/revision.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,9 +1,9 @@
-// Rerouting: which cables are to be avoided when a way between two ranks is lost, but no rank is. The ranks agree on it
-// as on any other reason for new plans: revision.h.
+// Rerouting: which cables are to be avoided when a path between two ranks is lost, but no rank is. The ranks agree on
+// it as on any other reason for new plans: revision.h.
 //
-// Which cable of a lost lane is broken follows from the others: a cable cannot be the one when a lane that crosses it
-// was heard of later, at both of its ends. One end is not enough: where a cable loses what goes one way, its other
-// end still hears. What is left may be more than the culprit; then all of it is avoided.
+// The other lanes show which cable of a lost lane is broken: a cable is not the one if both ends of another lane that
+// crosses it have received something later. One end is not enough: if a cable loses data in one direction, the end that
+// sends that way still receives. Several cables may remain; then all of them are avoided.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace banyan::run {
 
-// By one end of a lane.
+// Report of one end of a lane.
 struct LaneReport {
   uint32_t rank = 0, peer = 0;   // this end, and the other one
   std::vector<uint32_t> cables;  // the lane crosses

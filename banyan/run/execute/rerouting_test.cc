@@ -1,15 +1,9 @@
 #include "banyan/run/execute/rerouting.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <utility>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // Of a lane between two ranks.
 LaneReport lane(uint32_t rank, uint32_t peer, std::vector<uint32_t> cables, uint64_t silent_ms, bool is_lost = false) {

@@ -1,27 +1,29 @@
-// Revisions: how the ranks of a communicator agree on other plans when a link was lost while calls are in flight. What
-// an operator wants is done without stopping anybody (plan_switch.h).
+// Revisions: how the ranks of a communicator agree on other plans when a link was lost while calls are in flight. An
+// operator's wish is carried out without stopping anybody (plan_switch.h).
 //
-// Whoever has a reason begins a new *generation*: it tells all. Every rank then stops what is in flight, and tells all
-// what it knows in a *report*: which calls are over here, how each of its lanes does and what it has adopted so far.
-// When the reports of all ranks of one generation are there, everybody draws the same conclusions from them: which
-// update of the network (fabric_update.h) to plan for, and which calls are over. The latest generation counts; who has
-// another reason after its report begins the next.
+// A rank that has a reason begins a new *generation*: it tells all. Every rank then stops what is in flight, and tells
+// all what it knows in a *report*: which calls are over here, how each of its lanes does and what it has adopted so
+// far. As soon as the reports of all ranks of one generation are there, every rank draws the same conclusions from
+// them: which update of the network (fabric_update.h) to plan for, and which calls are over. The latest generation
+// counts; a rank that has another reason after its report begins the next.
 //
-// A revision adds lost cables to what was adopted and fulfils no wishes: what an operator has got stays, and what it
-// has not got yet waits at rank 0 until the revision is over (plan_switch.h). An update is a whole state, so that a
-// rank which went from one generation to the next but one has missed nothing: the reports say what others have adopted.
+// A revision adds lost cables to what was adopted and fulfils no wishes: those of an operator that were adopted stay,
+// and the others wait at rank 0 until the revision is over (plan_switch.h). An update is a whole state, so that a rank
+// which went from one generation to the next but one has missed nothing: the reports say what others have adopted.
 // Losses need no vote, since every rank must do without them.
 //
-// Where the ranks cannot be joined without the lost cables, plans use cables that an operator has them avoid, as few as
-// will do, for as long as anything is lost; then lost ones that nothing can be done without; then what was lost
-// earlier; and where not even that joins them, all of it: something may be whole again, and if it is not, that is found
-// out once more. So a call without a way ends at its deadline and not before (revision_talk.h).
+// If the ranks cannot be joined without the lost cables, plans use cables that an operator has them avoid, as few as
+// will do, for as long as anything is lost; if that is not enough, also lost cables that the ranks cannot be joined
+// without; then cables that were lost earlier; and if not even those join the ranks, all lost cables: some may carry
+// again, and if not, their loss is found once more. So a call without a path ends at its deadline and not before
+// (revision_talk.h).
 //
-// What is over, and what begins again. Plans end with a confirmation (engine/direct_plan.h), and most calls are over at
-// a rank when that has come: such a call that is over at one rank has its result at all. A small call may be over at a
-// rank before it is confirmed, and so be over here and not elsewhere (NetExecutor::Options::confirms_late). Its result
-// is the same on all ranks, and it is over nowhere before all have begun it; whoever has it over keeps a copy of the
-// result until it is confirmed. So, of the calls that any rank reports as over:
+// Calls that are over, and calls that begin again. Plans end with a confirmation (engine/direct_plan.h), and most calls
+// are over at a rank when that has come: such a call that is over at one rank has its result at all. A small call may
+// be over at a rank before it is confirmed, and so be over here and not elsewhere
+// (NetExecutor::Options::confirms_late). Its result is the same on all ranks, and it is over nowhere before all have
+// begun it; a rank where it is over keeps a copy of the result until it is confirmed. So, of the calls that any rank
+// reports as over:
 //   - those that all ranks report are over;
 //   - small ones that some report begin again as a broadcast of the result from the first of these ranks, by the new
 //     plans. It was computed once, so all ranks end with the same bits, whatever the plans;
@@ -58,7 +60,7 @@ struct RevisionReport {
 struct RevisionDecision {
   FabricUpdate update = {};        // what any rank has adopted, with all that is lost
   std::set<uint32_t> losses = {};  // cables that are lost, and that nobody has adopted as lost
-  // What the ranks have reported to be over, by rank.
+  // Calls that each rank has reported to be over; indexed by rank.
   struct Over {
     uint64_t up_to = 0;
     std::set<uint64_t> also = {};
@@ -66,10 +68,10 @@ struct RevisionDecision {
   };
   std::vector<Over> over = {};
 
-  // At any rank; at all.
+  // True if the call is over at any rank; at all ranks.
   bool is_over(uint64_t call) const { return first_over(call).has_value(); }
   bool is_over_everywhere(uint64_t call) const;
-  // The first rank where it is.
+  // The first rank where it is over.
   std::optional<uint32_t> first_over(uint64_t call) const;
 };
 
@@ -78,16 +80,16 @@ class Revisions {
   explicit Revisions(uint32_t ranks) : ranks_(ranks) {}
 
   static constexpr const char* kPrefix = "revise ";
-  // A text that begins with kPrefix. What cannot be read is ignored. Any thread.
+  // A text that begins with kPrefix. A text that cannot be read is ignored. Any thread.
   void heard(const std::string& text);
 
   // The generation that this rank should report on, when others have begun one after this one.
   std::optional<uint32_t> called_to(uint32_t generation) const;
-  // Once the reports of all are there.
+  // The decision, once the reports of all are there.
   std::optional<RevisionDecision> decide(uint32_t generation) const;
   // A rank whose report is missing; none when all are there.
   std::optional<uint32_t> missing(uint32_t generation) const;
-  // How many reports there are.
+  // The number of reports that have come.
   uint64_t count() const;
   // Those of earlier generations are of no use any more.
   void forget_before(uint32_t generation);

@@ -2,20 +2,11 @@
 // at a rank before they are confirmed: no rank is left without a result that another one has told its caller of, all
 // ranks get the same one, and whoever is to share it still has it. Each rank does what revision.h says; reports and
 // decisions are those of the product.
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <optional>
-#include <random>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "banyan/run/execute/revision.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,4 +1,4 @@
-// RevisionTalk: what one rank says and hears while the ranks agree on going on without what is lost (revision.h).
+// RevisionTalk: the texts of one rank while the ranks agree on going on without what is lost (revision.h).
 //
 // hear() may be called by any thread, everything else by one.
 #pragma once
@@ -41,7 +41,7 @@ class RevisionTalk {
   // The agreement has been carried out.
   void finish();
 
-  // Whether texts have come since this was asked last.
+  // True if texts have come since the last call of this.
   bool has_news();
   // A rank that this one waits for.
   std::optional<uint32_t> missing() const { return revisions_.missing(generation_); }

@@ -1,17 +1,9 @@
 #include "banyan/run/execute/revision.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-#include <sstream>
-#include <string>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 template <typename Value>
 Value read(const std::string& text, bool& is_readable) {

@@ -19,7 +19,7 @@
 #include "banyan/run/execute/net_executor.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_sockets.h"
-#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 

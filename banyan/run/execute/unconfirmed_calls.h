@@ -1,6 +1,6 @@
 // UnconfirmedCalls: small calls that are over here and may not be over elsewhere, with copies of their results, which
-// other ranks may want while the calls are not confirmed (revision.h). Their buffers are their callers' again. And when
-// their confirmations go, if no further call takes them along.
+// other ranks may want while the calls are not confirmed (revision.h). Their buffers are their callers' again. It also
+// times their confirmations, if no further call takes them along.
 //
 // One thread at a time.
 #pragma once
@@ -39,7 +39,7 @@ class UnconfirmedCalls {
   // `keeper` gives room for results; empty: there is always room.
   explicit UnconfirmedCalls(MemoryKeeper keeper) : keeper_(std::move(keeper)) {}
 
-  // Whether one more result can be kept. If not, its call is over when it is confirmed.
+  // True if one more result can be kept. If not, its call is over when it is confirmed.
   bool has_room_for(size_t bytes);
   // Later calls after earlier ones.
   void keep(Kept call);
@@ -52,11 +52,12 @@ class UnconfirmedCalls {
   size_t size() const { return calls_.size(); }
   // The number of the oldest; not when there is none.
   uint64_t first() const { return calls_.front().number; }
-  // Whether one of them has this number or a later one, so that this call is over here, too.
+  // True if one of them has this number or a later one, so that this call is over here, too.
   bool reaches(uint64_t number) const { return !calls_.empty() && number <= calls_.back().number; }
   Kept* find(uint64_t number);
 
-  // When confirmations wait no longer for a call to go with; settle() has them go at once, until another call is kept.
+  // The time from which confirmations wait no longer for a call to go with; settle() has them go at once, until another
+  // call is kept.
   Clock::time_point settles_at() const { return settles_at_; }
   bool is_due() const { return Clock::now() >= settles_at_; }
   bool is_settling() const { return is_settling_; }

@@ -1,14 +1,9 @@
 #include "banyan/run/execute/unconfirmed_calls.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST(UnconfirmedCalls, AreFewAndHaveRoomThatSomebodyGives) {
   std::vector<uint64_t> asked;

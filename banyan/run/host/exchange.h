@@ -50,7 +50,7 @@ class Exchange {
   struct Options {
     uint32_t rank = 0;
     const RegionPool* own_regions = nullptr;  // none: no buffer is viewed
-    // By rank, none for this one: the peers' memory. Needed only where a peer has regions or may be attached to.
+    // The peers' memory, indexed by rank, none for this one. Needed only if a peer has regions or may be attached to.
     std::vector<std::unique_ptr<PeerRegions>> peers = {};
     bool may_attach = false;  // every rank can attach to every other's memory; equal on all ranks
     ExchangeTuning tuning = {};
@@ -77,8 +77,8 @@ class Exchange {
   uint64_t operation() const { return operation_; }
   // The rank that was waited for when advance() returned false.
   uint32_t waiting_for() const { return waiting_for_; }
-  // Whether the operation read buffers of peers in place. A peer that has failed may have reused them: so if the group
-  // turns out to be broken afterwards, the data that was read is not to be trusted.
+  // True if the operation read buffers of peers in place, or was streamed. A peer that has failed may have reused the
+  // memory: so if the group turns out to be broken afterwards, the data that was read is not to be trusted.
   bool has_read_peers() const { return sees_counters_; }
   // The peer that called something else, when advance() has thrown for that.
   std::optional<uint32_t> mismatched() const { return mismatched_; }
@@ -100,7 +100,7 @@ class Exchange {
     uint64_t begun = 0;                               // operations, as last seen
     uint64_t staged = 0, reduced = 0, collected = 0;  // counters as last seen
     uint64_t draining = 0;                            // an operation in which it may still read our blocks
-    // Of the operation.
+    // The state of the operation under way.
     Way way = Way::none;
     uint64_t stride = 0;
     const std::byte* offer = nullptr;   // to this rank, where it is in this process's memory
@@ -160,7 +160,7 @@ class Exchange {
     uint64_t all = 0, done = 0;
     bool are_left() const { return done < all; }
   };
-  // How far a streamed operation is.
+  // The progress of a streamed operation.
   struct Stream {
     Blocks stage, reduce, collect;
     uint32_t collect_peer = 1;  // the next one whose part of a block is collected; counts as peer_at() does
@@ -182,7 +182,7 @@ class Exchange {
   std::vector<const std::byte*> sources_;       // by rank, of one reduction
   std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
 
-  // Of the operation under way.
+  // For the operation under way.
   const HostTask* task_ = nullptr;
   Phase phase_ = Phase::idle;
   uint32_t next_peer_ = 1;  // of a phase that goes from peer to peer; counts as peer_at() does

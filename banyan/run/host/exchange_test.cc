@@ -3,15 +3,10 @@
 // stopped; whoever finishes must have the right answer.
 #include "banyan/run/host/exchange.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstring>
-#include <random>
-#include <string>
-
 #include "banyan/run/host/calls.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

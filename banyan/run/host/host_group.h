@@ -15,7 +15,7 @@ namespace banyan::run {
 
 class HostGroup {
  public:
-  // Of a crowded group, members have to share cores: they give theirs up at once when they wait.
+  // Members of an oversubscribed group have to share cores: each gives its core up at once when it waits.
   HostGroup(Segment segment, Exchange::Options options, bool is_oversubscribed);
 
   uint32_t rank() const { return rank_; }

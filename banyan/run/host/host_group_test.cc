@@ -2,18 +2,11 @@
 // an address of its own.
 #include "banyan/run/host/host_group.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <cstring>
-#include <functional>
-#include <numeric>
-#include <random>
-#include <string>
-#include <thread>
 
 #include "banyan/run/host/calls.h"
 #include "banyan/run/system/cores.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,4 +1,4 @@
-// Mailboxes: messages between two ranks of a host. Which receive takes which message, message/tag_matcher.h says.
+// Mailboxes: messages between two ranks of a host. message/tag_matcher.h says which receive takes which message.
 //
 // A message is offered in a box of shared memory (segment.h), in one of five ways. A small one lies in the box itself,
 // a somewhat larger one in the memory beside it: then the sender is done at once, and may leave. The receiver takes a
@@ -7,8 +7,9 @@
 // taken when its receive is posted, or when it blocks one that a receive may be waiting for; until then it stays in its
 // box.
 //
-// A rank that leaves says so. A receive from any rank then does without it, and fails only when no other is left. What
-// it had offered in memory of its own fails with Error{peer_lost}: that memory may hold something else by now.
+// A rank that leaves says so. A receive from any rank then does without it, and fails only when no other is left. A
+// message that it had offered in memory of its own fails with Error{peer_lost}: that memory may hold something else by
+// now.
 //
 // One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
 // A message that the box itself holds allocates nothing at either end once its receive is posted.
@@ -54,9 +55,9 @@ class Mailboxes {
   // received. Throws what TagMatcher and PeerRegions throw.
   bool advance(std::vector<MessageEnd>& ended);
   bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
-  // A rank whose sign is missing, when there is something open.
+  // A rank that something open waits for; none when nothing is open.
   std::optional<uint32_t> waiting_for() const;
-  // Whether nothing open needs this rank, but for receives from any, which others may serve.
+  // True if nothing open needs this rank, except receives from any, which others may serve.
   bool can_do_without(uint32_t rank) const { return out_[rank].messages.empty() && matcher_.can_do_without(rank); }
   // The message of a peer of which a part is here, or its beginning; none: nullptr.
   const TagMatcher::Arrival* arriving(uint32_t peer) const { return matcher_.arriving(peer); }
@@ -74,13 +75,13 @@ class Mailboxes {
     bool is_offered = false;
     uint64_t pieces = 0;  // done
   };
-  // What goes to one peer.
+  // The messages to one peer.
   struct OutLine {
     Queue<Sending> messages;      // the first is on its way
     uint64_t number = 1;          // of the first
     std::byte* memory = nullptr;  // a region, for what is streamed
   };
-  // What comes from one.
+  // The messages from one peer.
   struct InLine {
     uint64_t number = 1;  // of the message that comes next, or is being taken
     uint64_t pieces = 0;  // of it that were taken

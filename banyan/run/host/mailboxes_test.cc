@@ -1,24 +1,15 @@
 #include "banyan/run/host/mailboxes.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <deque>
-#include <functional>
-#include <map>
-#include <random>
-#include <thread>
 
 #include "banyan/run/host/test_allocations.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::ElementsAre;
-
-using ::testing::UnorderedElementsAre;
 using Bytes = std::vector<std::byte>;
 
 constexpr uint32_t kAny = kAnyPeer;

@@ -14,7 +14,7 @@ namespace banyan::run {
 
 // Sizes at which one way gives way to another. All ranks must hold the same.
 struct ExchangeTuning {
-  // An all_reduce up to so many bytes is reduced by every rank for himself; divided by the number of peers.
+  // An all_reduce up to so many bytes is reduced by every rank for itself; divided by the number of peers.
   uint64_t everybody_reduces = 64 << 10;
   // The same where all ranks offer views and none works in place; and for two ranks, who read a third more that way
   // than when they share the work, and need not wait for each other's share.
@@ -27,9 +27,9 @@ struct ExchangeTuning {
   // Ordinary buffers that are reduced, or moved, are attached to between these sizes of a piece.
   uint64_t least_attached_sum = 12 << 10, most_attached_sum = 1 << 20;
   uint64_t least_attached_move = 12 << 10, most_attached_move = UINT64_MAX;
-  // The most of a broadcast, whose root has time to stage; divided by the square of the number of peers, who would all
-  // lock its memory for each other. What all peers want is attached to from `least_attached_move` times their number
-  // on.
+  // The most bytes of a broadcast that are attached to, since its root has time to stage; divided by the square of the
+  // number of peers, who would all lock its memory for each other. An offer that all peers want is attached to from
+  // `least_attached_move` times their number on.
   uint64_t most_attached_broadcast = 1200 << 10;
   // Between these sizes, the root of a broadcast between two ranks that is attached to stages the last quarter
   // meanwhile: it has nothing else to do, and to attach to bytes that it has just written is slow.
@@ -60,7 +60,7 @@ class OfferChoice {
   explicit OfferChoice(const Limits& limits);
 
   const Limits& limits() const { return limits_; }
-  // Whether an all_reduce is so small that every rank reduces all of it for himself. Equal on all ranks.
+  // True if an all_reduce is so small that every rank reduces all of it for itself. Equal on all ranks.
   bool everybody_reduces(const HostTask& task) const;
   // Writes the offer of this rank. `everybody_reduces`: as the function of that name says of this task.
   void choose(const HostTask& task, bool everybody_reduces, Offer& offer) const;

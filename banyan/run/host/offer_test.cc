@@ -1,6 +1,6 @@
 #include "banyan/run/host/offer.h"
 
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

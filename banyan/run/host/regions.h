@@ -10,10 +10,11 @@
 //
 // Orders (testing/orders). A peer reads an entry of the directory that may be freed, and taken by another region,
 // meanwhile: it reads the descriptor and the size, and then the id. These two are stored with release and loaded with
-// acquire, so that who reads those of another region sees that the id is not the old one any more. The id is relaxed:
-// who has been told of a region sees its entry by that. The key of an announcement nobody has been told of: it is read
-// before the descriptor, too, with acquire, and stored with release. `version_` is relaxed: who may use memory knows by
-// whatever told it so that it was allocated, or freed, and so sees the version of then.
+// acquire, so that a peer that reads those of another region sees that the id is not the old one any more. The id is
+// relaxed: a peer that has been told of a region sees its entry by that. Nobody has been told of the key of an
+// announcement: it is read before the descriptor, too, with acquire, and stored with release. `version_` is relaxed: a
+// thread that may use memory knows that it was allocated, or freed, by whatever told it so, and thus sees the version
+// of then.
 #pragma once
 
 #include <atomic>
@@ -57,7 +58,7 @@ class RegionPool {
   std::byte* allocate(size_t bytes);
   // False when it is none of ours.
   bool free(void* memory);
-  // Where [begin, begin + bytes) lies. A few nanoseconds: the last answer is remembered by each thread.
+  // The place of [begin, begin + bytes). A few nanoseconds: each thread remembers its last answer.
   RegionPlace find(const void* begin, size_t bytes) const;
 
   // The memory of a region as a file, for a process that gets it by a socket. Nothing when the region has been freed.
@@ -131,13 +132,13 @@ class PeerRegions {
   // The file descriptor that the owner has announced under this key, if it has.
   std::optional<int> find(uint64_t key) const;
 
-  // Whether the system permits read(): tried on a page that is there for this.
+  // True if the system permits read(): tried on a page that is there for this.
   bool is_attachable() const;
   // Copies from any memory of the process, by process_vm_readv(2): a system call, and about half as quick as memcpy.
   // Throws Error{peer_lost} when it is gone, Error{mismatch} when it has no such memory, Error{io}.
   void read(uint64_t address, std::span<std::byte> into) const;
 
-  // Where bytes [offset, offset + bytes) of a region begin in this process. Throws Error{mismatch} when there is no
+  // The address of bytes [offset, offset + bytes) of a region in this process. Throws Error{mismatch} when there is no
   // such region or it is shorter, Error{io}, Error{peer_lost}.
   const std::byte* at(RegionId region, uint64_t offset, size_t bytes);
 

@@ -1,20 +1,13 @@
 #include "banyan/run/host/regions.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <thread>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::HasSubstr;
 
 TEST(RegionPool, FindsWhereABufferLies) {
   RegionPool pool;

@@ -10,30 +10,30 @@
 //              next.
 //   here       whether it has come.
 //   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results.
-//              What is offered whole takes less than a block: for this the same memory is kSlots slots.
+//              Data that is offered whole takes less than a block: for it the same memory is kSlots slots.
 //   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
 //              each, in which a message lies until it is taken, even when its sender has left.
 //   bell       a word to sleep on, and whether it does.
 //   farewell   whether it will send no message any more.
 // and for all: how many sleep, and the error that ended the group, if one did.
 //
-// What every rank looks at lies in front, and its pages are there from the beginning. The pages of staging blocks and
-// of boxes come when their rank first writes to them (*_to_write): programs make many groups and use few of them for
-// much.
+// The parts that every rank looks at lie in front, and their pages are there from the beginning. The pages of staging
+// blocks and of boxes come when their rank first writes to them (*_to_write): programs make many groups and use few of
+// them for much.
 //
 // Everything in it is written by one rank and read by the others (the error: by the first who sets it). Nothing in it
 // is trusted as an address or a length before it was compared with what the reader expects. The memory has no pointers,
 // and lies at different addresses in different processes.
 //
-// Orders (testing/orders). Sequence numbers, counters and signs are stored with release and loaded with acquire: what
-// they tell of goes with them. Who sleeps must not miss what is published meanwhile: publish() and break_with() store
-// and then look at `sleepers` or `asleep`, sequentially consistent; fall_asleep() stores these relaxed, and has a fence
-// between that and the look of the sleeper, who may look with acquire. Where sleepers make barriers, these stand for
-// the fence and for that of publish(), whose store is a release there. A ring is a release, since who rings may have
-// stored something before; `rings` is read relaxed, since the fence or the barrier comes after. `asleep` and `sleepers`
-// are taken back relaxed: to be rung once more does no harm. A note may be overwritten while it is read: its numbers
-// are stored with release and loaded with acquire, so that who has read a new one sees the post before it. How many can
-// attach and make barriers goes with `here`.
+// Orders (testing/orders). Sequence numbers, counters and signs are stored with release and loaded with acquire: the
+// data that they announce goes with them. A sleeper must not miss what is published meanwhile: publish() and
+// break_with() store and then look at `sleepers` or `asleep`, sequentially consistent; fall_asleep() stores these
+// relaxed, and has a fence between that and the look of the sleeper, which may look with acquire. If sleepers make
+// barriers, these stand for the fence and for that of publish(), whose store is a release there. A ring is a release,
+// since the ringing rank may have stored something before; `rings` is read relaxed, since the fence or the barrier
+// comes after. `asleep` and `sleepers` are taken back relaxed: to be rung once more does no harm. A note may be
+// overwritten while it is read: its numbers are stored with release and loaded with acquire, so that a reader of a new
+// one sees the post before it. The counts of ranks that can attach and that make barriers go with `here`.
 #pragma once
 
 #include <algorithm>
@@ -51,11 +51,11 @@ namespace banyan::run {
 
 constexpr size_t kCacheLine = 64;
 
-// What a rank offers to its peers in one operation. The second line is touched by more than 40 bytes of data only.
+// The offer of a rank to its peers in one operation. The second line is touched by more than 40 bytes of data only.
 struct alignas(2 * kCacheLine) Post {
   static constexpr size_t kInlineBytes = 104;
 
-  // How a buffer can be reached by peers.
+  // The place where peers can reach a buffer.
   struct View {
     uint64_t region = 0;  // a RegionId of its owner; 0: peers cannot reach it, so it is staged
     uint64_t offset = 0;  // within the region
@@ -78,7 +78,7 @@ struct alignas(2 * kCacheLine) Post {
 };
 static_assert(sizeof(Post) == 2 * kCacheLine);
 
-// What a rank called, in numbers that mean nothing here.
+// The call of a rank, in numbers that mean nothing here.
 class alignas(kCacheLine) CallNote {
  public:
   using Numbers = std::array<uint64_t, 4>;
@@ -133,13 +133,14 @@ class Segment {
   static Segment attach(pid_t owner, int fd, const Options& options);
 
   // Beginning: every rank says that it is here, whether it can attach to all others' memory, and whether it seldom
-  // sleeps. Who and how many have said so, and how many of them can.
+  // sleeps. The functions below tell whether a rank has said so, how many have, and how many of them can attach.
   void say_here(uint32_t rank, bool can_attach, bool seldom_sleeps);
   bool is_here(uint32_t rank) const { return counter(rank, 5).value.load(std::memory_order_acquire) != 0; }
   uint32_t here() const { return head().here.load(std::memory_order_acquire); }
   uint32_t can_attach() const { return head().can_attach.load(std::memory_order_relaxed); }  // once all are here
 
-  // When all are here, before anything is published: chooses how, equally on all ranks. Nobody can attach any more.
+  // To be called when all are here, before anything is published: chooses, equally on all ranks, whether sleepers make
+  // barriers. Nobody can attach any more.
   void settle();
   bool sleepers_make_barriers() const { return sleepers_make_barriers_; }  // as it has chosen
 
@@ -151,12 +152,12 @@ class Segment {
   Post& post(uint32_t rank, uint64_t operation) const {
     return *reinterpret_cast<Post*>(rank_base(rank) + (operation % kPosts) * sizeof(Post));
   }
-  // To be read only when the post of this operation is there. Whether it is there still, is_kept() says afterwards.
+  // To be read only when the post of this operation is there; is_kept() says afterwards whether it still was.
   CallNote& note(uint32_t rank, uint64_t operation) const {
     return reinterpret_cast<CallNote*>(rank_base(rank) + kPosts * sizeof(Post))[operation % kPosts];
   }
-  // Whether a rank has not come so near to the operation that takes the place of this one that it may have written
-  // there.
+  // True while the rank has not posted the operation before the one that takes the place of this one, and so has not
+  // written there.
   bool is_kept(uint32_t rank, uint64_t operation) const {
     const uint64_t last = operation + kPosts - 1;
     return post(rank, last).sequence.load(std::memory_order_relaxed) != last;
@@ -166,7 +167,7 @@ class Segment {
   Counter& collected(uint32_t rank) const { return counter(rank, 2); }
   Counter& farewell(uint32_t rank) const { return counter(rank, 4); }  // not 0: it has left; its boxes stay as they are
   Box& box(uint32_t from, uint32_t to) const { return reinterpret_cast<Box*>(rank_base(from) + kHeadBytes)[to]; }
-  // As much as fits a box: less where there are many.
+  // The size of the memory beside a box: less where there are many.
   size_t box_bytes() const { return box_bytes(ranks_); }
   std::byte* box_memory(uint32_t from, uint32_t to) const { return bulk(from) + to * box_bytes(); }
   std::byte* staging(uint32_t rank, uint64_t block) const {
@@ -195,7 +196,7 @@ class Segment {
 
   // Sleeping, for a rank that has looked for something in vain and will look again between fall_asleep() and sleep():
   //   const uint32_t seen = rings(me); fall_asleep(me); if (!is there) sleep(me, seen); wake_up(me);
-  // Whoever publishes either finds it asleep and rings, or has published before it looked.
+  // A publisher either finds it asleep and rings, or has published before it looked.
   uint32_t rings(uint32_t rank) const;
   void fall_asleep(uint32_t rank) const;
   void sleep(uint32_t rank, uint32_t seen) const;  // at most kLongestSleep: a killed publisher rings nobody
@@ -206,8 +207,8 @@ class Segment {
   // Stores a counter or a sequence number that peers wait for, and wakes them if they sleep.
   //
   // Between the store and the look at the sleepers there must be a full barrier, as there is between the sleeper's own
-  // store and look: then either it sees the value or we see it asleep. Where ranks seldom sleep, whoever falls asleep
-  // makes this barrier for us; for here it would cost the time until all that was stored before has left this core.
+  // store and look: then either it sees the value or we see it asleep. If ranks seldom sleep, a rank that falls asleep
+  // makes this barrier for us; here it would cost the time until all that was stored before has left this core.
   void publish(std::atomic<uint64_t>& word, uint64_t value) const {
     if (sleepers_make_barriers_) {
       word.store(value, std::memory_order_release);
@@ -248,7 +249,7 @@ class Segment {
   static constexpr size_t boxes_memory_bytes(uint32_t ranks) {
     return (ranks * box_bytes(ranks) + kPage - 1) / kPage * kPage;
   }
-  // In front lies, after the Head, what is small of each rank, and behind it the bulk of each.
+  // The Head and the small parts of each rank lie in front, the bulk of each rank behind them.
   static constexpr size_t front_bytes(uint32_t ranks) { return kHeadBytes + ranks * (kHeadBytes + boxes_bytes(ranks)); }
   static size_t bulk_bytes(const Options& options);
   static size_t bytes(const Options& options);

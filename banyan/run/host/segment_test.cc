@@ -1,10 +1,8 @@
 #include "banyan/run/host/segment.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstring>
-#include <utility>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

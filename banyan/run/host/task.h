@@ -83,7 +83,7 @@ struct HostTask {
   Pieces offered;  // of the input, by the rank that gets it
   Pieces taken;    // of the output, by the rank it comes from
 
-  // Of reduce and all_reduce.
+  // For reduce and all_reduce.
   element::ReduceTask reduction;
   uint32_t element_bytes = 1;
   uint32_t share_takers = kNobody;  // who else takes this rank's share: kAll, kNobody, or a rank

@@ -23,8 +23,8 @@ class Acceptor {
   struct Options {
     std::chrono::milliseconds stranger_time{10'000};
     uint32_t stranger_limit = 256;
-    // A caller has shown that it may not call: it does not know the secret, tries others, or is no process of ours. Who
-    // hangs up on the way has shown nothing.
+    // A caller has shown that it may not call: it does not know the secret, tries others, or is no process of ours. A
+    // caller that hangs up on the way has shown nothing.
     std::function<void()> not_proved{};
     // The first of these in words, and then those of each kQuiet together. Empty: a warning in the log.
     std::function<void(const std::string& words)> tell{};
@@ -41,7 +41,8 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
 
   static constexpr std::chrono::seconds kQuiet{60};
-  // Of all acceptors of this process, and of whom it was forked from: callers as in Options::not_proved. Any thread.
+  // The number of callers as in Options::not_proved, at all acceptors of this process and of the processes it was
+  // forked from. Any thread.
   static uint64_t not_proved_in_process();
 
   struct Refusals {
@@ -50,7 +51,7 @@ class Acceptor {
   };
   // Any thread.
   Refusals refusals() const;
-  // Whether there are callers that have still to say who they are.
+  // True while there are callers that have still to say who they are.
   bool has_strangers() const { return !strangers_.empty(); }
   // Hangs up on all strangers, and is called no more.
   void close() noexcept;

@@ -1,7 +1,7 @@
 // Deadline: a moment, and how long it was from the beginning, which is what a person wants to read when it has passed.
 //
-// By the time in which this process ran (AwakeTime): who waits for it looks again every AwakeTime::kLongestSleep. So
-// soon it is noticed, too, when a stop is requested (unless()): the deadline has passed then.
+// It counts the time in which this process ran (AwakeTime): a thread that waits for it looks again every
+// AwakeTime::kLongestSleep. Within that time it also notices a stop request (unless()): the deadline has passed then.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class Deadline {
   Clock::time_point at() const { return at_; }
   bool has_passed() const { return is_stopped() || Clock::now() >= at_; }
   bool is_stopped() const { return stop_.stop_requested(); }
-  // Rounded up, so that who waits so long has waited long enough. Never negative.
+  // Rounded up, so that a wait of this length is long enough. Never negative.
   std::chrono::milliseconds left() const {
     if (is_stopped()) return {};
     return std::max(std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()), std::chrono::milliseconds(0));

@@ -13,8 +13,8 @@
 namespace banyan::run {
 
 struct EndpointRecord {
-  // Of cards, and of what ranks tell each other later (run/execute/revision.h, plan_switch.h), that are not understood
-  // by those of another number.
+  // The version of cards, and of what ranks tell each other later (run/execute/revision.h, plan_switch.h). Processes of
+  // another version do not understand them.
   static constexpr uint32_t kVersion = 4;
 
   uint32_t rank = 0;
@@ -40,7 +40,7 @@ std::string own_host_id();
 // Equal for two processes of one host that may open each other's memory (/proc/PID/fd): it is made of what ptrace(2)
 // asks for, which is the user namespace and, without CAP_SYS_PTRACE, users, groups and capabilities. Throws Error{io}.
 std::string own_memory_scope();
-// Whether two processes with these host ids reach each other by the loopback.
+// True if two processes with these host ids reach each other by the loopback.
 bool share_loopback(const std::string& host_id, const std::string& other);
 
 }  // namespace banyan::run

@@ -1,4 +1,5 @@
-// How a process learns who it is from the launcher that started it.
+// Reads from the environment what the launcher of a process tells it: its rank, the number of ranks, and where they
+// meet.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct Invitation {
   bool operator==(const Invitation&) const = default;
 };
 
-// What an invitation is read from.
+// The surroundings of a process, from which an invitation is read.
 struct Surroundings {
   // Null when it is not set.
   std::function<const char*(const char* name)> variable;

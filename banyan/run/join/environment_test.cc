@@ -1,20 +1,13 @@
 #include "banyan/run/join/environment.h"
 
-#include <gmock/gmock.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <map>
-#include <string>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
 Surroundings surroundings_of(const Variables& variables) {

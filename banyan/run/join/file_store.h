@@ -13,10 +13,10 @@
 //                           l.<key>     locked while a counter changes
 //                           w.<16 hex>  a last will, locked by the process that left it as long as it lives
 //
-// The file system must have locks: local ones, NFS, Lustre (mounted with -o flock) have. Secrets are not asked for: who
-// may write to the folder belongs to the job. It must therefore belong to this user, or root, and not be writable to
-// all. It is opened once, without following a link of its name, and everything in it is reached from there, so that
-// nobody can put another folder in its place (or that of a link) after it was checked.
+// The file system must have locks: local ones, NFS, Lustre (mounted with -o flock) have. Secrets are not asked for:
+// every process that may write to the folder belongs to the job. The folder must therefore belong to this user, or
+// root, and not be writable to all. It is opened once, without following a link of its name, and everything in it is
+// reached from there, so that nobody can put another folder in its place (or that of a link) after it was checked.
 #pragma once
 
 #include <sys/types.h>
@@ -45,7 +45,7 @@ class FileStore : public Store {
   // that was forked from the owner it does nothing.
   ~FileStore() override;
 
-  // Waits for something look again and again, after at most this.
+  // The longest pause between two looks of a wait.
   static constexpr std::chrono::milliseconds kLongestPause{10};
 
   void set(const std::string& key, const std::string& value, const Deadline& deadline) override;
@@ -56,7 +56,8 @@ class FileStore : public Store {
   const std::string& place() const override { return place_; }
 
   bool is_host() const { return is_host_; }
-  // By the host: lets no more visitors in, and returns when all have gone; false when some have not until the deadline.
+  // For the host: lets no more visitors in, and returns when all have gone; false when some have not until the
+  // deadline.
   bool finish(const Deadline& deadline);
 
  private:

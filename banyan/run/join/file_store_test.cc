@@ -1,27 +1,19 @@
 #include "banyan/run/join/file_store.h"
 
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <filesystem>
-#include <fstream>
 #include <future>
-#include <string>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 
 const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
 

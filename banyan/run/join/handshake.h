@@ -2,10 +2,10 @@
 // keys for what follows.
 //
 // First both say "banyan/<protocol version>", in a form that every version reads. With a secret, TLS 1.3 follows, by a
-// key that is derived from the secret for this caller, this callee and this purpose (seal/tls_session.h): so who stands
-// between two honest processes, or squats on a port, or calls, can neither pass for one of them nor turn one
-// conversation into another: not for another purpose or rank, not again later. Names and purposes are readable on the
-// way; the payload is not.
+// key that is derived from the secret for this caller, this callee and this purpose (seal/tls_session.h): so an
+// attacker that stands between two honest processes, or squats on a port, or calls, can neither pass for one of them
+// nor turn one conversation into another: not for another purpose or rank, not again later. Names and purposes are
+// readable on the way; the payload is not.
 //
 // Without a secret both sides ask the kernel whose process the other one is (peer_owner.h): it must be of this machine,
 // and of this user or root. There are no keys then. A peer of another version, garbage, silence or a wrong proof is
@@ -27,7 +27,7 @@ namespace banyan::run {
 
 // The purpose of a caller that is no part of the job and only wants to see how it does.
 constexpr const char* kLookPurpose = "look";
-// Of a member of a job that calls its store, which has this name, too.
+// The purpose of a member of a job that calls its store, which has this name, too.
 constexpr const char* kStorePurpose = "store";
 
 struct Greeting {
@@ -50,7 +50,7 @@ class Handshake {
 
   // The socket is connected (or connecting), and non-blocking.
   static Handshake caller(FileDescriptor socket, const Secret& secret, const Greeting& greeting);
-  // Takes calls to `name`, and those of who only wants to look.
+  // Takes calls to `name`, and those of a caller that only wants to look.
   static Handshake callee(FileDescriptor socket, const Secret& secret, std::string name);
   Handshake(Handshake&&) noexcept;
   Handshake& operator=(Handshake&&) noexcept;

@@ -1,27 +1,16 @@
 #include "banyan/run/join/handshake.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <functional>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-
-#include "banyan/base/error.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/socket_address.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using State = Handshake::State;
 
 const Secret kSecret = Secret::parse("000102030405060708090a0b0c0d0e0f", "test");

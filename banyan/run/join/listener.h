@@ -17,7 +17,7 @@ class Listener {
   // Without a secret only the loopback may be listened on: see secret.h. Port 0: the kernel chooses one. Throws
   // Error{invalid_input} for what is no address, Error{io}.
   static Listener on(const std::string& address, uint16_t port = 0);
-  // Whether this host has the address, as bind(2) sees it: one of an interface that comes up does not count yet. Throws
+  // True if this host has the address, as bind(2) sees it: one of an interface that comes up does not count yet. Throws
   // the same.
   static bool can_be_on(const std::string& address);
 

@@ -1,23 +1,13 @@
 // Meetings of threads in a store of their process, which counts what it is asked.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <atomic>
 #include <condition_variable>
-#include <map>
 #include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/run/join/rendezvous.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::Each;
-using ::testing::StartsWith;
 
 // Shared by all; what one waits for comes, however late this machine runs it.
 struct Table {

@@ -1,9 +1,9 @@
 // Folders in which processes meet, and the files in them.
 //
-// Who may write to such a folder belongs to those who meet there. It must therefore belong to this user, or root, and
-// not be writable to all. It is opened without following a link of its name, and everything in it is reached from
-// there, so that nobody can put another folder in its place (or that of a link) after it was checked. No link in it is
-// followed either.
+// Every process that may write to such a folder belongs to those that meet there. The folder must therefore belong to
+// this user, or root, and not be writable to all. It is opened without following a link of its name, and everything in
+// it is reached from there, so that nobody can put another folder in its place (or that of a link) after it was
+// checked. No link in it is followed either.
 //
 // Any thread.
 #pragma once
@@ -23,7 +23,7 @@ namespace banyan::run {
 // `whom`", Error{io}.
 FileDescriptor open_meeting_folder(const std::string& path, const std::string& whom);
 
-// ---- In a folder. What is not there, or cannot be opened, is not open, with errno.
+// ---- In a folder. A descriptor of what is not there, or cannot be opened, is not open, and errno says why.
 
 constexpr mode_t kFileOfOwner = 0600;
 FileDescriptor open_folder(int parent, const std::string& name);
@@ -36,7 +36,7 @@ std::string read_all(const FileDescriptor& file, const std::string& name, size_t
 // Throws Error{io}.
 void write_all(const FileDescriptor& file, std::string_view text, const std::string& name);
 
-// Where a file is made before it is put in its place; both are of one file system, and may be one.
+// The folder in which a file is made, and the one it is then moved to; both are of one file system, and may be one.
 struct WriteFolders {
   const FileDescriptor& temporary;
   const FileDescriptor& place;

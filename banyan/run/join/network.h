@@ -1,4 +1,4 @@
-// What this machine is called in the network, and what others are.
+// The names and addresses of this machine in the network, and of others.
 #pragma once
 
 #include <cstdint>
@@ -25,25 +25,25 @@ std::string zone_of(const std::string& address);
 // "lo, eth0, docker0 (down)": those of this machine (in this network namespace). Throws Error{io}.
 std::string list_interfaces();
 
-// Of an interface of this machine that is called so, but for those that are valid on one link only; the IPv4 ones if it
-// has any. Empty when there is none.
+// The addresses of the interface of this machine with this name, except those that are valid on one link only; the IPv4
+// ones if it has any. Empty when there is none.
 std::vector<std::string> addresses_of_interface(const std::string& name);
 
 bool is_loopback(const std::string& address);
-// Then processes of this machine (in this network namespace) do not reach each other at all: also those that call
-// another address of it do so by the loopback. Throws Error{io}.
+// True if the loopback is down: processes of this machine (in this network namespace) do not reach each other at all
+// then, since calls to another address of it go by the loopback, too. Throws Error{io}.
 bool is_loopback_down();
 // "::" when one of them is of IPv6, else "0.0.0.0": for all addresses of this machine.
 std::string any_address_like(const std::vector<std::string>& addresses);
-// Of this machine: the loopback, or one of its interfaces (in this network namespace).
+// True for an address of this machine: of the loopback, or of one of its interfaces (in this network namespace).
 bool is_own_address(const std::string& address);
 
-// Of a connected socket; empty when it has none.
+// The address of this end of a connected socket; empty when it has none.
 std::string local_address_of(const FileDescriptor& socket);
 
-// By which others may reach this machine, the best first: that from which packets leave for distant hosts, then those
-// of the other interfaces that are up. Those that are valid on one link only (fe80::...) are not among them; the
-// loopback is when there is nothing else.
+// The addresses by which others may reach this machine, the best first: that from which packets leave for distant
+// hosts, then those of the other interfaces that are up. Those that are valid on one link only (fe80::...) are not
+// among them; the loopback is when there is nothing else.
 std::vector<std::string> outward_addresses();
 
 std::string host_name();

@@ -1,4 +1,4 @@
-// PeerOwner: which user a connection on this host is of, as the kernel reports it.
+// PeerOwner: the user at the other end of a connection on this host, as the kernel reports it.
 //
 // The owner of a TCP socket is the user whose process made it, or accepted it; the kernel tells it of any socket of our
 // network namespace (sock_diag(7), and /proc/net/tcp where that is not to be had). A socket whose process has closed it
@@ -19,9 +19,9 @@
 
 namespace banyan::run {
 
-// Of the socket at the other end of the connected socket `fd`; nothing when there is none any more, or the kernel does
-// not tell. The end of a connection that its process has not accepted yet is none. Throws Error{io} when there are too
-// few descriptors to ask, as stranger_at() does.
+// The owner of the socket at the other end of the connected socket `fd`; nothing when there is no such socket any more,
+// or the kernel does not tell. The end of a connection that its process has not accepted yet is no such socket. Throws
+// Error{io} when there are too few descriptors to ask, as stranger_at() does.
 std::optional<uid_t> owner_of_peer(int fd);
 
 // The same from /proc/net/tcp, which costs more where there are many sockets.

@@ -1,24 +1,18 @@
 #include "banyan/run/join/peer_owner.h"
 
-#include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <string>
-#include <utility>
-
-#include "banyan/base/error.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/socket_address.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::HasSubstr;
 using State = Handshake::State;
 
 constexpr uid_t kOther = 65534;

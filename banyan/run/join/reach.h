@@ -1,4 +1,4 @@
-// Which of the addresses on the cards of a meeting lead to their process, and to no other.
+// Finds the addresses on the cards of a meeting that lead to their process, and to no other.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace banyan::run {
 
 // Writes on the own card what the others must know besides its addresses: which ones this host has that are not among
-// them, since whoever calls one of these here reaches this host; and that its loopback is down. Throws Error{io}.
+// them, since a call to one of these from here reaches this host; and that its loopback is down. Throws Error{io}.
 void tell_of_own_host(EndpointRecord& own);
 
 // Leaves on each card the addresses that rank `own` may call:
 //
-//   - Not those that another host has, too (that of docker0 is the same on many): who calls one may reach his own host,
-//     and believe its word that the port is closed.
+//   - Not those that another host has, too (that of docker0 is the same on many): a rank that calls one may reach its
+//     own host, and believe its word that the port is closed.
 //   - One that is valid on a link only (fe80::1%eth0) gets the interface by which this process is on that link, as its
 //     own card names it; without any it goes.
 //

@@ -1,11 +1,9 @@
 #include "banyan/run/join/reminder.h"
 
-#include <gmock/gmock.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
 
 TEST(Reminder, IsNotDueAtOnceAndNeverWaitsBeyondTheDeadline) {
   const Deadline deadline = Deadline::after(milliseconds(50));

@@ -1,8 +1,8 @@
 // Rendezvous: the processes of a job find each other.
 //
 // They agree on a place before they are started: a url, from their launcher (environment.h) or by an id that one of
-// them made (UniqueId). Each brings a EndpointRecord; when all have come, everybody has the cards of all. Who comes
-// late, or twice, or dies meanwhile, is named to all of them.
+// them made (UniqueId). Each brings an EndpointRecord; when all have come, each has the cards of all. A process that
+// comes late, or twice, or dies meanwhile, is named to all of them.
 //
 //   const Place place = Place::parse(invitation->url);
 //   Rendezvous rendezvous(place, Secret::from_environment(), {.rank = invitation->rank, .job = invitation->job},
@@ -30,7 +30,7 @@
 
 namespace banyan::run {
 
-// Where to meet: "tcp://host:port", "tcp://[::1]:port", "tcp://host:port#secret" (an id), or "file:///folder".
+// The place of a meeting: "tcp://host:port", "tcp://[::1]:port", "tcp://host:port#secret" (an id), or "file:///folder".
 struct Place {
   std::string url;               // without the secret
   std::string host;              // of tcp
@@ -46,19 +46,19 @@ struct Place {
 // process. None when it is not set. Throws Error{not_found}.
 std::vector<std::string> given_addresses();
 
-// Tells all of `size` processes about each other. Keys begin with `prefix`, so that there may be several meetings in
-// one store. All throw the same Error when it fails: timed_out, "ranks 3, 5, 6, 7 have not come to tcp://node0:29501
-// within 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a
-// card has another version; aborted, "rank 2 (...) gave up joining", when the deadline of one was stopped; peer_lost,
-// "rank 2 (process 4711 on node7) has ended, ...", within a second after one has that was here (not through the store
-// of torchrun, which cannot tell). By rank. Of size 1 to 2^24.
+// Tells all of `size` processes (1 to 2^24) about each other. Returns their cards, indexed by rank. Keys begin with
+// `prefix`, so that there may be several meetings in one store. All throw the same Error when it fails: timed_out,
+// "ranks 3, 5, 6, 7 have not come to tcp://node0:29501 within 30 s"; mismatch, naming both, when two processes have the
+// same rank or see another number of ranks, or when a card has another version; aborted, "rank 2 (...) gave up
+// joining", when the deadline of one was stopped; peer_lost, "rank 2 (process 4711 on node7) has ended, ...", within a
+// second after one has that was here (not through the store of torchrun, which cannot tell).
 //
 // With `trouble`, this process says why it cannot take part, and all throw "rank 2 (process 4711 on node7) cannot join:
 // ..." with the code of that error, unless the meeting is over already.
 std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
                                  const std::string& prefix = "", const std::optional<Error>& trouble = {});
 
-// How far a meeting has come, for who takes no part in it.
+// The progress of a meeting, for a process that takes no part in it.
 struct MeetingView {
   uint32_t size = 0;                 // ranks that are expected; 0: nobody has come far enough to say
   std::vector<EndpointRecord> here;  // by rank
@@ -90,20 +90,21 @@ class Rendezvous {
   // gives, and gives way to that of the place. Without any, only this machine is believed: Error{invalid_input} at once
   // when the place is on another. Throws what StoreServer, TcpStore and FileStore throw, naming the place.
   Rendezvous(const Place& place, const Secret& secret, const Options& options, const Deadline& deadline);
-  // By the host: waits until the visitors have gone, at most until the deadline of the last meeting, and a second. So
-  // all should end it soon after they have met.
+  // At the host it waits until the visitors have gone, at most until the deadline of the last meeting, or a second if
+  // that is later. So all should end it soon after they have met.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   Store& store() { return *store_; }
-  // By which all connections of the job are made.
+  // The secret by which all connections of the job are made.
   const Secret& secret() const { return secret_; }
-  // Where the others reach this process, the best first: BANYAN_ADDRESS ("10.1.2.3", or several with commas), when it
-  // is set; the loopback, without a secret or when they meet on the loopback; else all by which this machine is
-  // reached, with that which leads to the place in front.
+  // The addresses at which the others reach this process, the best first: BANYAN_ADDRESS ("10.1.2.3", or several with
+  // commas), when it is set; the loopback, without a secret or when they meet on the loopback; else all by which this
+  // machine is reached, with that which leads to the place in front.
   std::vector<std::string> own_addresses() const;
-  // Where to listen for that: the loopback, the one address that BANYAN_ADDRESS names, or all ("0.0.0.0", "::").
+  // The address to listen on for that: the loopback, the one address that BANYAN_ADDRESS names, or all ("0.0.0.0",
+  // "::").
   std::string listening_address() const;
 
   // See above. The host of a meeting that failed early waits up to two seconds (half a second when a process has ended)
@@ -128,7 +129,7 @@ class Rendezvous {
 
 // A place that is made on the spot: it is carried to the others by any means (MPI, a file, a socket of their own).
 struct UniqueId {
-  // "tcp://10.1.2.3:40123#<32 hexadecimal digits>", at most 255 characters. Who knows it may join.
+  // "tcp://10.1.2.3:40123#<32 hexadecimal digits>", at most 255 characters. A process that knows it may join.
   std::string text;
   // Answers from now on. To be kept until all have met: finish() waits for that.
   std::unique_ptr<StoreServer> server;

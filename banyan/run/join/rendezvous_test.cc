@@ -1,33 +1,20 @@
 #include "banyan/run/join/rendezvous.h"
 
-#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <future>
-#include <optional>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/reach.h"
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/system/processes.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 const Secret kSecret = Secret::parse("00112233445566778899aabbccddeeff", "test");
 

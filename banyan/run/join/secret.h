@@ -1,8 +1,8 @@
 // Secret: what only the processes of one job, or only the daemons of one cluster, know.
 //
 // It must be drawn by a machine: 32 hexadecimal digits or more, or 22 characters of base64 or more, which is 128 bits
-// and more. What a person thinks of is refused: whoever records a handshake, or reads a card, could try words at
-// leisure (RFC 9257, section 4.2).
+// and more. A secret that a person thought of is refused: an attacker that records a handshake, or reads a card, could
+// try words at leisure (RFC 9257, section 4.2).
 #pragma once
 
 #include <memory>

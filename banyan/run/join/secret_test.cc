@@ -1,21 +1,13 @@
 #include "banyan/run/join/secret.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr const char* kDigits = "000102030405060708090a0b0c0d0e0f";
 

@@ -14,8 +14,8 @@
 
 namespace banyan::run {
 
-// What is done for a process that ends before its time, or gives up: where nobody has added to `counter` yet, one is
-// added, and `value` is written under `key`.
+// The store carries this out for a process that ends before its time, or gives up: if nobody has added to `counter`
+// yet, it adds one, and writes `value` under `key`.
 struct LastWill {
   std::string counter, key, value;
   Member process;

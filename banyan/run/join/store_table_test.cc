@@ -1,20 +1,12 @@
 #include "banyan/run/join/store_table.h"
 
-#include <gmock/gmock.h>
-
 #include <limits>
-#include <string>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // Replies as "client:number outcome value".
 class StoreTableTest : public ::testing::Test {

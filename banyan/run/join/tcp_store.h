@@ -36,9 +36,9 @@ class TcpStore : public Store {
 
   // Connects. The host may come later than its visitors: tries again until the deadline, and then throws
   // Error{timed_out}: "rank 0 has not come to tcp://node7:29501 within 30 s (10.1.2.3:29501: Connection refused)".
-  // Who answers and is no store of ours, or has another secret, is an Error{mismatch} at once.
+  // Throws Error{mismatch} at once if the process that answers is no store of ours, or has another secret.
   TcpStore(const Host& host, const Secret& secret, const std::string& job, const Deadline& deadline);
-  // Says good-bye: who is cut off is waited for.
+  // Says good-bye, since the host waits for a visitor that is cut off.
   ~TcpStore() override;
 
   void set(const std::string& key, const std::string& value, const Deadline& deadline) override;
@@ -63,7 +63,8 @@ class TcpStore : public Store {
   bool introduce(bool again, const Deadline& deadline);
   // After the connection has broken, `why`. Throws when the host does not answer any more.
   void call_again(const Error& why, const Deadline& deadline);
-  // What follows the key is the verb's. Throws what the host answers in vain.
+  // `rest` follows the key, as the verb has it. Throws Error{invalid_input} with the host's words when the request has
+  // failed.
   Reply ask(StoreVerb verb, const std::string& key, std::string_view rest, const Deadline& deadline);
   Reply converse(uint32_t number, std::string_view request, const Deadline& deadline);
   void send_all(std::string_view request, const Deadline& deadline);

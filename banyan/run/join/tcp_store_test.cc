@@ -1,23 +1,15 @@
 // A StoreServer and its visitors, over the loopback.
 #include "banyan/run/join/tcp_store.h"
 
-#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
-#include <functional>
 #include <future>
-#include <memory>
 #include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/handshake.h"
@@ -25,15 +17,10 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
 #include "banyan/run/join/test_resets.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
 const Secret kSecret = Secret::parse("00112233445566778899aabbccddeeff", "test");

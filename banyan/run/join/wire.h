@@ -36,7 +36,7 @@ class WireWriter {
   std::string bytes_;
 };
 
-// What a peer sent may be anything: every function throws Error{invalid_input} when there is less than it says.
+// Bytes of a peer may be anything: every function throws Error{invalid_input} when there is less than they say.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}

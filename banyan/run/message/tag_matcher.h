@@ -82,8 +82,8 @@ class MessageShape {
 // "10 int32", of so many bytes and such a type. Null: "40 bytes of type 2".
 using ShapeWords = std::string (*)(const MessageShape& shape);
 
-// What the movers of bytes are asked to send and to receive. The bytes stay the caller's, and must stay where they are
-// until the message is over.
+// Messages that the movers of bytes are asked to send and to receive. The bytes stay the caller's, and must stay where
+// they are until the message is over.
 struct MessageToSend {
   uint32_t to = 0, tag = 0;
   std::span<const std::byte> bytes;
@@ -117,20 +117,20 @@ class TagMatcher {
   };
   void post(const Receive& receive);
 
-  // Whether the next message of the peer is to be taken.
+  // True if the next message of the peer is to be taken.
   bool awaits(uint32_t peer) const { return named_[peer] > 0 || (from_any_ > 0 && !is_lost_[peer]); }
-  // Whether a message of this rank to itself may be begun.
+  // True if a message of this rank to itself may be begun.
   bool awaits_own() const { return named_[options_.rank] > 0 || from_any_ > 0; }
-  // Whether it is awaited from this very peer.
+  // True if a message is awaited from this very peer.
   bool names(uint32_t peer) const { return named_[peer] > 0; }
 
-  // A message that is being taken: `taken` of its bytes are there, which its taker counts. Where they lie may change
+  // A message that is being taken: `taken` of its bytes are there, which its taker counts. Their address may change
   // with every post().
   struct Arrival {
     std::byte* bytes = nullptr;
     uint64_t size = 0, taken = 0;
   };
-  // That of the peer; none between end() and begin().
+  // The message of the peer that is being taken; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
   const Arrival* arriving(uint32_t peer) const { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
   // Only when awaits(peer), or awaits_own() of this rank, and none is arriving. Throws Error{mismatch} when its receive
@@ -146,16 +146,16 @@ class TagMatcher {
   // last loss, when a receive from any waits and all peers are lost.
   bool hand_over(std::vector<MessageEnd>& ended);
 
-  // Nothing will come from the peer any more: who receives from any waits for the others.
+  // Nothing will come from the peer any more: a receive from any waits for the others.
   void lose(uint32_t peer, Error why);
 
-  // Whether nothing is awaited from this very peer.
+  // True if nothing is awaited from this very peer.
   bool can_do_without(uint32_t peer) const { return named_[peer] == 0 && !incoming_[peer].is_open; }
 
   // Neither is there a receive that was not handed over, nor a message that is being taken.
   bool is_idle() const { return open_ == 0 && arriving_ == 0; }
-  // A rank that something is awaited from. Where anybody may send it is each of them in turn, a few times in a row, so
-  // that whoever asks can see that it does not change.
+  // A rank that something is awaited from. If any may send it is each of them in turn, a few times in a row, so that a
+  // caller can see that it does not change.
   std::optional<uint32_t> waiting_for() const;
 
  private:

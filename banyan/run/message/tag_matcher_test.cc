@@ -1,24 +1,13 @@
 #include "banyan/run/message/tag_matcher.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <ctime>
 #include <deque>
-#include <map>
-#include <random>
 
 #include "banyan/run/message/queue.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr uint32_t kAny = kAnyPeer;
 

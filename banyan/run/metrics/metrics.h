@@ -1,7 +1,7 @@
 // Metrics: what this process has done, for Prometheus, by HTTP or in a file. docs/metrics.md is the manual.
 //
-// Nothing is done until a communicator is made; then a thread or two read the board of statistics (statistics.h). What
-// goes wrong here is a warning in the log, and never the error of a call.
+// Nothing is done until a communicator is made; then a thread or two read the board of statistics (statistics.h). A
+// failure here is a warning in the log, and never the error of a call.
 #pragma once
 
 #include <string>

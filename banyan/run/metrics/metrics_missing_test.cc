@@ -1,7 +1,6 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "banyan/run/metrics/metrics.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -2,28 +2,21 @@
 #include "banyan/run/metrics/metrics.h"
 
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
 
 #include "banyan/base/file.h"
 #include "banyan/run/communicator/statistics.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 struct Ended {
   int code = 0;

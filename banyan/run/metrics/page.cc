@@ -107,7 +107,7 @@ void add_calls(Families& families, const ByName& statistics) {
   MetricFamily& bytes = families.add("banyan_payload_bytes_total", MetricType::Counter,
                                      "Bytes of these calls: count times the size of an element.");
   MetricFamily& times = families.add("banyan_call_seconds", MetricType::Histogram,
-                                     "How long calls took on this rank; small ones by samples.");
+                                     "Seconds that calls took on this rank; small ones by samples.");
   for (const auto& [name, of] : statistics) {
     for (size_t i = 0; i < kOperationKinds; ++i) {
       const CallTotals::OfKind& kind = of.calls.kinds[i];
@@ -134,9 +134,9 @@ void add_network(Families& families, const ByName& statistics) {
   MetricFamily& sent = families.add("banyan_sent_bytes_total", MetricType::Counter,
                                     "Bytes that the transport took for peers, in communicators of several hosts.");
   MetricFamily& reroutes = families.add("banyan_reroutes_total", MetricType::Counter,
-                                        "How often calls went on without a link that was lost.");
+                                        "Times that calls went on without a link that was lost.");
   MetricFamily& revisions = families.add("banyan_plan_revisions_total", MetricType::Counter,
-                                         "How often the ranks agreed on other plans, for any reason.");
+                                         "Times that the ranks agreed on other plans, for any reason.");
   for (const auto& [name, of] : statistics) {
     const std::pair<const char*, uint64_t> transports[] = {
         {"tcp", of.sent.tcp}, {"shared_memory", of.sent.shared_memory}, {"ucx", of.sent.ucx}};
@@ -200,7 +200,7 @@ std::vector<MetricFamily> metrics_of(const ByName& statistics, const ShownProces
   for (const auto& [name, of] : statistics) {
     families.gauge(living, {{"communicator", name}}, static_cast<double>(of.living));
   }
-  families.counter(families.add("banyan_refused_total", MetricType::Counter, "Who was refused, by reason."),
+  families.counter(families.add("banyan_refused_total", MetricType::Counter, "Callers that were refused, by reason."),
                    {{"reason", "secret"}}, static_cast<double>(process.not_proved));
   add_calls(families, statistics);
   add_waits(families, statistics, labels);

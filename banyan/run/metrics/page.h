@@ -17,7 +17,7 @@
 namespace banyan::run {
 
 // Peers for which a communicator has waited each have a label of their own; beyond this number the others are summed
-// as "others". Who has a label keeps it, and no value ever falls.
+// as "others". A peer that has a label keeps it, and no value ever falls.
 class PeerLabels {
  public:
   static constexpr size_t kMost = 64;
@@ -26,7 +26,7 @@ class PeerLabels {
     std::string peer;
     uint64_t nanoseconds;
   };
-  // Of the next reading: nanoseconds by rank, none lower than at the last.
+  // The values of the next reading. `waited`: nanoseconds by rank, none lower than at the last.
   std::vector<Value> next(const std::vector<uint64_t>& waited);
 
  private:
@@ -46,12 +46,13 @@ class MetricsPage : public prometheus::Collectable {
   mutable std::map<std::string, PeerLabels> labels_;  // by communicator
 };
 
-// Of these statistics, by name of the communicator. Pure, but for `labels`.
+// The process whose metrics are shown.
 struct ShownProcess {
   JobPlace place = {};
   std::string job = {};     // by the scheduler; empty: none
   uint64_t not_proved = 0;  // callers that did not prove themselves (run/join/acceptor.h)
 };
+// The metrics of `statistics`, which are indexed by the name of the communicator. Pure, but for `labels`.
 std::vector<prometheus::MetricFamily> metrics_of(const std::map<std::string, Statistics>& statistics,
                                                  const ShownProcess& process,
                                                  std::map<std::string, PeerLabels>& labels);

@@ -1,18 +1,11 @@
 #include "banyan/run/metrics/page.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-#include <random>
-#include <sstream>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::string text_of(const std::map<std::string, Statistics>& statistics, const std::string& job = "") {
   std::map<std::string, PeerLabels> labels;

@@ -1,4 +1,4 @@
-// Where BANYAN_METRICS asks for the metrics of a process: a port or a file.
+// MetricsTarget: the port or the file at which BANYAN_METRICS asks for the metrics of a process.
 //
 //   9400, 127.0.0.1:9400     served by HTTP at /metrics; rank r on its host takes the r-th port from there on
 //   /run/banyan/%r.prom      a file, written anew every few seconds: %r is the rank, %j the job of the scheduler
@@ -24,7 +24,8 @@ struct MetricsTarget {
   bool is_port() const { return port != 0; }
   // "127.0.0.1:9401": what this process listens on. Throws Error{invalid_input} beyond the last port.
   std::string endpoint(const JobPlace& place) const;
-  // The file of this process. Ranks without %r or %p in common get theirs before the last dot: metrics.3.prom.
+  // The file of this process. If the path has neither %r nor %p, several ranks get their numbers before its last dot:
+  // metrics.3.prom.
   std::string file(const JobPlace& place) const;
 };
 

@@ -1,20 +1,14 @@
 #include "banyan/run/metrics/target.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::string error_of(const std::string& text) {
-  return banyan::testing::error_of([&] { MetricsTarget::parse(text); });
+  return testing::error_of([&] { MetricsTarget::parse(text); });
 }
 
 class Target : public ::testing::Test {
@@ -32,7 +26,7 @@ TEST_F(Target, TakesTheRankOnItsHostToThePort) {
   EXPECT_EQ(target.endpoint({.rank = 11, .size = 16, .rank_on_host = 3}), "127.0.0.1:9403");
   EXPECT_EQ(MetricsTarget::parse("0.0.0.0:9400").endpoint({}), "0.0.0.0:9400");
   EXPECT_EQ(MetricsTarget::parse("[::]:9400").endpoint({.rank_on_host = 1}), "[::]:9401");
-  EXPECT_THAT(banyan::testing::error_of([] { MetricsTarget::parse("65535").endpoint({.rank_on_host = 1}); }),
+  EXPECT_THAT(testing::error_of([] { MetricsTarget::parse("65535").endpoint({.rank_on_host = 1}); }),
               HasSubstr("would have port 65536"));
 }
 

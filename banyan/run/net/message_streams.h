@@ -6,11 +6,11 @@
 // then each renew()s its streams, on lanes that were not used before. The first eight bytes of a renewed lane say, both
 // ways, how many bytes of the stream have come; the rest is sent again.
 //
-// What may have to be sent again is kept: bytes that this host's kernel has not seen acknowledged, and some more.
-// Acknowledged is what the kernel of the peer has. There it stays until the peer, which reads what there is before it
-// says how much has come. Since nobody writes after stop(), and no acknowledgement counts any more, nothing can be
-// dropped here that is not there. Bytes of a message that is under way are kept where they are, and copied only when
-// the message is over while they are still on their way.
+// Bytes that may have to be sent again are kept: those that this host's kernel has not seen acknowledged, and some
+// more. Acknowledged bytes are in the kernel of the peer. They stay there until the peer reads them, which it does
+// before it says how much has come. Since nobody writes after stop(), and no acknowledgement counts any more, nothing
+// can be dropped here that is not there. Bytes of a message that is under way are kept where they are, and copied only
+// when the message is over while they are still on their way.
 //
 // One case is lost: the peer has just made a connection when the network breaks, and this rank's agent does not know of
 // it yet. Then bytes that the kernel has acknowledged may be gone, and the peer gets Error{peer_lost} that says which.
@@ -51,7 +51,7 @@ class MessageStreams {
   size_t read(uint32_t peer, std::span<std::byte> into);
   bool listen(uint32_t peer);
 
-  // A connection was broken off, by none that is known to be gone.
+  // A connection has broken, and its peer is not known to be gone.
   bool needs_renewal() const;
   // Nothing moves until renew(). Connections that peers have made and this rank has not asked for yet are asked for.
   void stop();
@@ -59,7 +59,7 @@ class MessageStreams {
   void renew();
   // Bytes that are kept for a peer.
   size_t kept(uint32_t peer) const { return streams_[peer].kept_size; }
-  // Whether there is something to do for peers, although this rank wants nothing: goes on by advance().
+  // True while there is something to do for peers, although this rank wants nothing: advance() goes on with it.
   bool is_renewing() const { return is_renewing_; }
   // True when something has moved.
   bool advance();
@@ -70,7 +70,7 @@ class MessageStreams {
     std::vector<std::byte> own;  // or empty: they are the caller's
     std::span<const std::byte> bytes;
   };
-  // How far a connection has come that takes the place of another one.
+  // The progress of a connection that takes the place of another one.
   struct Renewal {
     std::array<std::byte, sizeof(uint64_t)> own{}, peers{};  // bytes that have come, as they are said
     size_t sent = 0, read = 0;                               // of these

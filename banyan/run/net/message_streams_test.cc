@@ -1,17 +1,9 @@
 // Streams of messages that are renewed, over TCP on this machine.
 #include "banyan/run/net/message_streams.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

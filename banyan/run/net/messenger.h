@@ -1,6 +1,6 @@
-// Messenger: messages between this rank and its peers, over streams (message_streams.h). Which receive takes which
-// message, message/tag_matcher.h says. A message is read when its receive is posted, or when it blocks one that a
-// receive may be waiting for; until then it stays in its stream, which holds few bytes.
+// Messenger: messages between this rank and its peers, over streams (message_streams.h). message/tag_matcher.h says
+// which receive takes which message. A message is read when its receive is posted, or when it blocks one that a receive
+// may be waiting for; until then it stays in its stream, which holds few bytes.
 //
 // A message is a 16-byte header and its bytes. A receive from any peer listens to all streams (MessageStreams::listen):
 // a lost peer is then one sender less, and an error only when it was lost in the middle of a message, or when no peer
@@ -47,9 +47,9 @@ class Messenger {
   bool advance(std::vector<MessageEnd>& ended);
   bool is_sending() const { return sends_ > 0; }
   bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
-  // A rank whose sign is missing, when there is something open.
+  // A rank that something open waits for; none when nothing is open.
   std::optional<uint32_t> waiting_for() const;
-  // Whether nothing open needs this rank, but for receives from any, which others may serve.
+  // True if nothing open needs this rank, except receives from any, which others may serve.
   bool can_do_without(uint32_t rank) const { return out_[rank].empty() && matcher_.can_do_without(rank); }
   // The message of a peer of which a part is here, or its beginning; none: nullptr.
   const TagMatcher::Arrival* arriving(uint32_t peer) const { return matcher_.arriving(peer); }

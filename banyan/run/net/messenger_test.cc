@@ -1,29 +1,15 @@
 // Messenger in a simulated world: bytes arrive late, in pieces cut anywhere, through streams that hold few of them.
 #include "banyan/run/net/messenger.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
 #include <deque>
-#include <map>
-#include <memory>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/testing/simulated_transport.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 using Bytes = std::vector<std::byte>;
 
 constexpr uint32_t kAny = kAnyPeer;

@@ -14,11 +14,11 @@
 #include <memory>
 #include <vector>
 
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 
 namespace banyan::run {
 
-// What was counted, as of a moment. Adding the totals of several communicators gives those of all.
+// The counts as of a moment. Adding the totals of several communicators gives those of all.
 struct CallTotals {
   // Bucket i counts the timed calls that took at most 2^(i + kLeastExponent) seconds, and more than those of bucket
   // i - 1; the last one all that took longer.
@@ -45,7 +45,7 @@ class CallCounters {
  public:
   explicit CallCounters(uint32_t ranks) : ranks_(ranks), waited_(std::make_unique<std::atomic<uint64_t>[]>(ranks)) {}
 
-  // By one thread at a time.
+  // One thread at a time.
   void begin(OperationKind kind, uint64_t bytes) {
     OfKind& counted = kinds_[static_cast<size_t>(kind)];
     add(counted.calls, 1);

@@ -1,10 +1,6 @@
 #include "banyan/run/record/call_counters.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <thread>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -2,7 +2,7 @@
 //
 // Ranks do not write their dumps at the same time: a rank that is late has often come by the time it is asked. All of
 // them are therefore wound back to the moment of the first dump that tells of trouble (of the first dump, if none
-// does): what began after it has not been called, what ended after it is under way.
+// does): a call that began after it counts as not made, one that ended after it as under way.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class CommunicatorCase {
   // Nothing for a rank that wrote none.
   const RankDump* dump_of(uint32_t rank) const;
 
-  // What is wrong, the likeliest cause first.
+  // The troubles that were found, the likeliest cause first.
   std::vector<Finding> findings() const;
   CommunicatorReport report() const;
 

@@ -1,17 +1,11 @@
 // The scenarios that people meet, as dumps made by hand, and what the doctor should say to each.
 #include "banyan/run/record/diagnosis.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/run/record/sample_dumps.h"
+#include "banyan/run/record/test_dumps.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // Ranks 0, 1, 2 wait in allreduce #17 since 95.8 s, rank 3 has not come.
 std::vector<RankDump> one_is_late() {

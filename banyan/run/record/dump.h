@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/run/call/operation.h"
 #include "banyan/run/record/message_book.h"
-#include "banyan/run/record/operation.h"
 #include "banyan/run/record/stall.h"
 
 namespace banyan::run {
@@ -18,7 +18,7 @@ namespace banyan::run {
 enum class DumpReason : uint8_t { timeout, error, asked };
 std::string_view to_string(DumpReason reason);
 
-// What a rank knows of a peer.
+// The knowledge of a rank about a peer.
 struct PeerNote {
   uint32_t rank = 0;
   Health health = Health::unknown;
@@ -72,9 +72,9 @@ std::string recorder_directory();
 // "<communicator>-rank<N>.json", or "<communicator>.<id>-rank<N>.json" where there is an id; characters that are not
 // letters, digits, '_' or '-' become '_'.
 std::string dump_file_name(const RankDump& dump);
-// Into the directory, whole or not at all; an older dump of the same name is replaced. Of the files that a process has
-// written, the newest kMostDumps stay; of all in the default folder, those of the last day, and kMostInFolder at most.
-// Returns the path. Throws Error{io}.
+// Into the directory, whole or not at all; an older dump of the same name is replaced. The newest kMostDumps files that
+// a process has written stay. Its first dump into the default folder removes all dumps there but the newest
+// kMostInFolder of the last day. Returns the path. Throws Error{io}.
 inline constexpr size_t kMostDumps = 16, kMostInFolder = 4096;
 std::string write_dump(const RankDump& dump, const std::string& directory);
 

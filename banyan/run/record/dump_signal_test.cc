@@ -1,14 +1,11 @@
 #include "banyan/run/record/dump_signal.h"
 
-#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <future>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

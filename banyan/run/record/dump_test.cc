@@ -1,23 +1,17 @@
 #include "banyan/run/record/dump.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/run/record/recorder.h"
-#include "banyan/run/record/sample_dumps.h"
+#include "banyan/run/record/test_dumps.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class DumpTest : public ::testing::Test {
  protected:

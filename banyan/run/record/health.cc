@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "banyan/run/record/names.h"
+#include "banyan/run/call/names.h"
 
 namespace banyan::run {
 namespace {

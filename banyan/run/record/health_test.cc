@@ -1,14 +1,10 @@
 #include "banyan/run/record/health.h"
 
-#include <gmock/gmock.h>
-
-#include "banyan/base/error.h"
 #include "banyan/run/record/stall.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(Health, IsReadByTheNameThatItIsWrittenBy) {
   for (size_t i = 0; i < kHealths; ++i) {

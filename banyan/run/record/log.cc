@@ -18,7 +18,7 @@
 #include "banyan/base/file_size_signal.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/utf8.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 

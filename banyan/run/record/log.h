@@ -8,8 +8,8 @@
 // is lost, for there is nobody left to tell. Any thread, from the first instruction on; until start_log() only warnings
 // are written, to standard error.
 //
-// Where standard error is systemd's journal (JOURNAL_STREAM), which knows when and who, a line is "<4>rank 3: text":
-// its priority in front, as sd-daemon(3) has it.
+// If standard error is systemd's journal (JOURNAL_STREAM), which knows the time and the process, a line is "<4>rank 3:
+// text": its priority in front, as sd-daemon(3) has it.
 #pragma once
 
 #include <atomic>

@@ -1,25 +1,15 @@
 #include "banyan/run/record/log.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
-#include <thread>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 class LogTest : public ::testing::Test {

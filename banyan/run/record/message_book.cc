@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "banyan/base/text.h"
 #include "banyan/run/record/shared_word.h"
 
 namespace banyan::run {
@@ -109,12 +108,6 @@ MessageNotes MessageBook::read(int64_t now) const {
     if (pair.sent > 0 || pair.received > 0) notes.pairs.push_back(pair);
   }
   return notes;
-}
-
-std::string describe(const MessageRecord& message) {
-  const std::string other = message.peer == kNoRank ? "any rank" : "rank " + std::to_string(message.peer);
-  return (message.is_send ? "send of " : "receive of ") + with_thousands(message.bytes()) + " bytes (tag " +
-         std::to_string(message.tag) + (message.is_send ? ") to " : ") from ") + other;
 }
 
 }  // namespace banyan::run

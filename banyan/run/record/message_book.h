@@ -2,16 +2,17 @@
 // are over, and how many there have been with each rank. It is for messages what the Recorder is for calls of all
 // ranks, and apart from it, since thousands of messages may lie between two calls.
 //
-// A message costs about a hundred plain instructions, and no clock is read for it. Only who waits for one in vain says
-// so again and again (note_wait), with the time. Nothing is locked; a reader leaves out what is just being written.
+// A message costs about a hundred plain instructions, and no clock is read for it. Only a thread that waits for one in
+// vain says so again and again (note_wait), with the time. Nothing is locked; a reader leaves out what is just being
+// written.
 //
 // The memory is this process's own, and is taken by the first message. It holds kPlaces messages: those that are under
-// way keep their place, and those that ended first lose theirs first. Where more are under way, the rest is counted,
-// but not shown. Where there is no memory, nothing is noted.
+// way keep their place, and those that ended first lose theirs first. If more are under way, the rest is counted, but
+// not shown. Nothing is recorded if there is no memory.
 //
 // Threads: one writes at a time; any reads. Orders (testing/orders): those of a message are as those of a record
-// (recorder.cc), its number being the ticket; who waits since when is relaxed, since a reader who misses one of the two
-// times takes nobody to wait yet. The pages are stored with release once they are made. Counts are relaxed, each for
+// (recorder.cc), its number being the ticket; the two times of a wait are relaxed, since a reader that misses one of
+// them takes nobody to wait yet. The pages are stored with release once they are made. Counts are relaxed, each for
 // itself.
 #pragma once
 
@@ -20,32 +21,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "banyan/element/data_type.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/message.h"
 
 namespace banyan::run {
 
-struct MessageRecord {
-  uint64_t number = 0;  // counts the messages of this rank from 1, in the order in which they began
-  uint64_t count = 0;   // of elements
-  // Since when somebody has waited for it in vain, by CLOCK_MONOTONIC in ns; 0: nobody waits for it.
-  int64_t awaited_since = 0;
-  uint32_t peer = kNoRank;  // kNoRank: of a receive from any rank, until it is over
-  uint32_t tag = 0;
-  bool is_send = false;
-  element::DataType type = element::DataType::uint8;
-  OperationState state = OperationState::running;  // not waiting
-
-  // One that failed was under way until then.
-  bool is_open() const { return state != OperationState::done; }
-  uint64_t bytes() const { return count * size_of(type); }
-  friend bool operator==(const MessageRecord&, const MessageRecord&) = default;
-};
-
-// With one other rank. How many have begun to be sent, and have been received; the tag of the last one that was sent.
+// Messages with one other rank: the number that have begun to be sent, and that have been received; the tag of the last
+// one that was sent.
 struct MessagePair {
   uint32_t rank = 0;
   uint64_t sent = 0, received = 0;
@@ -63,7 +47,7 @@ struct MessageNotes {
 class MessageBook {
  public:
   static constexpr size_t kPlaces = 256;
-  // Who waits looks more often than this; after a longer time nobody waits any more.
+  // A waiting thread looks more often than this; after a longer time nobody waits any more.
   static constexpr int64_t kLongestGap = 1'000'000'000;
   using Place = uint16_t;
   static constexpr Place kNowhere = kPlaces;
@@ -110,8 +94,5 @@ class MessageBook {
   const uint32_t ranks_;
   std::atomic<Pages*> pages_{nullptr};  // owned; set once
 };
-
-// "send of 400,000 bytes (tag 0) to rank 1", "receive of 4 bytes (tag 7) from any rank".
-std::string describe(const MessageRecord& message);
 
 }  // namespace banyan::run

@@ -1,9 +1,6 @@
 #include "banyan/run/record/message_book.h"
 
-#include <gtest/gtest.h>
-
-#include <thread>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

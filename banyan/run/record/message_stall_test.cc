@@ -1,16 +1,10 @@
 // Who keeps messages from going on, as far as each rank's notes tell.
 #include "banyan/run/record/message_stall.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 constexpr int64_t kSecond = 1'000'000'000;
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/run/call/operation.h"
 #include "banyan/run/record/message_book.h"
-#include "banyan/run/record/operation.h"
 #include "banyan/run/record/stall.h"
 
 namespace banyan::run {
@@ -27,10 +27,10 @@ struct RankNews {
   // those of these messages. Times are before now, which is 0.
   MessageNotes messages = {};
 
-  // Of this memory of a Recorder, and of these messages, as of `now` on CLOCK_MONOTONIC. Throws Error{invalid_input}
-  // when there is no recorder.
+  // The news from this memory of a Recorder, and from these messages, as of `now` on CLOCK_MONOTONIC. Throws
+  // Error{invalid_input} when there is no recorder.
   static RankNews read(std::span<const std::byte> recorder, const MessageBook& messages, int64_t now);
-  // What is not the text of news tells nothing: no call.
+  // A text that is not one of news gives no call and no message.
   static RankNews decode(std::string_view text);
   std::string encode() const;
 

@@ -1,12 +1,8 @@
 #include "banyan/run/record/rank_news.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "banyan/base/error.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 
 namespace banyan::run {
 
@@ -44,7 +44,7 @@ class Recorder {
 
   static constexpr int64_t kUntimed = -1, kEndOnly = -2;
 
-  // Whether begin and end of this record were read from the exact clock.
+  // True if begin and end of this record were read from the exact clock.
   static bool is_exact(const OperationRecord& record) {
     return record.count >= kExactCount || record.sequence % kExactEvery == 0;
   }
@@ -116,8 +116,8 @@ struct Snapshot {
   int64_t wall_offset = 0;  // ns; a time of CLOCK_MONOTONIC plus this is one of CLOCK_REALTIME
 };
 
-// What is in a recorder's memory, as of now; its writer may be at work, or gone. Throws Error{invalid_input} when there
-// is no recorder in this memory.
+// The contents of a recorder's memory, as of now; its writer may be at work, or gone. Throws Error{invalid_input} when
+// there is no recorder in this memory.
 Snapshot snapshot(std::span<const std::byte> memory);
 
 // The newest collective that was begun, which may be over; none before the first, or while it is being written. For a

@@ -1,19 +1,11 @@
 #include "banyan/run/record/recorder.h"
 
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <random>
-#include <thread>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

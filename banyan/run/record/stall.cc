@@ -7,8 +7,8 @@
 
 #include "banyan/base/rank_list.h"
 #include "banyan/base/words.h"
+#include "banyan/run/call/mismatch.h"
 #include "banyan/run/record/message_stall.h"
-#include "banyan/run/record/mismatch.h"
 
 namespace banyan::run {
 namespace {

@@ -3,16 +3,16 @@
 // For a rank whose timeout has passed and that has asked its peers, or looked at their recorders; and for `banyan
 // doctor` afterwards (diagnosis.h). Pure: no clock, no memory of its own.
 //
-// How it is found, the first that applies:
+// The diagnosis is the first of these that applies:
 //   1. two ranks called different things under one number;
 //   2. a rank is dead, silent, or has left while others wait;
 //   3. a rank waits for a message that its peer has not sent, or to send one that its peer does not receive, and that
 //      peer waits for something else, or for nothing; or ranks wait so for each other (message_stall.h);
 //   4. a rank that waits names whom it waits for: the rank at the end of such a chain is to blame. It has not called it
 //      (late), or is in it and waits for nobody (stuck), or is past it (then what it sent is lost), or nothing is known
-//      of it (missing). Chains without an end are a circle. Where one is stuck, or in a circle, in an operation that
-//      others have not called, those are late: whoever waits for several names one of them. Where nobody names anybody,
-//      those that have come least far are to blame.
+//      of it (missing). Chains without an end are a circle. If one is stuck, or in a circle, in an operation that
+//      others have not called, those others are late: a rank that waits for several names only one of them. If no rank
+//      names another, those that have come least far are to blame.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/run/call/operation.h"
 #include "banyan/run/record/health.h"
 #include "banyan/run/record/message_book.h"
-#include "banyan/run/record/operation.h"
 
 namespace banyan::run {
 
@@ -47,10 +47,10 @@ struct RankState {
   int64_t awaited_for() const;
 };
 
-// What keeps a communicator from going on, or what else records tell. Crossing to contradiction come from records of
-// several ranks only (diagnosis.h): crossing: ranks wait for each other in several communicators. straggler: slow but
-// moving. reported: a rank reports an error that nothing else explains. contradiction: the records do not belong
-// together.
+// The cause that keeps a communicator from going on, or another finding of the records. Crossing to contradiction come
+// from records of several ranks only (diagnosis.h): crossing: ranks wait for each other in several communicators.
+// straggler: slow but moving. reported: a rank reports an error that nothing else explains. contradiction: the records
+// do not belong together.
 enum class FindingKind : uint8_t {
   none,
   mismatch,

@@ -1,14 +1,10 @@
 // What a rank that has lost patience can say from a few facts about each rank.
 #include "banyan/run/record/stall.h"
 
-#include <gmock/gmock.h>
-
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 constexpr int64_t kSecond = 1'000'000'000;
 

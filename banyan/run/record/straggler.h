@@ -20,10 +20,10 @@ struct Straggler {
   std::string sentence;
 };
 
-// Of one communicator, one dump per rank, two at least. Looks at the operations that none leaves before all have
-// entered, whose exact times all dumps know (see recorder.h). Between hosts, whose clocks differ, an operation is taken
-// to end everywhere at the same moment. There must be kLeastOperations of them; the rank must be last in clearly more
-// than its share and cost more than kLeastCost of the time.
+// The straggler of one communicator. `dumps`: one per rank, two at least. Looks at the operations that none leaves
+// before all have entered, whose exact times all dumps know (see recorder.h). Between hosts, whose clocks differ, an
+// operation is taken to end everywhere at the same moment. There must be kLeastOperations of them; the rank must be
+// last in clearly more than its share and cost more than kLeastCost of the time.
 std::optional<Straggler> find_straggler(std::span<const RankDump* const> dumps);
 inline constexpr uint64_t kLeastOperations = 20;
 inline constexpr double kLeastCost = 0.05;

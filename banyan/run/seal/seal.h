@@ -1,9 +1,9 @@
-// Seals: frames of bytes that only who has the key of their direction can make, or read.
+// Seals: frames of bytes that only a holder of the key of their direction can make, or read.
 //
 // AES-128-GCM of libcrypto, which uses what the processor has for it. The nonce is the number of the frame, which is
 // not sent: a frame that was changed, lost, doubled, put elsewhere or sent back to its maker does not open. A new key
-// follows from the last one every kFramesPerKey frames, long before the limits of GCM (2^32 frames); who learns it does
-// not learn those before it.
+// follows from the last one every kFramesPerKey frames, long before the limits of GCM (2^32 frames); an attacker that
+// learns it does not learn those before it.
 //
 // One thread each. Constructors and functions throw Error{io} when libcrypto cannot do its work.
 #pragma once
@@ -33,7 +33,7 @@ class KeyChain {
   KeyChain(KeyChain&&) noexcept;
   KeyChain& operator=(KeyChain&&) noexcept;
 
-  // For the next frame: a third of what a short one costs. Whoever has time does it before the frame is there.
+  // For the next frame: a third of what a short one costs. To be called before the frame is there, when there is time.
   void prepare();
   void begin_frame() {
     prepare();
@@ -70,7 +70,7 @@ class Sealer {
   // them and not part of it.
   void seal(std::span<const std::byte> beside, std::span<const std::byte> head, std::span<const std::byte> body,
             std::byte* out);
-  // The same frame left where it is: only its seal goes to `out`. Of what is only authenticated.
+  // The same frame left where it is: only its seal goes to `out`. For Sealing::authenticated only.
   void sign(std::span<const std::byte> beside, std::span<const std::byte> head, std::span<const std::byte> body,
             std::byte* out);
 
@@ -117,7 +117,8 @@ class StreamOpener {
   // Takes bytes as they came, and appends what was sealed in whole frames to `out`. Throws Error{io} when they are not
   // those of the peer, or of another place in its stream.
   void open(std::string_view bytes, std::string& out);
-  // Whether the peer has said that nothing follows. Where no secret is, that the connection is closed has to do.
+  // True if the peer has said that nothing follows. Always true without a secret: the end of the connection has to do
+  // then.
   bool has_ended() const { return has_ended_ || !opener_; }
 
  private:

@@ -1,15 +1,11 @@
 #include "banyan/run/seal/sealed_stream.h"
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <deque>
-#include <string>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
 
 // One end: what it sends lies in `sent`, of which there is room for `room`.
 class Pipe final : public ByteStream {

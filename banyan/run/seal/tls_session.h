@@ -5,8 +5,8 @@
 // resumption, no early data, no log of keys. As RFC 9257 wants it, a key has 256 bits and is for one caller, one callee
 // and one purpose, which its identity names; identities are readable on the way.
 //
-// It works on memory: whoever owns it carries the records. One thread. Everything throws Error{io} when libssl cannot
-// do its work, which is when memory or random numbers are short.
+// It works on memory: its owner carries the records. One thread. Everything throws Error{io} when libssl cannot do its
+// work, which is when memory or random numbers are short.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ class TlsSession {
  public:
   static constexpr size_t kKeySize = 32, kHeadSize = 5;
 
-  // Of a caller.
+  // The session of a caller.
   TlsSession(const std::string& identity, const std::string& key);
-  // Of a callee. `find`: the key that an identity stands for; empty: it is not taken.
+  // The session of a callee. `find`: the key that an identity stands for; empty: the identity is not taken.
   using Find = std::function<std::string(std::string_view identity)>;
   explicit TlsSession(Find find);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // How many bytes follow this head of a record; 0: it is none.
+  // The number of bytes that follow this head of a record; 0: it is none.
   static size_t size_after(std::string_view head);
 
   enum class State : uint8_t {
@@ -49,13 +49,13 @@ class TlsSession {
   State state() const { return state_; }
   // Takes one whole record, while it shakes hands or is done; a caller begins with none.
   void take(std::string_view record);
-  // For the peer, since the last time. Also where it has failed.
+  // The bytes for the peer since the last time, also after a failure.
   std::string said();
 
-  // Once done. What whoever has the key sends, and what came since the last time.
+  // Once done: sends a text to the peer, which has the key; and the text that came from it since the last time.
   void send(std::string_view text);
   std::string heard() { return std::exchange(heard_, {}); }
-  // Of both directions, drawn from the secrets of this session (RFC 5705, RFC 8446 section 7.5).
+  // The keys of both directions, drawn from the secrets of this session (RFC 5705, RFC 8446 section 7.5).
   SessionKeys keys() const;
 
  private:

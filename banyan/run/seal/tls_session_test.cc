@@ -1,14 +1,8 @@
 #include "banyan/run/seal/tls_session.h"
 
-#include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

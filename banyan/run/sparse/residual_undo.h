@@ -18,7 +18,7 @@ class ResidualUndo {
   ResidualUndo& operator=(const ResidualUndo&) = delete;
   ~ResidualUndo();
 
-  // What they are now, row after row.
+  // Returns their values now, row after row.
   std::vector<float> remember(std::span<const uint32_t> rows);
   void write(std::span<const uint32_t> rows, std::span<const float> values);
   // With the result, which has all rows that were remembered: only what is not finite there is taken back.

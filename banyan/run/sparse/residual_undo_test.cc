@@ -1,9 +1,6 @@
 #include "banyan/run/sparse/residual_undo.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -17,13 +17,14 @@
 // union is taken from the step before, in the first step as if no two ranks had a row in common. So a table that has
 // become dense goes densely from that very step on.
 //
-// *Codec.* Values go in a fixed-rate code. Whoever encodes keeps what the code loses in its own residual, at that row:
-// a rank of what it sends, an owner of its sums, which it replaces by what the others decode. What is kept for a row
-// is added when this rank has the row again, or owns it and any rank has it. So over all ranks
+// *Codec.* Values go in a fixed-rate code. The rank that encodes keeps what the code loses in its own residual, at that
+// row: a rank the losses of what it sends, an owner those of its sums, which it replaces by what the others decode. The
+// loss kept for a row is added when this rank has the row again, or owns it and any rank has it. So over all ranks
 //
 //   sum of (values + residual before) == result + sum of residuals after,
 //
-// but for the rounding of float32. Where a result is not finite, nothing was added: there all keep what they had.
+// but for the rounding of float32. Nothing was added to a result that is not finite: all ranks keep the losses they had
+// for it.
 // A call that fails leaves the residual as it was.
 //
 // Messages are checked before memory is taken for what they announce. Errors: invalid_input for rows outside the table

@@ -1,34 +1,22 @@
 // Ranks on one host; bindings/c/sparse_test.cc has those on several.
 #include "banyan/run/sparse/sparse_all_reduce.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <future>
 #include <limits>
-#include <map>
-#include <random>
-#include <sstream>
-#include <thread>
 
 #include "banyan/base/check.h"
 #include "banyan/run/sparse/sparse_queue.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
 using sparse::RowList;
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr SparseWay kWays[] = {SparseWay::dense, SparseWay::gather, SparseWay::shards, SparseWay::automatic};
 

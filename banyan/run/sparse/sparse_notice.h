@@ -1,5 +1,5 @@
-// What each rank tells every other at the beginning of a step: enough to take memory for all messages, and to choose
-// the same way as the others. Pure.
+// SparseNotice: the message of each rank to every other at the beginning of a step. It says enough to take memory for
+// all messages, and to choose the same way as the others. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct SparseNotice {
   uint64_t is_refused = 0;                   // 1: the rank was called with wrong arguments and has nothing to add
 };
 
-// Of the message of all rows of a rank, by permuted row.
+// The context of the message of all rows of a rank, by permuted row.
 sparse::MessageContext whole_context(const SparseTable& table, uint64_t step);
 // `permuted`: the rows of this rank. Without bytes_for_you.
 SparseNotice notice_of(const SparseTable& table, uint64_t step, std::span<const uint32_t> permuted);
@@ -37,7 +37,7 @@ void expect_possible(const SparseNotice& notice, const SparseTable& table, const
 // Equal for equal arguments. `last`: the step before, or none yet (rank_share is 0).
 SparseWay choose_way(const SparseTable& table, std::span<const SparseNotice> notices, const SparseStep& last);
 
-// The code of a table that goes densely: of `sign`, which makes something else of zeros, none.
+// The code of a table that goes densely: none in place of `sign`, which makes something else of zeros.
 std::optional<codec::Codec> dense_codec(const SparseTable& table);
 double bytes_of_value(const std::optional<codec::Codec>& codec);  // in blocks that are full
 

@@ -4,7 +4,7 @@
 // ranks, whatever else the ranks call, the queue has a communicator of its own, and a thread that carries out one sum
 // after the other in the order of start(). All ranks make the same queues and calls of start() in equal order.
 //
-// Any thread may call it, one of its own sums too. What the sums use stays until they are over.
+// Any thread may call it, one of its own sums too. Objects and memory that the sums use stay until they are over.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,8 @@ class SparseQueue {
   void drain(std::chrono::milliseconds at_most);
   // Ends all sums with Error{aborted}, here and, soon, at the other ranks.
   void abort(const std::string& why) { communicator().abort(why); }
-  // Its thread is gone then. What drain() has not waited for is carried out, but its calls fail with Error{aborted}.
+  // Its thread is gone then. A sum that drain() has not waited for is carried out, but its calls fail with
+  // Error{aborted}.
   void close();
 
  private:

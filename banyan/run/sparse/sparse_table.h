@@ -1,4 +1,4 @@
-// What all ranks must say alike of a table that is sparse by rows, and how a step of it went.
+// SparseTable: the properties of a table that is sparse by rows, equal on all ranks. SparseStep: how a step of it went.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct SparseTable {
   SparseWay way = SparseWay::automatic;
   uint64_t seed = 0;    // of the permutation, and of stochastic codecs
   uint32_t tensor = 0;  // a number for it, in messages
-  // Of a rank, for the choice: by default 10 Gb/s, and 20 microseconds a step.
+  // The link of a rank, for the choice of the way: by default 10 Gb/s, and 20 microseconds a step.
   sparse::LinkCost link = {.bytes_per_second = 1.25e9, .latency_seconds = 20e-6};
 };
 
-// What the last step did.
+// The outcome of the last step.
 struct SparseStep {
   SparseWay way = SparseWay::automatic;  // none yet
   uint64_t bytes_sent = 0;               // to other ranks; of dense, as if by a ring

@@ -1,4 +1,4 @@
-// How much memory there is to have. Whoever takes more than that is not refused by Linux: some process is killed.
+// The memory that a process can still take. Linux does not refuse more than that: it kills some process.
 #pragma once
 
 #include <cstdint>

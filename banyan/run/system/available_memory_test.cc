@@ -1,10 +1,8 @@
 #include "banyan/run/system/available_memory.h"
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-#include <fstream>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,13 +1,13 @@
-// AwakeTime: the time in which this process ran. By it deadlines are measured.
+// AwakeTime: the time in which this process ran, by which deadlines are measured.
 //
 // A job that is stopped (SIGSTOP, a scheduler that suspends it, a debugger) for longer than its timeouts, or a machine
 // that sleeps, has not waited in vain: nobody could have come. The kernel does not tell a process how long it stood
-// still. So the clock is looked at again and again by whoever waits, and between two looks of the process no more than
-// kLongestGap counts. Whoever measures a deadline looks at least every kLongestSleep while it waits; a Reactor does so
-// while it has timers.
+// still. So a waiting thread looks at the clock again and again, and between two looks of the process no more than
+// kLongestGap counts. A thread that measures a deadline looks at least every kLongestSleep while it waits; a Reactor
+// does so while it has timers.
 //
-// It never goes backwards, and never ahead of the steady clock. Where no thread looks, it counts less than went by:
-// measure with it only what somebody waits for.
+// It never goes backwards, and never ahead of the steady clock. It counts less than went by while no thread looks:
+// measure with it only what a thread waits for.
 //
 // Any thread. The usual price is a look at the steady clock and four loads.
 #pragma once
@@ -27,7 +27,7 @@ class AwakeTime final : public TimeSource {
  public:
   // So long a waiter sleeps at most before it looks again.
   static constexpr std::chrono::milliseconds kLongestSleep{100};
-  // A waiter may be late on a busy machine. What is longer, the process has not run.
+  // A waiter may be late on a busy machine. In the rest of a longer gap the process has not run.
   static constexpr std::chrono::milliseconds kLongestGap{250};
 
   // That of this process. It has the state, so all use this one.
@@ -42,17 +42,17 @@ class AwakeTime final : public TimeSource {
   TimePoint look(TimePoint real) const;
 
   const TimeSource& time_;
-  // What the last look saw of the real time, and how much of that has not counted until then. A pair is read whole when
-  // `version_` is even before and after, and the same. Orders (testing/orders): who reads a number of a later pair, by
-  // acquire of its release, sees a later version when he looks again, relaxed; so the odd version is stored relaxed.
-  // The even one is a release and read by an acquire, so that none of its pair is older. `looker_` is a lock.
+  // The real time at the last look, and how much of it has not counted until then. A pair is read whole when `version_`
+  // is even before and after, and the same. Orders (testing/orders): a reader of a number of a later pair, by acquire
+  // of its release, sees a later version when it looks again, relaxed; so the odd version is stored relaxed. The even
+  // one is a release and read by an acquire, so that none of its pair is older. `looker_` is a lock.
   mutable std::atomic<Duration::rep> looked_at_{0}, left_out_{0};
   mutable std::atomic<uint32_t> version_{0};
   mutable std::atomic<int32_t> looker_{0};  // the process of which a thread changes the pair; 0: none
 };
 
-// The same in the shape of a clock of the standard library. Its moments are not those of std::chrono::steady_clock: who
-// sleeps until one of them sleeps for what is left of it, in pieces of AwakeTime::kLongestSleep.
+// The same in the shape of a clock of the standard library. Its moments are not those of std::chrono::steady_clock: a
+// thread that sleeps until one of them sleeps for the time left, in pieces of AwakeTime::kLongestSleep.
 struct AwakeClock {
   using duration = std::chrono::steady_clock::duration;
   using rep = duration::rep;
@@ -62,24 +62,14 @@ struct AwakeClock {
   static time_point now() { return AwakeTime::instance().now(); }
 };
 
-// What is left until `end`, and no more than one sleep; rounded up, never negative.
+// The time left until `end`, and no more than one sleep; rounded up, never negative.
 inline std::chrono::milliseconds next_sleep(AwakeClock::time_point end) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - AwakeClock::now());
   return std::clamp(left, std::chrono::milliseconds(0), AwakeTime::kLongestSleep);
 }
 
-// Whether it is ready; false at `end`.
-template <typename T>
-bool is_ready_before(const std::future<T>& future, AwakeClock::time_point end) {
-  for (;;) {
-    const std::chrono::milliseconds sleep = next_sleep(end);
-    if (future.wait_for(sleep) == std::future_status::ready) return true;
-    if (sleep.count() == 0) return false;
-  }
-}
-
-// While it lives, a thread of its own looks at the clock: for who calls something that may block for long, such as the
-// resolver of host names.
+// While it lives, a thread of its own looks at the clock: for a thread that calls something that may block for long,
+// such as the resolver of host names.
 class AwakeTicks {
  public:
   AwakeTicks();

@@ -1,8 +1,8 @@
 // BackOff: how to wait for another process without being late and without wasting a core.
 //
 // A rank that waits for a peer looks again and again. At first it only looks, since a peer on another core answers
-// within a hundred nanoseconds; then it rests between looks, then it lets others run, and at last it should sleep.
-// Where ranks outnumber cores the peer may be waiting for this very core, so it is given up at once.
+// within a hundred nanoseconds; then it rests between looks, then it lets others run, and at last it should sleep. If
+// ranks outnumber cores the peer may be waiting for this very core, so the core is given up at once.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace banyan::run {
 // It learns: where waits end only after others were let run, the core is given up sooner the next time.
 class BackOff {
  public:
-  // What a look costs: a few loads from memory, or system calls.
+  // The cost of a look: a few loads from memory, or system calls.
   enum class Look : uint8_t { cheap, dear };
   explicit BackOff(bool is_oversubscribed, Look look = Look::cheap)
       : least_(look == Look::cheap ? kLeast : kLeastDear),
@@ -35,7 +35,8 @@ class BackOff {
     return modest;
   }
 
-  // The same for who is woken at once by what it waits for, so that letting others run is of no use: it sleeps.
+  // The same for a thread that is woken at once by what it waits for, so that letting others run is of no use: it
+  // sleeps.
   BackOff sleeping() const {
     BackOff sleeping = *this;
     sleeping.yields_ = 0;
@@ -51,7 +52,7 @@ class BackOff {
   }
   // After a sleep in vain: a few looks, then sleep again.
   void slept() { looks_ = limit_ + std::max(yields_ - std::min(yields_, 4u), 1u); }
-  // What was waited for has come; the next wait begins.
+  // The event that was waited for has come; the next wait begins.
   void end() {
     if (looks_ > limit_) {
       limit_ = std::max(limit_ / 2, least_);
@@ -70,11 +71,11 @@ class BackOff {
   // most is longer than the kernel takes to wake up a process on an idle core.
   static constexpr uint32_t kLeast = 8, kMost = 3000;
   static constexpr uint32_t kYields = 300;  // then it is time to sleep
-  // A dear look takes some microseconds, so that these amount to no more time. Where cores are short, others are let
-  // run after each of as many looks.
+  // A dear look takes some microseconds, so that these amount to no more time. If cores are short, others are let run
+  // after each of kMostDear looks.
   static constexpr uint32_t kLeastDear = 1, kMostDear = 30, kYieldsDear = 2;
-  // Where others kept the core for longer than this, they compute: so many of the next waits end by sleep instead. Who
-  // lets others run may lose a whole slice of some milliseconds, a sleeper who is woken comes soon.
+  // Others that kept the core for longer than this compute: kWaitsAsleep of the next waits end by sleep instead. A rank
+  // that lets others run may lose a whole slice of some milliseconds, a sleeper that is woken comes soon.
   static constexpr std::chrono::microseconds kLongTurn{1000};
   static constexpr uint32_t kWaitsAsleep = 20;
   uint32_t least_, most_, yields_;

@@ -27,7 +27,7 @@ class ByteStream {
   virtual void watch(Ready ready) = 0;
   virtual void await_room(bool on) = 0;
 
-  // How many bytes it has taken. Of a broken stream none: receive() tells.
+  // Returns the number of bytes it has taken; none if the stream is broken: receive() tells.
   virtual size_t send(std::string_view bytes) = 0;
   struct Received {
     size_t count = 0;  // zero: nothing now, or nothing any more

@@ -1,10 +1,8 @@
 #include "banyan/run/system/cores.h"
 
-#include <gtest/gtest.h>
 #include <sched.h>
 
-#include <cstdlib>
-#include <thread>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

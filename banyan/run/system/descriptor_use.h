@@ -1,4 +1,4 @@
-// How many descriptors this process has open, and how many it may have.
+// The number of descriptors that this process has open, and the number it may have.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ DescriptorUse descriptor_use();
 // The second number alone, at once.
 uint64_t allowed_descriptors();
 
-// How many this process may open besides those that it has. Where these are fewer than `more`, its soft limit is raised
-// to the hard one first, which holds for the programs that it starts, too. UINT64_MAX where the limit is not known.
+// The number that this process may open besides those that it has. If these are fewer than `more`, its soft limit is
+// raised to the hard one first, which holds for the programs that it starts, too. UINT64_MAX where the limit is not
+// known.
 uint64_t make_room_for_descriptors(uint64_t more);
 
 }  // namespace banyan::run

@@ -1,12 +1,10 @@
 #include "banyan/run/system/descriptor_use.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <vector>
-
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,15 +1,10 @@
 #include "banyan/run/system/ds_field.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstring>
-#include <utility>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -16,15 +16,15 @@
 
 namespace banyan::run {
 
-// What may end one sleep.
+// The events that may end one sleep.
 class WaitSet {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `events` as poll(2) calls them.
   void watch(int fd, short events) { watch_kept(fd, events, 0); }
-  // The same of one of some descriptors that are all open since this number was drawn: who has watched them with it
-  // before may keep what it has told the kernel of them. 0: nothing is known.
+  // The same for one of some descriptors that are all open since the number `since` was drawn: a poller that has
+  // watched them with it before may keep what it has told the kernel of them. 0: nothing is known.
   void watch_kept(int fd, short events, uint64_t since) {
     polled_.push_back({.fd = fd, .events = events, .revents = 0});
     since_.push_back(since);

@@ -1,9 +1,9 @@
-// HostNames: what a server may be called by those who ask it, in their Host header (RFC 9110, 7.2).
+// HostNames: the names by which clients may call a server, in their Host header (RFC 9110, 7.2).
 //
 // The page of a stranger, in a browser that reaches this server, could otherwise read all that it says: the stranger
 // has the name of the page stand for the server's address meanwhile ("DNS rebinding"), and for the browser both are
 // one. But the browser still says that name. So only names that no stranger can have are answered: addresses,
-// "localhost", and those that were added. Who says none is no browser.
+// "localhost", and those that were added. A client that says none is no browser.
 //
 // Any thread; an object is one thread's at a time.
 #pragma once
@@ -28,8 +28,8 @@ class HostNames {
   std::vector<std::string> names_ = {"localhost"};  // in lower case
 };
 
-// The status of an answer to who means another host ("Misdirected Request"), and its words: "ask by its address, or
-// `mend` evil.example".
+// The status of an answer to a client that means another host ("Misdirected Request"), and its words: "ask by its
+// address, or `mend` evil.example".
 constexpr int kMisdirected = 421;
 std::string misdirected(std::string_view host, const std::string& mend);
 

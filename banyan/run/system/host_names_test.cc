@@ -1,15 +1,11 @@
 #include "banyan/run/system/host_names.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(HostNames, AreAddressesAndTheLocalHostWithAnyPort) {
   const HostNames names;

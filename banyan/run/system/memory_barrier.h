@@ -8,16 +8,16 @@ namespace banyan::run {
 // none.
 bool register_for_barriers();
 
-// When it returns, every thread of every registered process has passed a full barrier since it was called. A few
-// microseconds. False, and there was none, when this process has been forbidden to since it registered.
+// Every thread of every registered process passes a full barrier between the call and its return. A few microseconds.
+// False, and there was none, when this process has been forbidden to since it registered.
 bool barrier_everywhere();
 
 // The same among the threads of this process alone, which disturbs no other process.
 bool register_for_own_barriers();
 bool barrier_in_process();
 
-// What keeps the compiler, and nothing else, from moving a later load before an earlier store; for those whom one of
-// these barriers reaches.
+// Keeps the compiler, and nothing else, from moving a later load before an earlier store; for threads that one of these
+// barriers reaches.
 inline void order_for_barriers() { asm volatile("" ::: "memory"); }
 
 }  // namespace banyan::run

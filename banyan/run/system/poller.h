@@ -1,13 +1,15 @@
 // Poller: waits for any number of event sources at a cost that does not grow with those to which nothing happens
 // (epoll(7)). For a thread that serves very many, of which most wait.
 //
-// A source is watched from watch() until it may have work, and not used meanwhile but to be forgotten. The thread finds
-// those by look(). It sleeps until there are any by a Waiter (waiter.h): the poller is an event source itself.
+// A source is watched from watch() until it may have work, and must not be used meanwhile, except to be forgotten. The
+// thread finds the sources that may have work by look(). It sleeps until there are any by a Waiter (waiter.h): the
+// poller is an event source itself.
 //
 // Finding costs one system call. Watching costs one for each descriptor, but none for those that are the same as the
-// last time (WaitSet::watch_kept): the kernel goes on watching them while their source is used otherwise. What it tells
-// of them then is nobody's. Where that ends a sleep the kernel ceases to watch them, and of more than kMostForNobody
-// each time. So look() costs what happens to those that are watched, and a little.
+// last time (WaitSet::watch_kept): the kernel goes on watching them while their source is used otherwise. An event of
+// such a descriptor is then for nobody. The kernel ceases to watch a descriptor whose event for nobody may have ended a
+// sleep, or comes after kMostForNobody others in one look(). So look() costs what happens to those that are watched,
+// and a little.
 //
 // One thread; a descriptor belongs to one source.
 #pragma once
@@ -44,7 +46,7 @@ class Poller : public EventSource {
   void look();
   bool is_idle() const { return watched_.empty(); }
 
-  // Whether look() may find any.
+  // The events by which look() may find any.
   void prepare(WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
 
@@ -55,7 +57,7 @@ class Poller : public EventSource {
     std::vector<pollfd> polled;  // as the source has asked
     WaitSet::Clock::time_point deadline;
   };
-  // What the kernel was told last of a descriptor.
+  // The last request to the kernel for a descriptor.
   struct Armed {
     uint64_t since = 0;  // as in WaitSet::watch_kept; 0: it is to be told anew
     short events = 0;

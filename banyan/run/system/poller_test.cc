@@ -1,35 +1,17 @@
 #include "banyan/run/system/poller.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <optional>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/test_event_source.h"
 #include "banyan/run/system/waiter.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using testing::ElementsAre;
-using testing::IsEmpty;
 using Clock = WaitSet::Clock;
 
 TEST(Poller, TellsOfEachSourceToWhichAnythingHappensOnceAndOfNoOther) {

@@ -13,17 +13,17 @@
 
 namespace banyan::run {
 
-// When process `pid` was started, in clock ticks since the host was (field 22 of /proc/<pid>/task/<pid>/stat): with it,
-// a process id never means two processes. Nothing when there is no such process.
+// The start time of process `pid`, in clock ticks since the start of the host (field 22 of
+// /proc/<pid>/task/<pid>/stat): with it, a process id never means two processes. Nothing when there is no such process.
 std::optional<uint64_t> start_time_of(int32_t pid);
 
 // The words behind a field of /proc/<pid>/status, such as "Uid". Empty where nothing can be read.
 std::string status_of(int32_t pid, std::string_view field);
 
-// Whether process `pid` of this host, which was started then, has ended. Where the kernel lets nobody look, false.
+// True if process `pid` of this host, which was started then, has ended. False if the kernel lets nobody look.
 bool has_ended(int32_t pid, uint64_t start_time);
 
-// Which processes are watched. Their end is told to whoever the observer was made for.
+// The processes that are watched. Their end is reported to the owner that the observer was made for.
 class ProcessObserver {
  public:
   ProcessObserver() = default;
@@ -43,8 +43,8 @@ class ProcessWatch final : public ProcessObserver {
   ProcessWatch(Reactor& reactor, Ended ended) : reactor_(reactor), ended_(std::move(ended)) {}
   ~ProcessWatch() override;
 
-  // A process that has this id but started at another time is another one, and `rank` has ended. Where the kernel lets
-  // us watch no process, or there are no descriptors left, does nothing: connections tell too, though later.
+  // A process that has this id but started at another time is another one, and `rank` has ended. Does nothing if the
+  // kernel lets us watch no process, or there are no descriptors left: connections tell too, though later.
   void watch(uint32_t rank, int32_t pid, uint64_t start_time);
   bool is_watched(uint32_t rank) const override { return processes_.contains(rank); }
   void forget(uint32_t rank) override;

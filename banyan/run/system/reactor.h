@@ -2,8 +2,8 @@
 //
 // Descriptors, moments and messages from other threads; each is answered by a function, one after the other. It sleeps
 // in epoll when there is nothing to do. While it has timers it looks at the clock every AwakeTime::kLongestSleep, so
-// that time in which the process was stopped brings no moment nearer. What such a function throws is told to the owner;
-// the others are served on.
+// that time in which the process was stopped brings no moment nearer. An error that such a function throws goes to the
+// owner (run()); the others are served on.
 #pragma once
 
 #include <sys/epoll.h>
@@ -26,7 +26,7 @@
 
 namespace banyan::run {
 
-// Where other threads leave work for a reactor. May outlive it: then nobody does the work.
+// A queue in which other threads leave work for a reactor. May outlive it: then nobody does the work.
 class Mailbox {
  public:
   using Task = std::function<void()>;

@@ -1,22 +1,16 @@
 #include "banyan/run/system/reactor.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <functional>
 #include <future>
 #include <new>
 #include <stdexcept>
-#include <thread>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST(Reactor, TellsWhatWasThrownAndServesTheOthers) {
   Reactor reactor;

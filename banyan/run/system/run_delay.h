@@ -1,4 +1,4 @@
-// How long a thread has waited for a core although it could run, as the kernel's scheduler counts.
+// The time for which a thread has waited for a core although it could run, as the kernel's scheduler counts.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,8 @@ struct RunDelay {
   uint64_t turns = 0;                  // that it has got
 };
 
-// Of the calling thread; none where the kernel does not count. Reads a file of /proc, in some microseconds. Any thread.
+// The delay of the calling thread; none if the kernel does not count it. Reads a file of /proc, in some microseconds.
+// Any thread.
 std::optional<RunDelay> run_delay();
 
 }  // namespace banyan::run

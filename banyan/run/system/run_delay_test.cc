@@ -1,8 +1,6 @@
 #include "banyan/run/system/run_delay.h"
 
-#include <gtest/gtest.h>
-
-#include <thread>
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

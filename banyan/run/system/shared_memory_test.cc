@@ -1,13 +1,9 @@
 #include "banyan/run/system/shared_memory.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdio>
-#include <string>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/available_memory.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -1,11 +1,11 @@
-// Calls of unix sockets, by whom one can be sure of who answers.
+// Calls of unix sockets that make sure of the user who answers.
 //
 // A path is no proof: folders such as /tmp are everybody's, and whoever makes a folder or a socket there first can
 // pretend to be the one that is looked for. So the folder is opened and the socket is called in it, whatever the path
-// leads to by then; and when the connection stands, the kernel is asked who listens. He is believed who is
+// leads to by then; and when the connection stands, the kernel is asked who listens. These listeners are believed:
 //   - root, or this user;
-//   - whoever owns the socket, in a folder that root alone may write to;
-//   - whoever root has given a folder of /run to, in that folder.
+//   - the owner of the socket, in a folder that root alone may write to;
+//   - the user that root has given a folder of /run to, in that folder.
 //
 // Any thread.
 #pragma once
@@ -24,15 +24,16 @@ namespace banyan::run {
 // socket, Error{io}, also where this user may not call.
 FileDescriptor call_trusted(const std::string& path, int type, const std::function<bool()>& wait, int send_buffer = 0);
 
-// Of a socket that somebody else has connected to `path`. Throws Error{invalid_usage}, Error{io}.
+// The same check of the listener, for a socket that somebody else has connected to `path`. Throws Error{invalid_usage},
+// Error{io}.
 void expect_trusted(int socket, const std::string& path);
 
-// Whether there is such a folder. Throws Error{invalid_usage} where it is another user's, others may write to it, or it
+// True if there is such a folder. Throws Error{invalid_usage} where it is another user's, others may write to it, or it
 // is a link or no folder: so nobody else decides what is in it. Error{io}.
 bool is_own_folder(const std::string& folder);
 
-// A folder that everybody may write to, and take away what others have in it: /tmp, where the latter is not so, is
-// none. False where there is none.
+// True for a folder that everybody may write to, and take away what others have in it: not for /tmp, where the latter
+// is not so. False if there is no such folder.
 bool is_open_to_all(const std::string& folder);
 
 }  // namespace banyan::run

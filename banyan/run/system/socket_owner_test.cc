@@ -1,7 +1,5 @@
 #include "banyan/run/system/socket_owner.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,19 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
-#include <functional>
-#include <string>
-
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr uid_t kStranger = 65'533;
 

@@ -1,4 +1,4 @@
-// What the operating system refused, as an Error.
+// A refusal of the operating system, as an Error.
 #pragma once
 
 #include <cerrno>

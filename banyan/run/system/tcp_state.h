@@ -1,4 +1,4 @@
-// What the kernel knows of a TCP connection.
+// The state of a TCP connection, as the kernel knows it.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct TcpState {
   std::chrono::milliseconds heard_ago{0};  // since the last packet with an acknowledgement, which all have
 };
 
-// None of what is no TCP connection. Any thread.
+// None if the socket is no TCP connection. Any thread.
 std::optional<TcpState> tcp_state(int socket);
 
 }  // namespace banyan::run

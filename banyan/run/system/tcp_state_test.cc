@@ -2,16 +2,11 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <chrono>
-#include <string>
-#include <thread>
-#include <utility>
-
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

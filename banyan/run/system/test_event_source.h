@@ -1,17 +1,11 @@
 // FakeSource: an event source of tests, with some descriptors, a deadline, and work: each if the test says so.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/eventfd.h>
-
-#include <chrono>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <vector>
 
 #include "banyan/run/system/event_source.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 

@@ -7,8 +7,8 @@
 
 namespace banyan::run {
 
-// `name`: at most 15 letters, as top and gdb show it. What `body` throws ends the process. Throws Error{io} saying that
-// no thread could be started, and why.
+// `name`: at most 15 letters, as top and gdb show it. An exception of `body` ends the process. Throws Error{io} saying
+// that no thread could be started, and why.
 std::thread start_thread(const char* name, std::function<void()> body);
 
 // Lets the kernel take the core from the calling thread for another one after so long, instead of its usual 3 ms or so;

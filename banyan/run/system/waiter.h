@@ -22,7 +22,7 @@ class Waiter {
   void add(EventSource& source) { sources_.push_back(&source); }
   void remove(EventSource& source) { std::erase(sources_, &source); }
 
-  // Sleeps until a source may have work, or for `at_most`. Whether one may. Throws what the sources throw, and
+  // Sleeps until a source may have work, or for `at_most`. Returns true if one may. Throws what the sources throw, and
   // Error{io}.
   bool wait(std::chrono::milliseconds at_most);
 

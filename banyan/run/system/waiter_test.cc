@@ -1,22 +1,13 @@
 #include "banyan/run/system/waiter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <thread>
-#include <vector>
-
 #include "banyan/run/system/test_event_source.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 TEST(Waiter, WakesForAnyDescriptorOfAnySource) {

@@ -1,12 +1,7 @@
 #include "banyan/run/transport/arrival_ring.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <vector>
-
 #include "banyan/run/transport/test_exchange.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {

@@ -3,12 +3,12 @@
 // One process writes, one reads. `written` and `read` count bytes for ever; each is stored by one side, after the bytes
 // below it were copied, and loaded by the other. No lock, no system call.
 //
-// Nothing here waits. Who does raises the flag of its side, looks once more, and sleeps; the other side looks at the
+// Nothing here waits. A side that has to wait raises its flag, looks once more, and sleeps; the other side looks at the
 // flag after each move. In every order of the two, one of them sees what the other did.
 //
 // Orders (testing/orders): the counts are stored with release and loaded with acquire, since the bytes go with them.
 // More than that, they and the flags are stored and looked at sequentially consistent: each side stores one word and
-// then loads the other's. The flag is lowered relaxed, since nothing goes with it. A side's own count it loads relaxed.
+// then loads the other's. The flag is lowered relaxed, since nothing goes with it. A side loads its own count relaxed.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace banyan::run {
 class ByteRing {
  public:
   ByteRing() = default;
-  // What so many bytes (a power of two) need in memory, aligned to a cache line.
+  // Bytes of memory for a ring of so many bytes (a power of two), aligned to a cache line.
   static size_t memory_bytes(size_t capacity);
   // Makes an empty ring of zeroed memory; once, by either side or before both.
   static void create(std::byte* memory);
@@ -32,7 +32,7 @@ class ByteRing {
   size_t write(std::span<const std::byte> head, std::span<const std::byte> body);
   size_t room() const;
 
-  // The reader's. How many bytes have arrived and are not consumed.
+  // The reader's. The number of bytes that have arrived and are not consumed.
   size_t taken() const;
   // The oldest of them, or some; valid until consume() or read(). Throws Error{io} when the other side
   // did not keep to the rules.
@@ -42,11 +42,11 @@ class ByteRing {
 
   size_t capacity() const { return capacity_; }
 
-  // The reader is about to sleep, until something has arrived: raises its flag. Whether something has meanwhile, so
-  // that it should not sleep. The same of the writer, until half of the ring is free.
+  // The reader is about to sleep, until something has arrived: raises its flag. True if something has arrived
+  // meanwhile, so that it should not sleep. The same of the writer, until half of the ring is free.
   bool reader_sleeps();
   bool writer_sleeps();
-  // By the other side after a move: whether the reader, or the writer, is to be woken. Lowers the flag.
+  // Called by the other side after a move: true if the reader, or the writer, is to be woken. Lowers the flag.
   bool shall_wake_reader();
   bool shall_wake_writer();
 

@@ -3,8 +3,8 @@
 //
 // Both ends must be such. After a greeting bytes go in frames of at most kFrameBytes, each with an XXH3 digest of them
 // seeded with the number of the frame, so that what is damaged, lost, doubled or out of order is found before anybody
-// sees it. Costs a copy and a digest at each end. Who writes nothing sends no greeting either: the other end may never
-// read, and a socket that is closed with unread bytes takes back what it has sent.
+// sees it. Costs a copy and a digest at each end. An end that writes nothing sends no greeting either: the other end
+// may never read, and a socket that is closed with unread bytes takes back what it has sent.
 #pragma once
 
 #include <memory>

@@ -1,30 +1,18 @@
 #include "banyan/run/transport/checked_connection.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
-
-#include <chrono>
-#include <memory>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/tcp_connection.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 // A connection between two processes' ends whose bytes the test may damage on their way: `from` is read, and what is to
 // arrive is written to `to`.

@@ -38,15 +38,15 @@ class Connection {
   // since the last time. kNoSleep: it has changed already.
   static constexpr short kNoSleep = -1;
   virtual short before_sleep() = 0;
-  // And afterwards.
+  // To be called after the sleep.
   virtual void after_sleep() {}
-  // Whether links carry it, so that it can be paced and they can fail.
+  // True if links carry it, so that it can be paced and they can fail.
   virtual bool uses_links() const = 0;
-  // Whether bytes that write() took are still here, or those of write_lasting() are still read. The functions for
+  // True while bytes that write() took are still here, or those of write_lasting() are still read. The functions for
   // sleeps send them on and find out, and so does this one.
   virtual bool has_unsent() { return false; }
-  // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer. SIZE_MAX:
-  // nothing is known.
+  // Upper bound of the bytes that write() has taken and that are still to reach the host of the peer: its last ones.
+  // SIZE_MAX: nothing is known.
   virtual size_t in_flight() const { return SIZE_MAX; }
 };
 

@@ -1,8 +1,8 @@
 // Connector: where a transport's connected, authenticated sockets come from.
 //
 // Two ranks that will exchange bytes both ask for the connection between them, by the number of a *lane*: there may be
-// several connections between two ranks, each along its own path of links. Which of the two calls and which is called
-// is the connector's business. Connections are made when they are asked for, so that nobody pays for those never used.
+// several connections between two ranks, each along its own path of links. The connector decides which of the two calls
+// and which is called. Connections are made when they are asked for, so that nobody pays for those never used.
 //
 // One thread, that of the transport. Answers may be made by another thread behind the scenes.
 #pragma once
@@ -39,7 +39,7 @@ class Connector {
   // one does not, and neither uses what comes of it.
   static constexpr uint32_t kFirstTrial = 1u << 31;
 
-  // There is this way to `peer`, whether it is asked for or not.
+  // There is this path to `peer`, whether it is asked for or not.
   virtual void know(uint32_t /*peer*/, const Path& /*path*/) {}
 
   struct Answer {

@@ -29,12 +29,12 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     std::function<Path(uint32_t peer, uint32_t lane)> path = {};  // asked when a lane is first used; empty: any
     bool zero_copy = false;                                       // when TCP sends: see TcpConnection
     bool checksums = false;  // of what links carry (checked_connection.h); the same on all ranks
-    // Of what links carry (sealed_connection.h), by the keys that the connector gives; the same on all ranks. Finds all
-    // that checksums would, which there are none of then.
+    // Sealing of what links carry (sealed_connection.h), by the keys that the connector gives; the same on all ranks.
+    // It finds all that checksums would, so there are none then.
     std::optional<Sealing> sealing = {};
     std::function<bool(uint32_t peer)> shares_memory = {};  // whether it may be tried; empty: with nobody
-    // Asked before a connection is made, for the memory that this end of it has; whether the peer maps that, too. What
-    // it gives is kept as long as the connection. What it throws is the failure of the lane. Empty: there is enough.
+    // Asked before a connection is made, for the memory that this end of it has; `is_shared`: the peer maps that, too.
+    // The result is kept as long as the connection; an exception is the failure of the lane. Empty: there is enough.
     std::function<std::shared_ptr<void>(uint64_t bytes, bool is_shared)> holder = {};
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
@@ -61,8 +61,9 @@ class LaneTransport : public ChannelTransport, public LaneControl {
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
   void mark(uint8_t dscp) override;
-  // Lost: what was sent more than once has not been acknowledged for kPatience; or the peer could not be called so
-  // long, where what was silent before counts, too, if a way has already had a connection: then kFirstAnswer is enough.
+  // A lane is lost if bytes that were sent more than once have not been acknowledged for kPatience, or if the peer
+  // could not be called for so long. If an earlier lane on the same path was dropped less than kFirstAnswer before the
+  // call, its silence counts, too, and the call itself need last only kFirstAnswer.
   static constexpr std::chrono::milliseconds kPatience{2000}, kFirstAnswer{500};
   std::vector<LaneHealth> health() override;
   std::vector<LaneLoad> loads() override;
@@ -77,7 +78,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
 
  private:
   using Clock = AwakeClock;
-  // Of a lane; one thread writes.
+  // Bytes of a lane; one thread writes.
   struct Counter {
     uint32_t channel = 0;
     std::atomic<uint64_t> sent{0}, received{0};

@@ -1,30 +1,18 @@
 #include "banyan/run/transport/lane_transport.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <map>
-#include <thread>
-#include <utility>
-
-#include "banyan/base/error.h"
 #include "banyan/run/transport/shared_connection.h"
 #include "banyan/run/transport/tcp_connection.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::HasSubstr;
 
 // Answers when the test says so, with one end of a pair of sockets.
 class HandConnector : public Connector {

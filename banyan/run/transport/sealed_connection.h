@@ -1,5 +1,5 @@
-// SealedConnection: a connection whose bytes nobody but its two ends can change on their way, or read, too. What is
-// changed, lost, doubled, put elsewhere or sent back is found before anybody sees it, and ends the connection.
+// SealedConnection: a connection whose bytes nobody but its two ends can change on their way, or read, too. Data that
+// is changed, lost, doubled, put elsewhere or sent back is found before anybody sees it, and ends the connection.
 //
 // Both ends must be such, in the same way and with the keys of one handshake (seal/seal.h). Bytes go in frames of at
 // most kFrameBytes, each with its size in front and a seal behind it. Costs one pass of AES-GCM at each end, or one of
@@ -40,7 +40,7 @@ class SealedConnection final : public Connection {
   size_t in_flight() const override;
 
  private:
-  // What the next frame holds of bytes of which `taken` are in frames already.
+  // The bytes of the next frame, when the first `taken` of all are in frames already.
   struct Part {
     std::span<const std::byte> head, body;
     size_t size() const { return head.size() + body.size(); }

@@ -1,27 +1,17 @@
 #include "banyan/run/transport/sealed_connection.h"
 
-#include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/socket.h>
-
-#include <chrono>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/tcp_connection.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 const std::string kThere(kSessionKeySize, 't'), kBack(kSessionKeySize, 'b');
 constexpr size_t kHead = 4;

@@ -2,7 +2,7 @@
 // them already.
 //
 // Over the socket one side offers the memory and the other says whether it can see it. Then bytes go by two rings
-// (byte_ring.h), and the socket only wakes up a side that sleeps, and tells when the other is gone. Where the memory
+// (byte_ring.h), and the socket only wakes up a side that sleeps, and tells when the other is gone. If the memory
 // cannot be seen (another user, ptrace_scope, a process that may not be looked into), the bytes go by the socket.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace banyan::run {
 class SharedConnection final : public Connection {
  public:
   static constexpr size_t kRingBytes = size_t{256} << 10;
-  // Of both rings, which the end that offers has.
+  // Memory of both rings, which the end that offers has.
   static size_t memory_bytes(size_t ring_bytes = kRingBytes);
 
   // `offers`: true at one end, false at the other. Throws Error{io} when there is no memory for the rings; a
@@ -42,7 +42,7 @@ class SharedConnection final : public Connection {
   enum class State : uint8_t { offering, expecting, answering, shared, refused };
   struct Offer;
 
-  // Whether bytes may go by memory or socket.
+  // True if bytes may go by memory or socket.
   bool is_ready();
   void send_offer();
   void take_offer();

@@ -1,29 +1,17 @@
 #include "banyan/run/transport/shared_connection.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 std::pair<FileDescriptor, FileDescriptor> socket_pair() {
   int ends[2];

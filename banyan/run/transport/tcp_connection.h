@@ -12,10 +12,10 @@
 
 namespace banyan::run {
 
-// Where copies are to be spared, the kernel sends long bodies of write_lasting() out of this process's memory
-// (MSG_ZEROCOPY), and says when it no longer reads them, which is when the other end has acknowledged them. It pays
-// from some 10 Gb/s on, with network cards that can; where the kernel says that it copies all the same (loopback,
-// veth), and where it has no room for more such bodies, they are sent like any others.
+// With zero_copy, the kernel sends long bodies of write_lasting() out of this process's memory (MSG_ZEROCOPY), and says
+// when it no longer reads them, which is when the other end has acknowledged them. It pays from some 10 Gb/s on, with
+// network cards that can; if the kernel says that it copies all the same (loopback, veth), or if it has no room for
+// more such bodies, they are sent like any others.
 class TcpConnection : public Connection {
  public:
   TcpConnection(uint32_t peer, FileDescriptor socket, bool zero_copy = false);

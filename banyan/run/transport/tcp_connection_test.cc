@@ -1,25 +1,17 @@
 #include "banyan/run/transport/tcp_connection.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <cerrno>
-#include <chrono>
-#include <string>
-#include <vector>
 
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
 
 // One end sends what the other reads, in bodies that last.
 std::string lend(TcpConnection& connection, uint64_t total) {

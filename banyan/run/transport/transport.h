@@ -32,9 +32,9 @@ class Transport {
     return write(channel, head, body);
   }
 
-  // Whether bytes that write() took go on their way only while this process calls wait(), or anything else; whoever
-  // turns to other things before they have gone may hold up the peer. Or whether a body of write_lasting() is still
-  // read. Transports whose bytes the kernel holds have none.
+  // True while bytes that write() took go on their way only if this process calls wait(), or anything else; a caller
+  // that turns to other things before they have gone may hold up the peer. Also true while a body of write_lasting() is
+  // still read. Transports whose bytes the kernel holds have no bytes of the first kind.
   virtual bool has_unsent(uint32_t /*channel*/) { return false; }
 
   // The oldest bytes that have arrived, or some of them; empty when there are none. Valid until the next call about
@@ -46,8 +46,8 @@ class Transport {
   // Moves the oldest bytes into `into`, as many as have arrived; returns how many.
   virtual size_t read(uint32_t channel, std::span<std::byte> into) = 0;
 
-  // For who would read if the peer wrote, which it may never do: whether read() can find anything yet. A stream that
-  // does not stand is asked for, as by read(), but never given up: Error{timed_out} is only for those who need it.
+  // For a reader whose peer may never write: true if read() can find anything yet. A stream that is not connected is
+  // asked for, as by read(), but never given up: Error{timed_out} is only for those who need it.
   virtual bool listen(uint32_t /*channel*/) { return true; }
 
   // Sleeps until a call that moved nothing before might move something now, or for `at_most`. May return early.

@@ -1,23 +1,14 @@
 // What the engine relies on, of streams through memory and of those by sockets.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
-
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::Each;
 
 // Threads, because the thread sanitizer knows nothing of processes.
 class TwoThreads : public ::testing::TestWithParam<std::string> {

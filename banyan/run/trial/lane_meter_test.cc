@@ -1,18 +1,10 @@
 #include "banyan/run/trial/lane_meter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstring>
-#include <memory>
-
 #include "banyan/run/engine/message.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
-
-using ::testing::ElementsAre;
 
 // Takes a few bytes of every write, and now and then none.
 class SlowTransport : public ChannelTransport {

@@ -14,11 +14,11 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
-#include "banyan/run/engine/sample_data.h"
 #include "banyan/run/join/rendezvous.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/run/trial/known_data.h"
 #include "banyan/run/trial/lane_meter.h"
 
 namespace banyan::run {
@@ -160,7 +160,7 @@ class Runner {
     std::chrono::milliseconds timeout;
     ForkedMeeting& meeting;
   };
-  Runner(const Task& task, const RankPlan& plan, const SampleData& data)
+  Runner(const Task& task, const RankPlan& plan, const KnownData& data)
       : task_(task),
         plan_(plan),
         parts_(buffer_parts(task.schedule, plan.rank, task.elements)),
@@ -232,7 +232,7 @@ class Runner {
     Call call{.kind = operation_of(collective.kind(), is_even),
               .type = task_.reduction.type,
               .op = task_.reduction.op,
-              .factor = SampleData::factor(plan_.rank),
+              .factor = KnownData::factor(plan_.rank),
               .other = root(),
               .send = input_.data(),
               .recv = output_.data(),
@@ -300,7 +300,7 @@ class Runner {
   void check_part(uint32_t owner, uint64_t begin, uint64_t end, uint64_t at) {
     const size_t size = size_of(task_.reduction.type);
     const std::span<const std::byte> part = std::span(output_).subspan(at * size, (end - begin) * size);
-    const SampleData::Comparison comparison = data_.compare(part, owner, begin, end);
+    const KnownData::Comparison comparison = data_.compare(part, owner, begin, end);
     RankReport::Answer& answer = report_.answer;
     if (comparison.wrong > 0 && answer.wrong == 0) {
       answer.first_wrong = comparison.first;
@@ -313,7 +313,7 @@ class Runner {
   const Task& task_;
   const RankPlan& plan_;  // as the communicator makes it
   const BufferParts parts_;
-  const SampleData& data_;
+  const KnownData& data_;
   std::vector<std::byte> input_, output_;
   std::vector<size_t> shards_;    // elements, by rank
   std::vector<size_t> received_;  // of an all-to-all, from each rank
@@ -432,7 +432,7 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
   expect_reducible(options.type, options.op);
   const std::vector<RankPlan> plans = make_rank_plans(schedule, elements);
   expect_memory_for(plans, size_of(options.type));
-  const SampleData data(schedule.collective(), task.reduction);
+  const KnownData data(schedule.collective(), task.reduction);
   const auto ranks = static_cast<uint32_t>(plans.size());
   Laps laps(ranks, options.repeats);
   const auto reports = run_processes(ranks, options.timeout, [&](uint32_t rank) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "banyan/run/trial/local.h"
-#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {

@@ -1,30 +1,18 @@
 #include "banyan/run/trial/local.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <numeric>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/schedule/verify.h"
-#include "banyan/testing/sample_forest.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
+#include "banyan/testing/test_sample_forest.h"
 
 namespace banyan::run {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::Values;
 
 constexpr CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,

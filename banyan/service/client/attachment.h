@@ -47,9 +47,9 @@ class Attachment {
   // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go. Those of the pool are
   // owned here, too, until a later name() finds that they have been freed.
   class Offered;
-  // Of bytes within the pool: the name of where they begin, and who keeps the offer. Nothing where they are in no
-  // region. Where the region has been offered before, this is quick: no system call. Throws what the daemon says,
-  // Error{peer_lost}, and Error{timed_out} when it says nothing for half a minute.
+  // Names bytes within the pool: the name of the first byte, and the owner of the offer. Nothing if they are in no
+  // region, or in one that cannot be offered again (region.h). Quick if the region has been offered before: no system
+  // call. Throws what the daemon says, Error{peer_lost}, and Error{timed_out} when it says nothing for half a minute.
   struct Named {
     BufferName name;
     std::shared_ptr<const Offered> offer;
@@ -71,13 +71,14 @@ class Attachment {
   // without its number, which is given here. Does not wait; nothing happens where the daemon has gone.
   std::shared_ptr<const void> show(ShowRecord record, const run::FileDescriptor& memory);
 
-  // What a session is told by the thread of this attachment, maybe before open() has returned. `failed` throws nothing.
+  // The callbacks of a session. The thread of this attachment calls them, maybe before open() has returned. `failed`
+  // throws nothing.
   struct Hooks {
     // Its calls fail with this error from now on: the daemon says so, or has gone. That is Error{peer_lost}, "the
     // service has gone (unix:...)". Once. Must not block.
     std::function<void(const Error& error)> failed;
-    // The same error, where the other ranks cannot know of it. After all sessions have heard that they failed; later
-    // news wait for it.
+    // The same error, for the other ranks, which cannot know of it. Called after `failed` of all sessions; later news
+    // wait for it.
     std::function<void(const Error& error)> tell_peers;
     // is_succeeded() says so from now on. Must not block.
     std::function<void()> succeeded = {};

@@ -1,34 +1,20 @@
 #include "banyan/service/client/attachment.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <future>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "banyan/service/client/session_slots.h"
 #include "banyan/service/client/test_fake_daemon.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using ::testing::Each;
-using ::testing::HasSubstr;
 using State = FakeDaemon::State;
-using testing::error_of;
 
 run::Deadline soon() { return run::Deadline::after(std::chrono::seconds(60)); }
 
@@ -89,7 +75,7 @@ TEST_F(Attachments, KnowTheirDaemon) {
 
 TEST_F(Attachments, RefuseADaemonOfAnotherVersion) {
   daemon_.look([](State& state) { state.welcome.version = kProtocolVersion + 1; });
-  EXPECT_EQ(error_of([&] { attach(); }, ErrorCode::mismatch),
+  EXPECT_EQ(testing::error_of([&] { attach(); }, ErrorCode::mismatch),
             "the service at " + daemon_.url() +
                 " speaks version 3 of the protocol, and this process version 2: have "
                 "both of one Banyan");
@@ -97,15 +83,16 @@ TEST_F(Attachments, RefuseADaemonOfAnotherVersion) {
 
 TEST_F(Attachments, SayThatNobodyListens) {
   daemon_.die();
-  EXPECT_EQ(error_of([&] { attach(); }, ErrorCode::not_found), "no service listens at " + daemon_.url());
-  EXPECT_EQ(error_of([&] { Attachment::to("unix:/no/such/folder/socket", pool_, soon()); }, ErrorCode::not_found),
-            "no service listens at unix:/no/such/folder/socket");
+  EXPECT_EQ(testing::error_of([&] { attach(); }, ErrorCode::not_found), "no service listens at " + daemon_.url());
+  EXPECT_EQ(
+      testing::error_of([&] { Attachment::to("unix:/no/such/folder/socket", pool_, soon()); }, ErrorCode::not_found),
+      "no service listens at unix:/no/such/folder/socket");
 }
 
 TEST_F(Attachments, RefuseWhatIsNoUrl) {
   for (const std::string& url : {std::string(), std::string("unix:"), std::string("/run/banyan/banyand.sock"),
                                  "unix:/" + std::string(200, 'x'), std::string("tcp://node7:1")}) {
-    EXPECT_THAT(error_of([&] { Attachment::to(url, pool_, soon()); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { Attachment::to(url, pool_, soon()); }, ErrorCode::invalid_input),
                 HasSubstr("is no url of a service"));
   }
 }
@@ -113,15 +100,16 @@ TEST_F(Attachments, RefuseWhatIsNoUrl) {
 TEST_F(Attachments, WaitForASilentDaemonUntilTheDeadline) {
   daemon_.look([](State& state) { state.is_silent = true; });
   const auto begin = steady_clock::now();
-  EXPECT_EQ(error_of([&] { Attachment::to(daemon_.url(), pool_, run::Deadline::after(milliseconds(50))); },
-                     ErrorCode::timed_out),
+  EXPECT_EQ(testing::error_of([&] { Attachment::to(daemon_.url(), pool_, run::Deadline::after(milliseconds(50))); },
+                              ErrorCode::timed_out),
             "the service at " + daemon_.url() + " has not answered within 50 ms");
   EXPECT_GE(steady_clock::now() - begin, milliseconds(50));
 }
 
 TEST_F(Attachments, SayThatTheDaemonHungUp) {
   daemon_.look([](State& state) { state.is_silent = true; });
-  auto later = std::async(std::launch::async, [&] { return error_of([&] { attach(); }, ErrorCode::peer_lost); });
+  auto later =
+      std::async(std::launch::async, [&] { return testing::error_of([&] { attach(); }, ErrorCode::peer_lost); });
   ASSERT_TRUE(daemon_.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
   daemon_.die();
   EXPECT_EQ(later.get(), "the service at " + daemon_.url() + " has hung up");
@@ -131,12 +119,13 @@ TEST_F(Attachments, PassOnWhyTheDaemonWantsNobody) {
   daemon_.look([](State& state) {
     state.refusal = [](const ClientMessage&) { return Error(ErrorCode::unsupported, "the house is full"); };
   });
-  EXPECT_EQ(error_of([&] { attach(); }, ErrorCode::unsupported), "the house is full");
+  EXPECT_EQ(testing::error_of([&] { attach(); }, ErrorCode::unsupported), "the house is full");
 }
 
 TEST_F(Attachments, RefuseADaemonThatDoesNotSayWelcome) {
   daemon_.look([](State& state) { state.is_silent = true; });
-  auto later = std::async(std::launch::async, [&] { return error_of([&] { attach(); }, ErrorCode::mismatch); });
+  auto later =
+      std::async(std::launch::async, [&] { return testing::error_of([&] { attach(); }, ErrorCode::mismatch); });
   ASSERT_TRUE(daemon_.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
   daemon_.look([](State& state) { send_parcel(state.client().socket.get(), "HTTP/1.1 400 Bad Request"); });
   EXPECT_EQ(later.get(), "what listens at " + daemon_.url() + " does not speak as a service of this version");
@@ -144,7 +133,8 @@ TEST_F(Attachments, RefuseADaemonThatDoesNotSayWelcome) {
 
 TEST_F(Attachments, RefuseADaemonThatCannotBeWoken) {
   daemon_.look([](State& state) { state.is_silent = true; });
-  auto later = std::async(std::launch::async, [&] { return error_of([&] { attach(); }, ErrorCode::mismatch); });
+  auto later =
+      std::async(std::launch::async, [&] { return testing::error_of([&] { attach(); }, ErrorCode::mismatch); });
   ASSERT_TRUE(daemon_.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
   daemon_.look([](State& state) { state.client().say(state.welcome); });
   EXPECT_THAT(later.get(), HasSubstr("cannot be woken"));
@@ -245,8 +235,8 @@ TEST_F(Attachments, PassOnWhyMemoryIsRefused) {
   daemon_.look([](State& state) {
     state.refusal = [](const ClientMessage&) { return Error(ErrorCode::unsupported, "it is too much"); };
   });
-  EXPECT_EQ(error_of([&] { attachment->name(memory, 100); }, ErrorCode::unsupported), "it is too much");
-  EXPECT_EQ(error_of([&] { attachment->allocate(100); }, ErrorCode::unsupported), "it is too much");
+  EXPECT_EQ(testing::error_of([&] { attachment->name(memory, 100); }, ErrorCode::unsupported), "it is too much");
+  EXPECT_EQ(testing::error_of([&] { attachment->allocate(100); }, ErrorCode::unsupported), "it is too much");
   daemon_.look([](State& state) { state.refusal = {}; });
   EXPECT_TRUE(attachment->name(memory, 100));
 }
@@ -323,8 +313,9 @@ TEST_F(Attachments, PassOnWhyASessionIsRefused) {
       return Error(ErrorCode::timed_out, "no daemon of host 'b' has come");
     };
   });
-  EXPECT_EQ(error_of([&] { attachment->open(wish_named("refused"), told.hooks(), soon()); }, ErrorCode::timed_out),
-            "no daemon of host 'b' has come");
+  EXPECT_EQ(
+      testing::error_of([&] { attachment->open(wish_named("refused"), told.hooks(), soon()); }, ErrorCode::timed_out),
+      "no daemon of host 'b' has come");
   daemon_.look([](State& state) { state.refusal = {}; });
   const auto session = attachment->open(wish_named("granted"), {}, soon());
   daemon_.look([](State& state) { EXPECT_EQ(state.all_heard<OpenSession>()[1].session, 0u); });
@@ -336,9 +327,10 @@ TEST_F(Attachments, CloseASessionThatWasOpenedTooLate) {
   const auto attachment = attach();
   attachment->open(wish_named("makes pages"), {}, soon());
   daemon_.look([](State& state) { state.holds_answers = true; });
-  EXPECT_THAT(error_of([&] { attachment->open(wish_named("late"), {}, run::Deadline::after(milliseconds(20))); },
-                       ErrorCode::timed_out),
-              HasSubstr("has not answered within 20 ms"));
+  EXPECT_THAT(
+      testing::error_of([&] { attachment->open(wish_named("late"), {}, run::Deadline::after(milliseconds(20))); },
+                        ErrorCode::timed_out),
+      HasSubstr("has not answered within 20 ms"));
   daemon_.look([](State& state) { state.say_held(); });
   ASSERT_TRUE(daemon_.wait_until([](const State& state) {
     return state.count<OpenSession>() == 2 && state.clients.begin()->second.sessions.empty();
@@ -366,7 +358,7 @@ TEST_F(Attachments, HaveRoomForAsManySessionsAsThereAreNumbers) {
   EXPECT_EQ(numbers.size(), DoorbellPage::kSessions);
   EXPECT_EQ(*numbers.rbegin(), DoorbellPage::kSessions - 1);
   EXPECT_EQ(pages.size(), DoorbellPage::kSessions);
-  EXPECT_EQ(error_of([&] { slots.take(wishes); }, ErrorCode::unsupported),
+  EXPECT_EQ(testing::error_of([&] { slots.take(wishes); }, ErrorCode::unsupported),
             "at most 4096 communicators of a process can use a service at a time");
   // One that rests: somebody has to ask something, so that the daemon is known to have heard of its end.
   slots.retire(5, wishes);
@@ -406,7 +398,7 @@ TEST_F(Attachments, CallNoHookOfASessionThatIsGone) {
       [](State& state) { state.client().say(SessionFailed{.session = 0, .error = Error(ErrorCode::io, "the disk")}); });
   settle(*attachment);
   daemon_.die();
-  EXPECT_EQ(error_of([&] { attachment->allocate(1); }, ErrorCode::peer_lost),
+  EXPECT_EQ(testing::error_of([&] { attachment->allocate(1); }, ErrorCode::peer_lost),
             "the service has gone (" + daemon_.url() + ")");
   EXPECT_EQ(told.failures, 0);
 }
@@ -423,7 +415,7 @@ TEST(Attachment, TellsAllWithinATenthOfASecondThatTheDaemonHasGone) {
     const auto b = attachment->open(wish_named("b"), second.hooks(), soon());
     daemon.look([](State& state) { state.holds_answers = true; });
     auto waiter = std::async(std::launch::async, [&] {
-      return error_of([&] { attachment->open(wish_named("c"), {}, soon()); }, ErrorCode::peer_lost);
+      return testing::error_of([&] { attachment->open(wish_named("c"), {}, soon()); }, ErrorCode::peer_lost);
     });
     ASSERT_TRUE(daemon.wait_until([](const State& state) { return state.count<OpenSession>() == 3; }));
     const auto begin = steady_clock::now();
@@ -437,7 +429,7 @@ TEST(Attachment, TellsAllWithinATenthOfASecondThatTheDaemonHasGone) {
     EXPECT_EQ(waiter.get(), gone);
     EXPECT_TRUE(attachment->has_gone());
     least = std::min(least, steady_clock::now() - begin);
-    EXPECT_EQ(error_of([&] { attachment->open(wish_named("d"), {}, soon()); }, ErrorCode::peer_lost), gone);
+    EXPECT_EQ(testing::error_of([&] { attachment->open(wish_named("d"), {}, soon()); }, ErrorCode::peer_lost), gone);
     a->tell_gone(1);  // to nobody
     EXPECT_EQ(first.failures, 1);
   }
@@ -474,8 +466,8 @@ TEST_F(Attachments, SayInOrderWhatFindsNoRoomAtFirst) {
 
 TEST_F(Attachments, RefuseWishesThatAreLongerThanMessages) {
   const auto attachment = attach();
-  EXPECT_THAT(error_of([&] { attachment->open(wish_named(std::string(kMaxMessage, 'x')), {}, soon()); },
-                       ErrorCode::unsupported),
+  EXPECT_THAT(testing::error_of([&] { attachment->open(wish_named(std::string(kMaxMessage, 'x')), {}, soon()); },
+                                ErrorCode::unsupported),
               HasSubstr("is more than the service reads"));
   // And the longest ones go through.
   const auto session = attachment->open(wish_named(std::string(kMaxMessage - 500, 'x')), {}, soon());

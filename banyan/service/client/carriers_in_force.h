@@ -1,7 +1,8 @@
 // CarriersInForce: the executors that have the calls of a communicator which goes over from one to the next: the
-// present one, the one before while its last calls are under way, and what those that are no more have done.
+// present one, the one before while its last calls are under way, and the counts of those that have ended.
 //
-// One thread drives: it alone changes who is who, begins and ends calls. Any thread may look where that is said.
+// One thread drives: it alone replaces executors, and begins and ends calls. Any thread may call the functions that say
+// so.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ class CarriersInForce {
   void begin_with(std::shared_ptr<Carrier> first);
   // Later calls are those of `next`. The one before must have been dropped.
   void go_over(std::shared_ptr<Carrier> next);
-  // What was before is not needed any more: whoever gets it ends it. Null where there is none.
+  // The one before is not needed any more: the caller ends it. Null where there is none.
   std::shared_ptr<Carrier> drop_before();
   // All, at the end.
   void drop_all();
@@ -36,7 +37,7 @@ class CarriersInForce {
   size_t calls() const { return present_.calls + before_.calls; }  // in flight
   size_t present_calls() const { return present_.calls; }
   size_t calls_before() const { return before_.calls; }
-  // That has the oldest call; to be kept by who waits in it, since the call may go over meanwhile.
+  // The carrier of the oldest call. A caller that waits in it keeps it, since the call may go over meanwhile.
   const std::shared_ptr<Carrier>& oldest() const { return before_.calls > 0 ? before_.carrier : present_.carrier; }
 
   void begin(const run::Call& call, const run::CallNumbers& numbers);
@@ -45,7 +46,7 @@ class CarriersInForce {
   // The same, of all calls that oldest() has.
   void finish(run::Watch& watch);
 
-  // Of all that there have been.
+  // Over all that there have been.
   uint64_t steps() const;
   uint64_t progress() const;
   bool can_do_without(uint32_t rank) const;

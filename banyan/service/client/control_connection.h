@@ -40,7 +40,7 @@ Greeting greet(const std::string& url, int doorbell, const run::Deadline& deadli
 
 class ControlConnection {
  public:
-  // By the thread. What they throw ends the connection.
+  // Called by the thread. An exception from one of them ends the connection.
   struct Events {
     std::function<void(const SessionFailed&)> session_failed;
     std::function<void()> succeeded;         // is_succeeded() says so
@@ -62,7 +62,7 @@ class ControlConnection {
   }
   // See Succeeded.
   bool is_succeeded() const { return is_succeeded_.load(std::memory_order_acquire); }
-  // With which calls end then.
+  // The error with which calls end then.
   const Error& loss() const { return gone_; }
 
   // Asks for a region or a session; the wish gets its number here. Returns what grants it, or the refusal. Throws
@@ -79,7 +79,7 @@ class ControlConnection {
   }
   // Says what has no answer. Does nothing when the daemon has gone. Returns the number of the last wish before it.
   uint64_t tell(const ClientMessage& message, run::FileDescriptor descriptor = {}) noexcept;
-  // What was told before a wish, the daemon has carried out once it has granted the wish. The last one it has granted.
+  // The last wish that the daemon has granted, after it had carried out all that was told before that wish.
   uint64_t last_granted() const { return last_granted_.load(std::memory_order_acquire); }
 
  private:

@@ -1,6 +1,6 @@
-// FailureReports: which failures of a communicator's sessions its peers are told. Of sessions that no call is in yet,
-// nobody needs to hear: their failure is kept until calls go over to them. And of two that fail for the same reason, of
-// one.
+// FailureReports: which failures of a communicator's sessions its peers are told. The failure of a session that has no
+// calls yet is kept until calls go over to it: nobody needs to know it before. Two failures for the same reason are
+// told once.
 //
 // Any thread.
 #pragma once

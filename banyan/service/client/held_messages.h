@@ -1,5 +1,5 @@
 // HeldMessages: messages between two ranks that are begun while their communicator may go over to next sessions. They
-// wait here until it is known which sessions have them; whoever has begun one knows it by a ticket of this object's.
+// wait here until it is known which sessions have them; their callers know them by tickets of this object.
 //
 // One thread at a time.
 #pragma once
@@ -19,7 +19,8 @@ class HeldMessages {
   bool is_empty() const { return held_.empty(); }
   // Gives all that are held to this executor, in their order. Throws what it throws.
   void begin(run::Executor& executor);
-  // Of those that an executor has just said to be over, from this place on: those that were held get their tickets.
+  // Looks at the messages from place `from` on, which an executor has just said to be over: those that were held get
+  // their tickets.
   void rename(std::vector<run::Executor::MessageDone>& done, size_t from);
 
  private:

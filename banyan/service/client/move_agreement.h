@@ -23,8 +23,8 @@ class MoveAgreement {
   static std::string wish(uint32_t rank, uint32_t generation, uint32_t tries);
   // A text of any rank; what is no text of these is ignored.
   void hear(const std::string& text);
-  // Whether a rank has said that it cannot take part in the change of this generation, maybe before this rank has heard
-  // of that change: nobody needs to prepare for it.
+  // True if a rank has said that it cannot take part in the change of this generation, maybe before this rank has heard
+  // of that change: then nobody needs to prepare for it.
   bool is_refused(uint32_t generation) const { return refused_ == generation; }
   // On rank 0, where somebody wishes for a change and none is under way: begins one, prepared for calls like these, for
   // all ranks that are still in sessions of this generation and wish to leave them.
@@ -33,7 +33,7 @@ class MoveAgreement {
   std::vector<std::string> take_texts();
   bool has_texts() const { return switch_.has_texts() || !again_.empty(); }
 
-  // What is agreed, and what this rank says to it.
+  // The agreement, and what this rank says to it.
   run::PlanSwitch& plan() { return switch_; }
   const run::PlanSwitch& plan() const { return switch_; }
 
@@ -43,7 +43,7 @@ class MoveAgreement {
   const uint32_t rank_, ranks_;
   run::PlanSwitch switch_;
   uint32_t refused_ = 0;  // the newest generation that was; 0: none
-  // Of rank 0.
+  // Used by rank 0 alone.
   std::string prepare_text_;             // of the change under way
   std::vector<std::string> again_;       // texts that are to be said once more
   std::map<uint32_t, uint32_t> wishes_;  // the ranks that want to leave a session, and of which generation

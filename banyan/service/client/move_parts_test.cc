@@ -1,10 +1,4 @@
 // The parts of a MovingExecutor, each by itself; moving_executor_test.cc has them together.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "banyan/service/client/carriers_in_force.h"
 #include "banyan/service/client/failure_reports.h"
@@ -13,15 +7,10 @@
 #include "banyan/service/client/next_session.h"
 #include "banyan/service/client/numbered_calls.h"
 #include "banyan/service/client/text_box.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 // Does what the test says, and notes what it is told.
 class ToldExecutor : public run::Executor {

@@ -1,12 +1,7 @@
 // Changes of sessions while calls are made, in many orders of texts, calls and failures.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <thread>
-#include <tuple>
 
 #include "banyan/service/client/test_moves.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

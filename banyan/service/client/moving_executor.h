@@ -12,14 +12,13 @@
 //     sessions of both can be open at one daemon. The thread of a SessionMover opens it, and has it carry out calls of
 //     the last shapes, and a barrier where none of them is one in effect: so plans, lanes and staging are there, and
 //     all ranks have seen that the next sessions work, before any call needs them. Calls go on meanwhile;
-//   - calls up to the agreed one end in the old sessions, later ones begin in the new. Where the program makes none for
-//     the time being, an earlier one is agreed on. The old session is closed when all ranks have said that theirs are
-//     over.
+//   - calls up to the agreed one end in the old sessions, later ones begin in the new. While the program makes none, an
+//     earlier one is agreed on. The old session is closed when all ranks have said that their calls in it are over.
 // A session that cannot be opened refuses the change: the calls stay where they are, and the next "move" tries again,
-// each time after a longer pause. So does a rank whose daemon is succeeded while it prepares for a change that nobody
-// of its host has asked for: others may have called the older daemon for its next session. Where the next session fails
-// once this rank was ready, it fails the communicator as a daemon does that is killed; so does the old one while calls
-// are in it, and until all ranks have said that theirs are over.
+// each time after a longer pause. A rank also refuses if its daemon is succeeded while it prepares for a change that
+// nobody of its host has asked for: others may have called the older daemon for its next session. A next session that
+// fails once this rank was ready fails the communicator, as a daemon does that is killed; so does the old one while
+// calls are in it, and until all ranks have said that theirs are over.
 //
 // Messages between two ranks have no numbers that all ranks share: a communicator in which a rank has ever begun one
 // stays with its daemon until it ends. One that is begun between a rank's consent and its change waits for the change.
@@ -142,7 +141,7 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   std::atomic<int64_t> succeeded_{-1};  // the last generation whose daemon has been; any thread
   FailureReports failures_;             // any thread
   CarriersInForce carriers_;
-  // Of the thread that drives.
+  // Used only by the thread that drives.
   MoveAgreement agreement_;
   NumberedCalls calls_;
   std::deque<WaitingCall> waiting_;  // for the agreement

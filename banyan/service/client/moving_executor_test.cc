@@ -1,12 +1,7 @@
 #include "banyan/service/client/moving_executor.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <thread>
-
 #include "banyan/service/client/test_moves.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

@@ -22,7 +22,7 @@ class NumberedCalls {
   }
   uint64_t begun() const { return begun_; }
   uint64_t next() const { return begun_ + 1; }
-  // What next sessions are tried with.
+  // The calls that next sessions are tried with.
   std::vector<run::CallShape> shapes() const {
     const size_t known = std::min<uint64_t>(begun_, recent_.size());
     std::set<run::CallShape> shapes;
@@ -31,8 +31,9 @@ class NumberedCalls {
   }
   // This rank has said that it is ready.
   void note_ready() { begun_when_ready_ = begun_; }
-  // How far it goes without hearing more: as many calls more as were begun since, while the answer was on its way; so
-  // it need not wait for the next one.
+  // The last call that this rank may begin without hearing more: as many calls beyond those begun as it has begun since
+  // it was ready, while the answer was on its way, and one more unless it is idle. So it need not wait for the next
+  // answer.
   uint64_t limit(bool is_idle) const {
     return begun_ + (begun_ - std::min(begun_, begun_when_ready_)) + (is_idle ? 0 : 1);
   }

@@ -1,35 +1,19 @@
 #include "banyan/service/client/service_executor.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
 #include <future>
-#include <memory>
 #include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/service/client/test_fake_daemon.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Call;
 using run::OperationKind;
-using ::testing::ElementsAre;
-using testing::error_of;
-using ::testing::HasSubstr;
 using DaemonSide = FakeDaemon::State;
 
 // Waits for ever, or until it has been asked so often.
@@ -280,16 +264,16 @@ TEST_F(Served, FailuresOfTheDaemonEndEveryCall) {
   daemon_.look([](DaemonSide& state) { state.takes_calls = false; });
   start(*executor, {.kind = OperationKind::barrier});
   TestWatch watch;
-  auto failed =
-      std::async(std::launch::async, [&] { return error_of([&] { executor->finish(watch); }, ErrorCode::mismatch); });
+  auto failed = std::async(std::launch::async,
+                           [&] { return testing::error_of([&] { executor->finish(watch); }, ErrorCode::mismatch); });
   fail(Error(ErrorCode::mismatch, "rank 1 called something else"));
   const std::string words = "rank 1 called something else";
   EXPECT_EQ(failed.get(), words);
   EXPECT_FALSE(executor->broken());  // a peer may know better
   std::vector<uint8_t> bytes(10);
-  EXPECT_EQ(error_of([&] { start(*executor, {.kind = OperationKind::barrier}); }, ErrorCode::mismatch), words);
-  EXPECT_EQ(error_of([&] { executor->start_message(recv_of(bytes, 0)); }, ErrorCode::mismatch), words);
-  EXPECT_EQ(error_of([&] { executor->advance(); }, ErrorCode::mismatch), words);
+  EXPECT_EQ(testing::error_of([&] { start(*executor, {.kind = OperationKind::barrier}); }, ErrorCode::mismatch), words);
+  EXPECT_EQ(testing::error_of([&] { executor->start_message(recv_of(bytes, 0)); }, ErrorCode::mismatch), words);
+  EXPECT_EQ(testing::error_of([&] { executor->advance(); }, ErrorCode::mismatch), words);
   attachment_->allocate(1);  // until what was said before is heard
   EXPECT_THAT(told(), ElementsAre());
 }
@@ -320,7 +304,7 @@ TEST_F(Served, TheEndOfTheDaemonEndsACallUnderWay) {
   const auto executor = serve(1, {.own_name = "rank 7"});
   daemon_.look([](DaemonSide& state) { state.takes_calls = false; });
   auto failed = std::async(std::launch::async, [&] {
-    return error_of([&] { run(*executor, {.kind = OperationKind::barrier}); }, ErrorCode::peer_lost);
+    return testing::error_of([&] { run(*executor, {.kind = OperationKind::barrier}); }, ErrorCode::peer_lost);
   });
   daemon_.die();
   EXPECT_EQ(failed.get(), "the service has gone (" + daemon_.url() + ")");
@@ -336,7 +320,7 @@ TEST_F(Served, ErrorsOfThisRankEndItsSleepAndTellThePeers) {
     start(*executor, {.kind = OperationKind::barrier});
     waits.set_value();
     TestWatch watch;
-    return error_of([&] { executor->finish(watch); }, ErrorCode::aborted);
+    return testing::error_of([&] { executor->finish(watch); }, ErrorCode::aborted);
   });
   waits.get_future().wait();
   executor->break_with(Error(ErrorCode::aborted, "rank 0 aborted"));
@@ -360,7 +344,7 @@ class Nonsense : public Served {
     ASSERT_TRUE(has_taken(3));
     daemon_.look([&](DaemonSide& state) { harm(state.session()); });
     TestWatch watch;
-    EXPECT_THAT(error_of([&] { executor->finish(watch); }, ErrorCode::peer_lost), HasSubstr(words));
+    EXPECT_THAT(testing::error_of([&] { executor->finish(watch); }, ErrorCode::peer_lost), HasSubstr(words));
     ASSERT_TRUE(executor->broken());
     EXPECT_THAT(executor->broken()->what(), HasSubstr(words));
     EXPECT_THAT(told(), ElementsAre(HasSubstr(words)));
@@ -404,7 +388,7 @@ TEST_F(Nonsense, IsAPeerThatDoesNotExist) {
   ASSERT_TRUE(has_taken(1));
   complete(1, 2);
   std::vector<run::MessageExecutor::MessageDone> done;
-  EXPECT_THAT(error_of([&] { drive(*executor, done, [] { return false; }); }, ErrorCode::peer_lost),
+  EXPECT_THAT(testing::error_of([&] { drive(*executor, done, [] { return false; }); }, ErrorCode::peer_lost),
               HasSubstr("with rank 2"));
   EXPECT_TRUE(done.empty());
 }
@@ -419,7 +403,7 @@ TEST_F(Served, WaitingAsksTheWatchAndNamesTheRankThatTheDaemonWaitsFor) {
   });
   start(*executor, {.kind = OperationKind::barrier});
   TestWatch watch(5);
-  EXPECT_EQ(error_of([&] { executor->finish(watch); }, ErrorCode::timed_out), "the test has waited enough");
+  EXPECT_EQ(testing::error_of([&] { executor->finish(watch); }, ErrorCode::timed_out), "the test has waited enough");
   EXPECT_THAT(watch.waited_for, ElementsAre(1u));
   daemon_.look([](DaemonSide& state) { state.session().page->status.waiting_for.store(77); });
   EXPECT_EQ(executor->waiting_for(), 2u);
@@ -531,8 +515,9 @@ TEST_F(Served, SleepersWakeUpByThemselvesToLookAtTheTime) {
 
 TEST_F(Served, SleepersPassOnWhatTheyAreThrown) {
   const auto executor = serve();
-  EXPECT_EQ(error_of([&] { executor->sleep([]() -> bool { throw Error(ErrorCode::invalid_input, "by the driver"); }); },
-                     ErrorCode::invalid_input),
+  EXPECT_EQ(testing::error_of(
+                [&] { executor->sleep([]() -> bool { throw Error(ErrorCode::invalid_input, "by the driver"); }); },
+                ErrorCode::invalid_input),
             "by the driver");
   EXPECT_FALSE(executor->broken());
 }

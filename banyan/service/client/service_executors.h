@@ -1,9 +1,9 @@
-// ServiceExecutors: communicators whose calls the daemon of this host carries out. Where all ranks are on one host,
-// they exchange directly, since nothing is quicker than shared memory, and the daemon is shown what they do
-// (shown_records.h); else each rank's daemon does it. Where that is
-// followed by a newer one, they go over to it (moving_executor.h).
+// ServiceExecutors: communicators whose calls the daemon of this host carries out. If all ranks are on one host, they
+// exchange directly, since nothing is quicker than shared memory, and the daemon is shown what they do
+// (shown_records.h); else each rank's daemon does it. If a newer daemon follows it, they go over to that one
+// (moving_executor.h).
 //
-// Where the daemon has gone, a communicator that begins waits for the next one (service_link.h), as long as it may take
+// A communicator that begins when the daemon has gone waits for the next one (service_link.h), as long as it may take
 // to join; so does one whose peers' daemons are missing, if they had come before.
 #pragma once
 
@@ -34,8 +34,8 @@ class ServiceExecutors : public run::ExecutorFactory {
   // not attached to a service; Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
   Made make(run::ExecutorSite site) override;
 
-  // What the card of this process has to say to the others when they meet (JoinedProcesses::Invitation::extras). Once
-  // for each meeting.
+  // Text for the card of this process, which tells the others of its service when they meet
+  // (JoinedProcesses::Invitation::extras). Once for each meeting.
   static constexpr const char* kExtra = "service";
   static std::string extra_of(ServiceLink& link);
 

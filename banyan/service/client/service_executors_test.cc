@@ -1,27 +1,15 @@
 #include "banyan/service/client/service_executors.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <cstring>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/service/client/test_fake_daemon.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
-using ::testing::ElementsAre;
-using testing::error_of;
-using ::testing::HasSubstr;
 using Extras = std::map<std::string, std::string>;
 using ServiceState = FakeDaemon::State;
 
@@ -113,20 +101,20 @@ TEST_F(MetProcesses, HaveTheDaemonOfTheirHostDoIt) {
 
 TEST_F(MetProcesses, SayWhichOfThemHasNotAttached) {
   meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}, {.host = "z", .extras = {}}});
-  EXPECT_EQ(error_of([&] { make_for_last({}); }, ErrorCode::mismatch),
+  EXPECT_EQ(testing::error_of([&] { make_for_last({}); }, ErrorCode::mismatch),
             "rank 1 of the group (global rank 2) has not attached to a service (set BANYAN_SERVICE on all ranks)");
 }
 
 TEST_F(MetProcesses, NeedTheCapabilityOfTheFirst) {
   meet({{.host = "x", .extras = {}}, {.host = "y", .extras = own_}});
-  EXPECT_EQ(error_of([&] { make_for_last({}); }, ErrorCode::mismatch),
+  EXPECT_EQ(testing::error_of([&] { make_for_last({}); }, ErrorCode::mismatch),
             "rank 0 of the job has not attached to a service (set BANYAN_SERVICE on all ranks)");
 }
 
 TEST_F(MetProcesses, RefuseWhatOthersSayOfTheirDaemonsThatIsNotUnderstood) {
   for (const char* const said : {"nospace", "host 00", "host 000102030405060708090a0b0c0d0e0x", ""}) {
     meet({{.host = "x", .extras = {{ServiceExecutors::kExtra, said}}}, {.host = "y", .extras = own_}});
-    EXPECT_EQ(error_of([&] { make_for_last({}); }, ErrorCode::mismatch),
+    EXPECT_EQ(testing::error_of([&] { make_for_last({}); }, ErrorCode::mismatch),
               "rank 0 of the job says of its service what is not understood here: " + in_quotes(said));
     jobs_.clear();
   }
@@ -134,15 +122,16 @@ TEST_F(MetProcesses, RefuseWhatOthersSayOfTheirDaemonsThatIsNotUnderstood) {
 
 TEST_F(MetProcesses, RefuseWhatAServiceDoesNotDo) {
   meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}});
-  EXPECT_THAT(error_of([&] { make_for_last({.transports = Communicator::Transports::ucx}); }, ErrorCode::unsupported),
-              HasSubstr("does not carry calls by UCX"));
   EXPECT_THAT(
-      error_of([&] { make_for_last({.transports = Communicator::Transports::shared_memory}); }, ErrorCode::unsupported),
-      HasSubstr("are on several hosts"));
+      testing::error_of([&] { make_for_last({.transports = Communicator::Transports::ucx}); }, ErrorCode::unsupported),
+      HasSubstr("does not carry calls by UCX"));
+  EXPECT_THAT(testing::error_of([&] { make_for_last({.transports = Communicator::Transports::shared_memory}); },
+                                ErrorCode::unsupported),
+              HasSubstr("are on several hosts"));
   jobs_.clear();
   meet({{.host = "x", .extras = other_}, {.host = "y", .extras = own_}},
        {.sealing = run::Sealing::encrypted, .is_asked_for = true});
-  EXPECT_THAT(error_of([&] { make_for_last({}); }, ErrorCode::unsupported), HasSubstr("BANYAN_ENCRYPTION"));
+  EXPECT_THAT(testing::error_of([&] { make_for_last({}); }, ErrorCode::unsupported), HasSubstr("BANYAN_ENCRYPTION"));
 }
 
 TEST_F(MetProcesses, HaveCommunicatorsWhoseCallsTheDaemonCarriesOut) {

@@ -1,10 +1,10 @@
 // ServiceLink: what joins this process to the service at a url, whichever daemon that is at the time.
 //
-// A daemon may take the place of another one, which ends when its last communicator does: who opens a communicator from
+// A daemon may take the place of another one, which ends when its last communicator does: a communicator opened from
 // then on gets an attachment to the newer one. And a daemon may end and another one come. Communicators that the first
-// one carried have failed then; who opens the next one gets an attachment to the daemon that is there, and waits for it
-// where none is. What the processes of a job have told each other when they met stays true: the name of the host, and
-// the capability of the job, which a new daemon takes as it is: it is known to those who belong to the job, and to
+// one carried have failed then; the next one opened gets an attachment to the daemon that is there, and waits for it
+// where none is. The name of the host and the capability of the job, which the processes have told each other when they
+// met, stay valid. A new daemon takes the capability as it is: it is known to those who belong to the job, and to
 // nobody else.
 //
 // A forked process has no part in it.
@@ -39,7 +39,7 @@ class ServiceLink {
   // Not in a forked process, nor once a daemon of another host has come.
   bool is_usable() const { return !fork_guard_.is_in_child() && !has_moved_; }
 
-  // The attachment to the daemon that is there. Where it has gone, looks for the next one until the deadline. Throws
+  // The attachment to the daemon that is there. If it has gone, looks for the next one until the deadline. Throws
   // Error{timed_out} when none has come; Error{mismatch} when it says to be of another host, or is of another version;
   // Error{io}.
   std::shared_ptr<Attachment> attachment(const run::Deadline& deadline);

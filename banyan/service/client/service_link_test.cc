@@ -1,28 +1,16 @@
 #include "banyan/service/client/service_link.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-
 #include "banyan/base/check.h"
 #include "banyan/service/client/test_fake_daemon.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using testing::error_of;
-using ::testing::HasSubstr;
 using ServiceState = FakeDaemon::State;
 
 // A place at which one daemon after the other listens.
@@ -57,8 +45,9 @@ TEST_F(ServiceLinks, HaveOneAttachmentAsLongAsTheDaemonLives) {
 
 TEST_F(ServiceLinks, NeedADaemonAtFirst) {
   first_.die();
-  EXPECT_EQ(error_of([&] { ServiceLink(url(), pool_, run::Deadline::after(seconds(60))); }, ErrorCode::not_found),
-            "no service listens at " + url());
+  EXPECT_EQ(
+      testing::error_of([&] { ServiceLink(url(), pool_, run::Deadline::after(seconds(60))); }, ErrorCode::not_found),
+      "no service listens at " + url());
 }
 
 TEST_F(ServiceLinks, WaitForTheNextDaemon) {
@@ -83,7 +72,7 @@ TEST_F(ServiceLinks, SayThatNoneHasComeBack) {
   const auto before = link.attachment(run::Deadline::after(seconds(60)));
   first_.die();
   wait_until_gone(*before);
-  EXPECT_EQ(error_of([&] { link.attachment(run::Deadline::after(milliseconds(30))); }, ErrorCode::timed_out),
+  EXPECT_EQ(testing::error_of([&] { link.attachment(run::Deadline::after(milliseconds(30))); }, ErrorCode::timed_out),
             "the service has gone (" + url() + "), and has not come back within 30 ms");
 }
 
@@ -95,7 +84,7 @@ TEST_F(ServiceLinks, RefuseADaemonOfAnotherHost) {
   wait_until_gone(*before);
   second_.look([](ServiceState& state) { state.welcome.host = "node8"; });
   listen(second_);
-  EXPECT_EQ(error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::mismatch),
+  EXPECT_EQ(testing::error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::mismatch),
             "the service at " + url() +
                 " has come back as that of host 'node8', and was that of 'node7': the processes of the job have to "
                 "join anew");
@@ -115,7 +104,7 @@ TEST_F(ServiceLinks, AreOfNoUseToAForkedProcess) {
   const pid_t child = fork();
   if (child == 0) {
     const std::string said =
-        error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::unsupported);
+        testing::error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::unsupported);
     _exit(!link.is_usable() && said.find("it has to join anew") != std::string::npos ? 0 : 1);
   }
   int status = -1;

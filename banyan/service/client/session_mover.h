@@ -31,7 +31,8 @@ class SessionMover {
     uint32_t generation = 0;
     std::unique_ptr<run::Executor> executor;
   };
-  // What a new executor is told to tell. By any thread, maybe before it is there; `succeeded` must not block.
+  // The generation and the hooks of a new executor. Any thread may call these, maybe before it is there; `succeeded`
+  // must not block.
   struct Opening {
     uint32_t generation = 0;                             // 0: the first
     std::function<void(const Error& error)> tell_peers;  // its failure, which they cannot know of
@@ -70,7 +71,7 @@ class SessionMover {
     std::string refusal;
   };
   std::optional<Opened> take();
-  // What is being opened is not wanted any more: it is refused soon.
+  // The session that is being opened is not wanted any more: it is refused soon.
   void give_up();
   // Ends it as soon as nobody else has it.
   void end(std::shared_ptr<Carrier> carrier);

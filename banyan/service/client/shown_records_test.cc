@@ -1,15 +1,11 @@
 #include "banyan/service/client/shown_records.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <memory>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/service/client/test_fake_daemon.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

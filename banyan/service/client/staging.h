@@ -1,6 +1,6 @@
 // Staging: buffers of a call in memory that the daemon sees.
 //
-// What lies in the process's RegionPool is named where it is. Everything else is copied: `stage` copies what is sent,
+// Buffers in the process's RegionPool are named where they are. All others are copied: `stage` copies what is sent,
 // `finish` what has come, and of buffers with gaps only the pieces.
 //
 // Inputs stay as they were until the call is done, also in place: the daemon may be killed in the middle, and with it
@@ -29,7 +29,7 @@
 
 namespace banyan::service {
 
-// What is to be done when a call is over. Move-only.
+// Work to do when a call is over. Move-only.
 struct StagedCall {
   struct Block {
     Attachment::Memory memory;

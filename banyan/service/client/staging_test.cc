@@ -1,25 +1,15 @@
 #include "banyan/service/client/staging.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "banyan/service/client/test_fake_daemon.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Call;
 using run::OperationKind;
-using testing::error_of;
 using Bytes8 = std::vector<uint8_t>;
 using DaemonState = FakeDaemon::State;
 
@@ -497,7 +487,7 @@ TEST_F(StagedMessages, TakeNothingWhenThereIsNoMore) {
   });
   // The send buffer has its block of the first arena when there is none for the recv buffer.
   Bytes8 recv(100'000);
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(testing::error_of([&] {
               staging.stage({.kind = OperationKind::all_gather,
                              .send = reinterpret_cast<const std::byte*>(bytes_.data()),
                              .recv = reinterpret_cast<std::byte*>(recv.data()),

@@ -3,28 +3,15 @@
 // two of its steps: by look(). What it can no longer understand fails the test.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/event.h"
@@ -32,6 +19,7 @@
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 

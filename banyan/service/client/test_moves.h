@@ -2,27 +2,14 @@
 // in the sessions of its generation, and yields the sum of what they have given. Texts come in any order, some twice.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <random>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/service/client/moving_executor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
-
-using std::chrono::milliseconds;
 
 inline constexpr uint32_t kRanks = 3;
 inline constexpr size_t kCount = 5;

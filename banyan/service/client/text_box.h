@@ -1,9 +1,9 @@
 // TextBox: where other threads leave texts, and word that there is something to look at, for the thread that drives a
 // communicator.
 //
-// Any thread. Orders (testing/orders): who leaves something stores it before, and says so by a release. Who takes reads
-// the last of these by an acquire, and not only some: else what was noted meanwhile would be neither seen nor
-// announced.
+// Any thread. Orders (testing/orders): a thread that leaves something stores it before, and says so by a release. The
+// taker reads the last of these stores by an acquire, and no earlier one: else something noted meanwhile would be
+// neither seen nor announced.
 #pragma once
 
 #include <atomic>

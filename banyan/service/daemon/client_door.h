@@ -2,14 +2,14 @@
 //
 // A user (or control group) that has as many connections as it may have (tenant_quota.h), or comes and goes too often,
 // is told so and hung up on. So is everybody when descriptors are short: the last ones are kept for operators, who have
-// to see that. Where even these are gone, the door is left alone for a while: epoll would tell of it again and again.
+// to see that. If even these are gone, the door is left alone for a while: epoll would report it again and again.
 //
-// Who is not let in costs a descriptor until it is closed, on a thread of its user. One who comes faster than that
-// thread closes has the door rest for a moment, or none would be left; but not while the thread closes nothing at all,
-// since one user could then keep all others out.
+// A client that is not let in costs a descriptor until that is closed, on a thread of its user. If a user's clients
+// come faster than that thread closes, the door rests for a moment, or no descriptor would be left; but not while the
+// thread closes nothing at all, since one user could then keep all others out.
 //
-// Who a user is, a server may have to say (user_names.h): guests of users that are not known yet wait for that, and
-// nobody else does.
+// The name of a user may have to come from a server (user_names.h): guests of users that are not known yet wait for
+// that, and nobody else does.
 //
 // On the reactor's thread.
 #pragma once
@@ -22,8 +22,8 @@
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/daemon/client_connection.h"
-#include "banyan/service/daemon/tenant_quota.h"
+#include "banyan/service/session/client_connection.h"
+#include "banyan/service/session/tenant_quota.h"
 
 namespace banyan::service {
 
@@ -36,21 +36,21 @@ class ClientDoor {
     TenantAccount::Charge charge;            // for the connection
   };
   struct Hooks {
-    // Whether the two below need not wait for an answer about that user; else `know` calls `then` once they need not.
+    // True if owner_of and name_of need no answer about that user; else `know` calls `then` once they need none.
     std::function<bool(uint32_t user)> is_known;
     std::function<void(uint32_t user, std::function<void()> then)> know;
-    // Whose a number of a user is (sub_ids.h), and what that user is called (user_names.h).
+    // The owner of the number of a user (sub_ids.h), and that owner's name (user_names.h).
     std::function<uint32_t(uint32_t user)> owner_of;
     std::function<std::string(uint32_t owner)> name_of;
     // The control group whose quota counts for a program; nothing: that of its user does.
     std::function<std::optional<std::string>(const ClientIdentity& who)> quota_group;
     std::function<void(Guest guest)> came;
-    // Closes the socket of who is not let in, with what it has sent already, which may take long (ClientConnection).
+    // Closes the socket of a client that is not let in, with what it has sent; may take long (ClientConnection).
     std::function<void(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket)> turned_away;
     // Somebody was not let in, since descriptors, or memory of the kernel, are short. In words.
     std::function<void(const std::string& why)> is_short = {};
   };
-  // That are kept for others than clients.
+  // Descriptors that are kept for others than clients (an eighth of all, if that is less).
   static constexpr uint64_t kReserve = 64;
   // All references outlive it. `door` listens, and does not block. Guests come once it is open.
   ClientDoor(run::Reactor& reactor, run::FileDescriptor door, TenantAccounts& accounts, Hooks hooks)
@@ -83,8 +83,8 @@ class ClientDoor {
   TenantAccounts& accounts_;
   const Hooks hooks_;
   std::optional<run::Reactor::Timer> pause_;
-  // Whose descriptors, that are to be closed, were too many when one of its programs was turned away last: how many,
-  // and since when they have not become fewer.
+  // An account that had too many descriptors to be closed when one of its programs was turned away last: the least
+  // number since then, and the time since which it has not become less.
   struct Flood {
     std::shared_ptr<TenantAccount> account;  // shared with all that it has
     uint64_t least = 0;

@@ -8,16 +8,17 @@
 #include <cstdlib>
 #include <utility>
 
+#include "banyan/fabric/links.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/descriptor_use.h"
 #include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/service/cluster/mesh_messages.h"
+#include "banyan/service/cluster/reachable_directory.h"
 #include "banyan/service/daemon/daemon_impl.h"
 #include "banyan/service/daemon/door.h"
-#include "banyan/service/daemon/mesh_messages.h"
-#include "banyan/service/daemon/reachable_directory.h"
 #include "banyan/service/view/findings.h"
 
 namespace banyan::service {
@@ -44,9 +45,11 @@ SessionMaker maker_for(const Daemon::Options& options) {
                      .is_oversubscribed = options.is_oversubscribed,
                      .marks = options.marks};
   if (!options.secret.is_empty()) maker.sealing = run::Sealing::authenticated;
-  std::vector<double> capacities = compose::link_bandwidths(*maker.files);
-  for (double& capacity : capacities) capacity *= options.payload;
-  if (!capacities.empty()) maker.capacities = std::make_shared<const std::vector<double>>(std::move(capacities));
+  if (const std::optional<Fabric>& network = fabric_of(*maker.files)) {
+    std::vector<double> capacities = fabric::link_bandwidths(*network);
+    for (double& capacity : capacities) capacity *= options.payload;
+    maker.capacities = std::make_shared<const std::vector<double>>(std::move(capacities));
+  }
   return maker;
 }
 
@@ -108,7 +111,6 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                 .number_of = [this](const std::string& name) { return names_.number_of(name); }}),
       unlinks_tenants_(!sockets.tenants.is_open()),
       unlinks_operators_(!options_.operators.empty()),
-      older_(reactor_, [this](uint64_t daemon) { forget_older(daemon); }),
       began_(reactor_.now()),
       workers_(options_.workers, options_.is_oversubscribed, reactor_.mailbox()) {
   if (predecessor == nullptr && !sockets.tenants.is_open()) {
@@ -139,7 +141,6 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
           .is_short = [this](const std::string& why) { note_shortage(why); }});
   door_->open();
   if (predecessor != nullptr) predecessor->serve(own_);
-  older_.tell(own_);
   for (const std::string& each : rules_.warnings()) events_.warn(each);
 }
 
@@ -171,11 +172,12 @@ void Daemon::Impl::open_to_daemons(Predecessor* predecessor, HandedSockets& sock
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
+    const Fabric& network = fabric_of(*maker_.files).value();
     steward_.emplace(reactor_, cards_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
                      [this](const Activity& activity) { routes_->note(activity); });
     routes_.emplace(RouteDesk::Parts{
         .reactor = reactor_,
-        .links = {.bandwidths = compose::link_bandwidths(*maker_.files), .cables = compose::link_cables(*maker_.files)},
+        .links = {.bandwidths = fabric::link_bandwidths(network), .cables = fabric::link_cables(network)},
         .capacities = *maker_.capacities,
         .tell = [this](const std::string& host, const SessionView& view) { mesh_->send_to_all(host, encode(view)); },
         .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
@@ -243,7 +245,8 @@ void Daemon::Impl::hear(const DaemonName& from, const std::string& message) {
     } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
       operators_->hear(from, *question);
     } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
-      from.host == host_ ? host_desk_->hear(from.incarnation, *answer) : operators_->hear(from.host, *answer);
+      if (from.host != host_) operators_->hear(from.host, *answer);
+      if (older_ && from.host == host_ && from.incarnation == older_->daemon.incarnation) host_desk_->hear(*answer);
     } else if (const auto* const view = std::get_if<SessionView>(&said)) {
       if (routes_) routes_->hear(*view);
     } else if (steward_) {
@@ -306,7 +309,10 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
       HostDesk::Parts{.timers = reactor_,
                       .own = [this](const std::string& command, const std::string& body,
                                     const HostDesk::Reply& reply) { operations_->answer(command, body, reply); },
-                      .older = [this] { return older_.names(host_); },
+                      .older = [this]() -> std::optional<DaemonName> {
+                        if (!older_) return std::nullopt;
+                        return DaemonName{.host = host_, .incarnation = older_->daemon.incarnation};
+                      },
                       .ask = [this](const DaemonName& daemon,
                                     const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
                       .note = [this](const std::string& words) { events_.note(words); }});

@@ -5,9 +5,9 @@
 //   daemon.run();   // until another thread calls stop()
 //
 // The thread that calls run() does control (attaching, opening, connections between daemons). Workers, a thread each,
-// carry out calls: those of one client are all on one of them (workers.h). What may take long for one user (plans,
-// closing what it has sent) has a thread of that user's (tenant_threads.h). What a client does wrong costs it its
-// session or its connection, and nobody else anything; what all programs of a user may have together is limited
+// carry out calls: those of one client are all on one of them (workers.h). Work that may take long for one user (plans,
+// closing what it has sent) goes to threads of that user (tenant_threads.h). A mistake of a client costs it its session
+// or its connection, and nobody else anything; quotas limit what all programs of a user may have together
 // (tenant_quota.h).
 #pragma once
 
@@ -22,9 +22,9 @@
 #include "banyan/compose/planner.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/service/daemon/handed_sockets.h"
-#include "banyan/service/daemon/tenant_quota.h"
 #include "banyan/service/daemon/user_names.h"
 #include "banyan/service/http/host_names.h"
+#include "banyan/service/session/tenant_quota.h"
 #include "banyan/service/share/class_marks.h"
 
 namespace banyan::service {
@@ -39,7 +39,7 @@ class Daemon {
     std::string world = {};  // where the daemons of all hosts meet (host_directory.h); empty: this host is alone
     std::string host = {};   // what it is called there; empty: own_host_id()
     std::string node = {};   // the rank of the planner's fabric that this host is; empty: its host name
-    // Where other daemons reach this one; empty: the loopback without a secret, else all addresses of this host.
+    // The address for other daemons; empty: the loopback without a secret, else all addresses of this host.
     std::string address = {};
     // Path of the unix socket at which operators ask (operator_desk.h); empty: that which is handed over, or none.
     std::string operators = {};
@@ -48,7 +48,7 @@ class Daemon {
     // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
     std::string http = {};
     HostNames http_hosts = {};  // what this host may be called there, beside its own names
-    // The code points of packets to other hosts, by class; what daemons tell each other has that of the high one. None:
+    // The code points of packets to other hosts, by class; messages between daemons have that of the high class. None:
     // packets bear none.
     std::optional<ClassMarks> marks = {};
     std::string rules = {};   // a file (share/rules.h); empty: everything is granted
@@ -69,12 +69,12 @@ class Daemon {
     // For an upgrade: the path of the program, and its arguments but for --upgrade-from. Empty: there is none.
     std::string program = {};
     std::vector<std::string> arguments = {};
-    // A process is about to take this one's place; once more with this one where that fails.
+    // Called as a process is about to take this one's place, and once more, with this process, if that fails.
     std::function<void(int process)> is_followed_by = {};
-    // For what it needs to begin and is not there yet, such as an address of an interface that comes up: returns after
-    // a moment, and it is looked for again; throws to give up. Without: that is an error at once.
+    // Waits a moment for something without which the daemon cannot begin, such as an address of an interface that comes
+    // up; the daemon looks for it again afterwards. Throws to give up. Without: the lack is an error at once.
     std::function<void(const std::string& why)> wait = {};
-    // What it does, in a line: "serving; etcd does not answer: ...". When that is another one than before.
+    // Called with the state in one line, "serving; etcd does not answer: ...", as often as it has changed.
     std::function<void(const std::string& state)> tell = {};
   };
   static constexpr const char* kServing = "serving";  // the state without any trouble, in which it begins
@@ -93,14 +93,14 @@ class Daemon {
   void run();
   // Any thread, and signal handlers' threads.
   void stop();
-  // Where programs, operators and everybody come: "unix:/run/banyan/banyand.sock", ...; empty: nowhere. Before run().
+  // For programs, operators and everybody: "unix:/run/banyan/banyand.sock", ...; empty: none. Before run().
   struct Places {
     std::string tenants, operators, http;
   };
   Places places() const;
-  // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What
-  // is wrong with them is said in the log, and the old ones stay. `done`, on the thread of run(): with why they stay,
-  // or with nothing. Any thread.
+  // Reads the rules again. Open sessions get what the new ones grant; a denial of whole communicators is for new
+  // sessions only. If the new rules cannot be used, the log says why, and the old ones stay. `done` is called on the
+  // thread of run(): with why they stay, or with nothing. Any thread.
   using Reloaded = std::function<void(const std::string& refusal)>;
   void reload_rules(Reloaded done = {});
   // Calls `alive` on the thread of run(), at once and twice in `patience`, while all workers come round in that time

@@ -15,40 +15,39 @@
 
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/daemon/card_desk.h"
-#include "banyan/service/daemon/client_connection.h"
+#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/host_directory.h"
+#include "banyan/service/cluster/mesh.h"
 #include "banyan/service/daemon/client_door.h"
 #include "banyan/service/daemon/daemon.h"
-#include "banyan/service/daemon/direct_ranks.h"
 #include "banyan/service/daemon/door.h"
-#include "banyan/service/daemon/event_log.h"
-#include "banyan/service/daemon/hint_desk.h"
-#include "banyan/service/daemon/host_desk.h"
-#include "banyan/service/daemon/host_directory.h"
-#include "banyan/service/daemon/host_operations.h"
-#include "banyan/service/daemon/mesh.h"
-#include "banyan/service/daemon/obedience.h"
-#include "banyan/service/daemon/older_daemons.h"
-#include "banyan/service/daemon/open_sessions.h"
-#include "banyan/service/daemon/operator_desk.h"
-#include "banyan/service/daemon/peer_cards.h"
-#include "banyan/service/daemon/route_desk.h"
-#include "banyan/service/daemon/rule_book.h"
-#include "banyan/service/daemon/session_opening.h"
-#include "banyan/service/daemon/slow_link_desk.h"
-#include "banyan/service/daemon/steward_desk.h"
 #include "banyan/service/daemon/sub_ids.h"
 #include "banyan/service/daemon/succession.h"
-#include "banyan/service/daemon/tenant_quota.h"
-#include "banyan/service/daemon/tenant_threads.h"
 #include "banyan/service/daemon/user_names.h"
-#include "banyan/service/daemon/worker_watch.h"
-#include "banyan/service/daemon/workers.h"
 #include "banyan/service/http/shared_answers.h"
+#include "banyan/service/operate/direct_ranks.h"
+#include "banyan/service/operate/event_log.h"
+#include "banyan/service/operate/hint_desk.h"
+#include "banyan/service/operate/host_desk.h"
+#include "banyan/service/operate/host_operations.h"
+#include "banyan/service/operate/obedience.h"
+#include "banyan/service/operate/operator_desk.h"
+#include "banyan/service/operate/route_desk.h"
+#include "banyan/service/operate/rule_book.h"
+#include "banyan/service/operate/slow_link_desk.h"
+#include "banyan/service/operate/steward_desk.h"
+#include "banyan/service/session/client_connection.h"
+#include "banyan/service/session/open_sessions.h"
+#include "banyan/service/session/peer_cards.h"
+#include "banyan/service/session/session_opening.h"
+#include "banyan/service/session/tenant_quota.h"
+#include "banyan/service/session/tenant_threads.h"
+#include "banyan/service/session/worker_watch.h"
+#include "banyan/service/session/workers.h"
 
 namespace banyan::service {
 
-// Of this host, for people: as BANYAN_HOST_ID says, by which several daemons of one machine differ.
+// This host's name for people: BANYAN_HOST_ID, by which several daemons of one machine differ, else its host name.
 std::string name_of_host();
 
 class Daemon::Impl {
@@ -105,13 +104,13 @@ class Daemon::Impl {
   std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
   std::function<void(std::function<void()> task)> later_for(const TenantAccount& account) const;
 
-  // What becomes of a look at memory, on the reactor's thread; `found` may throw Error, too. Neither where the client
-  // has gone meanwhile.
+  // Called with the result of a look at memory, on the reactor's thread; an Error of `found` goes to `refused`, too.
+  // Neither is called if the client has gone meanwhile.
   struct Look {
     std::function<void(Client&, Region)> found;
     std::function<void(const Error&)> refused;
   };
-  // By a thread of the client's user, which the client can keep waiting for as long as it likes.
+  // Looks on a thread of the client's user, which the client can keep waiting for as long as it likes.
   void look_at(uint64_t number, run::FileDescriptor descriptor, uint64_t bytes, Look then);
   void attach(uint64_t number, Client& client, Region doorbell);
   void greet(Client& client, const Hello& hello);
@@ -142,7 +141,7 @@ class Daemon::Impl {
   void tell_state();
   run::FileDescriptor own_socket(const std::string& path, DoorKind kind, bool is_for_all_users) const;
   void inherit(Predecessor& predecessor, HandedSockets& sockets);
-  void forget_older(uint64_t daemon);
+  void forget_older();
   void upgrade(HostOperations::Host::Upgraded done);
   void hand_over();
   void succeed(const HostCard& card);
@@ -163,7 +162,7 @@ class Daemon::Impl {
   std::vector<HostCard> cards_of(const OpenSession& open) const;
   static std::string tenant_of(const Client& client, const std::string& name);
   Grant granted(const OpenSession& wish, const Subject& subject, const std::string& tenant);
-  // What belongs to a session while it is opened. Shared by tasks, since a task can be copied.
+  // A session that is being opened. Shared by tasks, since a task can be copied.
   struct Opening {
     uint64_t client = 0, mark = 0;
     SessionOpening session;
@@ -192,7 +191,7 @@ class Daemon::Impl {
   std::map<std::string, uint64_t> refused_;  // by reason
   bool is_draining_ = false;
   std::string told_state_ = kServing;
-  // Of descriptors: the last time that a program was not let in, since there were none for it.
+  // The last shortage of descriptors (or of memory of the kernel), for which a program was not let in.
   struct Shortage {
     run::Reactor::TimePoint at;
     std::string why;
@@ -208,8 +207,8 @@ class Daemon::Impl {
   SubIds sub_ids_;
   bool unlinks_tenants_, unlinks_operators_;  // at its end
   HostCard own_;
-  OlderDaemons older_;       // none once a newer one serves, whose they are then
-  HandedSockets listening_;  // for a successor: copies
+  std::optional<ElderDaemon> older_;  // none once a newer one serves
+  HandedSockets listening_;           // for a successor: copies
   std::optional<ClientDoor> door_;
   std::unique_ptr<run::Acceptor> acceptor_;  // null once a newer daemon has served and ended
   std::map<uint64_t, Client> clients_;

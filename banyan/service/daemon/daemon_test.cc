@@ -2,16 +2,8 @@
 // (BANYAN_HOST_ID), each daemon and each rank a process.
 #include "banyan/service/daemon/daemon.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <numeric>
-#include <thread>
-
 #include "banyan/service/daemon/test_services.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
@@ -19,10 +11,6 @@ namespace {
 using run::Call;
 using run::Communicator;
 using run::OperationKind;
-using std::chrono::seconds;
-using ::testing::Each;
-using testing::error_of;
-using ::testing::HasSubstr;
 
 TEST_F(Services, SumWhatRanksOfTwoHostsGive) {
   const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
@@ -159,10 +147,10 @@ TEST_F(Services, EndACommunicatorWithTheWordsOfTheRuleThatDeniesACall) {
     const std::vector<int64_t> own = values_of(comm.rank(), 8192);
     // Whoever is through may make the next call, which ends the communicator for those who are still in this one.
     const std::string early =
-        error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_gather, own, all, own.size())); });
+        testing::error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_gather, own, all, own.size())); });
     if (early != "no error") return early;
     if (all.back() != value_of(1, 8191)) return "wrong";
-    return error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, own, all, own.size())); });
+    return testing::error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, own, all, own.size())); });
   });
   EXPECT_THAT(reports, Each(HasSubstr("deny this call (allreduce of 64 KiB): use smaller pieces (rule 'no floods')")));
 }
@@ -223,7 +211,7 @@ TEST_F(Services, TakeOtherRulesFromAnOperatorWhileTheyRun) {
     }
     if (std::string report = check_sum(comm, input, output); report != "right") return report;
     if (comm.rank() == 1) ask(1, "POST", "/v1/rules", "{" + body + "}");
-    return said + "; " + error_of([&] {
+    return said + "; " + testing::error_of([&] {
              comm.run(Call{.kind = OperationKind::barrier});  // which may end by what the quicker ones call next
              comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size()));
            });

@@ -1,8 +1,7 @@
 // Daemon::Impl: one daemon takes the place of another.
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +10,23 @@
 #include "banyan/service/daemon/daemon_impl.h"
 
 namespace banyan::service {
+namespace {
+
+// The communicators of these sessions: "job.1, job.2 and 3 more".
+std::string words_of(const std::set<OpenSessions::Key>& sessions) {
+  constexpr size_t kMostNamed = 4;
+  std::set<std::string> names;
+  for (const OpenSessions::Key& each : sessions) names.insert(each.first);
+  std::string words;
+  size_t named = 0;
+  for (const std::string& name : names) {
+    if (named == kMostNamed) return words + " and " + std::to_string(names.size() - named) + " more";
+    words += (named++ == 0 ? "" : ", ") + name;
+  }
+  return words;
+}
+
+}  // namespace
 
 // ---- As the newer one ----
 
@@ -19,20 +35,21 @@ void Daemon::Impl::inherit(Predecessor& predecessor, HandedSockets& sockets) {
   sockets = std::move(given.sockets);
   unlinks_tenants_ = given.unlinks_tenants;
   unlinks_operators_ = given.unlinks_operators;
-  older_.add(std::move(given.older));
-  own_.older = older_.cards();
-  sessions_.know_elsewhere(older_.sessions());
+  older_ = std::move(given.older);
+  own_.older = {older_->daemon};
+  sessions_.know_elsewhere(older_->sessions);
+  // The older daemon says nothing any more: its end is all that can be read.
+  reactor_.watch(older_->socket.get(), EPOLLIN, [this](uint32_t) { forget_older(); });
 }
 
-void Daemon::Impl::forget_older(uint64_t daemon) {
-  sessions_.know_elsewhere(older_.sessions());
-  own_.older = older_.cards();
+void Daemon::Impl::forget_older() {
+  reactor_.forget(older_->socket.get());
+  older_.reset();
+  own_.older.clear();
+  sessions_.know_elsewhere({});
   mesh_->meet(own_);
-  older_.tell(own_);
-  events_.note(older_.size() == 0 ? "the daemon that was here before has ended"
-                                  : "a daemon that was here before has ended; older ones still there: " +
-                                        std::to_string(older_.size()));
-  host_desk_->forget(daemon);
+  events_.note("the daemon that was here before has ended");
+  host_desk_->forget_older();
   cards_.publish(own_);
 }
 
@@ -43,10 +60,11 @@ void Daemon::Impl::upgrade(HostOperations::Host::Upgraded done) {
     throw Error(ErrorCode::invalid_usage, is_handing_over_ ? "a newer daemon has taken the place of this one already"
                                                            : "an upgrade is under way already");
   }
-  if (older_.size() >= OlderDaemons::kMost) {
-    throw Error(ErrorCode::invalid_usage, std::to_string(older_.size()) +
-                                              " daemons that were here before still have communicators, and there can "
-                                              "be no more of them; upgrade again when one has ended");
+  if (older_) {
+    throw Error(ErrorCode::invalid_usage,
+                older_->sessions.empty() ? "the daemon that was here before is about to end; upgrade again then"
+                                         : "the daemon that was here before has not ended: it had communicators (" +
+                                               words_of(older_->sessions) + "); upgrade again when they have ended");
   }
   if (options_.program.empty()) throw Error(ErrorCode::unsupported, "this daemon is a part of another program");
   successor_ =
@@ -54,11 +72,6 @@ void Daemon::Impl::upgrade(HostOperations::Host::Upgraded done) {
                                   Successor::Events{.ready = [this] { hand_over(); },
                                                     .serving = [this](const HostCard& card) { succeed(card); },
                                                     .failed = [this](const std::string& why) { fail_to_upgrade(why); },
-                                                    .newest =
-                                                        [this](const HostCard& card) {
-                                                          obedience_->follow(card.incarnation);
-                                                          mesh_->meet(card);
-                                                        },
                                                     .ended = [this] { be_left_alone(); }});
   upgraded_ = std::move(done);
 }
@@ -71,15 +84,13 @@ void Daemon::Impl::hand_over() {
   if (http_) http_->let_in(false);
   Inheritance given{
       .sockets = {}, .unlinks_tenants = unlinks_tenants_, .unlinks_operators = unlinks_operators_, .older = {}};
-  ElderDaemon& self = given.older.emplace_back();
+  ElderDaemon& self = given.older;
   self.daemon = {.incarnation = own_.incarnation, .addresses = own_.addresses, .port = own_.port};
   for (const auto& [number, client] : clients_) {
     for (const auto& [session, each] : client.sessions) self.sessions.insert(each.key);
     if (client.memory) client.connection->say(Succeeded());
   }
   sessions_.end_with(self.sessions);
-  std::vector<ElderDaemon> older = older_.copies();
-  std::move(older.begin(), older.end(), std::back_inserter(given.older));
   if (options_.is_followed_by) options_.is_followed_by(successor_->process());
   std::swap(given.sockets, listening_);
   successor_->hand_over(given);
@@ -94,7 +105,6 @@ void Daemon::Impl::succeed(const HostCard& card) {
   listening_ = {};
   door_.reset();
   if (http_) http_->close_doors();
-  older_.clear();
   obedience_->follow(card.incarnation);
   mesh_->meet(card);
   cards_.leave();

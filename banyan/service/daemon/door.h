@@ -25,11 +25,11 @@ struct HttpPlace {
   // Throws Error{invalid_input}.
   static HttpPlace parse(const std::string& text);
 };
-// By TCP. Throws Error{invalid_input}, Error{io}.
+// Listens by TCP. Throws Error{invalid_input}, Error{io}.
 run::FileDescriptor listen_on(const HttpPlace& place);
 
-// Where a socket listens, as the kernel says it: "unix:/run/banyan/banyand.sock", "http://127.0.0.1:9420". Empty where
-// it does not know.
+// The address at which a socket listens, as the kernel says it: "unix:/run/banyan/banyand.sock",
+// "http://127.0.0.1:9420". Empty if it does not know.
 std::string place_of(const run::FileDescriptor& listening);
 
 }  // namespace banyan::service

@@ -1,5 +1,5 @@
-// Sockets that listen already, handed to the daemon by whoever started it (service_manager.h). Where one is not open,
-// the daemon listens by itself, or not at all.
+// Sockets that listen already, handed to the daemon by whoever started it (service_manager.h). In place of one that is
+// not open, the daemon listens by itself, or not at all.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ struct HandedSockets {
   run::FileDescriptor http;       // TCP: HTTP, for looking only
 };
 
-// Who keeps sockets at paths of the daemon's own beyond its end (service_manager.h).
+// Keeps sockets at paths of the daemon's own beyond its end (service_manager.h).
 struct SocketKeeper {
   // One that listens at this path already; none: the daemon opens it.
   std::function<run::FileDescriptor(const std::string& path)> take = [](const std::string&) {
@@ -28,7 +28,7 @@ struct SocketKeeper {
       [](const std::string&, const run::FileDescriptor&) {};
 };
 
-// None of none. Throws Error{io}.
+// Not open if `socket` is not open. Throws Error{io}.
 inline run::FileDescriptor copy_of(const run::FileDescriptor& socket) {
   if (!socket.is_open()) return {};
   run::FileDescriptor copy(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));

@@ -1,29 +1,18 @@
 // What tenants are told of the links between their hosts, over the socket where they attach, while they call.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/base/json_reader.h"
 #include "banyan/compose/planner.h"
+#include "banyan/fabric/links.h"
 #include "banyan/service/client/attachment.h"
-#include "banyan/service/daemon/hint_desk.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/service/operate/hint_desk.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
 using run::OperationKind;
-using std::chrono::seconds;
-using ::testing::Each;
 
 class TenantHints : public Services {
  protected:
@@ -133,14 +122,15 @@ class HintDeskTest : public ::testing::Test {
  protected:
   HintDesk make_desk(const std::string& fabric) {
     const auto files = compose::read_files({.fabric = fabric});
-    return HintDesk({.reactor = reactor_,
-                     .look =
-                         [this](const OperatorDesk::Seen& seen) {
-                           ++looks_;
-                           seen({}, {});
-                         },
-                     .files = files,
-                     .capacities = compose::link_bandwidths(*files)});
+    return HintDesk(
+        {.reactor = reactor_,
+         .look =
+             [this](const OperatorDesk::Seen& seen) {
+               ++looks_;
+               seen({}, {});
+             },
+         .files = files,
+         .capacities = fabric_of(*files) ? fabric::link_bandwidths(*fabric_of(*files)) : std::vector<double>()});
   }
   void ask(HintDesk& desk, uint32_t user, uint64_t opened = 0) {
     desk.ask(

@@ -1,7 +1,5 @@
 // What clients can do to a daemon, and what it costs others: nothing.
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -12,32 +10,24 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <iterator>
-#include <thread>
 
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/event.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/daemon.h"
-#include "banyan/service/daemon/session.h"
 #include "banyan/service/daemon/test_raw_client.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/protocol/test_memory.h"
+#include "banyan/service/session/session.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::OperationKind;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr size_t kBuffers = 128 * RawClient::kPage;  // where pages of sessions end, in the memory of a RawClient
 

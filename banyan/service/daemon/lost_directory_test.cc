@@ -1,18 +1,12 @@
 // The place where daemons find each other goes away while they and their programs go on.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
 
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
-using std::chrono::milliseconds;
-using ::testing::Each;
 
 // What is wrong, in one line.
 std::string findings_of(const ClusterView& view) {

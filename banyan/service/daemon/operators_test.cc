@@ -1,31 +1,22 @@
 // What operators see and do, over the daemons' own sockets, while programs call.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <atomic>
 #include <future>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "banyan/base/json_reader.h"
 #include "banyan/run/join/free_port.h"
-#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
 using run::OperationKind;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 using Clock = std::chrono::steady_clock;
 

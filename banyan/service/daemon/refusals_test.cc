@@ -1,21 +1,14 @@
 // A rank that the daemon of its host does not let in: all ranks of its communicator hear so at once, and why.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <thread>
-#include <tuple>
 
 #include "banyan/base/file.h"
-#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::Communicator;
-using std::chrono::milliseconds;
-using ::testing::Each;
 
 using Clock = std::chrono::steady_clock;
 

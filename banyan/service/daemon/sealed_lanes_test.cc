@@ -1,19 +1,13 @@
 // Somebody in the network between the daemons of two hosts changes what goes there: recv() of one daemon does it in his
 // place.
 #include <dlfcn.h>
-#include <gmock/gmock.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cstring>
-
-#include "banyan/base/error.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr const char *kSaid = "what rank 0 has said", *kChanged = "what somebody wanted";
 bool changes = false;

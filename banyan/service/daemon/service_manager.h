@@ -9,8 +9,8 @@
 // are stored by a name that is made of the file at the path, so a socket whose path is now another one's is not taken
 // up again.
 //
-// By libsystemd, known to service_manager.cc alone. A build without it takes service_manager_missing.cc: it refuses
-// sockets that are handed over rather than to ignore them, and warns that nobody is told anything.
+// It uses libsystemd, which service_manager.cc alone knows. A build without it takes service_manager_missing.cc: it
+// refuses sockets that are handed over rather than to ignore them, and warns that systemd is told nothing.
 //
 // Made once, before there are threads. Any thread may call what is const.
 #pragma once
@@ -35,14 +35,14 @@ class ServiceManager {
   // Not blocking, and closed in programs that this one executes.
   HandedSockets take_sockets() { return std::move(sockets_); }
 
-  // What an earlier process stored that listened at this path; none where there is nothing, or another file is there.
+  // The socket at this path that an earlier process stored; none if there is none, or the path is another file's now.
   run::FileDescriptor take_kept(const std::string& path);
   // It listens at this path: it is kept until stopping(). Does nothing when the file is gone.
   void keep(const std::string& path, const run::FileDescriptor& socket);
-  // What was stored and not taken up again is of no use any more.
+  // Removes sockets that were stored and not taken up again: they are of no use any more.
   void forget_rest();
 
-  // Whether somebody is told anything, and starts a daemon again that has ended.
+  // True if there is a manager to be told anything, which starts a daemon again that has ended.
   bool is_there() const;
 
   // `status`: one line of `systemctl status`.
@@ -56,7 +56,7 @@ class ServiceManager {
   // From now on that process is the daemon.
   void is_now(int process) const;
 
-  // Within which it wants to hear alive(); nothing: it does not.
+  // The time within which it wants the next alive(); nothing: it wants none.
   std::optional<std::chrono::microseconds> patience() const { return patience_; }
   void alive() const;
 

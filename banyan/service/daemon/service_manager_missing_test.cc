@@ -1,17 +1,12 @@
 // What a build without libsystemd says: it is tested in builds with it, too.
-#include <gmock/gmock.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "banyan/service/daemon/service_manager.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::AllOf;
-using testing::error_of;
-using ::testing::HasSubstr;
 
 class WithoutSystemd : public ::testing::Test {
  protected:
@@ -26,7 +21,7 @@ class WithoutSystemd : public ::testing::Test {
 
 TEST_F(WithoutSystemd, SocketsThatAreHandedOverAreRefused) {
   hand_over_to(getpid());
-  EXPECT_THAT(error_of([] { ServiceManager(); }, ErrorCode::unsupported),
+  EXPECT_THAT(testing::error_of([] { ServiceManager(); }, ErrorCode::unsupported),
               AllOf(HasSubstr("LISTEN_FDS"), HasSubstr("libsystemd-dev")));
 }
 

@@ -5,8 +5,6 @@
 // claimed of that are bounds. So does how soon a call follows another: its confirmation goes with the next one, or
 // alone.
 #include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,21 +14,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdarg>
-#include <cstdint>
 #include <iostream>
-#include <sstream>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
@@ -191,8 +181,6 @@ long syscall(long number, ...) noexcept {
 
 namespace banyan::service {
 namespace {
-
-using ::testing::Each;
 
 class SmallCalls : public Services {
  protected:

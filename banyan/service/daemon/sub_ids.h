@@ -1,4 +1,4 @@
-// SubIds: whose the numbers of /etc/subuid are.
+// SubIds: the owners of the numbers in /etc/subuid.
 //
 // A user that may have rootless containers has ranges of numbers there (Debian's useradd gives each user 65,536), and a
 // program of his may run as any of them. Were each a user to the service, one user could have 65,536 quotas and shares.
@@ -6,9 +6,9 @@
 //
 //   alice:100000:65536     the owner, by name or number; the first number; how many
 //
-// What cannot be read as such, or overlaps a line before it, is left out, with a warning for each time that the file is
-// read. That is when a user is asked for and the file is another one than before (or was written to); asking takes
-// O(log lines) else. Where the owner of a range has no number, its first number stands for all.
+// A line that cannot be read as such, or overlaps a line before it, is left out, with a warning for each time that the
+// file is read. The file is read when a user is asked for and it is another one than before (or was written to); asking
+// takes O(log lines) else. If the owner of a range has no number, the range's first number stands for all.
 //
 // One thread.
 #pragma once
@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/service/daemon/file_version.h"
+#include "banyan/service/cluster/file_version.h"
 
 namespace banyan::service {
 
@@ -35,9 +35,9 @@ class SubIds {
   };
   explicit SubIds(Options options);
 
-  // Of the range that has this number; of none: the number itself.
+  // The owner of the range that has this number; the number itself if none has it.
   uint32_t owner_of(uint32_t user);
-  // Whose number owner_of() is going to ask for; empty: nobody's.
+  // The name of the user whose number owner_of() is going to ask for; empty: it asks for none.
   std::string asks_for(uint32_t user);
 
  private:

@@ -1,24 +1,13 @@
 #include "banyan/service/daemon/sub_ids.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "banyan/base/check.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class SubIdsTest : public ::testing::Test {
  protected:

@@ -113,6 +113,7 @@ Inheritance Predecessor::take_over() {
   send(socket_.get(), run::WireWriter().text("ready").number(kVersion).take());
   const run::Deadline deadline = run::Deadline::after(kHandOverTime);
   Inheritance given;
+  bool knows_older = false;
   for (;;) {
     std::optional<Parcel> parcel = receive_parcel(socket_.get());
     if (!parcel) {
@@ -128,27 +129,23 @@ Inheritance Predecessor::take_over() {
     if (kind == "take") {
       given.unlinks_tenants = reader.number<uint8_t>() != 0;
       given.unlinks_operators = reader.number<uint8_t>() != 0;
-      if (given.older.empty()) throw Error(ErrorCode::invalid_input, "the older daemon does not say who it is");
-      given.older.front().socket = copy_of(socket_);
+      if (!knows_older) throw Error(ErrorCode::invalid_input, "the older daemon does not say who it is");
+      given.older.socket = copy_of(socket_);
       return given;
     }
-    if (kind == "older") {
-      given.older.push_back({.daemon = older_from(reader), .sessions = {}, .socket = {}});
-      if (parcel->descriptor) given.older.back().socket = *std::move(parcel->descriptor);
+    if (kind == "older" && std::exchange(knows_older, true)) {  // one of before 0.3
+      throw Error(ErrorCode::unsupported,
+                  "a daemon that was here before it still has communicators; upgrade again "
+                  "when that one has ended");
     }
-    if (kind == "session" && !given.older.empty()) {
+    if (kind == "older") given.older.daemon = older_from(reader);
+    if (kind == "session") {
       const std::string communicator = reader.text();
-      for (const uint32_t rank : reader.ranks()) given.older.back().sessions.insert({communicator, rank});
+      for (const uint32_t rank : reader.ranks()) given.older.sessions.insert({communicator, rank});
     }
     for (const Passed& each : kPassed) {
       if (each.name == kind && parcel->descriptor) given.sockets.*each.place = *std::move(parcel->descriptor);
     }
-  }
-}
-
-void tell_of_newest(int socket, const HostCard& newest) {
-  if (!send_parcel(socket, run::WireWriter().text("newest").text(newest.encode()).take())) {
-    throw Error(ErrorCode::io, "it reads nothing");
   }
 }
 
@@ -203,11 +200,9 @@ void Successor::hand_over(const Inheritance& given) {
       const run::FileDescriptor& socket = given.sockets.*each.place;
       if (socket.is_open()) send(socket_.get(), run::WireWriter().text(std::string(each.name)).take(), socket.get());
     }
-    for (const ElderDaemon& each : given.older) {
-      send(socket_.get(), told(each.daemon), each.socket.get());
-      for (const auto& [communicator, rank] : each.sessions) {
-        send(socket_.get(), run::WireWriter().text("session").text(communicator).ranks({rank}).take());
-      }
+    send(socket_.get(), told(given.older.daemon));
+    for (const auto& [communicator, rank] : given.older.sessions) {
+      send(socket_.get(), run::WireWriter().text("session").text(communicator).ranks({rank}).take());
     }
     run::WireWriter writer;
     writer.text("take").number(static_cast<uint8_t>(given.unlinks_tenants));
@@ -231,8 +226,6 @@ void Successor::hear() {
         const auto version = reader.number<uint32_t>();
         if (version != kVersion) return fail("hands over in another way (version " + std::to_string(version) + ")");
         events_.ready();
-      } else if (kind == "newest" && serves_) {
-        events_.newest(HostCard::decode(reader.text()));
       } else if (kind == "serving" && !serves_) {
         const HostCard card = HostCard::decode(reader.text());
         if (until_) reactor_.cancel(*std::exchange(until_, std::nullopt));

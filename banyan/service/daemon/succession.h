@@ -3,16 +3,14 @@
 // The older daemon starts the newer one, and they talk over a pair of sockets:
 //   newer -> older  ready     it has read its options and files, and could serve
 //   older -> newer  sockets   those that listen, one by one
-//   older -> newer  older     itself, and daemons that were there before and still live, each with its sessions and,
-//                             but for itself, the socket to it
+//   older -> newer  older     itself, with its sessions
 //   older -> newer  take      that is all
 //   newer -> older  serving   with its card: clients that come are its own now
 //   newer -> older  failed    why it cannot, at any time before
-//   newest -> each older one, at any time later
-//                   newest    the card of the daemon that serves, which may not be the one that this one has started
 // Until `serving` the older daemon goes on if anything fails, and the newer program is ended. The end of the connection
-// then tells the newest that the older one has ended. No state of sessions crosses: the older daemon carries them to
-// their end. So there may be several older ones (older_daemons.h), and the newest speaks for all (host_desk.h).
+// then tells the newer daemon that the older one has ended. No state of sessions crosses: the older daemon carries them
+// to their end, and the newer one speaks for both (host_desk.h). There is one older daemon at most: while it lives, no
+// newer one takes the place of the newest.
 #pragma once
 
 #include <sys/types.h>
@@ -20,35 +18,40 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/daemon/handed_sockets.h"
-#include "banyan/service/daemon/host_directory.h"
-#include "banyan/service/daemon/older_daemons.h"
+#include "banyan/service/session/open_sessions.h"
 
 namespace banyan::service {
 
-// What the newer daemon gets.
+// A daemon whose place another one has taken, as it was then.
+struct ElderDaemon {
+  OlderDaemon daemon;
+  std::set<OpenSessions::Key> sessions;
+  run::FileDescriptor socket;  // to it; at its end it is hung up
+};
+
+// All that the newer daemon gets from the older one.
 struct Inheritance {
   HandedSockets sockets;
   bool unlinks_tenants = false, unlinks_operators = false;  // at its end: their paths are the daemon's own
-  std::vector<ElderDaemon> older;                           // who it is from, and those of before
+  ElderDaemon older;
 };
-
-// To a daemon that was succeeded. Throws Error{peer_lost} when it has ended, Error{io} when it reads nothing.
-void tell_of_newest(int socket, const HostCard& newest);
 
 // The older daemon, as the newer one sees it. Before its reactor runs.
 class Predecessor {
  public:
   // `socket`: what --upgrade-from names. Throws Error{invalid_input} when it is no socket of that kind.
   explicit Predecessor(int socket);
-  // Says ready, and waits. The first of the older ones is the one that it asks. Throws Error{peer_lost} when that has
-  // ended or wants it no more, Error{timed_out}.
+  // Says ready, and waits. Throws Error{peer_lost} when the older daemon has ended or wants it no more,
+  // Error{timed_out}, Error{unsupported} when it has an older one itself.
   Inheritance take_over();
   void serve(const HostCard& own);
   void fail(const std::string& why) noexcept;
@@ -66,7 +69,6 @@ class Successor {
     std::function<void()> ready;                         // hand_over() is to follow
     std::function<void(const HostCard& card)> serving;   // once
     std::function<void(const std::string& why)> failed;  // once, instead; must not destroy this object at once
-    std::function<void(const HostCard& card)> newest;    // of this host now; after serving
     std::function<void()> ended;                         // the newest has ended; after serving
   };
   // Starts the program at this path with these arguments, and --upgrade-from. Operators do not choose the path: they
@@ -79,7 +81,7 @@ class Successor {
   Successor& operator=(const Successor&) = delete;
 
   pid_t process() const { return process_; }
-  // Its sockets are copied. What fails here is told by events.
+  // Copies the sockets. Failures are reported by events.
   void hand_over(const Inheritance& inheritance);
 
  private:

@@ -14,8 +14,8 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/call/operation.h"
 #include "banyan/run/join/deadline.h"
-#include "banyan/run/record/operation.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/service/client/control_connection.h"
 #include "banyan/service/protocol/messages.h"

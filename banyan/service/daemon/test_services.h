@@ -2,21 +2,8 @@
 // (BANYAN_HOST_ID), each daemon and each rank a process.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
@@ -25,6 +12,7 @@
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 

@@ -1,9 +1,8 @@
 // UserNames: names of users by their numbers, and numbers by their names, as the system has them.
 //
-// The system may ask a server (LDAP, SSSD), and wait for it. So it is asked elsewhere, about one user after the other,
-// and whoever needs an answer waits for it; those who need none, or one that is known, do not. What was found is kept,
-// of kMost users or so. An answer older than kFresh is asked for again, and holds meanwhile. Who has no name is called
-// by the number.
+// The system may ask a server (LDAP, SSSD), and wait for it. So it is asked on another thread, about one user after the
+// other, and only those wait who need an answer that is not known yet. Answers are kept, for kMost users or so. An
+// answer older than kFresh is asked for again, and holds meanwhile. A user without a name is called by the number.
 //
 // On the thread of the mailbox.
 #pragma once
@@ -40,10 +39,10 @@ class UserNames {
   UserNames(const UserNames&) = delete;
   UserNames& operator=(const UserNames&) = delete;
 
-  // Whether there is an answer.
+  // True if there is an answer.
   bool knows(uint32_t user) { return look(question_of(user)); }
   bool knows(const std::string& name) { return look(name); }
-  // The answers; where there is none yet, as of somebody whom the system does not have.
+  // The answers; before there is one, as for a user whom the system does not have.
   std::string name_of(uint32_t user) const;
   std::optional<uint32_t> number_of(const std::string& name) const;
   // Calls `then` once there is an answer: at once, where there is one, else as a task of its own.

@@ -1,19 +1,15 @@
 #include "banyan/service/daemon/user_names.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <deque>
 #include <future>
-#include <thread>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::seconds;
 
 // The system answers when the test says so, whenever that is.
 class UserNamesTest : public ::testing::Test {

@@ -1,18 +1,9 @@
 // Daemons with several workers: programs of one host belong to different ones, and call each other, and operators reach
 // all. Each host is a name here (BANYAN_HOST_ID), each daemon and each rank a process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <numeric>
-#include <optional>
-#include <thread>
 
 #include "banyan/service/daemon/test_raw_client.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
@@ -20,9 +11,6 @@ namespace {
 using run::Call;
 using run::Communicator;
 using run::OperationKind;
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 constexpr size_t kBuffers = 128 * RawClient::kPage;  // where pages of sessions end, in the memory of a RawClient
 

@@ -1,22 +1,13 @@
 #include "banyan/service/http/client.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "banyan/base/error.h"
 #include "banyan/service/http/test_server.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using testing::error_of;
-using ::testing::HasSubstr;
 
 constexpr seconds kPatience{20};
 
@@ -52,8 +43,9 @@ TEST_P(HttpClientOfEachFamily, BringsAnyAnswer) {
 TEST_P(HttpClientOfEachFamily, DoesNotWaitForEver) {
   std::vector<HttpServer::Reply> kept;
   TestServer server(GetParam(), [&](const HttpRequest&, HttpServer::Reply reply) { kept.push_back(std::move(reply)); });
-  EXPECT_THAT(error_of([&] { http_ask(server.url(), "GET", "/", "", milliseconds(100)); }, ErrorCode::timed_out),
-              AllOf(HasSubstr("'" + server.url() + "' has not answered within 100 ms"), HasSubstr("stopped?")));
+  EXPECT_THAT(
+      testing::error_of([&] { http_ask(server.url(), "GET", "/", "", milliseconds(100)); }, ErrorCode::timed_out),
+      AllOf(HasSubstr("'" + server.url() + "' has not answered within 100 ms"), HasSubstr("stopped?")));
 }
 
 TEST(HttpClient, NamesThePlaceWhereNobodyListens) {
@@ -61,18 +53,18 @@ TEST(HttpClient, NamesThePlaceWhereNobodyListens) {
   const std::string path = folder.path() + "/socket";
   const std::string url = "unix:" + path;
   const auto ask = [](const std::string& where) { return http_ask(where, "GET", "/", "", kPatience); };
-  EXPECT_THAT(error_of([&] { ask(url); }, ErrorCode::not_found),
+  EXPECT_THAT(testing::error_of([&] { ask(url); }, ErrorCode::not_found),
               AllOf(HasSubstr("no daemon listens at '" + url + "'"), HasSubstr("is banyand running?")));
   listener_at(path);  // which has ended; the socket is left
-  EXPECT_THAT(error_of([&] { ask(url); }, ErrorCode::not_found), HasSubstr(url));
+  EXPECT_THAT(testing::error_of([&] { ask(url); }, ErrorCode::not_found), HasSubstr(url));
   uint16_t port = 0;
   {
     auto [listener, free_port] = listener_on_loopback();
     port = free_port;
   }
   const std::string tcp = "http://127.0.0.1:" + std::to_string(port);
-  EXPECT_THAT(error_of([&] { ask(tcp); }, ErrorCode::not_found), HasSubstr(tcp));
-  EXPECT_THAT(error_of([&] { ask("http://no-such-host.invalid:1"); }, ErrorCode::not_found),
+  EXPECT_THAT(testing::error_of([&] { ask(tcp); }, ErrorCode::not_found), HasSubstr(tcp));
+  EXPECT_THAT(testing::error_of([&] { ask("http://no-such-host.invalid:1"); }, ErrorCode::not_found),
               HasSubstr("no-such-host.invalid"));
 }
 
@@ -82,8 +74,9 @@ TEST(HttpClient, SaysWhoMayUseASocket) {
   const run::FileDescriptor listener = listener_at(path);
   ASSERT_EQ(chmod(path.c_str(), 0), 0);
   if (geteuid() != 0) {
-    EXPECT_THAT(error_of([&] { http_ask("unix:" + path, "GET", "/", "", kPatience); }, ErrorCode::invalid_usage),
-                HasSubstr("this user may not use"));
+    EXPECT_THAT(
+        testing::error_of([&] { http_ask("unix:" + path, "GET", "/", "", kPatience); }, ErrorCode::invalid_usage),
+        HasSubstr("this user may not use"));
     return;
   }
   // Root may use all, so somebody else asks.
@@ -92,7 +85,7 @@ TEST(HttpClient, SaysWhoMayUseASocket) {
       {
         CHECK(setuid(65534) == 0);
         const std::string text =
-            error_of([&] { http_ask("unix:" + path, "GET", "/", "", kPatience); }, ErrorCode::invalid_usage);
+            testing::error_of([&] { http_ask("unix:" + path, "GET", "/", "", kPatience); }, ErrorCode::invalid_usage);
         std::fputs(text.c_str(), stderr);
         std::exit(HasFailure() ? 1 : 0);
       },
@@ -104,7 +97,7 @@ TEST(HttpClient, RefusesWhatIsNoPlace) {
        {std::string(), std::string("unix:"), "unix:" + std::string(200, 'x'), std::string("https://node1:1"),
         std::string("node1:9420"), std::string("http://"), std::string("http://a b"), std::string("http://a/b"),
         std::string("http://user@node1"), std::string("http://node1:99999"), std::string("ftp://node1")}) {
-    EXPECT_THAT(error_of([&] { http_ask(url, "GET", "/", "", kPatience); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { http_ask(url, "GET", "/", "", kPatience); }, ErrorCode::invalid_input),
                 HasSubstr("write unix:PATH or http://HOST:PORT"))
         << url;
   }
@@ -123,7 +116,7 @@ TEST(HttpClient, SaysWhereWhoListensSpeaksNoHttp) {
     CHECK(read(socket.get(), &request, 1) == 1);
     CHECK(write(socket.get(), "\0\1\2 garbage\n", 12) == 12);
   });
-  EXPECT_THAT(error_of([&] { http_ask("unix:" + path, "GET", "/", "", kPatience); }, ErrorCode::io),
+  EXPECT_THAT(testing::error_of([&] { http_ask("unix:" + path, "GET", "/", "", kPatience); }, ErrorCode::io),
               HasSubstr("cannot ask the daemon at 'unix:" + path + "'"));
   stranger.join();
 }

@@ -1,4 +1,4 @@
-// Which names of this host a server answers to (run/system/host_names.h).
+// The names of its host that a server answers to (run/system/host_names.h).
 #pragma once
 
 #include "banyan/run/system/host_names.h"

@@ -1,15 +1,10 @@
 #include "banyan/service/http/host_names.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
 #include "banyan/service/http/test_server.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::HasSubstr;
 
 // A page of evil.example whose name stands for the server's address.
 TEST(HostNames, OfWhoMeansAnotherHostAreAnsweredWithWhatWouldHelp) {

@@ -1,14 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "banyan/service/http/client.h"
 #include "banyan/service/http/server.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(HttpMissing, SaysWhichLibraryIsMissing) {
   run::Reactor reactor;

@@ -1,15 +1,15 @@
 // HttpServer: answers HTTP requests on a reactor's thread: for operators, for Prometheus, for browsers.
 //
 // It takes connections from any number of listening sockets (unix or TCP), each with a handler of its own. A handler
-// may answer at once or later; requests wait side by side and block nobody. What a caller does wrong costs it its
-// connection: bodies above Options::most_body are refused with 413, what is no HTTP with 400. A caller that sends its
+// may answer at once or later; requests wait side by side and block nobody. A caller's mistake costs it its connection:
+// bodies above Options::most_body are refused with 413, anything that is no HTTP with 400. A caller that sends its
 // request or takes its answer too slowly is hung up on; at once, nearly, where all connections of a socket are in use,
 // so that slow callers keep out nobody for long. HEAD is answered as GET, without the body.
 //
-// What it keeps: per connection 32 KiB, the body, and the answer until it is sent; of a shared body one copy.
+// Memory: per connection 32 KiB, the body, and the answer until it is sent; of a shared body one copy.
 //
-// What goes wrong and is nobody's answer (descriptors are short, a handler throws after it has answered) is thrown to
-// the reactor. On the reactor's thread, by libmicrohttpd; without that library serve() throws.
+// Errors that are nobody's answer (descriptors are short, a handler throws after it has answered) are thrown to the
+// reactor. On the reactor's thread, by libmicrohttpd; without that library serve() throws.
 #pragma once
 
 #include <chrono>
@@ -55,13 +55,13 @@ class HttpServer {
   // Answers, on the reactor's thread, at once or later. The first call counts, others do nothing; nor does one after
   // the server has ended or the caller has gone. A Reply of which all copies are gone, with no call, is 500.
   using Reply = std::function<void(HttpResponse)>;
-  // What it throws before it has answered: Error{invalid_input} is 400, not_found 404, invalid_usage 403, anything else
-  // 500, with {"error": "words"}. It must not end the server.
+  // An error that a handler throws before it has answered becomes the answer, {"error": "words"}: Error{invalid_input}
+  // is 400, not_found 404, invalid_usage 403, anything else 500. A handler must not end the server.
   using Handler = std::function<void(const HttpRequest& request, Reply reply)>;
 
   HttpServer(run::Reactor& reactor, Options options);
   explicit HttpServer(run::Reactor& reactor) : HttpServer(reactor, Options()) {}
-  // Whoever waits for an answer gets 503.
+  // Callers that wait for an answer get 503.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

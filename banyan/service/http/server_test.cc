@@ -1,25 +1,17 @@
 #include "banyan/service/http/server.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <new>
-#include <random>
 #include <stdexcept>
 
-#include "banyan/base/error.h"
 #include "banyan/service/http/test_server.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using std::chrono::steady_clock;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 const std::string kGet = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 

@@ -1,7 +1,7 @@
 // One answer for all who ask the same at about the same time.
 //
-// A question to a cluster takes work on all of its hosts. Where everybody may ask, a flood of questions must cost no
-// more than one now and then, and a large answer no more memory than one.
+// A question to a cluster takes work on all of its hosts. If everybody may ask, a flood of questions must cost no more
+// than one now and then, and a large answer no more memory than one.
 #pragma once
 
 #include <chrono>

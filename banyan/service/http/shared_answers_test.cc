@@ -1,22 +1,9 @@
 #include "banyan/service/http/shared_answers.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <optional>
-#include <set>
-#include <thread>
-#include <vector>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::ElementsAre;
 
 class SharedAnswers : public ::testing::Test {
  protected:

@@ -1,28 +1,19 @@
 // A server with a thread of its own, and callers by plain sockets, for tests.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cctype>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <future>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/service/http/server.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 

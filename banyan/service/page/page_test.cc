@@ -1,15 +1,10 @@
 #include "banyan/service/page/page.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/base/file.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(Dashboard, IsTheCommittedPage) {
   EXPECT_EQ(dashboard_page(), read_file(BANYAN_SOURCE_DIR "/banyan/service/page/dist/dashboard.html"));

@@ -1,9 +1,9 @@
-// What a client and the daemon of its host say over their control connection: a unix socket that keeps messages apart
-// (SOCK_SEQPACKET). Calls do not go this way (rings.h).
+// The messages between a client and the daemon of its host over their control connection: a unix socket that keeps
+// messages apart (SOCK_SEQPACKET). Calls do not go this way (rings.h).
 //
 // The client says hello and offers its doorbell; the daemon says welcome, with its own descriptor to be woken by. Then
-// the client offers memory, opens sessions and closes them. Each wish has a number, which its answer bears. Who says
-// something else, or in another order, is hung up on.
+// the client offers memory, opens sessions and closes them. Each wish has a number, which its answer bears. A side that
+// says something else, or in another order, is hung up on.
 //
 // Descriptors go beside the bytes of a message (SCM_RIGHTS): Hello one, the memory of the DoorbellPage; Welcome one, an
 // eventfd that the client sets when the daemon sleeps; OfferRegion and ShowRecord one, a sealed memfd.
@@ -28,7 +28,7 @@ namespace banyan::service {
 
 constexpr size_t kMaxMessage = 256 * 1024;  // bytes
 
-// 128 random bits that a daemon has made. Who knows them may have ranks in the communicators of a job.
+// 128 random bits that a daemon has made. A process that knows them may have ranks in the communicators of a job.
 using Capability = std::array<uint8_t, 16>;
 
 // ---- From the client ----
@@ -66,7 +66,7 @@ struct CloseSession {
 struct RankGone {
   uint32_t session = 0, rank = 0;
 };
-// How do the hosts of this user's communicators hang together, and what do others leave of their links?
+// Asks how the hosts of this user's communicators are connected, and what others leave of their links.
 struct AskHints {
   uint64_t wish = 0;
 };
@@ -105,7 +105,8 @@ struct Refused {
   uint64_t wish = 0;
   Error error;
 };
-// Calls of this session fail with this error from now on. Whoever calls next finds out why, and tells the other ranks.
+// Calls of this session fail with this error from now on. The rank finds out why at its next call, and tells the other
+// ranks.
 struct SessionFailed {
   uint32_t session = 0;
   Error error;
@@ -125,7 +126,7 @@ using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused
 
 std::string encode(const ClientMessage& message);
 std::string encode(const DaemonMessage& message);
-// Throw Error{invalid_input} for what is no message. That the numbers make sense, the receiver sees to.
+// Throw Error{invalid_input} for what is no message. The receiver checks that the numbers make sense.
 ClientMessage decode_client_message(std::string_view bytes);
 DaemonMessage decode_daemon_message(std::string_view bytes);
 
@@ -145,8 +146,8 @@ bool send_parcel(int socket, std::string_view bytes, int descriptor = -1);
 // The next one, without waiting; nothing when there is none. Throws Error{peer_lost} when the other side has gone, or
 // says something empty, Error{invalid_input} for a message that is longer than kMaxMessage or brings more than one
 // descriptor, Error{io}, also where this process has no descriptor free for the one that comes. All descriptors of a
-// message, whatever else is wrong with it, are returned, or go to `close`, or are closed where it is empty, which may
-// wait for who has sent them: a socket may linger, and a file be of a file system of theirs.
+// message, whatever else is wrong with it, are returned, or go to `close`, or are closed if `close` is empty. Closing
+// may wait for the sender: a socket may linger, and a file may be of a file system of the sender's.
 std::optional<Parcel> receive_parcel(int socket, const std::function<void(run::FileDescriptor)>& close = {});
 
 }  // namespace banyan::service

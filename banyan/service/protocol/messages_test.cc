@@ -1,20 +1,15 @@
 #include "banyan/service/protocol/messages.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <random>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::ElementsAre;
 
 // Each number and each text another one, so that none can take the place of another.
 OpenSession sample_session() {

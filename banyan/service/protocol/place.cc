@@ -73,8 +73,6 @@ std::string operator_socket_beside(const std::string& socket) {
   return socket.substr(0, name) + (stem == "banyand" ? "" : stem + "-") + "operator.sock";
 }
 
-std::string default_operator_socket() { return operator_socket_beside(default_socket()); }
-
 std::string found_operator_socket() {
   const std::string of_host = operator_socket_beside(socket_of_host());
   return access(of_host.c_str(), F_OK) == 0 ? of_host : operator_socket_beside(checked_socket_of_user());

@@ -3,12 +3,12 @@
 // It can never be made shorter: where the memfd once was, a touch would end the daemon by SIGBUS. Files and other
 // memory have no such seals and are refused, as are huge pages, which can be missing when they are touched.
 //
-// Its pages are charged to whoever touches them first. That is an honest client; but a client could leave pages out, or
-// punch them out again (FALLOC_FL_PUNCH_HOLE), and who touches a page meanwhile sleeps: for many seconds, where the
-// memory is mapped many times. So all pages have to be there, and once the daemon has mapped them, it seals the memfd
-// against being written to by others (F_SEAL_FUTURE_WRITE, Linux 5.1): the mappings that are there go on, and nothing
-// can be punched out any more. The price: nobody maps it for writing any more, another daemon neither. What was offered
-// to one that has ended cannot be offered to the next.
+// Its pages are charged to whoever touches them first: to the client, if it is honest. But a client could leave pages
+// out, or punch them out again (FALLOC_FL_PUNCH_HOLE), and a thread that touches a page meanwhile sleeps: for many
+// seconds, where the memory is mapped many times. So all pages have to be there, and once the daemon has mapped them,
+// it seals the memfd against being written to by others (F_SEAL_FUTURE_WRITE, Linux 5.1): the mappings that are there
+// go on, and nothing can be punched out any more. The price: nobody maps it for writing any more, another daemon
+// neither. Memory that was offered to a daemon that has ended cannot be offered to the next.
 //
 // The kernel tells how many pages the memfd has, and not where. So it is mapped whole, and has no pages behind its end:
 // such are dropped, and its seals let none come (F_SEAL_GROW). To ask where the first hole is (SEEK_HOLE) takes 0.09 us

@@ -20,14 +20,15 @@ namespace banyan::service {
 
 class RegionTable {
  public:
-  // How much of one client may be mapped.
+  // The most memory of one client that may be mapped.
   struct Quota {
     uint32_t regions = 1024;
     uint64_t bytes = uint64_t{1} << 40;  // of addresses; the pages are the client's
   };
-  // What else a region costs, and who unmaps it, which may take long.
+  // Further costs of a region, and the task that unmaps it, which may take long.
   struct Hooks {
-    // Before it is mapped; what is returned is held as long as it is. Throws Error where it is too much.
+    // Called before the region gets a place; what is returned is held as long as it is. Throws Error where it is too
+    // much.
     std::function<std::shared_ptr<void>(uint64_t bytes)> charge = {};
     // Runs a task, elsewhere and later.
     std::function<void(std::function<void()> task)> later = {};
@@ -47,7 +48,7 @@ class RegionTable {
   // are not all in it.
   std::shared_ptr<const Region> find(const BufferName& name, uint64_t bytes) const;
 
-  // Of the regions that are mapped: those offered, and those withdrawn that calls still use.
+  // The regions that are mapped: those offered, and those withdrawn that calls still use.
   struct Usage {
     uint32_t regions = 0;
     uint64_t bytes = 0;

@@ -1,23 +1,13 @@
 #include "banyan/service/protocol/region_table.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <fstream>
-#include <string>
-
 #include "banyan/service/protocol/test_memory.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-using banyan::testing::error_of;
-using ::testing::HasSubstr;
-
 std::string error_of_region(const run::FileDescriptor& fd, uint64_t bytes) {
-  return error_of([&] { Region(fd, bytes); }, ErrorCode::invalid_input);
+  return testing::error_of([&] { Region(fd, bytes); }, ErrorCode::invalid_input);
 }
 
 TEST(Region, IsTheMemoryOfTheClient) {
@@ -96,7 +86,8 @@ TEST(Region, CanBeWrittenTo) {
 }
 
 TEST(Region, IsNoClosedDescriptor) {
-  EXPECT_THAT(error_of([] { Region(run::FileDescriptor(), 4096); }, ErrorCode::io), HasSubstr("Bad file descriptor"));
+  EXPECT_THAT(testing::error_of([] { Region(run::FileDescriptor(), 4096); }, ErrorCode::io),
+              HasSubstr("Bad file descriptor"));
 }
 
 // The seals of an offered region hold: nobody gets them off again.
@@ -134,7 +125,7 @@ TEST(RegionTable, KnowsNoPlacesThatWereNeverTaken) {
   offer_memory(table, 4096);
   EXPECT_EQ(table.find({.region = 1}, 0), nullptr);
   EXPECT_EQ(table.find(BufferName(), 0), nullptr);
-  EXPECT_THAT(error_of([&] { table.withdraw({.index = 1}); }, ErrorCode::invalid_input),
+  EXPECT_THAT(testing::error_of([&] { table.withdraw({.index = 1}); }, ErrorCode::invalid_input),
               HasSubstr("region 1 of generation 0 is not offered"));
 }
 
@@ -148,7 +139,8 @@ TEST(RegionTable, GivesAPlaceAnotherGeneration) {
   EXPECT_NE(next.place.generation, old.place.generation);
   EXPECT_EQ(table.find(old.at(0), 1), nullptr);
   EXPECT_NE(table.find(next.at(0), 1), nullptr);
-  EXPECT_THAT(error_of([&] { table.withdraw(old.place); }, ErrorCode::invalid_input), HasSubstr("is not offered"));
+  EXPECT_THAT(testing::error_of([&] { table.withdraw(old.place); }, ErrorCode::invalid_input),
+              HasSubstr("is not offered"));
   EXPECT_NE(table.find(next.at(0), 1), nullptr);
 }
 
@@ -156,7 +148,8 @@ TEST(RegionTable, WithdrawsARegionOnce) {
   RegionTable table({});
   const OfferedMemory region = offer_memory(table, 4096);
   table.withdraw(region.place);
-  EXPECT_THAT(error_of([&] { table.withdraw(region.place); }, ErrorCode::invalid_input), HasSubstr("is not offered"));
+  EXPECT_THAT(testing::error_of([&] { table.withdraw(region.place); }, ErrorCode::invalid_input),
+              HasSubstr("is not offered"));
 }
 
 TEST(RegionTable, KeepsARegionMappedWhileACallUsesIt) {
@@ -173,7 +166,8 @@ TEST(RegionTable, RefusesMoreRegionsThanItsQuota) {
   RegionTable table({.regions = 2});
   const OfferedMemory first = offer_memory(table, 4096);
   offer_memory(table, 4096);
-  EXPECT_THAT(error_of([&] { offer_memory(table, 4096); }, ErrorCode::unsupported), HasSubstr("it has 2 regions"));
+  EXPECT_THAT(testing::error_of([&] { offer_memory(table, 4096); }, ErrorCode::unsupported),
+              HasSubstr("it has 2 regions"));
   table.withdraw(first.place);
   EXPECT_NE(table.find(offer_memory(table, 4096).at(0), 4096), nullptr);
 }
@@ -183,11 +177,11 @@ TEST(RegionTable, RefusesMoreBytesThanItsQuota) {
   const OfferedMemory first = offer_memory(table, 4096);
   offer_memory(table, 5904);
   EXPECT_EQ(table.bytes(), 10'000u);
-  EXPECT_THAT(error_of([&] { offer_memory(table, 1); }, ErrorCode::unsupported),
+  EXPECT_THAT(testing::error_of([&] { offer_memory(table, 1); }, ErrorCode::unsupported),
               HasSubstr("has 10000 bytes in regions"));
   table.withdraw(first.place);
   EXPECT_EQ(table.bytes(), 5904u);
-  EXPECT_THAT(error_of(
+  EXPECT_THAT(testing::error_of(
                   [&] {
                     table.offer({memory_of(1 << 20), 1 << 20});
                   },
@@ -203,7 +197,8 @@ TEST(RegionTable, CountsWithdrawnRegionsThatAreStillUsed) {
   std::shared_ptr<const Region> used = table.find(region.at(0), 4096);
   table.withdraw(region.place);
   EXPECT_EQ(table.bytes(), 4096u);
-  EXPECT_THAT(error_of([&] { offer_memory(table, 4096); }, ErrorCode::unsupported), HasSubstr("it has 1 regions"));
+  EXPECT_THAT(testing::error_of([&] { offer_memory(table, 4096); }, ErrorCode::unsupported),
+              HasSubstr("it has 1 regions"));
   used.reset();
   EXPECT_EQ(table.bytes(), 0u);
   EXPECT_NE(table.find(offer_memory(table, 4096).at(0), 4096), nullptr);
@@ -212,7 +207,7 @@ TEST(RegionTable, CountsWithdrawnRegionsThatAreStillUsed) {
 TEST(RegionTable, IsAsItWasAfterARefusal) {
   RegionTable table({});
   const OfferedMemory region = offer_memory(table, 4096);
-  EXPECT_THAT(error_of(
+  EXPECT_THAT(testing::error_of(
                   [&] {
                     table.offer({memory_of(4096, 0), 4096});
                   },

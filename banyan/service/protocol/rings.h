@@ -8,18 +8,18 @@
 // process. So neither can be made to read outside the rings, nor to loop.
 //
 // Sleeping and waking. A side that finds nothing, or no room, says in the page that it sleeps, looks once more, and
-// then sleeps on a descriptor (the daemon: one for all of its clients) or on the word itself (the client: a futex); who
-// writes something, or makes room, looks at that word afterwards, and wakes the other side if it says so. Who wakes the
-// client clears its word first, so that it does not fall asleep on it a moment later. A client that never wakes the
-// daemon only makes itself wait.
+// then sleeps on a descriptor (the daemon: one for all of its clients) or on the word itself (the client: a futex). A
+// side that writes something, or makes room, looks at that word afterwards, and wakes the other side if it sleeps. The
+// waker of a client clears its word first, so that the client does not fall asleep on it a moment later. A client that
+// never wakes the daemon only makes itself wait.
 //
-// Orders (testing/orders). Positions are stored with release and loaded with acquire, since entries go with them. Where
-// a side stores one word and then looks at another that the other side stores before it looks, all four are
-// sequentially consistent (Dekker), so that no wake-up is lost: positions and the words that say who sleeps; `groups`
-// and `daemon_sleeps` of the doorbell. But for `submitted`, after which the doorbell is rung. The words that say who
-// sleeps are cleared relaxed, since nothing goes with that. A session is set in the doorbell with release and taken
-// with acquire, and so is its group taken: what was submitted goes with them. A status is relaxed, each number for
-// itself.
+// Orders (testing/orders). Positions are stored with release and loaded with acquire, since entries go with them. If a
+// side stores one word and then looks at another, which the other side stores before it looks at the first, all four
+// accesses are sequentially consistent (Dekker), so that no wake-up is lost. These words are positions (but for
+// `submitted`, after which the doorbell is rung) and the words that say who sleeps; and `groups` and `daemon_sleeps` of
+// the doorbell. The words that say who sleeps are cleared relaxed, since nothing goes with that. A session is set in
+// the doorbell with release and taken with acquire, and so is its group taken: what was submitted goes with them. A
+// status is relaxed, each number for itself.
 //
 // One thread for each side.
 #pragma once
@@ -35,7 +35,7 @@
 
 namespace banyan::service {
 
-// How a session does, for the client's watch over its calls. Written by the daemon, each number for itself.
+// The state of a session, for the client's watch over its calls. Written by the daemon, each number for itself.
 struct SessionStatus {
   std::atomic<uint64_t> steps{0};        // grows whenever something moves (ProgressView::steps)
   std::atomic<uint64_t> progress{0};     // and whenever something comes nearer to its end
@@ -71,7 +71,7 @@ class ClientRings {
  public:
   explicit ClientRings(SessionPage& page) : page_(&page) {}
 
-  // Whether submit() would find room: the daemon has copied enough of what was submitted. Throws Error{invalid_input}
+  // True if submit() would find room: the daemon has copied enough of what was submitted. Throws Error{invalid_input}
   // when its position is impossible. (Completions need no room: the daemon keeps those that the ring cannot take, as
   // many as it lets calls be under way.)
   bool has_room();
@@ -80,10 +80,10 @@ class ClientRings {
   // The next completion. Throws Error{invalid_input} when the daemon's position is impossible, or the sequence is of no
   // submission.
   std::optional<Completion> take();
-  // Whether take() would give something.
+  // True if take() would give something.
   bool has_completion() const;
-  // Whether the daemon keeps completions that found no room, where take() has made some: then the doorbell is to be
-  // rung. After the last take().
+  // True if the daemon keeps completions that found no room, and take() has made some: then the doorbell is to be rung.
+  // To be called after the last take().
   bool is_awaited();
 
   // Sleeps until there is a completion, or room where has_room() found none, wake() is called, or `at_most` is over.
@@ -105,14 +105,14 @@ class DaemonRings {
  public:
   explicit DaemonRings(SessionPage& page) : page_(&page) {}
 
-  // A copy of the next submission. Throws Error{invalid_input} when the client's position is impossible. Whether the
-  // submission makes sense, validate.h says.
+  // A copy of the next submission, which validate.h checks. Throws Error{invalid_input} when the client's position is
+  // impossible.
   std::optional<Submission> take();
-  // Whether complete() would find room: the client has read enough of what was completed. Throws Error{invalid_input}
+  // True if complete() would find room: the client has read enough of what was completed. Throws Error{invalid_input}
   // when its position is impossible. The client rings when there is room again.
   bool has_room();
   // There is room, as has_room() has said and CHECK demands, whatever the client writes meanwhile. Wakes the client if
-  // it sleeps, and says whether.
+  // it sleeps; then returns true.
   bool complete(const Completion& completion);
   SessionStatus& status() { return page_->status; }
 
@@ -134,15 +134,15 @@ struct DoorbellPage {
   alignas(64) std::atomic<uint64_t> sessions[kSessions / 64];
 };
 
-// Any thread of the client. Whether the daemon sleeps, so that its descriptor is to be set.
+// Any thread of the client. True if the daemon sleeps, so that its descriptor is to be set.
 bool ring(DoorbellPage& page, uint32_t session);
 // Calls `rang(session)` for those that have rung since the last time, each once; whatever the client has written there,
-// at most kSessions calls. Whether there were any.
+// at most kSessions calls. True if there were any.
 template <typename Rang>
 bool answer(DoorbellPage& page, const Rang& rang);
 // The same of one group after the other, until this costs `most` or no group is left. `groups`: the caller's, 0 at
-// first; has those that were taken from the page and whose turn comes next time. What it has cost: 1 for each group and
-// for each call, so less than `most` and 65; 0: none had rung.
+// first; has those that were taken from the page and whose turn comes next time. Returns the cost: 1 for each group and
+// for each call, so less than `most` + 65; 0: none had rung.
 template <typename Rang>
 size_t answer(DoorbellPage& page, uint64_t& groups, size_t most, const Rang& rang);
 

@@ -1,33 +1,17 @@
 #include "banyan/service/protocol/rings.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstring>
 #include <deque>
-#include <functional>
-#include <random>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/base/hash.h"
 #include "banyan/run/system/event.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using banyan::testing::error_of;
-using ::testing::HasSubstr;
 
 constexpr uint32_t kSubmissions = SessionPage::kSubmissions, kCompletions = SessionPage::kCompletions;
 
@@ -145,7 +129,7 @@ TEST(Rings, RefuseImpossiblePositionsOfTheClient) {
     TestSession session;
     for (int i = 0; i < 5; ++i) session.call();
     session.page.submitted.store(lie.position);
-    EXPECT_THAT(error_of([&] { session.daemon.take(); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { session.daemon.take(); }, ErrorCode::invalid_input),
                 HasSubstr("its last submission is " + std::to_string(lie.position) + ", where it can be 5 to 21"))
         << lie.name;
     session.page.submitted.store(6);
@@ -159,7 +143,7 @@ TEST(Rings, RefuseImpossiblePositionsOfAReadingClient) {
     for (int i = 0; i < 5; ++i) session.call();
     ASSERT_TRUE(session.daemon.has_room());
     session.page.taken.store(lie.position);
-    EXPECT_THAT(error_of([&] { session.daemon.has_room(); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { session.daemon.has_room(); }, ErrorCode::invalid_input),
                 HasSubstr("has read completion " + std::to_string(lie.position) + ", where it can be 5 to 5"))
         << lie.name;
   }
@@ -172,11 +156,11 @@ TEST(Rings, RefuseImpossiblePositionsOfTheDaemon) {
     session.submit();
     session.submit();
     session.page.completed.store(lie.position);
-    EXPECT_THAT(error_of([&] { session.client.take(); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { session.client.take(); }, ErrorCode::invalid_input),
                 HasSubstr("its last completion is " + std::to_string(lie.position) + ", where it can be 5 to 7"))
         << lie.name;
     session.page.consumed.store(lie.position);
-    EXPECT_THAT(error_of([&] { session.client.has_room(); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { session.client.has_room(); }, ErrorCode::invalid_input),
                 HasSubstr("has taken submission " + std::to_string(lie.position)))
         << lie.name;
   }
@@ -189,7 +173,7 @@ TEST(Rings, RefuseCompletionsOfNoSubmission) {
     session.daemon.take();
     session.complete(1);
     session.page.completions[0] = lie;
-    EXPECT_THAT(error_of([&] { session.client.take(); }, ErrorCode::invalid_input),
+    EXPECT_THAT(testing::error_of([&] { session.client.take(); }, ErrorCode::invalid_input),
                 HasSubstr("completes submission " + std::to_string(lie.sequence)));
   }
 }

@@ -19,8 +19,7 @@ namespace banyan::service {
 
 constexpr uint8_t kProtocolVersion = 2;  // 1: of 0.2.0, whose memory cannot be sealed further
 
-// Bytes of a region, beginning at `offset`. How many there are follows from the call; where there are none, the name is
-// not looked at.
+// Bytes of a region, beginning at `offset`. Their number follows from the call; if it is 0, the name is not looked at.
 struct BufferName {
   static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -36,7 +35,7 @@ enum class SubmissionFlag : uint32_t {
   has_displacements = 1,
 };
 
-// What a kind does not use is not looked at, but for version, flags and zeros.
+// Fields that a kind does not use are not looked at, but for version, type, op, flags and zeros.
 struct alignas(64) Submission {
   uint8_t version = kProtocolVersion;
   uint8_t kind = 0, type = 0, op = 0;  // OperationKind, element::DataType, element::ReduceOp

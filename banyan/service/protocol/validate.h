@@ -1,9 +1,9 @@
-// What a daemon checks before it carries out a call of a client.
+// The checks of a daemon before it carries out a call of a client.
 //
 // validate() is pure: it sees a private copy of the submission, the rules of its session and the client's regions, and
 // gives a call that cannot touch anything but these regions, or says in words why not. It allocates no more than four
-// numbers for each rank, and never trusts a number before it has compared it. What it reads from memory of the client
-// (the lists of counts) it copies first, too.
+// numbers for each rank, and never trusts a number before it has compared it. The lists of counts, which it reads from
+// memory of the client, it copies first, too.
 //
 // A refused submission ends its session, and nothing else: the ranks of a communicator have to make the same calls, so
 // there is nothing to go on with.
@@ -23,7 +23,7 @@
 
 namespace banyan::service {
 
-// Of a session; known to the daemon, whatever its client writes.
+// The rules of one session; known to the daemon, whatever its client writes.
 struct SessionRules {
   uint32_t rank = 0, size = 1;
   uint64_t next_sequence = 1;
@@ -31,8 +31,8 @@ struct SessionRules {
   std::chrono::milliseconds longest_timeout{3'600'000};  // longer ones are cut
 };
 
-// A call with all that it points to. What the kind does not use is as in a Call that nobody has touched, buffers of no
-// bytes are null, and so are displacements of no elements.
+// A call with all that it points to. Fields that the kind does not use are as in a Call that nobody has touched,
+// buffers of no bytes are null, and displacements of no elements are 0.
 struct ValidCall {
   ValidCall() = default;
   ValidCall(ValidCall&&) = default;  // not copied: the spans of `call` look into `lists`

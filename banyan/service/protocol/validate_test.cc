@@ -1,22 +1,9 @@
 #include "banyan/service/protocol/validate.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <random>
-#include <span>
-#include <string>
-#include <thread>
 #include <type_traits>
-#include <vector>
 
 #include "banyan/service/protocol/test_call_model.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
@@ -25,9 +12,6 @@ using element::DataType;
 using element::ReduceOp;
 using run::OperationKind;
 using Reason = Refusal::Reason;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 static_assert(!std::is_copy_constructible_v<ValidCall> && std::is_nothrow_move_constructible_v<ValidCall>);
 

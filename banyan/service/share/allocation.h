@@ -21,13 +21,13 @@
 // (1) No link carries more than its capacity, but for rounding.
 // (2) Nothing lies idle that somebody could use: each call is at its cap or crosses a full link.
 // (3) Within the highest class in use, no call could be faster without one that has no more (by s / weight) becoming
-//     slower, in a network less the floors of the others. Where there is one class, that is the whole network.
+//     slower, in a network less the floors of the others. If there is one class, that is the whole network.
 // (4) Every other call has its floor. Hence each of them is at its cap, or crosses a link of which its class gets
-//     `least` of the capacity, if not more. What it gets above its floor is fair by (3) in the network less all floors
-//     and what higher classes take.
+//     `least` of the capacity, if not more. Its speed above its floor is fair by (3) in the network less all floors and
+//     what higher classes take.
 // (5) A class does not feel what lower ones ask, beyond their floors.
-// What is fair below the highest class is two parts, not their sum: calls of one class and of equal weights on the same
-// full link may differ by what their floors differ there, which is less than `least` of it.
+// Below the highest class, these two parts of a speed are fair, not their sum: calls of one class and of equal weights
+// on the same full link may differ by what their floors differ there, which is less than `least` of it.
 //
 // Pure. Water is filled by predict/fluid/max_min.h, at most five times. A call is a flow there, its level s / weight.
 #pragma once
@@ -71,8 +71,8 @@ struct SharedNetwork {
 // as said above.
 std::vector<double> allocate(const SharedNetwork& network, std::span<const SharedCall> calls);
 
-// The same checks, for who is given the numbers long before; they throw Error{invalid_input}, too. What is wrong with a
-// call is said without its name, for Error::within(); its tenant is not looked at.
+// The same checks, for callers that get the numbers long before; they throw Error{invalid_input}, too. An error about a
+// call does not name it, for Error::within(); the tenant of a call is not looked at.
 void expect_sound(const SharedNetwork& network);
 void expect_sound(const SharedCall& call, size_t links);
 void expect_sound(double amount, const std::string& what);

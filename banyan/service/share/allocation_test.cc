@@ -1,24 +1,11 @@
 #include "banyan/service/share/allocation.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using testing::error_of;
-using ::testing::HasSubstr;
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-9;
@@ -205,7 +192,7 @@ TEST(Allocation, RefusesNumbersThatAreNotAsSaid) {
     SharedNetwork network = good;
     std::vector<SharedCall> calls = {{}, {.tenant = 0, .footprint = {{0, 1}}}};
     change(network, calls[1]);
-    return error_of([&] { allocate(network, calls); }, ErrorCode::invalid_input);
+    return testing::error_of([&] { allocate(network, calls); }, ErrorCode::invalid_input);
   };
   EXPECT_EQ(refusal([](SharedNetwork&, SharedCall&) {}), "no error");
   EXPECT_EQ(refusal([](auto& network, auto&) { network.capacities[1] = 0; }),

@@ -1,7 +1,7 @@
 // CallGrants: what each call of one communicator gets, where rules look at calls.
 //
-// What denies a whole communicator is for who opens one: it does not end those that are open, as all that denies calls
-// alone does.
+// A denial of a whole communicator counts when one is opened: it does not end those that are open. A denial of calls
+// alone ends one at such a call.
 //
 // A rule sees of a call its kind and the class of its size (Rules::size_class), so there are few answers, and each is
 // found once.

@@ -1,9 +1,6 @@
 #include "banyan/service/share/call_grants.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

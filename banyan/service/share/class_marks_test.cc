@@ -1,17 +1,9 @@
 #include "banyan/service/share/class_marks.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <string>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string refusal_of(const std::string& text) {
   try {

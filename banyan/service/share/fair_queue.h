@@ -7,15 +7,15 @@
 // So of two clients that both have work all through an interval, what they get in it, each divided by its weight,
 // differs by no more than max_a / weight_a + max_b / weight_b, where max is the largest cost. And on a link of constant
 // rate, while weights stay, a piece has to wait for no more than one largest piece of each other client after it would
-// begin on a private fluid link of its client's part of the rate. Who was idle neither saves up nor pays for it, since
-// V went on; but for a `credit`, where the queue is made with one: who begins to wait then has max(V - credit, F_k), so
-// that a client which takes less than its part is served at once, in bursts of as much. The first bound then grows by
-// the credit, and a piece waits for so much more of each other client. Weights may change at any time and count from
-// the next piece on; then the first bound has the largest cost / weight of any piece of each.
+// begin on a private fluid link of its client's part of the rate. A client that was idle neither saves up nor pays for
+// it, since V went on. A queue that is made with a `credit` differs: a client that begins to wait then has
+// max(V - credit, F_k), so that one which takes less than its part is served at once, in bursts of as much. The first
+// bound then grows by the credit, and a piece waits for so much more of each other client. Weights may change at any
+// time and count from the next piece on; then the first bound has the largest cost / weight of any piece of each.
 //
-// The bound is of those who are served in their turn. While the next one is passed over, V stands still: it keeps its
-// claim, newcomers begin where it stands, and all of them come before those who were served instead. Who cannot use its
-// turn for long should cease to wait.
+// These bounds hold for clients that are served in their turn. While the next one is passed over, V stands still: the
+// next one keeps its claim, newcomers begin where V stands, and all of them come before those that were served instead.
+// A client that cannot use its turn for long should cease to wait.
 //
 // Costs may be bytes, seconds of a link or of a core: tags are kept near zero, so that neither their unit nor the age
 // of the queue matters. Ties go to the lower number. One thread. serve() takes time O(log n).
@@ -40,21 +40,21 @@ class FairQueue {
   void set_weight(Client client, double weight);
   // It leaves; what it got counts no more. Nothing happens where there is none.
   void remove(Client client);
-  // Whether it has work; new clients have none. One that was idle begins at the virtual time less the credit, or at
-  // its own finish tag where that is later. A client is made known by set_weight.
+  // Sets if the client has work; new clients have none. One that was idle begins at the virtual time less the credit,
+  // or at its own finish tag where that is later. A client is made known by set_weight.
   void set_waiting(Client client, bool is_waiting);
   bool is_waiting(Client client) const;
 
-  // Whose turn it is; nothing when nobody waits. Asking changes nothing.
+  // The client whose turn it is; nothing when nobody waits. Asking changes nothing.
   std::optional<Client> next() const;
-  // The client, which waits, got work of this cost; it still waits afterwards. It need not be the next one: who serves
-  // somebody else (since the next one could not use it now) moves that client's own tags only.
+  // The client, which waits, got work of this cost; it still waits afterwards. It need not be the next one: to serve
+  // another (since the next one could not use it now) moves that client's own tags only.
   void serve(Client client, double cost);
 
   // Since the queue was made, in cost per weight. Never goes back.
   double virtual_time() const { return passed_ + virtual_time_; }
-  // How far this client is ahead of the virtual time, in cost per weight; negative: so far did that go on while the
-  // client was idle.
+  // The lead of this client over the virtual time, in cost per weight; negative: the virtual time went on so far while
+  // the client was idle.
   double lead(Client client) const;
 
  private:

@@ -1,15 +1,8 @@
 #include "banyan/service/share/fair_queue.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
-#include <random>
-#include <utility>
-#include <vector>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

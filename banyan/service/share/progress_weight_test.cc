@@ -1,9 +1,6 @@
 #include "banyan/service/share/progress_weight.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

@@ -1,24 +1,25 @@
 // RouteAdviser: tells communicators which links they should plan with, so that tenants spread over the network.
 //
-// A plan of a communicator alone takes all ways alike. What others do to links it cannot know: one whose plan has few
-// flows, or who has lost a cable, loads one spine, and another plans for the same spine. The adviser sees the
+// A communicator alone plans with all paths alike. It cannot know what others do to links: one whose plan has few
+// flows, or which has lost a cable, loads one spine, and another plans for the same spine. The adviser sees the
 // footprints of all, and tells each its *view*: for each link the part of the bandwidth that it would have there if it
-// sent over it as fast as it can. Planning for its view, a communicator takes the links with the least demand beside
-// their capacity (FFA of MCCS, SIGCOMM'24). The view follows the allocation of links (allocation.h):
+// sent over it as fast as it can. Planning for its view, a communicator takes the links with the least demand for their
+// capacity (FFA of MCCS, SIGCOMM'24). The view follows the allocation of links (allocation.h):
 //
-//   - Who is of a higher class takes what it uses; what is left, and at least `least` of the link, is the class's own.
-//     So a tenant of a high class has reserved the ways that it uses, and others plan around them (PFA there).
-//   - Who is of a lower class counts with `least` for its class.
+//   - Communicators of higher classes take what they use; what is left, and at least `least` of the link, is the
+//     class's own. So a tenant of a high class has reserved the paths that it uses, and others plan around them (PFA
+//     there).
+//   - Communicators of a lower class count with `least` for their class.
 //   - Within a class, a communicator has its weight over the weights of all that use the link; a sharer's weight is
 //     divided among its communicators. Others count as far as they use the link: one that needs it for a tenth of the
 //     time of its calls, with a tenth.
 //
 // Parts are told in sixteenths. To plan anew costs something, and all that would do it at once would meet again
-// elsewhere. So one communicator is advised at a time, in turn; whoever has been advised is left alone for `pause`, in
-// which its footprint shows what came of it; and who is told is who has lost something by others, or has had such
-// advice before: where others leave it all of its links, its plan can stay. Whether to plan anew is its own decision
-// (it should be, where a plan for the view is quicker by a tenth): then a choice of one makes nobody else change who
-// would not gain a tenth either.
+// elsewhere. So one communicator is advised at a time, in turn. One that has been advised is left alone for `pause`, in
+// which its footprint shows what came of it. Only those are advised that have lost something by others, or have had
+// such advice before: a plan whose links others leave whole can stay. The communicator itself decides if it plans anew
+// (it should, where a plan for the view is quicker by a tenth): then a choice of one makes nobody else change who would
+// not gain a tenth either.
 //
 // Communicators are remembered for `memory` after their last call, so that computing between calls changes nothing.
 //
@@ -58,7 +59,7 @@ class RouteAdviser {
   };
   explicit RouteAdviser(Options options) : options_(std::move(options)) {}
 
-  // Of a report that the steward has taken. One without a footprint says nothing.
+  // Takes a report that the steward has taken. One without a footprint says nothing.
   void note(const CallReport& report, Time now);
   bool knows(const std::string& communicator) const { return known_.contains(communicator); }
 
@@ -96,7 +97,7 @@ class RouteAdviser {
 
   const Options options_;
   std::map<std::string, Known> known_;
-  // By sharer and class: how many communicators there are.
+  // Numbers of communicators, by sharer and class.
   std::map<std::pair<std::string, ShareClass>, uint32_t> counts_;
   std::string last_;  // who was advised
 };

@@ -1,12 +1,8 @@
 #include "banyan/service/share/route_adviser.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <random>
-#include <string>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
@@ -16,7 +12,6 @@ using Time = RouteAdviser::Time;
 MATCHER_P2(OfLink, link, sixteenths, "") {
   return arg.link == static_cast<uint32_t>(link) && arg.sixteenths == static_cast<uint32_t>(sixteenths);
 }
-using ::testing::ElementsAre;
 
 // Two spines, links 0 and 1, of 100 bytes a second; link 2 is thicker.
 struct AdviserOnTwoSpines : ::testing::Test {

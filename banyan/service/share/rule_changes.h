@@ -1,4 +1,4 @@
-// What new rules would change, for whoever wants to know before they are in force.
+// The changes that new rules would make, for operators who want to know before they are in force.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct RuleChange {
   friend bool operator==(const RuleChange&, const RuleChange&) = default;
 };
 
-// In the order of the subjects. Of each first what changes for the communicator; then, where either table looks at
-// calls, what changes for some of its calls otherwise than that, by kind and size, as ranges that are as large as can
-// be. Kinds are those that a program calls. Two grants by rules of different names differ.
+// In the order of the subjects. For each, first the change for the communicator; then, where either table looks at
+// calls, those of its calls that change otherwise, by kind and size, as ranges that are as large as can be. Unchanged
+// calls are not listed. Kinds are those that a program calls. Two grants by rules of different names differ.
 //
 // Pure. Takes time O(subjects * kinds * size classes * rules) where a table looks at calls, else O(subjects * rules).
 std::vector<RuleChange> changes(const Rules& from, const Rules& to, std::span<const Subject> subjects);

@@ -1,16 +1,11 @@
 #include "banyan/service/share/rule_changes.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::OperationKind;
-using ::testing::IsEmpty;
 
 Rules rules_of(const std::string& rules) {
   return Rules::parse("{\"version\": 1, \"rules\": [" + rules + "]}", "rules.json");

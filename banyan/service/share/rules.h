@@ -12,31 +12,29 @@
 //       { "name": "batch", "match": { "cgroup": "/slurm/*" }, "then": { "weight": 1, "cap": "10GB/s", "log": true } },
 //       { "name": "nobody else", "match": {}, "then": { "deny": "this cluster is for alice" } } ] }
 //
-// What is matched: "tenant", "user" (name, or number: 1000 or "1000"), "cgroup", "communicator" (its name), "kind" (of
+// Keys of "match": "tenant", "user" (name, or number: 1000 or "1000"), "cgroup", "communicator" (its name), "kind" (of
 // call: "allreduce", or a list of kinds), "bytes" (of the larger buffer: "64KiB" and no other size, or with both ends
 // "..1MiB", "1MiB..", "1MiB..2MiB"), "hosts" (a list: all hosts of the communicator are among these, and it has some).
 // Names may hold * for any number of characters and ? for one; upper and lower case differ. All that is named must
 // match; an empty match takes everything. A rule that names a kind or bytes is asked for each call; all others when a
 // communicator is opened.
 //
-// What is granted: "deny" (why, and nothing else beside it), "weight" (1 to 1000, of the tenant where the rule names it
-// without * and ?, else of its user with all that it does: sharer.h), "class" ("high", "normal", "low"),
-// "cap" (bytes per second on any link), "plan" (planner's name), "log" (true, false), "quota" ("cgroup": each control
-// group that the rule takes has a quota of its own, apart from that of its user). What is left out is as in Grant
-// below.
+// Keys of "then": "deny" (why, and nothing else beside it), "weight" (1 to 1000, of the tenant where the rule names it
+// without * and ?, else of its user with all that it does: sharer.h), "class" ("high", "normal", "low"), "cap" (bytes
+// per second on any link), "plan" (planner's name), "log" (true, false), "quota" ("cgroup": each control group that the
+// rule takes has a quota of its own, apart from that of its user). A key that is left out is as in Grant below.
 //
 // A quota is decided when a program attaches, and then its user and its cgroup are all that is known: a rule that gives
 // one matches "cgroup", maybe "user", and nothing else. The group that has the quota is the nearest one to the root
 // that the pattern takes: by "/kubepods/*", "/kubepods/pod7" with all that is below it. So nobody has more by making
 // groups in his own.
 //
-// Programs choose the names of tenants and communicators, and users those of control groups below their own; who they
-// are, the kernel says. So a tenant is "USER/NAME"
-// (the user by name or number), or, where the program says no name, the user alone: a pattern with a / is for the first
-// kind, one without for the second. A rule that names a tenant, a communicator or a "cgroup" that begins with a
-// pattern, and gives more than is had without that name (weight above 1, class high, or a higher class, more cap or no
-// denial than a later rule that looks at no names) has to match "user", a "cgroup" whose first group is named
-// ("/slurm*", "/../kubepods*") or a tenant of one user, too; else it is refused.
+// Programs choose the names of tenants and communicators, and users those of control groups below their own; the kernel
+// says who they are. So a tenant is "USER/NAME" (the user by name or number), or, where the program says no name, the
+// user alone: a pattern with a / is for the first kind, one without for the second. A rule that names a tenant, a
+// communicator or a "cgroup" that begins with a pattern, and gives more than is had without that name (weight above 1,
+// class high, or a higher class, more cap or no denial than a later rule that looks at no names) has to match "user", a
+// "cgroup" whose first group is named ("/slurm*", "/../kubepods*") or a tenant of one user, too; else it is refused.
 //
 // Pure: no clock, no files. Any thread; a table does not change.
 #pragma once
@@ -49,7 +47,7 @@
 #include <vector>
 
 #include "banyan/base/units.h"
-#include "banyan/run/record/operation.h"
+#include "banyan/run/call/operation.h"
 
 namespace banyan::service {
 
@@ -57,7 +55,7 @@ enum class ShareClass : uint8_t { high, normal, low };
 std::string_view to_string(ShareClass share_class);   // "high", ...
 ShareClass parse_share_class(std::string_view text);  // throws Error{invalid_input}
 
-// Whether a name is as the pattern says, in which * stands for any number of characters and ? for one.
+// True if a name is as the pattern says, in which * stands for any number of characters and ? for one.
 bool is_like(std::string_view pattern, std::string_view text);
 
 struct Grant {
@@ -74,7 +72,7 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-// Who asks, and for what.
+// The program or communicator that asks, and the call that it asks for.
 struct Subject {
   std::string tenant = {};  // as the program says; empty: it says none
   std::string user = {}, cgroup = {}, communicator = {};
@@ -89,28 +87,28 @@ struct AskedCall {
 class Rules {
  public:
   Rules() = default;  // everything is granted with weight 1
-  // Throws Error{invalid_input}; `name` is that of the file, for its words. Where `plans` are given, no "plan" may have
+  // Throws Error{invalid_input}; `name` is that of the file, for its words. If `plans` are given, no "plan" may have
   // another name.
   static Rules parse(std::string_view text, const std::string& name, std::span<const std::string_view> plans = {});
 
-  // What a communicator gets, whatever it calls.
+  // The grant of a communicator, whatever it calls.
   Grant grant(const Subject& subject) const;
-  // What one call of it gets: the first rule that matches both, which may be one that does not look at calls.
+  // The grant of one call of it, by the first rule that matches both, which may be one that does not look at calls.
   Grant grant(const Subject& subject, const AskedCall& call) const;
-  // Whether any rule looks at calls, so that grant() of a communicator is not all.
+  // True if any rule looks at calls, so that grant() of a communicator is not all.
   bool looks_at_calls() const;
   // Sizes of one class are the same to every rule: calls of a kind whose sizes are of a class get the same. Classes are
   // numbered from 0 in the order of sizes, and begin at these sizes; at most two for each rule, and one.
   size_t size_class(uint64_t bytes) const;
   std::vector<uint64_t> size_classes() const;
-  // The first rule that looks at calls and says which plan is to be followed, for who cannot follow it.
+  // The first rule that looks at calls and says which plan is to be followed, for a caller that cannot follow it.
   std::optional<std::string> rule_with_plan_of_calls() const;
   // The control group whose quota counts for such a program; nothing: that of its user does.
   std::optional<std::string> quota_group(const Subject& subject) const;
-  // What is allowed and hardly meant, in words that name the rule.
+  // Rules that are allowed and hardly meant, in words that name each.
   std::vector<std::string> warnings() const;
   uint64_t version() const { return version_; }
-  // Whether the service has calls planned around slow links by itself (view/slow_link_replans.h).
+  // True if the service has calls planned around slow links by itself (view/slow_link_replans.h).
   bool replans_alone() const { return replans_alone_; }
   size_t size() const { return rules_.size(); }
 
@@ -124,7 +122,7 @@ class Rules {
     uint64_t least_bytes = 0, most_bytes = UINT64_MAX;
     std::vector<std::string> hosts;  // empty: any
 
-    // Of who a program is, and not only of what it says.
+    // True if it looks at who a program is, and not only at what it says.
     bool is_by_kernel() const;
     bool is_by_choice() const;
     bool overlaps(const Match& other) const;  // whether there can be a call that both take, but for who calls

@@ -1,27 +1,11 @@
 #include "banyan/service/share/rules.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <random>
-#include <span>
-#include <string>
-#include <utility>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using run::OperationKind;
-using ::testing::ElementsAre;
-using testing::error_of;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 // A table of one rule for each pair of a match and what is then granted, named "rule 0" and so on.
 std::string table(std::initializer_list<std::pair<std::string, std::string>> rules) {
@@ -59,9 +43,10 @@ TEST(Rules, LetTheServicePlanAroundSlowLinksOnlyWhereTheySaySo) {
   EXPECT_FALSE(Rules::parse(R"({"version": 1, "rules": []})", "rules.json").replans_alone());
   EXPECT_FALSE(Rules::parse(R"({"version": 1, "on_slow_link": "tell", "rules": []})", "rules.json").replans_alone());
   EXPECT_TRUE(Rules::parse(R"({"version": 1, "on_slow_link": "replan", "rules": []})", "rules.json").replans_alone());
-  EXPECT_THAT(error_of([] { Rules::parse(R"({"version": 1, "on_slow_link": "relpan", "rules": []})", "rules.json"); },
-                       ErrorCode::invalid_input),
-              HasSubstr("did you mean 'replan'?"));
+  EXPECT_THAT(
+      testing::error_of([] { Rules::parse(R"({"version": 1, "on_slow_link": "relpan", "rules": []})", "rules.json"); },
+                        ErrorCode::invalid_input),
+      HasSubstr("did you mean 'replan'?"));
 }
 
 TEST(Rules, ThatNameATenantGiveItAShareOfItsOwn) {
@@ -266,7 +251,7 @@ TEST(Rules, GrantsEachField) {
 // ---- What is refused ----
 
 std::string refusal(const std::string& text, std::span<const std::string_view> plans = {}) {
-  return error_of([&] { Rules::parse(text, "rules.json", plans); }, ErrorCode::invalid_input);
+  return testing::error_of([&] { Rules::parse(text, "rules.json", plans); }, ErrorCode::invalid_input);
 }
 // Of the second of two rules, on the second line; without what every one says.
 std::string refusal_of(const std::string& match, const std::string& then,

@@ -1,6 +1,6 @@
 #include "banyan/service/share/sharer.h"
 
-#include <gtest/gtest.h>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

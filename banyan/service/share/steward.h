@@ -5,11 +5,12 @@
 // no link in common with calls of others are not limited but by their caps, since nobody gains by it. All others get
 // speeds by allocation.h, whose tenants are sharers here (sharer.h): classes, weights, caps; among calls of one class
 // and weight, the farther one has come, the more it gets (progress_weight.h), so that training jobs that are alike come
-// to communicate in turn. What one gets more, the others get less: calls of other weights and classes feel nothing.
+// to communicate in turn. The others of that class and weight get so much less: calls of other weights and classes feel
+// nothing.
 //
-// A call that would take less than `shortest` alone ends before its progress is known. By the law it would always be at
-// its beginning and have less than its tenant's weight. So it gets the constant weight by which it takes as long as by
-// the law, where the weights of others are constant: the logarithmic mean of the law's two ends.
+// A call that would take less than `shortest` alone ends before its progress is known. Under the law it would always be
+// at its beginning and have less than its tenant's weight. So it gets the constant weight by which it takes as long as
+// by the law, where the weights of others are constant: the logarithmic mean of the law's two ends.
 //
 // Equal jobs that begin at the same moment would stay in step for ever. So, where progress counts, the weights of the
 // calls that share links fall by 0.1 % in the order of the names of their communicators: call i of n, counted from 0,
@@ -74,7 +75,7 @@ class Steward {
     ProgressWeight progress = {};    // at both ends from kLeastAmount to kMostAmount
     Time linger = std::chrono::milliseconds(2);
     Time expiry = std::chrono::seconds(1);
-    // Of calls whose progress counts. Twice the pause between reports is good.
+    // The shortest call, in time alone, whose progress counts. Twice the pause between reports is good.
     Time shortest = std::chrono::milliseconds(10);
   };
   // Throws Error{invalid_input} for numbers that allocation.h does not take, and for times above kMostTime.
@@ -95,7 +96,8 @@ class Steward {
   // communicators that have never been told one. A communicator that becomes active again is told anew when it gets
   // another speed than the last.
   std::vector<Speed> decide(Time now);
-  // When decide() may have something new though nobody reports: somebody's linger or expiry is over. Nothing: never.
+  // The next time at which decide() may have something new without a report: a linger or an expiry is over. Nothing:
+  // never.
   std::optional<Time> next() const;
 
   // For operators: all that are known, and what they were told. As of the last report or decision.
@@ -105,7 +107,7 @@ class Steward {
     bool is_active = false;
   };
   std::vector<Row> rows() const;
-  // How often decide() has computed speeds.
+  // Number of times that decide() has computed speeds.
   uint64_t computations() const { return computations_; }
 
  private:
@@ -136,7 +138,7 @@ class Steward {
   const Options options_;
   const double whole_call_;  // factor of a call whose progress is not known
   KnownByName known_;
-  // When each known one expires, or ceases to linger if that is first.
+  // The times at which each known one expires, or ceases to linger if that is first.
   std::set<std::pair<Time, std::string_view>> due_;
   bool has_changed_ = false;
   uint64_t computations_ = 0;

@@ -1,17 +1,7 @@
 // A steward against a recomputation of everything, with random reports.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cmath>
-#include <map>
-#include <optional>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "banyan/service/share/steward.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

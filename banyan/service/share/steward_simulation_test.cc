@@ -1,16 +1,8 @@
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 #include <queue>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "banyan/service/share/steward.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

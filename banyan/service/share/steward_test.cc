@@ -1,27 +1,12 @@
 #include "banyan/service/share/steward.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using testing::error_of;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
 using Time = Steward::Time;
 
 constexpr double kUnlimited = Steward::kNoLimit;
@@ -422,7 +407,7 @@ TEST(Steward, RefusesReportsThatMakeNoSenseAndKeepsWhatItHad) {
   const auto refusal = [&](auto change) {
     CallReport report = call_of("a", "x");
     change(report);
-    return error_of([&] { office.report(report); }, ErrorCode::invalid_input);
+    return testing::error_of([&] { office.report(report); }, ErrorCode::invalid_input);
   };
   EXPECT_EQ(refusal([](auto& report) { report.weight = 0; }),
             "communicator 'a': the weight of 'x' is 0, not from 1e-09 to 1e+18");
@@ -447,7 +432,7 @@ TEST(Steward, RefusesOptionsThatMakeNoSense) {
   const auto refusal = [](auto change) {
     Steward::Options options{.capacities = {100}};
     change(options);
-    return error_of([&] { Steward{options}; }, ErrorCode::invalid_input);
+    return testing::error_of([&] { Steward{options}; }, ErrorCode::invalid_input);
   };
   EXPECT_EQ(refusal([](auto&) {}), "no error");
   EXPECT_THAT(refusal([](auto& options) { options.capacities = {0}; }), HasSubstr("the capacity of link 0 is 0"));

@@ -1,4 +1,4 @@
-// By which name a tenant is counted where names are to be bounded.
+// The name by which a tenant is counted where names are to be bounded.
 //
 // Programs choose the names of their tenants. So of each user only so many are told apart, and the rest are
 // "USER/others": whoever makes up names takes none from another user. Users are the kernel's word, but in a container
@@ -19,7 +19,7 @@ inline constexpr const char* kOthers = "others";
 inline constexpr size_t kMostTenantsOfUser = 16;
 
 inline std::string user_of(const std::string& tenant) { return sharer_of(tenant, false); }
-// Of the user of this tenant.
+// The name for the rest of the tenants of this tenant's user.
 inline std::string others_of(const std::string& tenant) { return user_of(tenant) + "/" + kOthers; }
 
 // `known`: an ordered map or set of the names that are told apart already. O(log n).

@@ -1,10 +1,6 @@
 #include "banyan/service/share/tenant_label.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
-#include <set>
-#include <string>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

@@ -27,13 +27,13 @@ class VirtualQueue {
   // `rate` in bytes per second, kUnlimited: anything may leave at once; `burst` in bytes.
   VirtualQueue(uint64_t rate, uint64_t burst) : rate_(rate), burst_(burst) {}
 
-  // From now on. What has left already counts by the new rate: the backlog in bytes stays. A link without a limit has
-  // none.
+  // From now on. The backlog in bytes stays, so that bytes that have left already count by the new rate. A link without
+  // a limit has none.
   void set_rate(uint64_t rate, Time now);
   uint64_t rate() const { return rate_; }
   void set_burst(uint64_t burst) { burst_ = burst; }
 
-  // When the next bytes may leave: `now`, or later; Time::max() where that is too far away.
+  // The time at which the next bytes may leave: `now`, or later; Time::max() where that is too far away.
   Time earliest(Time now) const;
   // They leave now, whatever earliest() says.
   void leave(uint64_t bytes, Time now);

@@ -1,11 +1,6 @@
 #include "banyan/service/share/virtual_queue.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

@@ -27,8 +27,8 @@ inline constexpr const char *kDirectoryTrouble = "directory", *kDescriptorTroubl
 // A rank whose daemon says that it moves waits for nobody, and neither do those who wait for it. Messages make nobody
 // late: a receive may wait for as long as its program likes.
 //
-// Of communicators with all ranks that are known, in ascending order. Pure. In the order of the communicators.
-// O(ranks log ranks).
+// `communicators` have all ranks that are known, in ascending order. Pure. In the order of the communicators, then of
+// the unreachable hosts. O(ranks log ranks).
 std::vector<FindingView> find_wrong(const std::vector<CommunicatorView>& communicators,
                                     const std::vector<UnreachableHost>& unreachable);
 

@@ -13,7 +13,7 @@
 
 namespace banyan::service {
 
-// A link that shortest ways from hosts of the tenant to others of them cross.
+// A link that shortest paths from hosts of the tenant to others of them cross.
 struct HintLink {
   std::string name = {};                   // as in LinkView
   double capacity = 0;                     // bytes per second of payload
@@ -27,8 +27,9 @@ struct HintQuestion {
 };
 
 // {"hosts": ["a", "b"], "links": [{"name", "capacity", "own", "free", "cotenants", "from": ["a"], "to": ["b"]}]}, with
-// bytes per second. By ways of all hosts (WayView), so of some tenths of a second that have just passed. `free` and
-// `cotenants` are null for a link of which nothing is known, since the network chooses among several ways.
+// bytes per second. Seen on the paths of all hosts (WayView), so in some tenths of a second that have just passed.
+// `own`, `free` and `cotenants` are null for a link of which nothing is known, since the network chooses among several
+// paths.
 // Pure. O(links of all ways * log).
 std::string hints_json(const HintQuestion& question, std::span<const WayView> ways);
 

@@ -1,15 +1,12 @@
 #include "banyan/service/view/hints.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
+
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Json = nlohmann::json;
 
 // Of half a second.

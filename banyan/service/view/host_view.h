@@ -36,7 +36,7 @@ struct RankView {
   double idle_seconds = 0;                   // since its last call was over; 0 while one is under way
   double idle_total_seconds = 0;             // without a call under way, since it was opened; of a direct one: 0
   std::optional<uint32_t> waiting_for = {};  // a rank, while calls are under way
-  // Of the daemon's thread, by the clock: where others take its core meanwhile, their time is in it.
+  // Time of the daemon's thread, by the clock: it includes times in which others take its core.
   double core_seconds = 0;
   uint32_t generation = 0, reroutes = 0;  // of its plans
   std::string error = {};                 // that has ended it; empty: none
@@ -66,7 +66,7 @@ struct CommunicatorView {
   friend bool operator==(const CommunicatorView&, const CommunicatorView&) = default;
 };
 
-// What has gone over one direction of a cable, from plans and calls that are over: bytes of payload.
+// Bytes of payload that have gone over one direction of a cable, from plans and calls that are over.
 struct LinkView {
   std::string name = {};  // "leaf0->spine1"
   double capacity = 0;    // bytes per second of payload
@@ -82,8 +82,8 @@ struct WayLink {
   friend bool operator==(const WayLink&, const WayLink&) = default;
 };
 
-// What sessions of one host have sent to another one along the same links, of all tenants, in a window of some tenths
-// of a second that has just ended (slow_links.h).
+// Traffic of sessions of one host to another one along the same links, of all tenants, in a window of some tenths of a
+// second that has just ended (slow_links.h).
 struct WayView {
   std::string from = {}, to = {};   // names of the hosts
   std::vector<WayLink> links = {};  // in their order; where the network chooses among several ways, those of all
@@ -101,7 +101,7 @@ struct WayView {
   friend bool operator==(const WayView&, const WayView&) = default;
 };
 
-// What has happened, for people. A daemon keeps the last ones.
+// Something that has happened, for people. A daemon keeps the last ones.
 struct EventView {
   double at = 0;           // seconds since the epoch
   std::string host = {};   // whose daemon says so
@@ -110,8 +110,8 @@ struct EventView {
   friend bool operator==(const EventView&, const EventView&) = default;
 };
 
-// What is wrong, in one sentence that names the culprit: "rank 5 of 'job17' on host c is late: 15 ranks have begun call
-// 812, it has not for 1.2 s".
+// Something that is wrong, in one sentence that names the culprit: "rank 5 of 'job17' on host c is late: 15 ranks have
+// begun call 812, it has not for 1.2 s".
 struct FindingView {
   std::string kind = {};  // "late rank", "slow link", "stalled", "unreachable host", "directory", "descriptors",
                           // "rules", "left out"
@@ -171,14 +171,14 @@ struct ClusterView {
   friend bool operator==(const ClusterView&, const ClusterView&) = default;
 };
 
-// Pure. One host of several daemons (daemon/succession.h), the newest first, which answers for the host: what is summed
-// is of all, the rest of the newest. A process that has attached to two counts twice. Throws nothing; `daemons` is not
-// empty. O(n log n) in rows.
+// Pure. One host of several daemons (daemon/succession.h), the newest first, which answers for the host: counts are
+// summed, and communicators, links, ways and events are of all; the rest is of the newest. A process that has attached
+// to two counts twice. Throws nothing; `daemons` is not empty. O(n log n) in rows.
 HostView as_one_host(std::vector<HostView> daemons);
-// Pure. What stays true of a daemon that has ended: what it has counted and its events, of which as_one_host() makes a
-// part of its host's, so that no counter falls.
+// Pure. The part of a view that stays true when its daemon has ended: its counts and its events. as_one_host() makes
+// them a part of its host's, so that no counter falls.
 HostView remains_of(HostView ended);
-// Pure. What views of the same moment say together, with what is wrong (findings.h).
+// Pure. Joins views of the same moment, and adds what is wrong (findings.h, slow_links.h).
 ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unreachable, double at);
 
 }  // namespace banyan::service

@@ -1,17 +1,10 @@
 #include "banyan/service/view/host_view.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "banyan/service/view/test_random_view.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 HostView host(const std::string& name) { return {.host = "id of " + name, .name = name}; }
 

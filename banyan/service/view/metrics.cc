@@ -64,7 +64,7 @@ void add_daemon(Page& page, const HostView& view) {
       .add(!view.steward.empty() && view.steward == view.name ? 1 : 0);
   page.gauge("banyan_service_is_draining", "1 where no communicators are opened any more.")
       .add(view.is_draining ? 1 : 0);
-  page.gauge("banyan_service_rules_version", "Of the rules in force.").add(number(view.rules_version));
+  page.gauge("banyan_service_rules_version", "Version of the rules in force.").add(number(view.rules_version));
   const bool are_refused = std::any_of(view.troubles.begin(), view.troubles.end(),
                                        [](const FindingView& each) { return each.kind == kRulesTrouble; });
   page.gauge("banyan_service_rules_refused", "1 where the file of rules was refused, and older ones are in force.")
@@ -79,11 +79,11 @@ void add_daemon(Page& page, const HostView& view) {
   }
   page.gauge("banyan_service_lost_hosts", "Hosts to whose daemons no call of this one comes through.")
       .add(view.lost_hosts);
-  page.gauge("banyan_service_troubles", "What is wrong with the daemon or what it needs, by kind; the value is 1.");
+  page.gauge("banyan_service_troubles", "Troubles of the daemon or of things that it needs, by kind; the value is 1.");
   for (const FindingView& each : view.troubles) page.add(1, {{"kind", each.kind}});
   page.counter("banyan_service_core_seconds_total", "Time that the daemon's working threads have run, all together.")
       .add(view.core_seconds);
-  page.counter("banyan_refused_total", "What was refused, by reason.");
+  page.counter("banyan_refused_total", "Programs and calls that were refused, by reason.");
   for (const auto& [reason, count] : view.refused) page.add(number(count), {{"reason", reason}});
   page.counter("banyan_replans_total", "Wishes for new plans that were adopted.").add(number(view.replans));
   page.counter("banyan_events_dropped_total", "Events that the daemon keeps no more.").add(number(view.events_dropped));
@@ -99,7 +99,7 @@ void add_totals(Page& page, const MetricsMemory& memory) {
   add_each(&RankTotals::calls);
   page.counter("banyan_service_messages_total", "Sends and receives of ranks here that are over.");
   add_each(&RankTotals::messages);
-  page.counter("banyan_service_payload_bytes_total", "Of the larger buffer of each of these calls.");
+  page.counter("banyan_service_payload_bytes_total", "Bytes of the larger buffer of each of these calls.");
   add_each(&RankTotals::payload_bytes);
   page.counter("banyan_service_sent_bytes_total", "Bytes that left ranks here, with headers.");
   for (const auto& [name, totals] : memory.by_name()) {
@@ -112,7 +112,7 @@ void add_totals(Page& page, const MetricsMemory& memory) {
     add("tcp", totals.sent_tcp_bytes);
     add("shared_memory", totals.sent_shared_memory_bytes);
   }
-  page.counter("banyan_service_reroutes_total", "How often calls were begun again since a link was lost.");
+  page.counter("banyan_service_reroutes_total", "Times that calls were begun again because a link was lost.");
   add_each(&RankTotals::reroutes);
   page.counter("banyan_tenant_core_seconds_total", "Time that the daemon has worked for the tenant.");
   for (const auto& [tenant, totals] : memory.by_tenant()) page.add(totals.core_seconds, {{"tenant", tenant}});

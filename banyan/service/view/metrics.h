@@ -1,8 +1,8 @@
 // The metrics page of a daemon: a HostView in the text format of Prometheus. docs/service.md lists what is on it.
 //
 // Labels are hosts, tenants, names of communicators, links and reasons; never ranks or peers. Several communicators of
-// one name are summed. What was counted for one that ends stays in the sum while another of its name, or of its tenant,
-// is open; then the line goes, and begins at 0 when the name comes again, which Prometheus takes for a restart. So no
+// one name are summed. The counts of one that ends stay in the sum while another of its name, or of its tenant, is
+// open; then the line goes, and begins at 0 when the name comes again, which Prometheus takes for a restart. So no
 // value ever falls.
 //
 // The text is made by prometheus-cpp.
@@ -18,7 +18,7 @@
 
 namespace banyan::service {
 
-// What is counted of ranks.
+// Counts of ranks, added up.
 struct RankTotals {
   uint64_t calls = 0, messages = 0, payload_bytes = 0;
   uint64_t sent_tcp_bytes = 0, sent_shared_memory_bytes = 0;
@@ -29,8 +29,8 @@ struct RankTotals {
   friend bool operator==(const RankTotals&, const RankTotals&) = default;
 };
 
-// What the pages before have shown, of one daemon. What a communicator does between the last page and its end is not
-// counted.
+// The totals that the pages before have shown, of one daemon. Work of a communicator between the last page and its end
+// is not counted.
 class MetricsMemory {
  public:
   // Labels that programs can make up: of tenants (tenant_label.h) and of communicators, of all and of one user. Each is
@@ -38,11 +38,11 @@ class MetricsMemory {
   static constexpr size_t kMostTenants = 256, kMostNames = 1000, kMostNamesOfUser = 64;
   using Name = std::pair<std::string, std::string>;  // of a tenant and a communicator, as labels say
 
-  // With what `view` says. O(ranks log ranks).
+  // Takes in what `view` says. O(ranks log ranks).
   void note(const HostView& view);
   const std::map<Name, RankTotals>& by_name() const { return by_name_; }
   const std::map<std::string, RankTotals>& by_tenant() const { return by_tenant_; }
-  // Of a communicator of the last view.
+  // The label of a communicator of the last view.
   const Name& label_of(const CommunicatorView& communicator) const { return labels_.at(communicator.id); }
 
  private:

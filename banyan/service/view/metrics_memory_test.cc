@@ -1,15 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <random>
 
 #include "banyan/service/share/tenant_label.h"
 #include "banyan/service/view/metrics.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Key;
 using Name = MetricsMemory::Name;
 

@@ -1,18 +1,13 @@
 #include "banyan/service/view/metrics.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdio>
-#include <fstream>
 
 #include "banyan/service/view/findings.h"
 #include "banyan/service/view/test_random_view.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::HasSubstr;
 
 HostView small_view() {
   HostView view{.at = 1000, .host = "id", .name = "node1", .node = "gpu3", .version = "0.2.0", .up_seconds = 7.5};

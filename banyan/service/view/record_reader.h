@@ -24,7 +24,8 @@ class RecordReader {
 
  private:
   const int64_t begun_;
-  // Of the oldest call under way at the last look.
+  // The oldest call under way at the last look: its number, its step, and the time of the look that saw this step
+  // first.
   uint64_t sequence_ = 0;
   uint32_t step_ = 0;
   int64_t moved_ = 0;

@@ -1,14 +1,8 @@
 #include "banyan/service/view/record_reader.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <random>
-
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

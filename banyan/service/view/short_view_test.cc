@@ -1,16 +1,11 @@
 #include "banyan/service/view/short_view.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "banyan/base/text.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 CommunicatorView communicator(const std::string& id, uint32_t user, uint32_t ranks) {
   CommunicatorView view{.id = id, .name = std::string(128, '"'), .tenant = std::to_string(user), .size = ranks};

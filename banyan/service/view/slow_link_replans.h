@@ -6,8 +6,8 @@
 // the next try is twice as far away, up to kLongestRetry; if it is not for as long, it is well.
 //
 // A link whose rate comes and goes must not have plans come and go with it: within kPeriod a link has kMostChanges at
-// most, of which no try is the last. One that carries less than half of what it was planned for is planned for anew.
-// What an operator has said about a link's bandwidth counts: it is left alone from then on.
+// most, of which no try is the last. One that carries less than half of what it was planned for is planned for anew. An
+// operator's word about a link's bandwidth counts: the link is left alone from then on.
 //
 // The daemon that shares out links acts, and tells all others what it has done (note()), so that another one which has
 // to go on knows it.
@@ -37,16 +37,16 @@ class SlowLinkReplans {
   static constexpr Time kPeriod = std::chrono::minutes(10);
   static constexpr size_t kMostChanges = 5;
 
-  // By link: bytes per second that it carries; nothing: as it was at first.
+  // Bytes per second that a link carries, by its name; nothing: as it was at first.
   using Rates = std::map<std::string, std::optional<uint64_t>>;
   struct Change {
     std::string communicator = {};  // its id; empty: all
     Rates rates = {};
   };
-  // What is to be done now, of what is slow at this look and which communicators are open (ids). Looks that are further
-  // apart than kGap do not count together.
+  // The changes to make now, from what is slow at this look and which communicators are open (ids). Looks that are
+  // further apart than kGap do not count together.
   std::vector<Change> look(std::span<const SlowLink> slow, const std::set<std::string>& communicators, Time now);
-  // The service has gone over to these, at all communicators. What is known already changes nothing.
+  // The service has gone over to these, at all communicators. Rates that are known already change nothing.
   void note(const Rates& rates, Time now);
   // An operator has said what it carries, or that it is avoided or not: it is left to operators.
   void leave(const std::string& link);

@@ -1,20 +1,12 @@
 #include "banyan/service/view/slow_link_replans.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <random>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
-using ::testing::SizeIs;
 using Time = SlowLinkReplans::Time;
 using Change = SlowLinkReplans::Change;
 

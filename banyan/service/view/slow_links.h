@@ -11,11 +11,11 @@
 //   - that carry kSlow of their capacity or more, by all ways together;
 //   - that another way uses under pressure at nearly all that it may, or for far more than the slow way carries, in the
 //     whole window or while it sends.
-// Among suspects the one on most slow ways is named, and these ways are explained; and so on. Where several suspects
-// are on the same ways, they cannot be told apart: then the ways are named, with these links. With a link that is named
-// alone stands the command that has calls planned for what it carries; whether to give it is up to operators.
+// Among suspects the one on most slow ways is named, and these ways are explained; and so on. Suspects on the same ways
+// cannot be told apart: then the ways are named, with these links. With a link that is named alone stands the command
+// that has calls planned for what it carries; whether to give it is up to operators.
 //
-// What goes over links beside the service is not known here: a link that others fill is slow for the service, too.
+// Traffic beside the service is not known here: a link that others fill is slow for the service, too.
 #pragma once
 
 #include <span>
@@ -26,19 +26,20 @@
 namespace banyan::service {
 
 inline constexpr double kSlow = 0.5, kFull = 0.8;
-// Of windows: what is shorter says nothing, and what was pressed for a smaller part of one neither.
+// A window of less than kLeastWindow seconds says nothing; a way pressed for less than kLeastPressed of one is not
+// slow.
 inline constexpr double kLeastWindow = 0.15, kLeastPressed = 0.5;
 inline constexpr double kLateWake = 0.25;
 
 struct SlowLink {
   std::string words = {};
-  // One of these, which cannot be told apart, but for the first and the last one of a way, which nothing goes around,
-  // unless there is no other. Empty: of the way nothing is known.
+  // The links of which one is slow: they cannot be told apart. The first and the last link of a way, which nothing goes
+  // around, are not among them, unless there is no other. Empty: nothing is known of the way.
   std::vector<std::string> links = {};
   uint64_t bytes_per_second = 0;  // that they carry, in two digits
 };
 
-// Of the ways of all hosts in windows of about the same time. Pure. In the order in which they are found: those that
+// `ways`: of all hosts, in windows of about the same time. Pure. In the order in which they are found: those that
 // explain most first. O(slow ways * ways * links of a way).
 std::vector<SlowLink> find_slow_links(std::span<const WayView> ways);
 

@@ -1,21 +1,9 @@
 #include "banyan/service/view/slow_links.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <string>
-#include <vector>
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 // Three leaves, two spines, hosts a and b on leaf0, c and d on leaf1, e on leaf2. All links carry 100 MB/s.
 constexpr double kCapacity = 100e6;
@@ -138,7 +126,7 @@ TEST(SlowLinks, ClearsLinksByWhatOthersCarryWhileTheySend) {
 TEST(SlowLinks, ExplainsRoundTripsByALinkBackThatOthersFill) {
   const std::vector<WayView> ways = {Way("a", "c").carries(0.1).delayed(), Way("d", "b").carries(0.85)};
   EXPECT_THAT(words(ways), IsEmpty());
-  EXPECT_THAT(words({Way("a", "c").carries(0.1).pressed(), Way("d", "b").carries(0.85)}), testing::SizeIs(1))
+  EXPECT_THAT(words({Way("a", "c").carries(0.1).pressed(), Way("d", "b").carries(0.85)}), ::testing::SizeIs(1))
       << "bytes waited in the kernel";
 }
 
@@ -147,10 +135,10 @@ TEST(SlowLinks, ExplainsRoundTripsByDaemonsThatWaitForTheirCores) {
   const auto found = [](double from, double to) {
     return words({Way("a", "c").carries(0.1).delayed().wakes_after(from), Way("c", "a").carries(0.1).wakes_after(to)});
   };
-  EXPECT_THAT(found(75e-6, 60e-6), testing::SizeIs(1));
+  EXPECT_THAT(found(75e-6, 60e-6), ::testing::SizeIs(1));
   EXPECT_THAT(found(350e-6, 60e-6), IsEmpty());
   EXPECT_THAT(found(75e-6, 350e-6), IsEmpty()) << "at the other end";
-  EXPECT_THAT(words({Way("a", "c").carries(0.1).pressed().wakes_after(350e-6)}), testing::SizeIs(1))
+  EXPECT_THAT(words({Way("a", "c").carries(0.1).pressed().wakes_after(350e-6)}), ::testing::SizeIs(1))
       << "bytes waited in the kernel";
 }
 
@@ -188,7 +176,7 @@ TEST(SlowLinks, SaysNothingOfASenderThatHasNothingToSend) {
 
 TEST(SlowLinks, LooksAtTheRateWhileBytesWaited) {
   EXPECT_THAT(words({Way("a", "c").carries(0.4).pressed(0.5)}), IsEmpty()) << "0.8 while it was pressed";
-  EXPECT_THAT(words({Way("a", "c").carries(0.2).pressed(0.5)}), testing::SizeIs(1)) << "0.4 while it was pressed";
+  EXPECT_THAT(words({Way("a", "c").carries(0.2).pressed(0.5)}), ::testing::SizeIs(1)) << "0.4 while it was pressed";
 }
 
 TEST(SlowLinks, SaysNothingOfWhatIsGrantedNoMore) {

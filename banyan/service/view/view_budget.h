@@ -3,7 +3,7 @@
 // Programs choose how many communicators they open, and what these are called. The view of a host is made on the thread
 // of its daemon and goes to daemons of other hosts, and whoever may see the open page has it made. So of each user it
 // lists what takes kMostBytes at most as JSON, of sessions and of ranks without the daemon each; of the rest it says
-// how many ranks they are. Which these are changes when one that is listed ends, and at no other time.
+// how many ranks they are. The listed ones change when one of them ends, and at no other time.
 //
 // Pure; one thread. take() is O(log n).
 #pragma once
@@ -22,7 +22,7 @@ class ViewBudget {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;  // of each user
 
-  // Whether the view is to list the only rank of `one`. Ranks of a user are to come in the same order each time.
+  // True if the view is to list the only rank of `one`. Ranks of a user are to come in the same order each time.
   bool take(const CommunicatorView& one) {
     const RankView& rank = one.ranks.front();
     size_t& used = used_[rank.user];
@@ -36,7 +36,7 @@ class ViewBudget {
     if (is_new) listed_.insert(one.id);
     return true;
   }
-  // How many ranks are not listed, by user.
+  // Numbers of ranks that are not listed, by user.
   const std::map<std::string, uint64_t>& unlisted() const { return unlisted_; }
 
  private:

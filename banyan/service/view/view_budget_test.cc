@@ -1,10 +1,7 @@
 #include "banyan/service/view/view_budget.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {

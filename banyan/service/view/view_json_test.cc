@@ -1,25 +1,14 @@
 #include "banyan/service/view/view_json.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "banyan/service/view/test_random_view.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 using Json = nlohmann::json;
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using testing::error_of;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // A view of a cluster with one of everything.
 ClusterView sample() {
@@ -35,7 +24,7 @@ ClusterView sample() {
 }
 
 std::string refused_cluster(const Json& json) {
-  return error_of([&] { cluster_view_from(json.dump()); }, ErrorCode::invalid_input);
+  return testing::error_of([&] { cluster_view_from(json.dump()); }, ErrorCode::invalid_input);
 }
 
 TEST(ViewJson, GoesThereAndBack) {
@@ -129,9 +118,10 @@ TEST(ViewJson, SaysWhatIsWrong) {
   json = Json::parse(to_json(sample()));
   json["communicators"][0]["ranks"][0]["process"] = uint64_t{1} << 32;
   EXPECT_THAT(refused_cluster(json), StartsWith("communicators[0].ranks[0].process is"));
-  EXPECT_THAT(error_of([] { host_view_from("<html>"); }, ErrorCode::invalid_input), HasSubstr("is not JSON"));
-  EXPECT_THAT(error_of([] { host_view_from("[]"); }, ErrorCode::invalid_input), HasSubstr("view of a host"));
-  EXPECT_THAT(error_of([] { cluster_view_from(std::string(1000, '[')); }, ErrorCode::invalid_input), HasSubstr("deep"));
+  EXPECT_THAT(testing::error_of([] { host_view_from("<html>"); }, ErrorCode::invalid_input), HasSubstr("is not JSON"));
+  EXPECT_THAT(testing::error_of([] { host_view_from("[]"); }, ErrorCode::invalid_input), HasSubstr("view of a host"));
+  EXPECT_THAT(testing::error_of([] { cluster_view_from(std::string(1000, '[')); }, ErrorCode::invalid_input),
+              HasSubstr("deep"));
 }
 
 TEST(ViewJson, IgnoresWhatItDoesNotKnow) {
@@ -150,7 +140,7 @@ TEST(ViewJson, WritesTextsThatAreNoUtf8) {
 TEST(ViewJson, RefusesFiguresThatAreNone) {
   HostView view{.at = std::numeric_limits<double>::quiet_NaN()};
   const std::string json = to_json(view);
-  EXPECT_THAT(error_of([&] { host_view_from(json); }, ErrorCode::invalid_input), StartsWith("at is not"));
+  EXPECT_THAT(testing::error_of([&] { host_view_from(json); }, ErrorCode::invalid_input), StartsWith("at is not"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 # The page in a browser, and whether page/dist/report.html is what its sources make.
-add_executable(banyan_report_samples ${CMAKE_CURRENT_SOURCE_DIR}/page/write_samples.cc sample_predictions.cc)
+add_executable(banyan_report_samples ${CMAKE_CURRENT_SOURCE_DIR}/page/write_samples.cc test_predictions.cc)
 target_link_libraries(banyan_report_samples PRIVATE banyan_predict_report banyan_warnings)
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)

@@ -5,7 +5,7 @@
 
 #include "banyan/base/file.h"
 #include "banyan/predict/report/html_report.h"
-#include "banyan/predict/report/sample_predictions.h"
+#include "banyan/predict/report/test_predictions.h"
 
 int main(int count, char** arguments) {
   if (count != 2) {

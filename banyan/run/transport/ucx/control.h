@@ -38,7 +38,7 @@ class ControlReader {
   void take(std::span<const std::byte> bytes);
 
   const std::optional<Greeting>& greeting() const { return greeting_; }
-  // Of each lane, how many bytes were sent in all.
+  // Bytes that were sent in all, indexed by lane.
   const std::optional<std::vector<uint64_t>>& farewell() const { return farewell_; }
   bool has_receipt() const { return has_receipt_; }
 

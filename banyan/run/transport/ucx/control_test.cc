@@ -1,14 +1,9 @@
 #include "banyan/run/transport/ucx/control.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "banyan/base/error.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run::ucx {
 namespace {
-
-using ::testing::HasSubstr;
 
 Greeting greeting(size_t address_size = 100) {
   Greeting made{.lanes = 2, .your_rank = 7, .ticket = 0x123456789abcdef0, .address = {}};

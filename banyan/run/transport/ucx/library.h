@@ -1,5 +1,5 @@
 // Library: UCX's functions, found when they are needed and not when this program starts, because loading libucp has
-// effects (threads, signal handlers, hooks in malloc) that only those who use it shall have. Whoever has no libucp can
+// effects (threads, signal handlers, hooks in malloc) that only those who use it shall have. A host without libucp can
 // run everything else.
 //
 // Their manual is <ucp/api/ucp.h>. Any thread.

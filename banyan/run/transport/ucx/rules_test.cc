@@ -1,12 +1,6 @@
 // What a peer that has got through the handshake, or a stranger that has found the UCX port, can do to a Transport.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <functional>
-#include <string>
-
-#include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
@@ -14,12 +8,10 @@
 #include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/transport.h"
 #include "banyan/run/transport/ucx/worker.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run::ucx {
 namespace {
-
-using std::chrono::seconds;
-using ::testing::ElementsAre;
 
 constexpr seconds kLong{60};
 

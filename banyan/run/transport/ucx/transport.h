@@ -5,8 +5,8 @@
 //
 // Between two ranks there is one socket, from the Connector (lane 0), which knows who is who. Over it they exchange
 // their UCX addresses when they first have to do with each other, and then only notice by it that the other has died.
-// What they say goes by UCX in active messages that show a ticket from the greeting; others' are dropped. But nothing
-// is encrypted, and UCX itself listens to whoever reaches its ports: it is for networks whose hosts trust each other.
+// Their data goes by UCX in active messages that show a ticket from the greeting; others' are dropped. But nothing is
+// encrypted, and UCX itself listens to whoever reaches its ports: it is for networks whose hosts trust each other.
 //
 // Bounds: per stream at most 1 MiB is sent and not yet consumed; it waits in a ring of this size at the receiver. A
 // stream that is not connected yet takes nothing and shows nothing. UCX may need this process to bring what was written

@@ -1,8 +1,6 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "banyan/base/error.h"
 #include "banyan/run/transport/ucx/transport.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run::ucx {
 namespace {

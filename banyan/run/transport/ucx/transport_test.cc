@@ -2,19 +2,13 @@
 // variables of its test.
 #include "banyan/run/transport/ucx/transport.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <functional>
 #include <new>
-#include <string>
-#include <thread>
 
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
@@ -22,17 +16,11 @@
 #include "banyan/run/transport/test_sockets.h"
 #include "banyan/run/transport/ucx/control.h"
 #include "banyan/run/transport/ucx/test_ucx.h"
-#include "banyan/testing/thrown.h"
+#include "banyan/testing/test.h"
 
 namespace banyan::run::ucx {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 constexpr seconds kLong{60};

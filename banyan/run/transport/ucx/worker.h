@@ -1,7 +1,7 @@
 // Worker: one UCX context and worker, as far as Transport needs them: endpoints by their peers' addresses, active
 // messages of up to kParcelBytes, and a file descriptor to sleep on.
 //
-// One thread at a time. What happens is told to the WorkerListener, from within progress() and send() only.
+// One thread at a time. The WorkerListener is told what happens, from within progress() and send() only.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace banyan::run::ucx {
 
-// What stands in front of every message.
+// Stands in front of every message.
 struct Header {
   uint64_t ticket;    // the receiver's
   uint64_t position;  // of the first byte in its stream
@@ -75,10 +75,10 @@ class Worker {
   bool has_finished();
 
   Parcel& take_parcel();
-  // Of a parcel from take_parcel(). Says whether it is still on its way. Failures are told to the listener.
+  // Sends a parcel from take_parcel(). True if it is still on its way. Failures are told to the listener.
   bool send(uint32_t rank, Parcel& parcel);
 
-  // Whether anything happened. Throws what the listener threw.
+  // True if anything happened. Throws what the listener threw.
   bool progress();
   // From now on event_fd() is readable when progress() has something to do. False: it has already.
   bool arm();

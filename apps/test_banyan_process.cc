@@ -1,0 +1,220 @@
+#include "apps/test_banyan_process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+#include "banyan/base/check.h"
+
+namespace banyan::app {
+namespace {
+
+// In the child: becomes banyan, or ends with 127.
+[[noreturn]] void become_banyan(const std::vector<std::string>& arguments) {
+  ::signal(SIGPIPE, SIG_DFL);
+  std::vector<char*> words{const_cast<char*>("banyan")};
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  ::execv(BANYAN_BINARY, words.data());
+  ::_exit(127);
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) CHECK_EQ(errno, EINTR);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Reads both until both end. A terminal ends with EIO when its last user closes it.
+void read_all(std::array<int, 2> descriptors, std::array<std::string*, 2> texts) {
+  while (descriptors[0] >= 0 || descriptors[1] >= 0) {
+    std::array<pollfd, 2> waiting{{{descriptors[0], POLLIN, 0}, {descriptors[1], POLLIN, 0}}};
+    if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
+    for (size_t i = 0; i < 2; ++i) {
+      if (descriptors[i] < 0 || waiting[i].revents == 0) continue;
+      char buffer[1 << 14];
+      const ssize_t got = ::read(descriptors[i], buffer, sizeof buffer);
+      if (got > 0) {
+        texts[i]->append(buffer, static_cast<size_t>(got));
+      } else if (got == 0 || errno != EINTR) {
+        ::close(descriptors[i]);
+        descriptors[i] = -1;
+      }
+    }
+  }
+}
+
+// `out` becomes the child's standard output; when it is below zero, a pipe that is read back.
+Outcome run_with_output(int out, const std::vector<std::string>& arguments) {
+  int out_pipe[2] = {-1, -1}, err_pipe[2];
+  CHECK_EQ(::pipe2(err_pipe, O_CLOEXEC), 0);
+  if (out < 0) CHECK_EQ(::pipe2(out_pipe, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    ::dup2(out < 0 ? out_pipe[1] : out, STDOUT_FILENO);
+    ::dup2(err_pipe[1], STDERR_FILENO);
+    ::unsetenv("NO_COLOR");
+    become_banyan(arguments);
+  }
+  ::close(err_pipe[1]);
+  if (out < 0) ::close(out_pipe[1]);
+  Outcome outcome;
+  read_all({out_pipe[0], err_pipe[0]}, {&outcome.out, &outcome.err});
+  outcome.exit_code = wait_for(child);
+  return outcome;
+}
+
+}  // namespace
+
+Outcome run_banyan(const std::vector<std::string>& arguments) { return run_with_output(-1, arguments); }
+
+nlohmann::json json_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::IsEmpty());
+  return nlohmann::json::parse(outcome.out);
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, ::testing::IsEmpty());
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr(reason));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+Outcome run_banyan_into(const std::string& file, const std::vector<std::string>& arguments) {
+  const int out = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  CHECK(out >= 0) << file;
+  Outcome outcome = run_with_output(out, arguments);
+  ::close(out);
+  return outcome;
+}
+
+Outcome run_banyan_into_closed_pipe(const std::vector<std::string>& arguments) {
+  int ends[2];
+  CHECK_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ::close(ends[0]);
+  Outcome outcome = run_with_output(ends[1], arguments);
+  ::close(ends[1]);
+  return outcome;
+}
+
+namespace {
+
+struct OnTerminal {
+  pid_t child = -1;
+  int terminal = -1;
+};
+
+OnTerminal start_on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  OnTerminal started;
+  started.child = ::forkpty(&started.terminal, nullptr, nullptr, nullptr);
+  CHECK(started.child >= 0);
+  if (started.child > 0) return started;
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "xterm", 1);
+  for (const std::string& setting : environment) {
+    const size_t equals = setting.find('=');
+    ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
+  }
+  become_banyan(arguments);
+}
+
+}  // namespace
+
+Outcome run_banyan_on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  const OnTerminal started = start_on_terminal(arguments, environment);
+  Outcome outcome;
+  read_all({started.terminal, -1}, {&outcome.out, &outcome.err});
+  outcome.exit_code = wait_for(started.child);
+  return outcome;
+}
+
+namespace {
+
+// Appends what the terminal shows until `text` stands there after `seen`, which becomes its end. False when it never
+// does.
+bool read_until(int terminal, const std::string& text, std::string& shown, size_t& seen) {
+  constexpr int kPatience = 30'000;  // ms
+  size_t found = 0;
+  while ((found = shown.find(text, seen)) == std::string::npos) {
+    pollfd waiting{.fd = terminal, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, kPatience) <= 0) return false;
+    char buffer[1 << 14];
+    const ssize_t got = ::read(terminal, buffer, sizeof buffer);
+    if (got <= 0) return false;
+    shown.append(buffer, static_cast<size_t>(got));
+  }
+  seen = found + text.size();
+  return true;
+}
+
+}  // namespace
+
+Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const std::vector<TypedLine>& lines) {
+  const OnTerminal started = start_on_terminal(arguments, {});
+  Outcome outcome;
+  size_t seen = 0;
+  for (const TypedLine& line : lines) {
+    if (!read_until(started.terminal, line.when, outcome.out, seen)) {
+      ADD_FAILURE() << "the terminal has not shown '" << line.when << "': " << outcome.out.substr(seen);
+      ::kill(started.child, SIGKILL);
+      break;
+    }
+    CHECK_EQ(::write(started.terminal, line.keys.data(), line.keys.size()), static_cast<ssize_t>(line.keys.size()));
+  }
+  read_all({started.terminal, -1}, {&outcome.out, &outcome.err});
+  outcome.exit_code = wait_for(started.child);
+  return outcome;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "banyan-test-XXXXXX").string();
+  CHECK(::mkdtemp(name.data()) != nullptr) << name;
+  folder_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;  // a folder that stays is no reason to fail
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string TemporaryFolder::write(const std::string& name, const std::string& contents) const {
+  std::ofstream file(path(name), std::ios::binary);
+  file << contents;
+  CHECK(file.good()) << path(name);
+  return path(name);
+}
+
+std::string TemporaryFolder::read(const std::string& name) const {
+  std::ifstream file(path(name), std::ios::binary);
+  if (!file) throw std::runtime_error("there is no file " + path(name));
+  std::ostringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+std::vector<std::string> TemporaryFolder::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace banyan::app

@@ -1,0 +1,254 @@
+// Cards in etcd, against a server of its own for each test.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "banyan/base/check.h"
+#include "banyan/run/join/free_port.h"
+#include "banyan/service/cluster/etcd_directory.h"
+#include "banyan/service/cluster/test_etcd.h"
+#include "banyan/service/cluster/test_etcd_process.h"
+#include "banyan/service/cluster/test_fake_etcd.h"
+#include "banyan/service/http/client.h"
+#include "banyan/testing/test.h"
+
+namespace banyan::service {
+namespace {
+
+using ::testing::Pair;
+
+std::vector<std::string> hosts_of(HostDirectory& directory) {
+  std::vector<std::string> hosts;
+  for (const HostCard& card : directory.cards().cards) hosts.push_back(card.host);
+  return hosts;
+}
+
+class Etcd : public ::testing::Test {
+ protected:
+  Etcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    etcd_.emplace(folder_);
+  }
+  ~Etcd() override {
+    etcd_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  void SetUp() override {
+    if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
+    start();
+  }
+
+  void start(const std::vector<std::string>& more = {}) { etcd_->start(scheme_, more); }
+  void stop() { etcd_->stop(); }
+  std::string place() const { return etcd_->place(); }
+  std::string url() const { return (scheme_ == "https" ? "etcds://" : "etcd://") + place() + "/banyan"; }
+  std::unique_ptr<EtcdDirectory> open(EtcdDirectory::Options options = {.ttl = seconds(10), .patience = seconds(20)}) {
+    return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url()), std::move(options));
+  }
+  // Starting etcd takes a while.
+  static bool answers(HostDirectory& directory) {
+    return comes_true([&] { return testing::error_of([&] { directory.find("a"); }) == "no error"; });
+  }
+  static bool shows(HostDirectory& directory, const std::string& host) {
+    try {
+      return directory.find(host).has_value();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  std::string folder_, scheme_ = "http";
+  std::optional<EtcdProcess> etcd_;
+};
+
+TEST_F(Etcd, ShowsDaemonsEachOther) {
+  const auto a = open();
+  const auto b = HostDirectory::at(url());
+  ASSERT_TRUE(answers(*a) && answers(*b));
+  EXPECT_FALSE(a->find("b"));
+  a->publish(card_of("a", 1));
+  b->publish(card_of("../b\n", 2));
+  const std::optional<HostCard> found = a->find("../b\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->host, "../b\n");
+  EXPECT_EQ(found->name, "node of ../b\n");
+  EXPECT_THAT(found->addresses, ElementsAre("10.1.2.3", "fe80::1"));
+  EXPECT_EQ(found->port, 2);
+  EXPECT_EQ(b->find("a")->port, 1);
+  EXPECT_THAT(hosts_of(*a), ElementsAre("../b\n", "a"));
+}
+
+TEST_F(Etcd, HasTheCardsOfThousandsOfHosts) {
+  constexpr int kHosts = 6000, kAtOnce = 100;
+  const auto directory = open();
+  ASSERT_TRUE(answers(*directory));
+  for (int first = 0; first < kHosts; first += kAtOnce) {
+    nlohmann::json puts = nlohmann::json::array();
+    for (int host = first; host < first + kAtOnce; ++host) {
+      HostCard card = card_of(std::to_string(host));
+      card.name = std::string(600, 'x');
+      puts.push_back({{"request_put",
+                       {{"key", to_base64(EtcdPlace::parse(url()).key_of(card.host))},
+                        {"value", to_base64(signed_card(card, {}))}}}});
+    }
+    const HttpResponse said =
+        http_ask("http://" + place(), "POST", "/v3/kv/txn", nlohmann::json({{"success", puts}}).dump(), seconds(20));
+    ASSERT_EQ(said.status, 200) << said.body;
+  }
+  const HostCards read = directory->cards();
+  EXPECT_EQ(read.cards.size(), static_cast<size_t>(kHosts));
+  EXPECT_TRUE(read.unread.empty());
+}
+
+TEST_F(Etcd, BelievesCardsThatTheSecretHasSignedAlone) {
+  const run::Secret secret = run::Secret::random();
+  const auto own = open({.secret = secret}), other = open({.secret = run::Secret::random()}), none = open();
+  ASSERT_TRUE(answers(*own) && answers(*other) && answers(*none));
+  own->publish(card_of("a"));
+  other->publish(card_of("b"));
+  none->publish(card_of("c"));
+  const HostCards read = own->cards();
+  EXPECT_THAT(hosts_of(*own), ElementsAre("a"));
+  EXPECT_THAT(read.unread,
+              ElementsAre(Pair("b", HasSubstr("signed by another secret")), Pair("c", HasSubstr("not signed"))));
+  EXPECT_THAT(testing::error_of([&] { own->find("c"); }, ErrorCode::invalid_input),
+              HasSubstr("the card of host 'c' in etcd"));
+}
+
+TEST_F(Etcd, ReplacesACardByANewerOne) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  auto before = open(), after = open();
+  before->publish(card_of("a", 1));
+  before->publish(card_of("a", 2));
+  EXPECT_EQ(watcher->find("a")->port, 2);
+  after->publish(card_of("a", 3));
+  before.reset();  // takes its own card with it, and no other
+  ASSERT_TRUE(watcher->find("a"));
+  EXPECT_EQ(watcher->find("a")->port, 3);
+}
+
+TEST_F(Etcd, DropsTheCardUnderAFormerName) {
+  const auto directory = open();
+  ASSERT_TRUE(answers(*directory));
+  directory->publish(card_of("a"));
+  directory->publish(card_of("b"));
+  EXPECT_FALSE(directory->find("a"));
+  EXPECT_TRUE(directory->find("b"));
+}
+
+TEST_F(Etcd, ForgetsWhoEndsAtOnce) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  open()->publish(card_of("a"));
+  EXPECT_FALSE(watcher->find("a"));
+}
+
+TEST_F(Etcd, ForgetsWhoIsKilledWhenItsLeaseRunsOut) {
+  const pid_t owner = fork();
+  ASSERT_GE(owner, 0);
+  if (owner == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto directory = open({.ttl = seconds(3), .patience = seconds(20)});
+    if (!answers(*directory)) _exit(1);
+    directory->publish(card_of("a"));
+    for (;;) pause();
+  }
+  const auto watcher = open();
+  ASSERT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  // As long as it lives, for longer than the lease.
+  EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  // etcd looks every half second; the rest is for a busy machine. The lease of others is 10 s long.
+  EXPECT_TRUE(comes_true([&] { return !watcher->find("a"); }, seconds(8)));
+}
+
+TEST_F(Etcd, HasTheCardAgainAfterARestart) {
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  directory->publish(card_of("a"));
+  stop();
+  start();
+  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  // And keeps it, for longer than the lease.
+  EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
+}
+
+TEST_F(Etcd, HasTheCardAgainAfterItHasForgottenAll) {
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  directory->publish(card_of("a"));
+  stop();
+  etcd_->forget_all();
+  start();
+  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+}
+
+TEST_F(Etcd, IsFoundBehindEndpointsThatAreDead) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  const FakeServer nonsense([](const std::string&) { return answer_of("{}"); });
+  const std::string dead = "127.0.0.1:" + std::to_string(run::free_port());
+  EtcdDirectory directory(EtcdPlace::parse("etcd://" + dead + "," + nonsense.place() + "," + place() + "/banyan"),
+                          {.patience = seconds(20)});
+  directory.publish(card_of("a"));
+  EXPECT_TRUE(directory.find("a"));
+  EXPECT_TRUE(watcher->find("a"));
+}
+
+// It takes connections then, and says nothing.
+TEST_F(Etcd, IsAskedOnceWhileItIsStoppedAndAgainWhenItHasBeenHeard) {
+  using Clock = std::chrono::steady_clock;
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20), .reading = std::chrono::milliseconds(500)});
+  ASSERT_TRUE(answers(*directory));
+  directory->publish(card_of("a"));
+  ASSERT_EQ(kill(etcd_->id(), SIGSTOP), 0);
+  const auto begin = Clock::now();
+  int failed = 0;
+  while (Clock::now() - begin < seconds(5)) {
+    failed += testing::error_of([&] { directory->find("a"); }) == "no error" ? 0 : 1;
+    usleep(1000);
+  }
+  EXPECT_GT(failed, 1000) << "one question waits for half a second, and the others fail at once";
+  ASSERT_EQ(kill(etcd_->id(), SIGCONT), 0);
+  EXPECT_TRUE(comes_true([&] { return shows(*directory, "a"); }));
+}
+
+TEST_F(Etcd, SaysThatItIsNotThere) {
+  stop();
+  const auto directory = open();
+  const auto names_it = AllOf(HasSubstr("http://" + place()), HasSubstr("start etcd there"), HasSubstr("--world"));
+  EXPECT_THAT(testing::error_of([&] { directory->publish(card_of("a")); }, ErrorCode::io), names_it);
+  EXPECT_THAT(testing::error_of([&] { directory->find("a"); }, ErrorCode::io), names_it);
+}
+
+TEST_F(Etcd, IsBelievedWithItsCertificateOnly) {
+  if (!is_there("openssl")) GTEST_SKIP() << "openssl is not installed";
+  stop();
+  etcd_->forget_all();
+  const std::string certificate = folder_ + "/certificate.pem", key = folder_ + "/key.pem";
+  const std::string make =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+      "-subj /CN=banyan-test -addext subjectAltName=IP:127.0.0.1 -keyout " +
+      key + " -out " + certificate + " > /dev/null 2>&1";
+  ASSERT_EQ(std::system(make.c_str()), 0) << make;
+  scheme_ = "https";
+  start({"--cert-file", certificate, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", certificate});
+  const auto known =
+      open({.patience = seconds(20), .tls = {.ca = certificate, .certificate = certificate, .key = key}});
+  ASSERT_TRUE(answers(*known));
+  known->publish(card_of("a"));
+  EXPECT_TRUE(known->find("a"));
+  const auto believes_others = open({.patience = seconds(20), .tls = {.certificate = certificate, .key = key}});
+  EXPECT_THAT(testing::error_of([&] { believes_others->find("a"); }, ErrorCode::io), HasSubstr("certificate"));
+  const auto stranger = open({.patience = seconds(20), .tls = {.ca = certificate}});
+  EXPECT_THAT(testing::error_of([&] { stranger->find("a"); }, ErrorCode::io), HasSubstr("https://" + place()));
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -1,0 +1,110 @@
+#include "banyan/service/operate/route_desk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/system/thread.h"
+
+namespace banyan::service {
+namespace {
+
+RouteAdviser::Time now_of(const run::Reactor& reactor) { return reactor.now().time_since_epoch(); }
+
+}  // namespace
+
+RouteDesk::RouteDesk(Parts parts) : parts_(std::move(parts)), adviser_({.capacities = parts_.capacities}) {}
+
+RouteDesk::~RouteDesk() {
+  if (advice_) parts_.reactor.cancel(*advice_);
+  if (thread_.joinable()) thread_.join();
+}
+
+// ---- As the steward ----
+
+void RouteDesk::note(const Activity& activity) {
+  const auto rank0 = std::find_if(activity.members.begin(), activity.members.end(), [](const RanksOnHost& each) {
+    return std::find(each.ranks.begin(), each.ranks.end(), 0u) != each.ranks.end();
+  });
+  if (rank0 == activity.members.end()) return;
+  hosts_[activity.report.communicator] = rank0->host;
+  adviser_.note(activity.report, now_of(parts_.reactor));
+  if (!advice_) advice_ = parts_.reactor.after(kAdvise, [this] { advise(); });
+}
+
+void RouteDesk::advise() {
+  advice_.reset();
+  const std::optional<RouteAdviser::Advice> advice = adviser_.advise(now_of(parts_.reactor));
+  if (advice) {
+    try {
+      parts_.tell(hosts_.at(advice->communicator), {.communicator = advice->communicator, .view = advice->view});
+    } catch (const Error& error) {
+      BANYAN_LOG(debug) << "rank 0 of '" << advice->communicator << "' is not advised: " << error.what();
+    }
+  }
+  std::erase_if(hosts_, [&](const auto& each) { return !adviser_.knows(each.first); });
+  if (!hosts_.empty()) advice_ = parts_.reactor.after(kAdvise, [this] { advise(); });
+}
+
+// ---- Of the sessions here ----
+
+void RouteDesk::hear(const SessionView& view) {
+  std::optional<Place> place = parts_.rank0(view.communicator);
+  if (!place) {
+    advised_.erase(view.communicator);
+    return;
+  }
+  Worker& worker = place->memory->worker();
+  worker.post(
+      [this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), place = *std::move(place), view] {
+        const Session* const session = place.memory->find(place.number);
+        std::optional<PlannedCall> call = session == nullptr ? std::nullopt : session->planned();
+        if (!call) return;
+        mailbox->post(
+            [this, lives,
+             weighed =
+                 Case{.communicator = view.communicator, .place = place, .call = *std::move(call), .view = view.view}] {
+              if (lives.expired()) return;
+              cases_.push_back(weighed);
+              if (cases_.size() == 1) weigh_next();
+            });
+      });
+}
+
+void RouteDesk::weigh_next() {
+  const Case& next = cases_.front();
+  const std::map<uint32_t, uint64_t> bandwidths =
+      advised_[next.communicator].bandwidths(parts_.links, next.view, next.call.adopted);
+  thread_ = run::start_thread("banyan-routes", [this, call = next.call, bandwidths] {
+    std::optional<run::PlanWish> wish;
+    try {
+      wish = weigh(call, parts_.links, bandwidths);
+    } catch (const Error& error) {
+      BANYAN_LOG(warning) << "a communicator keeps its plans, since none can be made for what others leave it: "
+                          << error.what();
+    }
+    // It is joined before this desk ends.
+    parts_.reactor.mailbox()->post([this, lives = std::weak_ptr(lives_), wish] {
+      if (lives.expired()) return;
+      thread_.join();
+      decided(cases_.front(), wish);
+      cases_.pop_front();
+      if (!cases_.empty()) weigh_next();
+    });
+  });
+}
+
+void RouteDesk::decided(const Case& weighed, const std::optional<run::PlanWish>& wish) {
+  if (!wish) return;
+  BANYAN_LOG(info) << "communicator '" << weighed.communicator << "' plans around others, from generation "
+                   << weighed.call.adopted.generation << " on";
+  weighed.place.memory->worker().post([place = weighed.place, update = *wish] {
+    Session* const session = place.memory->find(place.number);
+    if (session == nullptr) return;
+    session->propose(update);
+    place.memory->rouse(place.number);
+  });
+}
+
+}  // namespace banyan::service

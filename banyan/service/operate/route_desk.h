@@ -1,0 +1,80 @@
+// RouteDesk: has communicators plan around each other.
+//
+// The steward's desk records the reports of sessions, and sends rank 0 of one communicator after the other what the
+// others leave it of links (share/route_adviser.h). The desk of a host that has rank 0 weighs this view on a thread of
+// its own, since plans are made for that (plan_advice.h), and has the session propose to plan for it if that is worth
+// it. Then its ranks agree while calls go on (run/execute/plan_switch.h).
+//
+// On the reactor's thread.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/mesh_messages.h"
+#include "banyan/service/session/plan_advice.h"
+#include "banyan/service/session/worker.h"
+#include "banyan/service/share/route_adviser.h"
+
+namespace banyan::service {
+
+class RouteDesk {
+ public:
+  static constexpr std::chrono::milliseconds kAdvise{500};  // between one communicator and the next
+
+  // A session of this daemon.
+  struct Place {
+    std::shared_ptr<WorkerClient> memory;  // shared with its worker
+    uint32_t number = 0;                   // among those of its client
+  };
+  // References outlive it.
+  struct Parts {
+    run::Reactor& reactor;
+    LinkTable links;
+    std::vector<double> capacities;  // by link, of payload
+    // To the daemon of a host, this one too.
+    std::function<void(const std::string& host, const SessionView& view)> tell;
+    // The place of rank 0 of a communicator, if it is here.
+    std::function<std::optional<Place>(const std::string& communicator)> rank0;
+  };
+  explicit RouteDesk(Parts parts);
+  ~RouteDesk();
+  RouteDesk(const RouteDesk&) = delete;
+  RouteDesk& operator=(const RouteDesk&) = delete;
+
+  // As the steward: of a report that makes sense.
+  void note(const Activity& activity);
+  // From the steward, for rank 0 of its communicator. One that is not here any more is ignored.
+  void hear(const SessionView& view);
+
+ private:
+  struct Case {
+    std::string communicator;
+    Place place;
+    PlannedCall call;
+    std::vector<LinkPart> view;
+  };
+  void advise();
+  void weigh_next();
+  void decided(const Case& weighed, const std::optional<run::PlanWish>& wish);
+
+  Parts parts_;
+  // As the steward.
+  RouteAdviser adviser_;
+  std::map<std::string, std::string> hosts_;  // of rank 0, by communicator
+  std::optional<run::Reactor::Timer> advice_;
+  // For the sessions here.
+  std::map<std::string, AdvisedCables> advised_;  // by communicator
+  std::deque<Case> cases_;                        // the first is being weighed
+  std::thread thread_;
+  std::shared_ptr<int> lives_ = std::make_shared<int>();  // tasks look whether it does
+};
+
+}  // namespace banyan::service

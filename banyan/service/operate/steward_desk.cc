@@ -1,0 +1,108 @@
+#include "banyan/service/operate/steward_desk.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/log.h"
+
+namespace banyan::service {
+namespace {
+
+using std::chrono::duration_cast;
+
+// What a session is told: bytes per second on the link that a call uses most. 0: no limit.
+uint64_t rate_of(const Steward::Row& row) {
+  if (row.speed.rate >= static_cast<double>(UINT64_MAX)) return 0;
+  return std::max<uint64_t>(1, static_cast<uint64_t>(row.speed.rate));
+}
+
+}  // namespace
+
+StewardDesk::StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own, Steward::Options options,
+                         std::function<void(const Activity&)> heard)
+    : reactor_(reactor),
+      cards_(cards),
+      mesh_(mesh),
+      own_(std::move(own)),
+      steward_(std::move(options)),
+      heard_(std::move(heard)),
+      repetition_(reactor_.after(kRepeat, [this] { repeat(); })) {}
+
+StewardDesk::~StewardDesk() {
+  reactor_.cancel(repetition_);
+  if (decision_) reactor_.cancel(*decision_);
+}
+
+const std::string& StewardDesk::steward_host() {
+  cards_.look_if_old([] {});
+  const std::map<std::string, HostCard>& cards = cards_.cards();
+  const auto found =
+      std::find_if(cards.begin(), cards.end(), [&](const auto& card) { return mesh_.reaches(card.first); });
+  return found == cards.end() ? own_ : found->first;
+}
+
+void StewardDesk::report(const Activity& activity) {
+  try {
+    const std::string& steward = steward_host();
+    if (mesh_.is_own(steward)) return hear(activity);
+    mesh_.send(steward, encode(activity));
+  } catch (const Error& error) {
+    BANYAN_LOG(debug) << "how '" << activity.report.communicator << "' goes was not reported: " << error.what();
+  }
+}
+
+void StewardDesk::hear(const Activity& activity) {
+  steward_.report(activity.report, now());
+  told_[activity.report.communicator].members = activity.members;
+  if (heard_) heard_(activity);
+  decide_at(reactor_.now() + kCollect);
+}
+
+void StewardDesk::decide_at(run::Reactor::TimePoint when) {
+  if (decision_ && decides_at_ <= when) return;
+  if (decision_) reactor_.cancel(*decision_);
+  decides_at_ = when;
+  decision_ = reactor_.at(when, [this] { decide(); });
+}
+
+void StewardDesk::decide() {
+  decision_.reset();
+  std::set<std::string> changed;
+  for (const Steward::Speed& speed : steward_.decide(now())) changed.insert(speed.communicator);
+  std::set<std::string> known;
+  for (const Steward::Row& row : steward_.rows()) {
+    const std::string& communicator = row.report.communicator;
+    known.insert(communicator);
+    if (!changed.contains(communicator)) continue;
+    Told& told = told_[communicator];
+    told.rate = rate_of(row);
+    tell(communicator, told);
+  }
+  std::erase_if(told_, [&](const auto& each) { return !known.contains(each.first); });
+  if (const std::optional<Steward::Time> next = steward_.next()) {
+    decide_at(run::Reactor::TimePoint(duration_cast<run::Reactor::TimePoint::duration>(*next)));
+  }
+}
+
+void StewardDesk::tell(const std::string& communicator, const Told& told) {
+  BANYAN_LOG(debug) << "'" << communicator << "' may go at " << told.rate << " B/s on its busiest link";
+  for (const RanksOnHost& member : told.members) {
+    try {
+      mesh_.send_to_all(member.host,
+                        encode(SessionRate{.communicator = communicator, .ranks = member.ranks, .rate = told.rate}));
+    } catch (const Error& error) {
+      BANYAN_LOG(debug) << "a rate was not told to host " << in_quotes(member.host) << ": " << error.what();
+    }
+  }
+}
+
+void StewardDesk::repeat() {
+  repetition_ = reactor_.after(kRepeat, [this] { repeat(); });
+  for (const auto& [communicator, told] : told_) {
+    if (told.rate > 0) tell(communicator, told);
+  }
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,91 @@
+#include "banyan/service/session/early_box.h"
+
+#include <poll.h>
+
+#include <iterator>
+#include <utility>
+
+namespace banyan::service {
+
+void EarlyBox::count(const std::string& user, size_t before, size_t now) {
+  if (before > 0) sizes_.erase({before, user});
+  if (now > 0) sizes_.emplace(now, user);
+}
+
+void EarlyBox::insert(Kept kept) {
+  make_room_for(kept.user);
+  Items& items = of_user_[kept.user];
+  count(kept.user, items.size(), items.size() + 1);
+  items.push_back(std::move(kept));
+  const auto last = std::prev(items.end());
+  last->place = by_key_.emplace(last->key, last);
+}
+
+void EarlyBox::drop(Items::iterator item) {
+  const auto of_user = of_user_.find(item->user);
+  count(of_user->first, of_user->second.size(), of_user->second.size() - 1);
+  by_key_.erase(item->place);
+  of_user->second.erase(item);
+  if (of_user->second.empty()) of_user_.erase(of_user);
+}
+
+void EarlyBox::make_room_for(const std::string& user) {
+  const auto own = of_user_.find(user);
+  if (own != of_user_.end() && own->second.size() >= kMostOfUser) {
+    drop(own->second.begin());
+  } else if (size() >= kMost) {
+    drop(of_user_.at(sizes_.rbegin()->second).begin());
+  }
+}
+
+void EarlyBox::keep(Item item, Time now) {
+  Kept kept{.key = std::move(item.key), .user = std::move(item.user), .what = "", .since = now, .place = {}};
+  std::visit([&](auto& what) { kept.what = std::move(what); }, item.what);
+  insert(std::move(kept));
+}
+
+void EarlyBox::keep_refusal(const std::string& communicator, const std::string& user, const Error& why, Time now) {
+  if (refusal_of(communicator) != nullptr) return;
+  insert({.key = {communicator, kAllRanks}, .user = user, .what = why, .since = now, .place = {}});
+}
+
+std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
+  std::vector<Item> taken;
+  for (auto each = by_key_.find(key); each != by_key_.end() && each->first == key; each = by_key_.find(key)) {
+    Kept& kept = *each->second;
+    Item item{.key = kept.key, .user = kept.user, .what = ""};
+    if (auto* const lane = std::get_if<Lane>(&kept.what)) {
+      item.what = std::move(*lane);
+    } else {
+      item.what = std::move(std::get<Text>(kept.what));
+    }
+    taken.push_back(std::move(item));
+    drop(each->second);
+  }
+  return taken;
+}
+
+const Error* EarlyBox::refusal_of(const std::string& communicator) const {
+  const auto found = by_key_.find({communicator, kAllRanks});
+  return found == by_key_.end() ? nullptr : &std::get<Error>(found->second->what);
+}
+
+void EarlyBox::sweep(Time now) {
+  std::vector<pollfd> polled;
+  std::vector<Items::iterator> lanes;
+  for (auto each = by_key_.begin(); each != by_key_.end();) {
+    const Items::iterator item = each++->second;
+    if (now - item->since >= kLongest) {
+      drop(item);
+    } else if (const auto* const lane = std::get_if<Lane>(&item->what)) {
+      polled.push_back({.fd = lane->connection.socket.get(), .events = POLLRDHUP, .revents = 0});
+      lanes.push_back(item);
+    }
+  }
+  if (polled.empty() || poll(polled.data(), polled.size(), 0) <= 0) return;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if ((polled[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) drop(lanes[i]);
+  }
+}
+
+}  // namespace banyan::service
