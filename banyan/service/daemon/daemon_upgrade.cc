@@ -12,11 +12,11 @@
 namespace banyan::service {
 namespace {
 
-// The communicators of these sessions: "job.1, job.2 and 3 more".
+// The communicators of these sessions, as operators see them: "4f1c, 77ab and 3 more".
 std::string words_of(const std::set<OpenSessions::Key>& sessions) {
   constexpr size_t kMostNamed = 4;
   std::set<std::string> names;
-  for (const OpenSessions::Key& each : sessions) names.insert(each.first);
+  for (const OpenSessions::Key& each : sessions) names.insert(OpenSessions::public_id(each.first));
   std::string words;
   size_t named = 0;
   for (const std::string& name : names) {
