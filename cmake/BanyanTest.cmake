@@ -3,9 +3,9 @@ include(GoogleTest)
 add_custom_target(benches)
 
 # Test programs: their bodies are compiled for a short build, not for speed, and share one precompiled header,
-# banyan/testing/test.h. Those whose tests go through millions of cases are compiled for speed (SEARCHES). A target that
-# is an executable creates the header, since executables and libraries are compiled differently (-fPIE). Sanitizers make
-# code slow that is not compiled for speed.
+# banyan/testing/test.h. Tests that go through millions of cases, or stand for a server that has to answer in time, are
+# compiled for speed (SEARCHES). A target that is an executable creates the header, since executables and libraries are
+# compiled differently (-fPIE). Sanitizers make code slow that is not compiled for speed.
 foreach(kind "" _searches)
   set(BANYAN_TEST_OPTIONS${kind} -U_FORTIFY_SOURCE -O1)
   if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT kind)
