@@ -217,6 +217,8 @@ def functions_without_callers(names):
 
 def check_unused(names):
     """A function that only tests call stands in the table with its reason."""
+    if not product_tags(names):
+        return
     allowed = {name for name, _ in rows("Functions that only tests call")}
     found = dict(functions_without_callers(names))
     for name, is_in_tests in found.items():
@@ -272,6 +274,8 @@ TABLE_OF = {
 
 def check_sizes(names):
     yield from check_lines(names)
+    if not product_tags(names):
+        return
     for kind in ("classes", "functions", "parameters"):
         heading, count, most, what = TABLE_OF[kind]
         yield from check_allowed(heading, count(names), most, what)
@@ -284,6 +288,8 @@ def check_sentences(names):
 
 def lower_rows(names):
     """Writes what is there into rooms.md, where it is less than what is allowed."""
+    if not product_tags(names):
+        return
     text = text_of(TABLES)
     for room, counts in Rooms().lines(names).items():
         row = re.search(rf"^(\| `{re.escape(room)}` \|.* \|) ([\d,]+) \| ([\d,]+) \|$", text, re.MULTILINE)
