@@ -1,4 +1,4 @@
-"""What tools/tidy checks by tools/rooms.md: layers, lines by room, large classes and functions, plain sentences."""
+"""The checks of tools/tidy against tools/rooms.md: layers, lines by room, large classes and functions, plain sentences."""
 import collections
 import functools
 import json

@@ -26,7 +26,7 @@ class ShortestWays {
     uint32_t most_hops = kFar;                     // longer paths are not looked for
   };
 
-  // The fabric must live as long as this.
+  // The fabric must live as long as this. search() comes before all other functions.
   explicit ShortestWays(const Fabric& fabric) : fabric_(fabric), hops_(fabric.nodes().size(), kFar) {}
 
   // Forgets the last search, and looks for paths to this node. O(nodes that are found + their links).

@@ -1,4 +1,4 @@
-// What nearly every test includes: GoogleTest, matchers by their short names, and the standard headers that tests use
+// Nearly every test includes this: GoogleTest, matchers by their short names, and the standard headers that tests use
 // most. It is precompiled (cmake/BanyanTest.cmake).
 #pragma once
 

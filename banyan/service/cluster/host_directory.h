@@ -41,7 +41,7 @@ struct HostCard {
   std::string node = {};     // that this host is in the fabric of the cluster
   std::vector<std::string> addresses;
   uint16_t port = 0;
-  std::vector<OlderDaemon> older = {};  // of this host, that have sessions still; the last one first
+  std::vector<OlderDaemon> older = {};  // that have sessions still: one, or of version 0.2 some, the last one first
   uint32_t texts = kTexts;              // of the newest daemon
 
   // Each daemon of the host, as if it were alone: this one first.

@@ -3,8 +3,8 @@
 // A message arrives once and in order, whatever happens to connections (run/agent/agent_connections.h), or not at all
 // when the daemon that it is for ends. Daemons connect with the first message. A daemon is known by its host and its
 // *incarnation*, a number that it draws when it begins and that its card shows: what is meant for one that has ended
-// never reaches the next one of that host, and numbers of messages begin anew with it. A host may have several daemons
-// at a time: its card then names older ones, which carry the sessions that they have to their end.
+// never reaches the next one of that host, and numbers of messages begin anew with it. A host may have two daemons
+// at a time: its card then names the older one, which carries its sessions to their end.
 //
 // On the reactor's thread.
 #pragma once

@@ -133,7 +133,8 @@ Inheritance Predecessor::take_over() {
       given.older.socket = copy_of(socket_);
       return given;
     }
-    if (kind == "older" && std::exchange(knows_older, true)) {  // one of before 0.3
+    // A daemon of version 0.2 may have older ones itself.
+    if (kind == "older" && std::exchange(knows_older, true)) {
       throw Error(ErrorCode::unsupported,
                   "a daemon that was here before it still has communicators; upgrade again "
                   "when that one has ended");

@@ -2,7 +2,7 @@
 // the mesh and puts their answers together.
 //
 //   GET  /v1/cluster   ClusterView (view/host_view.h)
-//   GET  /v1/host      HostView of this host, with what older daemons of it still carry (host_desk.h)
+//   GET  /v1/host      HostView of this host, with what the older daemon of it still carries (host_desk.h)
 //   GET  /metrics      of this host, for Prometheus
 //   GET  /             the dashboard
 //   GET  /v1/alive     {}: its thread comes round; waits for no call, no plan and no other host

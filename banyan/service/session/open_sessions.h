@@ -106,7 +106,7 @@ class OpenSessions {
   void end_with(std::set<Key> coming) { coming_ = std::move(coming); }
   // That does not hold any more: no newer daemon has come.
   void go_on() { coming_.reset(); }
-  // The sessions that older daemons of this host have.
+  // The sessions that the older daemon of this host has.
   void know_elsewhere(std::set<Key> sessions) { elsewhere_ = std::move(sessions); }
   // Forgets what waits for a session in vain. Now and then.
   void sweep() { early_.sweep(std::chrono::steady_clock::now()); }
