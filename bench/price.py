@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The price of a change: calls of one build of ours beside those of another, in the same rounds.
 
-  bench/price.py build --beside OTHER_BUILD     # the 108 rows of results/price.json, about eight minutes
+  bench/price.py build --beside OTHER_BUILD     # the 108 rows of results/price.json
 
 Two ranks on this machine: allreduce, allgather and broadcast of nine sizes from 4 B to 256 MiB, in ordinary buffers and
 in registered ones, over shared memory and over TCP. Every figure is the median of rounds that alternate between both
