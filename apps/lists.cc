@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/report.h"
-#include "banyan/answer/train_options.h"
 #include "banyan/base/check.h"
 #include "banyan/base/collective_kind.h"
 #include "banyan/codec/wire_type.h"
@@ -15,6 +14,7 @@
 #include "banyan/plan/planner.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/model.h"
+#include "banyan/predict/train/train_options.h"
 
 namespace banyan::app {
 namespace {
@@ -73,7 +73,7 @@ std::vector<std::string> planner_names() {
   return names_of(plan::planners(), [](const auto& each) { return each.name; });
 }
 
-std::vector<std::string> device_names() { return answer::find_train_option("gpu")->values(); }
+std::vector<std::string> device_names() { return predict::find_train_option("gpu")->values(); }
 
 std::vector<std::string> algorithm_names() {
   std::vector<std::string> names = planner_names();

@@ -396,7 +396,7 @@ class PredictCommand : public Command {
   CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
   JobTexts job_texts_;
-  answer::TrainOptions train_options_;
+  predict::TrainOptions train_options_;
   TracedJobTexts traced_texts_;
   CalibrateTexts calibrate_texts_;
   std::string fabric_text_;

@@ -141,7 +141,7 @@ struct JobsFile {
 Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, std::string_view fabric, JobsFile& file,
              const std::function<void(uint32_t ranks)>& place) {
   if (entry.train) {
-    answer::TrainOptions train = *entry.train;
+    predict::TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
     const answer::TrainSetup setup = make_train_setup(train, fabric);
     place(static_cast<uint32_t>(setup.config.ranks()));

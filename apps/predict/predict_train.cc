@@ -13,12 +13,12 @@ std::string format_flop(double flop) {
 
 }  // namespace
 
-void declare_train_options(CommandSyntax& command, answer::TrainOptions& options) {
-  for (const answer::TrainOption& option : answer::train_options()) {
+void declare_train_options(CommandSyntax& command, predict::TrainOptions& options) {
+  for (const predict::TrainOption& option : predict::train_options()) {
     command.group(std::string(option.group));
     const std::string name = "--" + std::string(option.name);
     if (option.is_flag()) {
-      command.flag(name, options.*option.flag, std::string(option.help));
+      command.flag(name, option.flag(options), std::string(option.help));
       continue;
     }
     const auto set = [&options, read = option.read](const std::string& text) { read(options, text); };

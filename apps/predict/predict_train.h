@@ -12,7 +12,7 @@
 
 namespace banyan::app {
 
-void declare_train_options(CommandSyntax& command, answer::TrainOptions& options);
+void declare_train_options(CommandSyntax& command, predict::TrainOptions& options);
 
 // Lines of "label  text" and a table by stage. That it does not fit comes first.
 std::string format_train_setup(const Terminal& terminal, const answer::TrainSetup& setup,

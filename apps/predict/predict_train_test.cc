@@ -12,7 +12,7 @@ namespace {
 
 TEST(PredictTrain, NamesTheOptionWhoseValueIsWrong) {
   const auto error = [](const std::string& option, const std::string& value) -> std::string {
-    answer::TrainOptions options;
+    predict::TrainOptions options;
     CommandSyntax program("banyan", "");
     declare_train_options(program.command("train", ""), options);
     try {
@@ -31,9 +31,9 @@ TEST(PredictTrain, NamesTheOptionWhoseValueIsWrong) {
 }
 
 TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
-  answer::TrainOptions options;
+  predict::TrainOptions options;
   options.model = predict::train_model("gpt3-175b");
-  options.tp = options.pp = options.dp = 8;
+  options.config.tp = options.config.pp = options.config.dp = 8;
   options.global_batch = 1536, options.unfused_attention = true;
   const answer::TrainSetup setup = make_train_setup(options);
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);

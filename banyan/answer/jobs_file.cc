@@ -30,13 +30,13 @@ std::string word_of(JsonNode value) {
 }
 
 // {"model": "gpt3-175b", "tp": 8, "sequence-parallel": true} is `train --model gpt3-175b --tp 8 --sequence-parallel`.
-TrainOptions train_options_of(JsonNode json) {
-  TrainOptions options;
+predict::TrainOptions train_options_of(JsonNode json) {
+  predict::TrainOptions options;
   for (const auto& [key, value] : json.members()) {
-    const TrainOption* const option = find_train_option(key);
-    if (option == nullptr) throw json.error(unknown_train_option(key));
+    const predict::TrainOption* const option = predict::find_train_option(key);
+    if (option == nullptr) throw json.error(predict::unknown_train_option(key));
     if (option->is_flag()) {
-      set_train_flag(options, *option, value.boolean());
+      predict::set_train_flag(options, *option, value.boolean());
     } else {
       const std::string word = word_of(value);
       value.placed([&] { option->read(options, word); });

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/answer/train_options.h"
 #include "banyan/base/units.h"
 #include "banyan/predict/simulation/placement.h"
+#include "banyan/predict/train/train_options.h"
 
 namespace banyan::answer {
 
@@ -22,7 +22,7 @@ struct JobPlace {
 
 struct JobEntry {
   // Exactly one of these three is there.
-  std::optional<TrainOptions> train;
+  std::optional<predict::TrainOptions> train;
   std::string goal, chakra;  // paths
   std::string groups;        // of chakra, may be empty
 

@@ -23,16 +23,16 @@ class Listener : public JobObserver {
 };
 
 StepQuestion small_step(const std::string& fabric = "dgx-a100:1") {
-  TrainOptions options;
-  options.layers = 4, options.hidden = 1024, options.tp = 2, options.dp = 2, options.global_batch = 8;
+  predict::TrainOptions options;
+  options.layers = 4, options.hidden = 1024, options.config.tp = 2, options.config.dp = 2, options.global_batch = 8;
   return {.setup = make_train_setup(options), .fabric = fabric::load_fabric({.fabric = fabric}), .fabric_name = fabric};
 }
 
 // Long enough for the simulator to look up.
 StepQuestion long_step() {
   StepQuestion question = small_step();
-  TrainOptions options;
-  options.layers = 8, options.hidden = 1024, options.tp = 2, options.dp = 4, options.global_batch = 512;
+  predict::TrainOptions options;
+  options.layers = 8, options.hidden = 1024, options.config.tp = 2, options.config.dp = 4, options.global_batch = 512;
   question.setup = make_train_setup(options);
   question.words.unfolded = true;
   question.words.events = {"1us gpu0-nvsw0=1GB/s"};
@@ -55,8 +55,8 @@ TEST(StepAnswer, TellsTheTimeWhereItWentAndWhatWasTrained) {
 }
 
 TEST(StepAnswer, RefusesAStepThatDoesNotFitUnlessToldOtherwise) {
-  TrainOptions options;
-  options.model = predict::train_model("gpt3-175b"), options.tp = 8;
+  predict::TrainOptions options;
+  options.model = predict::train_model("gpt3-175b"), options.config.tp = 8;
   StepQuestion question = small_step();
   question.setup = make_train_setup(options);
   Listener listener;

@@ -15,9 +15,9 @@ class Silent : public JobObserver {
 };
 
 StepAnswer step_on(const std::string& fabric, const std::string& compress, uint32_t dp) {
-  TrainOptions options;
-  options.layers = 8, options.hidden = 1024, options.dp = dp, options.gpu = "a100-80g";
-  options.overlap_gradients = true;
+  predict::TrainOptions options;
+  options.layers = 8, options.hidden = 1024, options.config.dp = dp, options.gpu = "a100-80g";
+  options.config.overlap_gradients = true;
   options.compress = compress;
   Silent silent;
   return predict_step(
@@ -102,9 +102,9 @@ TEST(StepCompression, ChoosesNoCutThatIsWorseThanBucketsAsTheyWere) {
 }
 
 TEST(StepCompression, CutsAnewAllGradientsAndNoOthers) {
-  TrainOptions options;
-  options.layers = 8, options.hidden = 1024, options.dp = 4, options.pp = 2, options.gpu = "a100-80g";
-  options.overlap_gradients = true, options.compress = "int8", options.bucket = Bytes(1 << 20);
+  predict::TrainOptions options;
+  options.layers = 8, options.hidden = 1024, options.config.dp = 4, options.config.pp = 2, options.gpu = "a100-80g";
+  options.config.overlap_gradients = true, options.compress = "int8", options.config.bucket = Bytes(1 << 20);
   Silent silent;
   const StepAnswer step = predict_step({.setup = make_train_setup(options),
                                         .fabric = fabric::load_fabric({.fabric = "star:8@10Gb/s"}),
@@ -125,8 +125,8 @@ TEST(StepCompression, CutsAnewAllGradientsAndNoOthers) {
 }
 
 TEST(StepCompression, CutsNothingAnewWhereAllIsReducedAtTheEnd) {
-  TrainOptions options;
-  options.layers = 8, options.hidden = 1024, options.dp = 4, options.gpu = "a100-80g", options.compress = "int8";
+  predict::TrainOptions options;
+  options.layers = 8, options.hidden = 1024, options.config.dp = 4, options.gpu = "a100-80g", options.compress = "int8";
   Silent silent;
   const StepAnswer step = predict_step({.setup = make_train_setup(options),
                                         .fabric = fabric::load_fabric({.fabric = "star:4@1Gb/s"}),
@@ -138,15 +138,15 @@ TEST(StepCompression, CutsNothingAnewWhereAllIsReducedAtTheEnd) {
 
 // ---- Codes between boxes ----
 
-TrainOptions eight_replicas(const std::string& compress, const std::string& codec_speed = "") {
-  TrainOptions options;
-  options.layers = 2, options.hidden = 1024, options.vocab = 4096, options.dp = 8, options.gpu = "a100-80g";
-  options.overlap_gradients = true, options.bucket = Bytes(20 << 20);
+predict::TrainOptions eight_replicas(const std::string& compress, const std::string& codec_speed = "") {
+  predict::TrainOptions options;
+  options.layers = 2, options.hidden = 1024, options.vocab = 4096, options.config.dp = 8, options.gpu = "a100-80g";
+  options.config.overlap_gradients = true, options.config.bucket = Bytes(20 << 20);
   options.compress = compress, options.codec_speed = codec_speed;
   return options;
 }
 
-StepAnswer step_of(const TrainOptions& options, const std::string& fabric) {
+StepAnswer step_of(const predict::TrainOptions& options, const std::string& fabric) {
   Silent silent;
   return predict_step(
       {.setup = make_train_setup(options), .fabric = fabric::load_fabric({.fabric = fabric}), .fabric_name = fabric},
@@ -175,8 +175,8 @@ const char* const kSlowBoxes = "leaf-spine:leaves=2,hosts=4,spines=1,uplink=400G
 // Of one bucket behind the backward pass: of M bytes, so many bytes over the busiest link at its efficiency, and a
 // latency for each doubling of the ranks.
 TEST(StepCompression, BetweenBoxesABucketTakesWhatItsFiveStagesTake) {
-  TrainOptions options = eight_replicas("int8", "100GB/s,200GB/s,50GB/s");
-  options.overlap_gradients = false;
+  predict::TrainOptions options = eight_replicas("int8", "100GB/s,200GB/s,50GB/s");
+  options.config.overlap_gradients = false;
   const StepAnswer step = step_of(options, kSlowUplinks);
   ASSERT_EQ(step.compression->buckets.size(), 1u);
   const predict::ReducedGradients& gradients = step.compression->buckets[0].gradients;
@@ -242,8 +242,8 @@ TEST(StepCompression, BetweenBoxesIsQuickerWhereCodingIsSlowAndSlowerWhereBoxesA
   // Each rank has a network card of its own, so that two levels gain nothing but work.
   const StepAnswer work = step_of(
       [] {
-        TrainOptions options = eight_replicas("int8", "20GB/s");
-        options.dp = 16;
+        predict::TrainOptions options = eight_replicas("int8", "20GB/s");
+        options.config.dp = 16;
         return options;
       }(),
       "dgx-a100:2@10Gb/s");
@@ -259,21 +259,21 @@ TEST(StepCompression, BetweenBoxesIsQuickerWhereCodingIsSlowAndSlowerWhereBoxesA
 }
 
 TEST(StepCompression, HasNoLevelBetweenBoxesWhereThereIsNone) {
-  const auto has_level = [](const TrainOptions& options, const char* fabric) {
+  const auto has_level = [](const predict::TrainOptions& options, const char* fabric) {
     return has_candidate(step_of(options, fabric), "int8, between boxes");
   };
   EXPECT_TRUE(has_level(eight_replicas("int8"), kSlowUplinks));
   EXPECT_FALSE(has_level(eight_replicas("int8"), "star:8")) << "one switch";
   EXPECT_FALSE(has_level(eight_replicas("int8"), "dgx-a100:2")) << "all in one box of two";
   EXPECT_FALSE(has_level(eight_replicas("int8"), "leaf-spine:leaves=8,hosts=1,spines=1")) << "a box for each";
-  TrainOptions slices = eight_replicas("int8");
-  slices.tp = 4, slices.dp = 2;
+  predict::TrainOptions slices = eight_replicas("int8");
+  slices.config.tp = 4, slices.config.dp = 2;
   EXPECT_FALSE(has_level(slices, kSlowUplinks)) << "a replica for each box";
-  TrainOptions uneven = eight_replicas("int8");
-  uneven.dp = 6;
+  predict::TrainOptions uneven = eight_replicas("int8");
+  uneven.config.dp = 6;
   EXPECT_FALSE(has_level(uneven, kSlowUplinks)) << "four and two";
-  TrainOptions zero = eight_replicas("int8");
-  zero.zero = 1;
+  predict::TrainOptions zero = eight_replicas("int8");
+  zero.config.zero = 1;
   EXPECT_FALSE(has_level(zero, kSlowUplinks));
 }
 
@@ -284,10 +284,10 @@ TEST(StepCompression, ByBucketIsAlmostTheBestOfAllChoicesOfCodeAndLevel) {
        {kSlowUplinks, kSlowBoxes, "leaf-spine:leaves=2,hosts=4,spines=2,uplink=100Gb/s@50Gb/s", "dgx-a100:2@10Gb/s"}) {
     for (const char* const speed : {"", "200GB/s", "20GB/s"}) {
       SCOPED_TRACE(std::string(fabric_name) + ", codec speed " + speed);
-      TrainOptions options = eight_replicas("auto", speed);
-      if (std::string(fabric_name).starts_with("dgx")) options.dp = 16;
+      predict::TrainOptions options = eight_replicas("auto", speed);
+      if (std::string(fabric_name).starts_with("dgx")) options.config.dp = 16;
       const StepAnswer step = step_of(options, fabric_name);
-      const uint32_t box_ranks = options.dp / 2;
+      const uint32_t box_ranks = options.config.dp / 2;
       const Fabric fabric = fabric::load_fabric({.fabric = fabric_name});
       const predict::TrainingStep dense =
           generate_compressed_step(step.setup.config, step.setup.device, {.box_ranks = box_ranks});
@@ -325,7 +325,7 @@ TEST(StepCompression, ByBucketIsAlmostTheBestOfAllChoicesOfCodeAndLevel) {
 
 TEST(StepCompression, RefusesListsAndSpeedsWithoutACode) {
   EXPECT_THROW(step_on("star:4@1Gb/s", "int8,int4", 4), Error);
-  TrainOptions options;
+  predict::TrainOptions options;
   options.layers = 8, options.hidden = 1024, options.codec_speed = "20GB/s";
   EXPECT_THROW(make_train_setup(options), Error);
 }

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kDefaultDevice = "a100-80g";
 
 // A named model, parts of which options change, or a GPT of free shape.
-predict::TrainModel make_model(const TrainOptions& options) {
+predict::TrainModel make_model(const predict::TrainOptions& options) {
   predict::TrainModel model;
   if (options.model) {
     model = *options.model;
@@ -46,7 +46,7 @@ predict::TrainModel make_model(const TrainOptions& options) {
 }
 
 // --global-batch, or --accumulate micro-batches, or one.
-uint64_t make_global_batch(const TrainOptions& options, const predict::TrainConfig& config) {
+uint64_t make_global_batch(const predict::TrainOptions& options, const predict::TrainConfig& config) {
   const uint64_t together = config.micro_batch * config.dp;
   if (!options.accumulate) return options.global_batch.value_or(together);
   const uint64_t all = together * *options.accumulate;
@@ -109,7 +109,7 @@ predict::DeviceTable load_devices(const std::string& path) {
   });
 }
 
-TrainSetup make_train_setup(const TrainOptions& options, std::string_view fabric) {
+TrainSetup make_train_setup(const predict::TrainOptions& options, std::string_view fabric) {
   TrainSetup setup;
   const predict::DeviceTable devices = load_devices(options.devices);
   if (!options.gpu.empty()) {
@@ -123,25 +123,19 @@ TrainSetup make_train_setup(const TrainOptions& options, std::string_view fabric
     }
   }
   predict::TrainConfig& config = setup.config;
+  config = options.config;
   config.model = make_model(options);
-  config.tp = options.tp, config.pp = options.pp, config.dp = options.dp;
   uint32_t spread = 1;
   for (uint32_t ep = 1; ep <= std::min(config.dp, config.model.experts); ++ep) {
     if (config.dp % ep == 0 && config.model.experts % ep == 0) spread = ep;
   }
   config.ep = options.ep.value_or(spread);
-  config.micro_batch = options.micro_batch;
   config.global_batch = make_global_batch(options, config);
-  config.interleave = options.interleave;
-  config.recompute = options.recompute.value_or(config.recompute);
-  config.zero = options.zero;
   config.precision = options.precision.value_or(
       setup.device.rate(predict::Precision::bf16) > 0 ? predict::Precision::bf16 : predict::Precision::fp16);
-  config.bucket = options.bucket.value_or(config.bucket);
   if (options.fused_attention && options.unfused_attention)
     throw Error(ErrorCode::invalid_input, "--fused-attention and --unfused-attention exclude each other");
-  config.sequence_parallel = options.sequence_parallel, config.fused_attention = !options.unfused_attention;
-  config.overlap_gradients = options.overlap_gradients, config.gradients_fp32 = options.gradients_fp32;
+  config.fused_attention = !options.unfused_attention;
   config.scatter_gather = !options.no_scatter_gather;
   // 1 leaves it as it is; what tp does not divide then gives some ranks a word more.
   if (options.pad_vocab > 1) {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "banyan/answer/codec_choice.h"
-#include "banyan/answer/train_options.h"
 #include "banyan/job/job.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 #include "banyan/predict/train/memory.h"
+#include "banyan/predict/train/train_options.h"
 
 namespace banyan::answer {
 
@@ -26,7 +26,7 @@ struct TrainSetup {
 
 // `fabric` as the user names it; without an option for it, "dgx-h100:64" says the device. Throws Error that names the
 // option where some do not go together.
-TrainSetup make_train_setup(const TrainOptions& options, std::string_view fabric = {});
+TrainSetup make_train_setup(const predict::TrainOptions& options, std::string_view fabric = {});
 
 // The table that is compiled in, with what the file at `path` changes; an empty path is no file.
 predict::DeviceTable load_devices(const std::string& path);

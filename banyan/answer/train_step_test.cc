@@ -9,20 +9,20 @@
 namespace banyan::answer {
 namespace {
 
-std::string error_of(const TrainOptions& options) {
+std::string error_of(const predict::TrainOptions& options) {
   return testing::error_of([&] { make_train_setup(options); });
 }
 
-TrainOptions gpt3() {
-  TrainOptions options;
+predict::TrainOptions gpt3() {
+  predict::TrainOptions options;
   options.model = predict::train_model("gpt3-175b");
-  options.tp = options.pp = options.dp = 8;
+  options.config.tp = options.config.pp = options.config.dp = 8;
   options.global_batch = 1536;
   return options;
 }
 
 TEST(TrainStep, TakesTheDeviceOfTheFabricsNameWhenNoneIsGiven) {
-  TrainOptions options = gpt3();
+  predict::TrainOptions options = gpt3();
   const auto device_on = [&](std::string_view fabric) { return make_train_setup(options, fabric).device.name; };
   EXPECT_EQ(device_on("dgx-h100:64"), "h100");
   EXPECT_EQ(device_on("dgx-a100:64@400Gb/s"), "a100-80g");
@@ -33,13 +33,14 @@ TEST(TrainStep, TakesTheDeviceOfTheFabricsNameWhenNoneIsGiven) {
     EXPECT_THAT(setup.notes, ::testing::Contains(HasSubstr("the device is a100-80g"))) << fabric;
   }
   options.gpu = "v100";
-  options.recompute = predict::Recompute::full;
+  options.config.recompute = predict::Recompute::full;
   EXPECT_EQ(device_on("dgx-h100:64"), "v100");
 }
 
 TEST(TrainStep, MakesAConfigurationOfTheOptions) {
-  TrainOptions options = gpt3();
-  options.recompute = predict::Recompute::full, options.interleave = 2, options.sequence_parallel = true;
+  predict::TrainOptions options = gpt3();
+  options.config.recompute = predict::Recompute::full, options.config.interleave = 2,
+  options.config.sequence_parallel = true;
   const TrainSetup setup = make_train_setup(options);
   EXPECT_EQ(setup.config.ranks(), 512u);
   EXPECT_EQ(setup.config.micro_batches(), 192u);
@@ -52,7 +53,7 @@ TEST(TrainStep, MakesAConfigurationOfTheOptions) {
 }
 
 TEST(TrainStep, TakesFreeModelsAndSaysWhatSlowsThem) {
-  TrainOptions options;
+  predict::TrainOptions options;
   options.layers = 24, options.hidden = 2048, options.accumulate = 4, options.gpu = "v100", options.pad_vocab = 1;
   TrainSetup setup = make_train_setup(options);
   EXPECT_EQ(setup.config.model.heads, 16u);
@@ -68,7 +69,7 @@ TEST(TrainStep, TakesFreeModelsAndSaysWhatSlowsThem) {
 }
 
 TEST(TrainStep, FusesAttentionUnlessToldOtherwise) {
-  TrainOptions options = gpt3();
+  predict::TrainOptions options = gpt3();
   EXPECT_TRUE(make_train_setup(options).config.fused_attention);
   options.unfused_attention = true;
   EXPECT_FALSE(make_train_setup(options).config.fused_attention);
@@ -77,8 +78,8 @@ TEST(TrainStep, FusesAttentionUnlessToldOtherwise) {
 }
 
 TEST(TrainStep, SpreadsExperts) {
-  TrainOptions options;
-  options.model = predict::train_model("mixtral-8x7b"), options.dp = 4, options.gpu = "h100";
+  predict::TrainOptions options;
+  options.model = predict::train_model("mixtral-8x7b"), options.config.dp = 4, options.gpu = "h100";
   EXPECT_EQ(make_train_setup(options).config.ep, 4u);
   options.ep = 2;
   EXPECT_EQ(make_train_setup(options).config.ep, 2u);
@@ -86,22 +87,22 @@ TEST(TrainStep, SpreadsExperts) {
 
 TEST(TrainStep, NamesTheOptionsThatDoNotGoTogether) {
   const auto with = [](auto change) {
-    TrainOptions options = gpt3();
+    predict::TrainOptions options = gpt3();
     change(options);
     return error_of(options);
   };
-  EXPECT_THAT(with([](TrainOptions& o) { o.gpu = "a10"; }),
+  EXPECT_THAT(with([](predict::TrainOptions& o) { o.gpu = "a10"; }),
               AllOf(HasSubstr("--gpu"), HasSubstr("did you mean 'a100'")));
-  EXPECT_THAT(with([](TrainOptions& o) { o.tp = 7; }), HasSubstr("--tp 7"));
-  EXPECT_THAT(with([](TrainOptions& o) { o.accumulate = 3; }), HasSubstr("give one of both"));
-  EXPECT_THAT(with([](TrainOptions& o) { o.model.reset(); }), HasSubstr("--layers"));
-  EXPECT_THAT(with([](TrainOptions& o) { o.devices = "/nowhere.json"; }), HasSubstr("/nowhere.json"));
+  EXPECT_THAT(with([](predict::TrainOptions& o) { o.config.tp = 7; }), HasSubstr("--tp 7"));
+  EXPECT_THAT(with([](predict::TrainOptions& o) { o.accumulate = 3; }), HasSubstr("give one of both"));
+  EXPECT_THAT(with([](predict::TrainOptions& o) { o.model.reset(); }), HasSubstr("--layers"));
+  EXPECT_THAT(with([](predict::TrainOptions& o) { o.devices = "/nowhere.json"; }), HasSubstr("/nowhere.json"));
 }
 
 TEST(TrainStep, TellsWhatAFasterDeviceWouldNotShorten) {
   const auto share = [](const std::string& gpu, uint32_t micro_batch) {
-    TrainOptions options;
-    options.layers = 8, options.hidden = 2048, options.gpu = gpu, options.micro_batch = micro_batch;
+    predict::TrainOptions options;
+    options.layers = 8, options.hidden = 2048, options.gpu = gpu, options.config.micro_batch = micro_batch;
     options.accumulate = 2;
     const TrainSetup setup = make_train_setup(options);
     return launch_share(generate_training_step(setup.config, setup.device));
@@ -113,7 +114,7 @@ TEST(TrainStep, TellsWhatAFasterDeviceWouldNotShorten) {
 }
 
 TEST(TrainStep, SaysByHowMuchItDoesNotFitAndWhatWould) {
-  TrainOptions options = gpt3();
+  predict::TrainOptions options = gpt3();
   options.unfused_attention = true;
   const TrainSetup setup = make_train_setup(options);
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);
@@ -134,14 +135,14 @@ TEST(TrainStep, RatesAreModelFlopsOverTheTime) {
 }
 
 TEST(TrainOptions, AreSetByTheWordsOfTheCommandLine) {
-  TrainOptions options;
+  predict::TrainOptions options;
   for (const auto& [name, text] : {std::pair{"model", "gpt3-13b"}, std::pair{"global-batch", "64"},
                                    std::pair{"bucket", "1MiB"}, std::pair{"sequence-parallel", "true"}})
     set_train_option(options, name, text);
   EXPECT_EQ(options.model->name, "gpt3-13b");
   EXPECT_EQ(options.global_batch, 64u);
-  EXPECT_EQ(options.bucket, Bytes(1 << 20));
-  EXPECT_TRUE(options.sequence_parallel);
+  EXPECT_EQ(options.config.bucket, Bytes(1 << 20));
+  EXPECT_TRUE(options.config.sequence_parallel);
   EXPECT_FALSE(options.unfused_attention);
   set_train_option(options, "fused-attention", "false");
   EXPECT_TRUE(options.unfused_attention) << "attention is fused unless it is said not to be";
@@ -150,7 +151,7 @@ TEST(TrainOptions, AreSetByTheWordsOfTheCommandLine) {
 TEST(TrainOptions, NameTheOptionWhoseValueIsWrong) {
   const auto error = [](const char* name, const char* text) {
     return testing::error_of([&] {
-      TrainOptions options;
+      predict::TrainOptions options;
       set_train_option(options, name, text);
     });
   };

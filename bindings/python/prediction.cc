@@ -89,7 +89,7 @@ PredictedStep predict_step(const Fabric& fabric, const std::string& fabric_name,
   const py::gil_scoped_release unlocked;
   answer::JobEntry entry;
   if (!jobs_file.empty()) entry = read_step(jobs_file);
-  answer::TrainOptions train = entry.train.value_or(answer::TrainOptions());
+  predict::TrainOptions train = entry.train.value_or(predict::TrainOptions());
   for (const auto& [name, text] : options) set_train_option(train, name, text);
   answer::StepAnswer step = answer::predict_step({.setup = make_train_setup(train, fabric_name),
                                                   .ignore_memory = train.ignore_memory,
@@ -227,7 +227,7 @@ void add_step(py::module_& module) {
   // Group, name, what stands for the value ("" of a switch) and the meaning.
   module.def("list_train_options", [] {
     std::vector<std::tuple<std::string, std::string, std::string, std::string>> options;
-    for (const answer::TrainOption& option : answer::train_options())
+    for (const predict::TrainOption& option : predict::train_options())
       options.emplace_back(option.group, option.name, option.value, option.help);
     return options;
   });

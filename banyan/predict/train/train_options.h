@@ -12,22 +12,20 @@
 #include "banyan/base/units.h"
 #include "banyan/predict/train/config.h"
 
-namespace banyan::answer {
+namespace banyan::predict {
 
 // As the user gave them; nothing where that says something else than any value.
 struct TrainOptions {
-  std::optional<predict::TrainModel> model;
+  TrainConfig config;  // options that are handed on as they are
+  std::optional<TrainModel> model;
   std::string gpu;  // empty: what the fabric's name says, or the default
   std::string devices;
   std::string compress, codec_speed;
   std::optional<uint32_t> layers, hidden, heads, kv_heads, ffn, seq, vocab, experts, top_k, ep;
-  uint32_t tp = 1, pp = 1, dp = 1, micro_batch = 1, interleave = 1, zero = 0, pad_vocab = 128;
+  uint32_t pad_vocab = 128;
   std::optional<uint64_t> global_batch, accumulate;
-  std::optional<predict::Recompute> recompute;
-  std::optional<predict::Precision> precision;
-  std::optional<Bytes> bucket;
-  bool sequence_parallel = false, fused_attention = false, overlap_gradients = false, gradients_fp32 = false;
-  bool no_scatter_gather = false, unfused_attention = false, ignore_memory = false;
+  std::optional<Precision> precision;
+  bool fused_attention = false, unfused_attention = false, no_scatter_gather = false, ignore_memory = false;
 };
 
 // A row of the table: an option with a value, or a flag.
@@ -37,7 +35,7 @@ struct TrainOption {
   std::string_view value;  // what stands for the value in a help; empty of a flag
   std::string_view help;
   void (*read)(TrainOptions& options, const std::string& text) = nullptr;  // null of a flag; throws Error
-  bool TrainOptions::*flag = nullptr;                                      // null of one with a value
+  bool& (*flag)(TrainOptions&) = nullptr;                                  // null of one with a value
   std::vector<std::string> (*values)() = nullptr;                          // those that it can have, where they are few
 
   bool is_flag() const { return flag != nullptr; }
@@ -54,4 +52,4 @@ void set_train_option(TrainOptions& options, std::string_view name, const std::s
 // Attention is fused unless it is said not to be, so a false "fused-attention" counts, too.
 void set_train_flag(TrainOptions& options, const TrainOption& flag, bool value);
 
-}  // namespace banyan::answer
+}  // namespace banyan::predict

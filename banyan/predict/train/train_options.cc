@@ -1,4 +1,4 @@
-#include "banyan/answer/train_options.h"
+#include "banyan/predict/train/train_options.h"
 
 #include <type_traits>
 
@@ -8,39 +8,54 @@
 #include "banyan/predict/codes/codec_cost.h"
 #include "banyan/predict/cost/devices.h"
 
-namespace banyan::answer {
+namespace banyan::predict {
 namespace {
 
 constexpr uint64_t kMostCount = 1'000'000'000;
 
+// A member of the options, or of their configuration.
+template <auto kMember>
+auto& member(TrainOptions& options) {
+  if constexpr (std::is_invocable_v<decltype(kMember), TrainOptions&>) {
+    return options.*kMember;
+  } else {
+    return options.config.*kMember;
+  }
+}
+
 template <auto kMember, uint64_t kLeast = 1, uint64_t kMost = kMostCount>
 void count(TrainOptions& options, const std::string& text) {
-  auto& target = options.*kMember;
+  auto& target = member<kMember>(options);
   using Number = typename std::remove_reference_t<decltype(std::optional(target))>::value_type;
   target = static_cast<Number>(parse_count(text, "", {kLeast, kMost}));
 }
 
 template <auto kMember, auto kRead>
 void with(TrainOptions& options, const std::string& text) {
-  options.*kMember = kRead(text);
+  member<kMember>(options) = kRead(text);
 }
 
 template <auto kMember>
 void text_of(TrainOptions& options, const std::string& text) {
-  options.*kMember = text;
+  member<kMember>(options) = text;
+}
+
+template <auto kMember>
+bool& flag(TrainOptions& options) {
+  return member<kMember>(options);
 }
 
 using Names = std::vector<std::string>;
 
 Names models() {
   Names names;
-  for (const predict::TrainModel& model : predict::train_models()) names.push_back(model.name);
+  for (const TrainModel& model : train_models()) names.push_back(model.name);
   return names;
 }
 
 Names devices() {
   Names names;
-  for (const predict::Device& device : predict::DeviceTable::builtin().devices()) names.push_back(device.name);
+  for (const Device& device : DeviceTable::builtin().devices()) names.push_back(device.name);
   return names;
 }
 
@@ -50,15 +65,16 @@ Names precisions() { return {"fp16", "bf16", "fp32", "fp8"}; }
 
 Names compressions() {
   Names names{"none", "auto"};
-  for (const codec::Codec& codec : predict::codecs_by_loss()) names.push_back(to_string(codec));
+  for (const codec::Codec& codec : codecs_by_loss()) names.push_back(to_string(codec));
   return names;
 }
 
 using O = TrainOptions;
+using C = TrainConfig;
 
 constexpr TrainOption kOptions[] = {
     {"Model", "model", "NAME", "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...",
-     with<&O::model, predict::train_model>, nullptr, models},
+     with<&O::model, train_model>, nullptr, models},
     {"Model", "layers", "N", "a GPT of free shape, or a named model with other layers", count<&O::layers>},
     {"Model", "hidden", "N", "hidden size", count<&O::hidden>},
     {"Model", "heads", "N", "attention heads (default: of 128, below a hidden size of 2048 of 64)", count<&O::heads>},
@@ -77,34 +93,35 @@ constexpr TrainOption kOptions[] = {
      text_of<&O::gpu>, nullptr, devices},
     {"Device", "devices", "FILE", "devices that add to those built in; 'predict calibrate' writes one",
      text_of<&O::devices>},
-    {"Parallelism", "tp", "N", "tensor parallel ranks (default 1)", count<&O::tp>},
-    {"Parallelism", "pp", "N", "pipeline stages (default 1)", count<&O::pp>},
-    {"Parallelism", "dp", "N", "data parallel replicas (default 1)", count<&O::dp>},
+    {"Parallelism", "tp", "N", "tensor parallel ranks (default 1)", count<&C::tp>},
+    {"Parallelism", "pp", "N", "pipeline stages (default 1)", count<&C::pp>},
+    {"Parallelism", "dp", "N", "data parallel replicas (default 1)", count<&C::dp>},
     {"Parallelism", "ep", "N", "replicas over which experts are spread (default: as many as possible)", count<&O::ep>},
-    {"Parallelism", "interleave", "N", "model chunks per stage (default 1)", count<&O::interleave>},
+    {"Parallelism", "interleave", "N", "model chunks per stage (default 1)", count<&C::interleave>},
     {"Parallelism", "sequence-parallel", "", "norms and dropouts split along the sequence", nullptr,
-     &O::sequence_parallel},
-    {"Batch", "micro-batch", "N", "sequences that a replica processes at once (default 1)", count<&O::micro_batch>},
+     flag<&C::sequence_parallel>},
+    {"Batch", "micro-batch", "N", "sequences that a replica processes at once (default 1)", count<&C::micro_batch>},
     {"Batch", "global-batch", "N", "sequences in a step", count<&O::global_batch, 1, uint64_t{1} << 40>},
     {"Batch", "accumulate", "N", "micro-batches in a step, instead of --global-batch",
      count<&O::accumulate, 1, 1'000'000>},
     {"Memory and precision", "recompute", "WHAT", "activations: none, selective, full (default none)",
-     with<&O::recompute, predict::parse_recompute>, nullptr, recomputes},
+     with<&C::recompute, parse_recompute>, nullptr, recomputes},
     {"Memory and precision", "zero", "0..3", "what is sharded over dp: optimizer, gradients, parameters (default 0)",
-     count<&O::zero, 0, 3>, nullptr, zeros},
+     count<&C::zero, 0, 3>, nullptr, zeros},
     {"Memory and precision", "precision", "TYPE", "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)",
-     with<&O::precision, predict::parse_precision>, nullptr, precisions},
+     with<&O::precision, parse_precision>, nullptr, precisions},
     {"Memory and precision", "fused-attention", "", "scores never go to memory (FlashAttention): the default", nullptr,
-     &O::fused_attention},
+     flag<&O::fused_attention>},
     {"Memory and precision", "unfused-attention", "", "scores go to memory, as before FlashAttention", nullptr,
-     &O::unfused_attention},
+     flag<&O::unfused_attention>},
     {"Memory and precision", "ignore-memory", "", "predict also what does not fit into memory", nullptr,
-     &O::ignore_memory},
-    {"Memory and precision", "gradients-fp32", "", "keep and reduce gradients in fp32", nullptr, &O::gradients_fp32},
+     flag<&O::ignore_memory>},
+    {"Memory and precision", "gradients-fp32", "", "keep and reduce gradients in fp32", nullptr,
+     flag<&C::gradients_fp32>},
     {"Communication", "bucket", "SIZE", "gradients that are reduced together (default 25MiB)",
-     with<&O::bucket, Bytes::parse>},
+     with<&C::bucket, Bytes::parse>},
     {"Communication", "overlap-gradients", "", "reduce gradients while the backward pass goes on", nullptr,
-     &O::overlap_gradients},
+     flag<&C::overlap_gradients>},
     {"Communication", "compress", "CODEC",
      "gradients in this code, such as int8, over the replicas; auto: a code for each bucket where that pays, or none",
      text_of<&O::compress>, nullptr, compressions},
@@ -113,7 +130,7 @@ constexpr TrainOption kOptions[] = {
      "memory allows)",
      text_of<&O::codec_speed>},
     {"Communication", "no-scatter-gather", "", "stages send whole activations from every tp rank", nullptr,
-     &O::no_scatter_gather},
+     flag<&O::no_scatter_gather>},
 };
 
 }  // namespace
@@ -145,8 +162,8 @@ void set_train_option(TrainOptions& options, std::string_view name, const std::s
 
 void set_train_flag(TrainOptions& options, const TrainOption& flag, bool value) {
   CHECK(flag.is_flag()) << flag.name;
-  options.*flag.flag = value;
-  if (flag.flag == &TrainOptions::fused_attention) options.unfused_attention = !value;
+  flag.flag(options) = value;
+  if (&flag.flag(options) == &options.fused_attention) options.unfused_attention = !value;
 }
 
-}  // namespace banyan::answer
+}  // namespace banyan::predict
