@@ -185,7 +185,7 @@ class PredictCommand : public Command {
       terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
       return ExitCode::success;
     }
-    answer::TrainSetup setup = make_train_setup(train_options_, job_texts_.fabric);
+    answer::TrainSetup setup = answer::make_train_setup(train_options_, job_texts_.fabric);
     if (job_texts_.fabric.empty()) {
       throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:64", "--fabric");
     }

@@ -143,7 +143,7 @@ Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, std::s
   if (entry.train) {
     predict::TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
-    const answer::TrainSetup setup = make_train_setup(train, fabric);
+    const answer::TrainSetup setup = answer::make_train_setup(train, fabric);
     place(static_cast<uint32_t>(setup.config.ranks()));
     const predict::MemoryReport memory = predict::memory_report(setup.config, setup.device);
     if (!memory.fits && !train.ignore_memory) throw Error(ErrorCode::unsupported, misfit(setup, memory));

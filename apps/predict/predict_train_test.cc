@@ -35,7 +35,7 @@ TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
   options.model = predict::train_model("gpt3-175b");
   options.config.tp = options.config.pp = options.config.dp = 8;
   options.global_batch = 1536, options.unfused_attention = true;
-  const answer::TrainSetup setup = make_train_setup(options);
+  const answer::TrainSetup setup = answer::make_train_setup(options);
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);
   const std::string text = format_train_setup(Terminal({}), setup, memory);
   EXPECT_THAT(text, AllOf(::testing::StartsWith("memory"), HasSubstr("does not fit"), HasSubstr(" GiB more than the "),

@@ -38,9 +38,9 @@ TEST(JobsFile, SaysWhatEachJobIsAndWhere) {
   EXPECT_EQ(jobs[1].start, std::chrono::milliseconds(10));
   ASSERT_TRUE(jobs[2].train.has_value());
   EXPECT_EQ(jobs[2].train->model->name, "gpt3-13b");
-  EXPECT_EQ(jobs[2].train->tp, 8u);
-  EXPECT_EQ(jobs[2].train->bucket, Bytes(64 << 20));
-  EXPECT_TRUE(jobs[2].train->sequence_parallel);
+  EXPECT_EQ(jobs[2].train->config.tp, 8u);
+  EXPECT_EQ(jobs[2].train->config.bucket, Bytes(64 << 20));
+  EXPECT_TRUE(jobs[2].train->config.sequence_parallel);
   EXPECT_TRUE(jobs[2].train->unfused_attention);
   EXPECT_FALSE(jobs[2].place.placement.has_value());
   EXPECT_FALSE(jobs[2].place.seed.has_value());

@@ -1,7 +1,5 @@
 #include "banyan/codec/codec.h"
 
-#include <array>
-
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
@@ -13,36 +11,15 @@ namespace {
 
 constexpr std::string_view kStochastic = ":stochastic";
 
-struct Row {
-  std::string_view name;
-  std::string_view other_names[2];
-  size_t block_bytes;
-  bool rounds;                     // to nearest or stochastically, as asked
-  bool needs_residual;             // when rounding to nearest
-  bool needs_residual_stochastic;  // when rounding stochastically
-};
-
-// In the order of the enumerators. Few levels are too noisy to go without a residual, even without a bias.
-constexpr std::array<Row, kValueCodes> kRows = {{
-    {"bfloat16", {"bf16", "bf16"}, 2 * kBlockValues, false, false, false},
-    {"float16", {"fp16", "f16"}, 2 * kBlockValues, false, false, false},
-    {"fp8", {"e4m3", "e4m3"}, 4 + kBlockValues, true, false, false},
-    {"mxfp8", {"mxfp8", "mxfp8"}, 8 + kBlockValues, true, false, false},
-    {"int8", {"int8", "int8"}, 4 + kBlockValues, true, true, false},
-    {"int4", {"int4", "int4"}, 8 + kBlockValues / 2, true, true, true},
-    {"mxfp4", {"mxfp4", "mxfp4"}, 8 + kBlockValues / 2, true, true, true},
-    {"sign", {"1bit", "1-bit"}, 4 + kBlockValues / 8, false, true, true},
-}};
-
-const Row& row_of(const Codec& codec) {
+const CodeRow& row_of(const Codec& codec) {
   const auto index = static_cast<size_t>(codec.code);
   CHECK(index < kValueCodes) << index;
-  return kRows[index];
+  return kCodeRows[index];
 }
 
 std::string known_names() {
   std::string known;
-  for (const Row& row : kRows) {
+  for (const CodeRow& row : kCodeRows) {
     known += (known.empty() ? "" : ", ") + std::string(row.name);
     if (row.rounds) known += ", " + std::string(row.name) + std::string(kStochastic);
   }
@@ -61,9 +38,11 @@ const internal::Kernels& internal::active_kernels() {
 }
 
 CodecTraits traits_of(const Codec& codec) {
-  const Row& row = row_of(codec);
+  const CodeRow& row = row_of(codec);
   return {.block_bytes = row.block_bytes,
           .is_unbiased = row.rounds && codec.is_stochastic,
+          .has_zero = row.has_zero,
+          .relative_loss = row.relative_loss,
           .needs_residual = codec.is_stochastic ? row.needs_residual_stochastic : row.needs_residual};
 }
 
@@ -74,7 +53,7 @@ Codec parse_codec(std::string_view text) {
   const std::string_view name = is_stochastic ? text.substr(0, text.size() - kStochastic.size()) : text;
   NearestName nearest(text);
   for (size_t i = 0; i < kValueCodes; ++i) {
-    const Row& row = kRows[i];
+    const CodeRow& row = kCodeRows[i];
     nearest.offer(row.name);
     if (row.rounds) nearest.offer(std::string(row.name) + std::string(kStochastic));
     if (name != row.name && name != row.other_names[0] && name != row.other_names[1]) continue;
@@ -92,7 +71,7 @@ std::string to_string(const Codec& codec) {
 }
 
 void encode(const EncodeTask& task, std::byte* coded) {
-  const Row& row = row_of(task.codec);
+  const CodeRow& row = row_of(task.codec);
   CHECK(!task.codec.is_stochastic || (row.rounds && task.randomness.first % kBlockValues == 0))
       << to_string(task.codec) << " first=" << task.randomness.first;
   internal::active_kernels().encode[static_cast<size_t>(task.codec.code)][task.codec.is_stochastic ? 1 : 0](task,

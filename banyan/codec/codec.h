@@ -38,14 +38,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace banyan::codec {
 
+// Their numbers are those of banyan_type_t: a new one comes last.
 enum class ValueCode : uint8_t { bfloat16, float16, fp8, mxfp8, int8, int4, mxfp4, sign };
-inline constexpr size_t kValueCodes = 8;
 
 struct Codec {
   ValueCode code = ValueCode::bfloat16;
@@ -55,9 +56,36 @@ struct Codec {
 
 inline constexpr size_t kBlockValues = 256;
 
+// The traits of a code. A new one is a row here, its kernels in codec_loops.h, and its types in banyan.h.
+struct CodeRow {
+  std::string_view name;
+  std::string_view other_names[2];
+  size_t block_bytes;
+  bool rounds;                     // to nearest or stochastically, as asked
+  bool needs_residual;             // when rounding to nearest
+  bool needs_residual_stochastic;  // when rounding stochastically
+  bool has_zero;                   // 0 stays 0
+  double relative_loss;            // of one rounding of normally distributed values; a test encodes such values
+};
+
+// In the order of the enumerators. Few levels are too noisy to go without a residual, even without a bias.
+inline constexpr CodeRow kCodeRows[] = {
+    {"bfloat16", {"bf16", "bf16"}, 2 * kBlockValues, false, false, false, true, 0.0017},
+    {"float16", {"fp16", "f16"}, 2 * kBlockValues, false, false, false, true, 0.0002},
+    {"fp8", {"e4m3", "e4m3"}, 4 + kBlockValues, true, false, false, true, 0.027},
+    {"mxfp8", {"mxfp8", "mxfp8"}, 8 + kBlockValues, true, false, false, true, 0.027},
+    {"int8", {"int8", "int8"}, 4 + kBlockValues, true, true, false, true, 0.0068},
+    {"int4", {"int4", "int4"}, 8 + kBlockValues / 2, true, true, true, true, 0.13},
+    {"mxfp4", {"mxfp4", "mxfp4"}, 8 + kBlockValues / 2, true, true, true, true, 0.13},
+    {"sign", {"1bit", "1-bit"}, 4 + kBlockValues / 8, false, true, true, false, 0.60},
+};
+inline constexpr size_t kValueCodes = std::size(kCodeRows);
+
 struct CodecTraits {
   size_t block_bytes = 0;
   bool is_unbiased = false;     // decoded values have the mean of the values
+  bool has_zero = true;         // 0 stays 0
+  double relative_loss = 0;     // as CodeRow has it
   bool needs_residual = false;  // without one, what is lost is lost for good and training suffers
 };
 CodecTraits traits_of(const Codec& codec);

@@ -29,9 +29,8 @@ class WireType {
   // True if a number stands for a type: codes that do not round are never stochastic.
   static constexpr bool is_known(uint64_t number) {
     if (number < element::kDataTypes) return true;
-    const auto code = static_cast<ValueCode>((number - element::kDataTypes) / 2);
-    const bool rounds = code >= ValueCode::fp8 && code <= ValueCode::mxfp4;
-    return number < kCount && (rounds || (number - element::kDataTypes) % 2 == 0);
+    if (number >= kCount) return false;
+    return kCodeRows[(number - element::kDataTypes) / 2].rounds || (number - element::kDataTypes) % 2 == 0;
   }
   // `number` is known.
   static constexpr WireType of_number(uint8_t number) {

@@ -1,5 +1,7 @@
 // Collectives whose elements go in a code: what they lose is kept, and all ranks end with the same bits.
 
+#include "banyan/base/file.h"
+#include "banyan/codec/wire_type.h"
 #include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
@@ -288,6 +290,22 @@ TEST(Codes, ThatDifferBetweenRanksAreNamed) {
     return names_both && said.find("the types differ") != std::string::npos ? "" : said;
   };
   EXPECT_THAT(run_ranks(3, body), Each(""));
+}
+
+// banyan.h is C, and has the numbers once more.
+TEST(Codes, HaveTheirNumbersInTheHeader) {
+  const std::string header = read_file(BANYAN_HEADER);
+  size_t found = 0;
+  for (uint8_t number = element::kDataTypes; number < codec::WireType::kCount; ++number) {
+    if (!codec::WireType::is_known(number)) continue;
+    std::string name = to_string(*codec::WireType::of_number(number).codec());
+    for (char& each : name)
+      each = each == ':' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(each)));
+    const std::string line = "BANYAN_FLOAT32_AS_" + name + " = " + std::to_string(number);
+    EXPECT_THAT(header, HasSubstr(line));
+    ++found;
+  }
+  EXPECT_EQ(found, 13u);
 }
 
 }  // namespace

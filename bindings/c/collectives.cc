@@ -17,7 +17,6 @@ using banyan::ErrorCode;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 using banyan::c::kFirstOwnOp;
-using banyan::codec::ValueCode;
 using banyan::codec::WireType;
 using banyan::element::DataType;
 using banyan::element::ReduceOp;
@@ -34,18 +33,6 @@ static_assert(static_cast<int>(DataType::int8) == BANYAN_INT8 && static_cast<int
               static_cast<int>(DataType::bfloat16) == BANYAN_BFLOAT16 &&
               static_cast<int>(DataType::float32) == BANYAN_FLOAT32 &&
               static_cast<int>(DataType::float64) == BANYAN_FLOAT64);
-constexpr bool is_type_of(banyan_type_t type, ValueCode code, bool is_stochastic = false) {
-  return type == WireType({.code = code, .is_stochastic = is_stochastic}).number();
-}
-static_assert(is_type_of(BANYAN_FLOAT32_AS_BFLOAT16, ValueCode::bfloat16) &&
-              is_type_of(BANYAN_FLOAT32_AS_FLOAT16, ValueCode::float16) &&
-              is_type_of(BANYAN_FLOAT32_AS_FP8, ValueCode::fp8) &&
-              is_type_of(BANYAN_FLOAT32_AS_MXFP8, ValueCode::mxfp8) &&
-              is_type_of(BANYAN_FLOAT32_AS_INT8, ValueCode::int8) &&
-              is_type_of(BANYAN_FLOAT32_AS_INT4, ValueCode::int4) &&
-              is_type_of(BANYAN_FLOAT32_AS_MXFP4, ValueCode::mxfp4) &&
-              is_type_of(BANYAN_FLOAT32_AS_MXFP4_STOCHASTIC, ValueCode::mxfp4, true) &&
-              is_type_of(BANYAN_FLOAT32_AS_SIGN, ValueCode::sign));
 // What a banyan_op_kind_t means; premul_sum is none, since each has a factor of its own.
 constexpr std::array kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                              ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};

@@ -8,7 +8,7 @@ namespace banyan::pytorch {
 
 std::optional<UnusedSlots> UnusedSlots::ask(const codec::Codec& codec, const BucketResidual& bucket,
                                             ProcessGroupBanyan& group) {
-  if (codec.code != codec::ValueCode::sign) return {};
+  if (traits_of(codec).has_zero) return {};
   const at::Tensor used = at::tensor(bucket.used_slots(), at::kByte);
   std::vector<at::Tensor> tensors = {used};
   c10d::AllreduceOptions any;

@@ -16,17 +16,6 @@ namespace {
 constexpr size_t kMeasuredValues = (size_t{64} << 20) / sizeof(float);
 constexpr int kPasses = 3;
 
-// Of normally distributed values, rounded figures; codec_cost_test.cc encodes such values and compares.
-struct Loss {
-  codec::ValueCode code;
-  double relative;
-};
-constexpr Loss kLosses[] = {{codec::ValueCode::float16, 0.0002}, {codec::ValueCode::bfloat16, 0.0017},
-                            {codec::ValueCode::int8, 0.0068},    {codec::ValueCode::mxfp8, 0.027},
-                            {codec::ValueCode::fp8, 0.027},      {codec::ValueCode::mxfp4, 0.13},
-                            {codec::ValueCode::int4, 0.13},      {codec::ValueCode::sign, 0.60}};
-static_assert(std::size(kLosses) == codec::kValueCodes);
-
 // Normal enough for a measurement: no kernel branches on values.
 void fill(std::vector<float>& values) {
   uint32_t state = 1;
@@ -90,16 +79,14 @@ double CodecCost::share() const {
 }
 
 std::vector<codec::Codec> codecs_by_loss() {
-  std::vector<codec::Codec> all;
-  for (const Loss& loss : kLosses) all.push_back({.code = loss.code});
+  std::vector<codec::Codec> all;  // of equal loss, the later code first
+  for (size_t code = codec::kValueCodes; code-- > 0;) all.push_back({.code = static_cast<codec::ValueCode>(code)});
+  std::stable_sort(all.begin(), all.end(),
+                   [](const codec::Codec& a, const codec::Codec& b) { return relative_loss(a) < relative_loss(b); });
   return all;
 }
 
-double relative_loss(const codec::Codec& codec) {
-  const Loss* const found =
-      std::find_if(std::begin(kLosses), std::end(kLosses), [&](const Loss& loss) { return loss.code == codec.code; });
-  return found->relative;
-}
+double relative_loss(const codec::Codec& codec) { return traits_of(codec).relative_loss; }
 
 double allreduce_work(const CodecSpeed& speed, uint32_t ranks) {
   const double own = 1.0 / ranks;

@@ -96,7 +96,7 @@ constexpr std::array<std::string_view, kColumns> kWords = {"time",
                                                            "sequence parallel",
                                                            "fused attention"};
 
-Error invalid(uint32_t line, const std::string& message) {
+Error invalid_row(uint32_t line, const std::string& message) {
   return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
 }
 
@@ -120,7 +120,7 @@ class Reader {
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) return;
     const std::vector<std::string_view> cells = split_cells(text);
     if (places_[kTime] < 0) return heading(cells);
-    if (rows_.size() == kMaxRows) throw invalid(line_, "is one row more than the 100,000 that are read");
+    if (rows_.size() == kMaxRows) throw invalid_row(line_, "is one row more than the 100,000 that are read");
     row(cells);
   }
 
@@ -144,7 +144,7 @@ class Reader {
       }
     }
     for (const Column column : {kTime, kGlobal, kMicro, kHidden, kHeads, kLayers, kSequence}) {
-      if (places_[column] < 0) throw invalid(line_, "the heading has no column '" + std::string(kWords[column]) + "'");
+      if (places_[column] < 0) throw invalid_row(line_, "the heading has no column '" + std::string(kWords[column]) + "'");
     }
   }
 
@@ -152,12 +152,12 @@ class Reader {
     const std::string unit = bracket == std::string_view::npos ? "" : letters(cell.substr(bracket));
     time_factor_ = unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "us" ? 1e-6 : 0;
     if (time_factor_ == 0)
-      throw invalid(line_, "column '" + std::string(cell.substr(0, 40)) + "' needs a unit: time (ms), or s, us");
+      throw invalid_row(line_, "column '" + std::string(cell.substr(0, 40)) + "' needs a unit: time (ms), or s, us");
   }
 
   std::string_view cell(const std::vector<std::string_view>& cells, Column column) const {
     const size_t place = static_cast<size_t>(places_[column]);
-    if (place >= cells.size()) throw invalid(line_, "has no column '" + std::string(kWords[column]) + "'");
+    if (place >= cells.size()) throw invalid_row(line_, "has no column '" + std::string(kWords[column]) + "'");
     return cells[place];
   }
 
@@ -167,7 +167,7 @@ class Reader {
     Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
-      throw invalid(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
+      throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
                                "' is no number that fits");
     return value;
   }
@@ -185,7 +185,7 @@ class Reader {
     for (const std::string_view no : {"0", "false", "no", "False"}) {
       if (text == no) return false;
     }
-    throw invalid(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
+    throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
                              "' is neither true nor false");
   }
 
@@ -208,14 +208,14 @@ class Reader {
     config.sequence_parallel = flag_or(cells, kSequenceParallel, base_.sequence_parallel);
     config.fused_attention = flag_or(cells, kFusedAttention, base_.fused_attention);
     row.seconds = number<double>(cells, kTime) * time_factor_;
-    if (!(row.seconds > 0) || !std::isfinite(row.seconds)) throw invalid(line_, "a step takes no time");
+    if (!(row.seconds > 0) || !std::isfinite(row.seconds)) throw invalid_row(line_, "a step takes no time");
     try {
       check_config(config);
     } catch (const Error& error) {
-      throw invalid(line_, error.message());
+      throw invalid_row(line_, error.message());
     }
     if (const uint32_t ranks = number_or(cells, kRanks, static_cast<uint32_t>(config.ranks())); ranks != config.ranks())
-      throw invalid(line_,
+      throw invalid_row(line_,
                     "says " + std::to_string(ranks) + " GPUs, and tp * dp * pp is " + std::to_string(config.ranks()));
     rows_.push_back(std::move(row));
   }

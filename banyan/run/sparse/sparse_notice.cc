@@ -124,7 +124,7 @@ SparseWay choose_way(const SparseTable& table, std::span<const SparseNotice> not
 }
 
 std::optional<codec::Codec> dense_codec(const SparseTable& table) {
-  return table.codec && table.codec->code == codec::ValueCode::sign ? std::nullopt : table.codec;
+  return table.codec && !traits_of(*table.codec).has_zero ? std::nullopt : table.codec;
 }
 
 double bytes_of_value(const std::optional<codec::Codec>& codec) {

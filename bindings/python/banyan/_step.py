@@ -291,12 +291,9 @@ def predict_step(model: Optional[Model], fabric: AnyFabric, *, placement: str = 
     fabric
         A Fabric, or what Fabric() reads.
     options
-        Of the step itself, by name: all that list_train_options() lists. For the model layers, hidden, heads, kv_heads,
-        ffn, seq, vocab, pad_vocab, experts, top_k; gpu and devices (by default the one in the fabric's name, as h100 in
-        "dgx-h100:8"); how it is spread over ranks, tp, pp, dp, ep, interleave, sequence_parallel; micro_batch,
-        global_batch, accumulate; what memory holds, recompute, zero, precision, fused_attention, gradients_fp32,
-        ignore_memory (else a step that does not fit is an Error that says what would); and how gradients and
-        activations travel, bucket, overlap_gradients, compress, codec_speed, scatter_gather. None is as if left out.
+        Options of the step itself, by name: list_train_options() lists all, with their meaning. An option whose name
+        begins with "no-" is the same without it, and false: scatter_gather=False. None is as if left out. A step that
+        does not fit into memory is an Error that says what would help, unless ignore_memory is true.
     placement, seed
         "packed", "random" (with a seed) or "round-robin" over boxes.
     events, on_failure
