@@ -144,7 +144,8 @@ class Reader {
       }
     }
     for (const Column column : {kTime, kGlobal, kMicro, kHidden, kHeads, kLayers, kSequence}) {
-      if (places_[column] < 0) throw invalid_row(line_, "the heading has no column '" + std::string(kWords[column]) + "'");
+      if (places_[column] < 0)
+        throw invalid_row(line_, "the heading has no column '" + std::string(kWords[column]) + "'");
     }
   }
 
@@ -168,7 +169,7 @@ class Reader {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
       throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
-                               "' is no number that fits");
+                                   "' is no number that fits");
     return value;
   }
 
@@ -186,7 +187,7 @@ class Reader {
       if (text == no) return false;
     }
     throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
-                             "' is neither true nor false");
+                                 "' is neither true nor false");
   }
 
   void row(const std::vector<std::string_view>& cells) {
@@ -215,8 +216,8 @@ class Reader {
       throw invalid_row(line_, error.message());
     }
     if (const uint32_t ranks = number_or(cells, kRanks, static_cast<uint32_t>(config.ranks())); ranks != config.ranks())
-      throw invalid_row(line_,
-                    "says " + std::to_string(ranks) + " GPUs, and tp * dp * pp is " + std::to_string(config.ranks()));
+      throw invalid_row(
+          line_, "says " + std::to_string(ranks) + " GPUs, and tp * dp * pp is " + std::to_string(config.ranks()));
     rows_.push_back(std::move(row));
   }
 
