@@ -1,4 +1,4 @@
-// OperatorDoor: asks a daemon of the service, as banyan/service/operate/operator_desk.h describes, and tells apart what
+// OperatorDoor: asks a daemon of the service, as banyan/service/operate/operator_api.h describes, and tells apart what
 // it answers.
 #pragma once
 

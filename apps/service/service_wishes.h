@@ -1,4 +1,4 @@
-// Wishes of operators, as bodies of requests (banyan/service/operate/operator_desk.h), and the answers of the hosts in
+// Wishes of operators, as bodies of requests (banyan/service/operate/operator_api.h), and the answers of the hosts in
 // words. Pure.
 #pragma once
 

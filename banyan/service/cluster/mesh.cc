@@ -78,10 +78,10 @@ struct Mesh::Peer {
   run::AgentConnections connections;
 };
 
-Mesh::Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, CardDesk& cards, HostCard own, Events events)
+Mesh::Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, CardCache& cards, HostCard own, Events events)
     : reactor_(reactor),
       connects_(connects),
-      desk_(cards),
+      card_cache_(cards),
       own_(std::move(own)),
       events_(std::move(events)),
       cards_({{own_.host, own_}}) {}
@@ -118,7 +118,7 @@ Mesh::Peer& Mesh::peer_at(const HostCard& daemon, uint64_t round) {
 const HostCard& Mesh::card_of(const std::string& host) {
   const auto known = cards_.find(host);
   if (known != cards_.end()) return known->second;
-  const HostCard* const card = desk_.find(host);
+  const HostCard* const card = card_cache_.find(host);
   if (card == nullptr) throw Error(ErrorCode::not_found, "no daemon of host " + in_quotes(host) + " has come");
   return cards_.insert_or_assign(host, *card).first->second;
 }
@@ -192,7 +192,7 @@ std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admit
   constexpr size_t kMostStrangers = 64;
   if (strangers_ >= kMostStrangers) return "too many daemons call that are not known";
   ++strangers_;
-  desk_.look({caller.host}, [this, caller, round, held = std::make_shared<run::Admitted>(std::move(connection))] {
+  card_cache_.look({caller.host}, [this, caller, round, held = std::make_shared<run::Admitted>(std::move(connection))] {
     --strangers_;
     if (introduce(caller)) {
       adopt(caller, round, *held);
@@ -209,7 +209,7 @@ bool Mesh::introduce(const DaemonName& caller) {
   if (peers_.contains(caller)) return true;
   const auto known = cards_.find(caller.host);
   const HostCard* card = known == cards_.end() ? nullptr : &known->second;
-  if (card == nullptr || !card->has(caller.incarnation)) card = desk_.find(caller.host);
+  if (card == nullptr || !card->has(caller.incarnation)) card = card_cache_.find(caller.host);
   if (card == nullptr || !card->has(caller.incarnation)) return false;
   meet(HostCard(*card));
   for (const HostCard& daemon : card_of(caller.host).daemons()) {
@@ -285,11 +285,11 @@ void Mesh::look(const DaemonName& daemon) {
   Peer& peer = *peers_.at(daemon);
   peer.next_look.reset();
   if (peer.connections.is_connected(peer.number)) return;
-  desk_.look({daemon.host}, [this, daemon] {
+  card_cache_.look({daemon.host}, [this, daemon] {
     const auto found = peers_.find(daemon);
     if (found == peers_.end() || found->second->connections.is_connected(found->second->number)) return;
-    const HostCard* const card = desk_.find(daemon.host);
-    if (card == nullptr && desk_.trouble().empty() && !desk_.unread().contains(daemon.host)) {
+    const HostCard* const card = card_cache_.find(daemon.host);
+    if (card == nullptr && card_cache_.trouble().empty() && !card_cache_.unread().contains(daemon.host)) {
       if (daemon.host != own_.host) cards_.erase(daemon.host);
       return drop(daemon, "it has ended");
     }

@@ -22,7 +22,7 @@
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
 
 namespace banyan::service {
 
@@ -43,7 +43,7 @@ class Mesh {
     std::function<void(const std::string& host, const std::string& why)> lost;
   };
   // `own` has been published. All references outlive the mesh.
-  Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, CardDesk& cards, HostCard own, Events events);
+  Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, CardCache& cards, HostCard own, Events events);
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
@@ -89,7 +89,7 @@ class Mesh {
 
   run::Reactor& reactor_;
   run::OutgoingConnects& connects_;
-  CardDesk& desk_;
+  CardCache& card_cache_;
   const HostCard own_;
   const Events events_;
   std::map<std::string, HostCard> cards_;  // by host: the last that was found, this host's too

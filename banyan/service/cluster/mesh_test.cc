@@ -109,7 +109,7 @@ class Node {
   run::OutgoingConnects connects_;
   HostCard card_;
   std::optional<Mesh> mesh_;
-  CardDesk cards_;
+  CardCache cards_;
   std::optional<run::Acceptor> acceptor_;
   std::mutex mutex_;  // protects what follows
   std::condition_variable changed_;

@@ -96,11 +96,11 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
                              mailbox->post([this, words] { events_.warn(words); });
                            }),
              name_of_directory(options_.world),
-             CardDesk::Hooks{.found =
-                                 [this](const HostCard& card) {
-                                   if (mesh_) mesh_->meet(card);
-                                 },
-                             .note = [this](const std::string& words) { events_.warn(words); }}),
+             CardCache::Hooks{.found =
+                                  [this](const HostCard& card) {
+                                    if (mesh_) mesh_->meet(card);
+                                  },
+                              .note = [this](const std::string& words) { events_.warn(words); }}),
       accounts_(options_.limits.value_or(TenantLimits::of_machine())),
       threads_(std::make_shared<TenantThreads>()),
       names_({.mailbox = reactor_.mailbox(),
@@ -174,8 +174,8 @@ void Daemon::Impl::open_to_daemons(Predecessor* predecessor, HandedSockets& sock
   if (maker_.capacities) {
     const Fabric& network = fabric_of(*maker_.files).value();
     steward_.emplace(reactor_, cards_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
-                     [this](const Activity& activity) { routes_->note(activity); });
-    routes_.emplace(RouteDesk::Parts{
+                     [this](const Activity& activity) { routes_->record(activity); });
+    routes_.emplace(RouteAdvice::Parts{
         .reactor = reactor_,
         .links = {.bandwidths = fabric::link_bandwidths(network), .cables = fabric::link_cables(network)},
         .capacities = *maker_.capacities,
@@ -243,14 +243,15 @@ void Daemon::Impl::hear(const DaemonName& from, const std::string& message) {
     } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
       sessions_.set_rate(*rate);
     } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
-      operators_->hear(from, *question);
+      operators_->receive(from, *question);
     } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
-      if (from.host != host_) operators_->hear(from.host, *answer);
-      if (older_ && from.host == host_ && from.incarnation == older_->daemon.incarnation) host_desk_->hear(*answer);
+      if (from.host != host_) operators_->receive(from.host, *answer);
+      if (older_ && from.host == host_ && from.incarnation == older_->daemon.incarnation)
+        host_answers_->receive(*answer);
     } else if (const auto* const view = std::get_if<SessionView>(&said)) {
-      if (routes_) routes_->hear(*view);
+      if (routes_) routes_->receive(*view);
     } else if (steward_) {
-      steward_->hear(std::get<Activity>(said));
+      steward_->receive(std::get<Activity>(said));
     }
   } catch (const Error& error) {
     BANYAN_LOG(warning) << "what the daemon of host " << in_quotes(from.host)
@@ -299,23 +300,23 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
                            .rules_changed = [this] { tell_terms(); },
                            .has_replanned =
                                [this](const SlowLinkReplans::Rates& rates) {
-                                 if (slow_links_) slow_links_->note(rates);
+                                 if (slow_links_) slow_links_->record(rates);
                                },
                            .operator_said =
                                [this](const std::string& link) {
                                  if (slow_links_) slow_links_->leave(link);
                                }});
-  host_desk_.emplace(
-      HostDesk::Parts{.timers = reactor_,
-                      .own = [this](const std::string& command, const std::string& body,
-                                    const HostDesk::Reply& reply) { operations_->answer(command, body, reply); },
-                      .older = [this]() -> std::optional<DaemonName> {
-                        if (!older_) return std::nullopt;
-                        return DaemonName{.host = host_, .incarnation = older_->daemon.incarnation};
-                      },
-                      .ask = [this](const DaemonName& daemon,
-                                    const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
-                      .note = [this](const std::string& words) { events_.note(words); }});
+  host_answers_.emplace(HostAnswers::Parts{
+      .timers = reactor_,
+      .own = [this](const std::string& command, const std::string& body,
+                    const HostAnswers::Reply& reply) { operations_->answer(command, body, reply); },
+      .older = [this]() -> std::optional<DaemonName> {
+        if (!older_) return std::nullopt;
+        return DaemonName{.host = host_, .incarnation = older_->daemon.incarnation};
+      },
+      .ask = [this](const DaemonName& daemon,
+                    const OperatorQuestion& question) { mesh_->send_to_one(daemon, encode(question)); },
+      .note = [this](const std::string& words) { events_.note(words); }});
   obedience_.emplace(Obedience::Parts{
       .own = host_,
       .hosts = options_.obey,
@@ -329,23 +330,23 @@ void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& soc
           [this](const std::string& host) {
             return rules_.rules().replans_alone() && steward_ && steward_->steward_host() == host;
           }});
-  operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
-                                         .cards = cards_,
-                                         .mesh = *mesh_,
-                                         .host = *host_desk_,
-                                         .obedience = *obedience_,
-                                         .own = host_});
+  operators_.emplace(OperatorApi::Parts{.reactor = reactor_,
+                                        .cards = cards_,
+                                        .mesh = *mesh_,
+                                        .host = *host_answers_,
+                                        .obedience = *obedience_,
+                                        .own = host_});
   if (steward_) {
-    slow_links_.emplace(SlowLinkDesk::Parts{.reactor = reactor_,
-                                            .operators = *operators_,
-                                            .events = events_,
-                                            .may_act = [this] { return rules_.rules().replans_alone(); },
-                                            .is_steward = [this] { return steward_->steward_host() == host_; }});
+    slow_links_.emplace(SlowLinkWatch::Parts{.reactor = reactor_,
+                                             .operators = *operators_,
+                                             .events = events_,
+                                             .may_act = [this] { return rules_.rules().replans_alone(); },
+                                             .is_steward = [this] { return steward_->steward_host() == host_; }});
   }
-  hints_.emplace(HintDesk::Parts{.reactor = reactor_,
-                                 .look = [this](const OperatorDesk::Seen& seen) { operators_->look(seen); },
-                                 .files = maker_.files,
-                                 .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
+  hints_.emplace(HintService::Parts{.reactor = reactor_,
+                                    .look = [this](const OperatorApi::Seen& seen) { operators_->look(seen); },
+                                    .files = maker_.files,
+                                    .capacities = maker_.capacities ? *maker_.capacities : std::vector<double>()});
   serve_operators(sockets);
 }
 
@@ -457,11 +458,11 @@ std::vector<KnownSession> Daemon::Impl::known_sessions() const {
   return known;
 }
 
-std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& communicator) const {
+std::optional<RouteAdvice::Place> Daemon::Impl::rank0_of(const std::string& communicator) const {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
       if (session.key == OpenSessions::Key(communicator, 0)) {
-        return RouteDesk::Place{.memory = client.memory, .number = number};
+        return RouteAdvice::Place{.memory = client.memory, .number = number};
       }
     }
   }

@@ -41,7 +41,7 @@ class Daemon {
     std::string node = {};   // the rank of the planner's fabric that this host is; empty: its host name
     // The address for other daemons; empty: the loopback without a secret, else all addresses of this host.
     std::string address = {};
-    // Path of the unix socket at which operators ask (operator_desk.h); empty: that which is handed over, or none.
+    // Path of the unix socket at which operators ask (operator_api.h); empty: that which is handed over, or none.
     std::string operators = {};
     // Hosts whose daemons may command this one (obedience.h). None: it obeys its own operators alone.
     std::vector<std::string> obey = {};
@@ -88,7 +88,7 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Returns after stop(), and after an upgrade (operator_desk.h) once the last session that was open then has ended
+  // Returns after stop(), and after an upgrade (operator_api.h) once the last session that was open then has ended
   // or has gone over to the newer daemon.
   void run();
   // Any thread, and signal handlers' threads.

@@ -210,9 +210,9 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, Descriptor&) 
 
 // Of all communicators of the user on this host: processes of a job ask for what they share. Is charged by how many
 // these are.
-HintDesk::Asker Daemon::Impl::asker_of_hints(uint64_t number) {
+HintService::Asker Daemon::Impl::asker_of_hints(uint64_t number) {
   const Client& asking = clients_.at(number);
-  HintDesk::Asker asker;
+  HintService::Asker asker;
   size_t looks = clients_.size();
   for (const auto& [other, client] : clients_) {
     if (!client.memory || client.view.user != asking.view.user) continue;
@@ -235,7 +235,7 @@ void Daemon::Impl::act(uint64_t number, const AskHints& ask, Descriptor&) {
   hints_->ask(
       {.account = client.account->number(), .user = client.view.user, .opened = opened_},
       [this, number] { return asker_of_hints(number); },
-      [this, number, wish = ask.wish](HintDesk::Answer answer) {
+      [this, number, wish = ask.wish](HintService::Answer answer) {
         if (answer.refusal) return say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
         say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
       });

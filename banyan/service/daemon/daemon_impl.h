@@ -15,7 +15,7 @@
 
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
 #include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/cluster/mesh.h"
 #include "banyan/service/daemon/client_door.h"
@@ -27,15 +27,15 @@
 #include "banyan/service/http/shared_answers.h"
 #include "banyan/service/operate/direct_ranks.h"
 #include "banyan/service/operate/event_log.h"
-#include "banyan/service/operate/hint_desk.h"
-#include "banyan/service/operate/host_desk.h"
+#include "banyan/service/operate/hint_service.h"
+#include "banyan/service/operate/host_answers.h"
 #include "banyan/service/operate/host_operations.h"
 #include "banyan/service/operate/obedience.h"
-#include "banyan/service/operate/operator_desk.h"
-#include "banyan/service/operate/route_desk.h"
+#include "banyan/service/operate/operator_api.h"
+#include "banyan/service/operate/route_advice.h"
 #include "banyan/service/operate/rule_book.h"
-#include "banyan/service/operate/slow_link_desk.h"
-#include "banyan/service/operate/steward_desk.h"
+#include "banyan/service/operate/slow_link_watch.h"
+#include "banyan/service/operate/steward_link.h"
 #include "banyan/service/session/client_connection.h"
 #include "banyan/service/session/open_sessions.h"
 #include "banyan/service/session/peer_cards.h"
@@ -98,7 +98,7 @@ class Daemon::Impl {
   void heard(uint64_t number, const ClientMessage& message, Descriptor& descriptor);
   void drop(uint64_t number, const std::string& why);
   Client& greeted(uint64_t number);
-  HintDesk::Asker asker_of_hints(uint64_t number);
+  HintService::Asker asker_of_hints(uint64_t number);
   void note(TenantAccount& account, std::string words);
   std::chrono::nanoseconds pause_of(const Client& client) const;
   std::function<void(run::FileDescriptor)> closer_for(const std::shared_ptr<TenantAccount>& account) const;
@@ -156,7 +156,7 @@ class Daemon::Impl {
   void note_shortage(const std::string& why);
   std::vector<KnownSession> known_sessions() const;
   std::vector<std::shared_ptr<WorkerClient>> attached() const;
-  std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
+  std::optional<RouteAdvice::Place> rank0_of(const std::string& communicator) const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open, uint32_t user);
 
   std::vector<HostCard> cards_of(const OpenSession& open) const;
@@ -197,10 +197,10 @@ class Daemon::Impl {
     std::string why;
   };
   std::optional<Shortage> shortage_;
-  CardDesk cards_;
+  CardCache cards_;
   std::optional<Mesh> mesh_;
-  std::optional<StewardDesk> steward_;  // none without a fabric
-  std::optional<RouteDesk> routes_;     // the same
+  std::optional<StewardLink> steward_;  // none without a fabric
+  std::optional<RouteAdvice> routes_;   // the same
   TenantAccounts accounts_;
   const std::shared_ptr<TenantThreads> threads_;  // shared with executors, which plan there
   UserNames names_;
@@ -218,11 +218,11 @@ class Daemon::Impl {
   std::map<OpenSessions::Key, std::vector<std::shared_ptr<Opening>>> closing_;
   uint64_t opened_ = 0;  // sessions, so far
   std::optional<HostOperations> operations_;
-  std::optional<HostDesk> host_desk_;
+  std::optional<HostAnswers> host_answers_;
   std::optional<Obedience> obedience_;
-  std::optional<OperatorDesk> operators_;
-  std::optional<SlowLinkDesk> slow_links_;  // none without a fabric
-  std::optional<HintDesk> hints_;
+  std::optional<OperatorApi> operators_;
+  std::optional<SlowLinkWatch> slow_links_;  // none without a fabric
+  std::optional<HintService> hints_;
   std::optional<HttpServer> http_;
   std::unique_ptr<Successor> successor_;
   HostOperations::Host::Upgraded upgraded_;  // who waits for it

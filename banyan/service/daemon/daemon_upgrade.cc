@@ -49,7 +49,7 @@ void Daemon::Impl::forget_older() {
   sessions_.know_elsewhere({});
   mesh_->meet(own_);
   events_.note("the daemon that was here before has ended");
-  host_desk_->forget_older();
+  host_answers_->forget_older();
   cards_.publish(own_);
 }
 

@@ -5,7 +5,7 @@
 #include "banyan/fabric/links.h"
 #include "banyan/service/client/attachment.h"
 #include "banyan/service/daemon/test_services.h"
-#include "banyan/service/operate/hint_desk.h"
+#include "banyan/service/operate/hint_service.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -118,29 +118,29 @@ TEST_F(TenantHints, OfAUserWithoutCommunicatorsNameNoHosts) {
 }
 
 // One reactor, and no other host. The background is done by hand.
-class HintDeskTest : public ::testing::Test {
+class HintServiceTest : public ::testing::Test {
  protected:
-  HintDesk make_desk(const std::string& fabric) {
+  HintService make_service(const std::string& fabric) {
     const auto files = compose::read_files({.fabric = fabric});
-    return HintDesk(
+    return HintService(
         {.reactor = reactor_,
          .look =
-             [this](const OperatorDesk::Seen& seen) {
+             [this](const OperatorApi::Seen& seen) {
                ++looks_;
                seen({}, {});
              },
          .files = files,
          .capacities = fabric_of(*files) ? fabric::link_bandwidths(*fabric_of(*files)) : std::vector<double>()});
   }
-  void ask(HintDesk& desk, uint32_t user, uint64_t opened = 0) {
-    desk.ask(
+  void ask(HintService& service, uint32_t user, uint64_t opened = 0) {
+    service.ask(
         {.account = 7, .user = user, .opened = opened},
         [this] {
           ++gathered_;
-          return HintDesk::Asker{
+          return HintService::Asker{
               .hosts = {}, .tenants = {}, .background = [this](auto task) { background_.push_back(std::move(task)); }};
         },
-        [this](const HintDesk::Answer& answer) {
+        [this](const HintService::Answer& answer) {
           ++answered_;
           said_ = answer.refusal ? answer.refusal->message() : answer.hints;
         });
@@ -159,18 +159,18 @@ class HintDeskTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(HintDeskTest, LooksAtNothingWhereNoNetworkIsKnown) {
-  HintDesk desk({.reactor = reactor_, .look = {}, .files = {}, .capacities = {}});
-  for (int i = 0; i < 100; ++i) ask(desk, 1000);
+TEST_F(HintServiceTest, LooksAtNothingWhereNoNetworkIsKnown) {
+  HintService service({.reactor = reactor_, .look = {}, .files = {}, .capacities = {}});
+  for (int i = 0; i < 100; ++i) ask(service, 1000);
   EXPECT_EQ(answered_, 100);
   EXPECT_EQ(gathered_, 0);
   EXPECT_EQ(said_, "the service does not know the network; its operator has to give --fabric");
 }
 
-TEST_F(HintDeskTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {
-  HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
-  for (int i = 0; i < 100; ++i) ask(desk, 1000);
-  ask(desk, 1001);
+TEST_F(HintServiceTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {
+  HintService service = make_service("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
+  for (int i = 0; i < 100; ++i) ask(service, 1000);
+  ask(service, 1001);
   EXPECT_EQ(gathered_, 2);
   EXPECT_EQ(background_.size(), 2u);
   EXPECT_EQ(answered_, 0);
@@ -178,11 +178,11 @@ TEST_F(HintDeskTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {
   reactor_.mailbox()->post([&] {
     EXPECT_EQ(answered_, 101);
     EXPECT_EQ(said_, R"({"hosts":[],"links":[]})");
-    ask(desk, 1000, 1);
+    ask(service, 1000, 1);
     EXPECT_EQ(gathered_, 3) << "a session was opened";
     do_background();
-    reactor_.after(2 * HintDesk::kFresh, [&] {
-      ask(desk, 1000, 1);
+    reactor_.after(2 * HintService::kFresh, [&] {
+      ask(service, 1000, 1);
       EXPECT_EQ(gathered_, 4) << "what it was told is old";
       do_background();
       reactor_.stop();
@@ -192,28 +192,28 @@ TEST_F(HintDeskTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {
   EXPECT_EQ(answered_, 103);
 }
 
-TEST_F(HintDeskTest, HasAFewQuestionsOfAnAccountUnderWayHoweverManySessionsItOpens) {
-  HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
-  for (uint32_t number = 0; number < HintDesk::kMostUnanswered; ++number) ask(desk, 1000 + number % 3, number);
+TEST_F(HintServiceTest, HasAFewQuestionsOfAnAccountUnderWayHoweverManySessionsItOpens) {
+  HintService service = make_service("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
+  for (uint32_t number = 0; number < HintService::kMostUnanswered; ++number) ask(service, 1000 + number % 3, number);
   EXPECT_EQ(answered_, 0);
-  ask(desk, 1000, 99);
+  ask(service, 1000, 99);
   EXPECT_EQ(said_, "too many ask for hints; ask again later");
-  ask(desk, 1000, 0);
-  EXPECT_EQ(background_.size(), HintDesk::kMostUnanswered);
+  ask(service, 1000, 0);
+  EXPECT_EQ(background_.size(), HintService::kMostUnanswered);
   EXPECT_EQ(answered_, 1) << "who asks what is asked already waits for that";
 }
 
-TEST_F(HintDeskTest, RefusesWhatIsTooMuchForOneUserAlone) {
-  HintDesk desk = make_desk("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
-  for (size_t i = 0; i <= HintDesk::kMostWaiting; ++i) ask(desk, 1000);
+TEST_F(HintServiceTest, RefusesWhatIsTooMuchForOneUserAlone) {
+  HintService service = make_service("h0 <-> sw 1GB/s; h1 <-> sw 1GB/s");
+  for (size_t i = 0; i <= HintService::kMostWaiting; ++i) ask(service, 1000);
   EXPECT_EQ(answered_, 1);
   EXPECT_EQ(said_, "too many ask for hints; ask again later");
-  ask(desk, 1001);
+  ask(service, 1001);
   EXPECT_EQ(answered_, 1);
   do_background();
   reactor_.stop();
   run();
-  EXPECT_EQ(answered_, static_cast<int>(HintDesk::kMostWaiting) + 2);
+  EXPECT_EQ(answered_, static_cast<int>(HintService::kMostWaiting) + 2);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 //   newer -> older  failed    why it cannot, at any time before
 // Until `serving` the older daemon goes on if anything fails, and the newer program is ended. The end of the connection
 // then tells the newer daemon that the older one has ended. No state of sessions crosses: the older daemon carries them
-// to their end, and the newer one speaks for both (host_desk.h). There is one older daemon at most: while it lives, no
-// newer one takes the place of the newest.
+// to their end, and the newer one speaks for both (host_answers.h). There is one older daemon at most: while it lives,
+// no newer one takes the place of the newest.
 #pragma once
 
 #include <sys/types.h>

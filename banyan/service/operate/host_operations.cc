@@ -75,15 +75,14 @@ void HostOperations::view(const std::string& body, Reply reply) {
           for (const auto& [number, session] : client->sessions()) add_session(*listing, *session);
         }
       },
-      [this, lives = std::weak_ptr(lives_), listing, is_short = body == kShortly, reply = std::move(reply)] {
-        if (lives.expired()) return;
+      lifetime_.guard([this, listing, is_short = body == kShortly, reply = std::move(reply)] {
         HostView& view = listing->view;
         for (const auto& [user, count] : listing->budget.unlisted()) view.unlisted[user] += count;
         add_links(view, parts_.carried->by_tenant());
         add_ways(view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
         if (is_short) view = short_view(std::move(view));
         reply({.body = to_json(view)});
-      });
+      }));
 }
 
 // Ranks of one communicator become one row.
@@ -160,12 +159,10 @@ std::string HostOperations::drain(const std::string& body) {
 
 void HostOperations::upgrade(const std::string& body, Reply reply) {
   check_upgrade_command(body);
-  host_.upgrade(
-      [this, lives = std::weak_ptr(lives_), reply = std::move(reply)](int process, const std::string& refusal) {
-        if (lives.expired()) return;
-        if (!refusal.empty()) return reply({.is_refusal = true, .body = refusal});
-        reply({.body = JsonLine().add("process", process).add("sessions", host_.sessions().size()).take()});
-      });
+  host_.upgrade(lifetime_.guard([this, reply = std::move(reply)](int process, const std::string& refusal) {
+    if (!refusal.empty()) return reply({.is_refusal = true, .body = refusal});
+    reply({.body = JsonLine().add("process", process).add("sessions", host_.sessions().size()).take()});
+  }));
 }
 
 // Of the ranks of one communicator that are here, one stands for all.
@@ -341,17 +338,13 @@ void HostOperations::begin(const std::shared_ptr<Replan>& replan, const std::str
 }
 
 void HostOperations::look_after(const std::shared_ptr<Replan>& replan) {
-  parts_.workers.ask_each([replan](const Worker& worker) { replan->look(worker); },
-                          [this, lives = std::weak_ptr(lives_), replan] {
-                            if (lives.expired()) return;
-                            if (replan->is_over() || parts_.reactor.now() >= replan->until) {
-                              replans_ += replan->adopted();
-                              return replan->reply({.body = replan->answer()});
-                            }
-                            parts_.reactor.after(kLookAtReplan, [this, lives, replan] {
-                              if (!lives.expired()) look_after(replan);
-                            });
-                          });
+  parts_.workers.ask_each([replan](const Worker& worker) { replan->look(worker); }, lifetime_.guard([this, replan] {
+    if (replan->is_over() || parts_.reactor.now() >= replan->until) {
+      replans_ += replan->adopted();
+      return replan->reply({.body = replan->answer()});
+    }
+    parts_.reactor.after(kLookAtReplan, lifetime_.guard([this, replan] { look_after(replan); }));
+  }));
 }
 
 }  // namespace banyan::service

@@ -1,7 +1,7 @@
 // HostOperations: what operators ask of this host alone: how it does, and what it is to do.
 //
-// Commands, with the bodies and answers of operator_desk.h: "view" (a HostView), "rules", "load rules", "set",
-// "replan", "drain", "upgrade"; "replan alone" of the service itself (slow_link_desk.h). A replan is asked for by the
+// Commands, with the bodies and answers of operator_api.h: "view" (a HostView), "rules", "load rules", "set",
+// "replan", "drain", "upgrade"; "replan alone" of the service itself (slow_link_watch.h). A replan is asked for by the
 // host of rank 0, and its answer waits until all ranks have agreed, or kReplanTime is over.
 //
 // On the reactor's thread.
@@ -18,6 +18,8 @@
 
 #include "banyan/compose/planner.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/gather.h"
+#include "banyan/service/cluster/lifetime.h"
 #include "banyan/service/operate/event_log.h"
 #include "banyan/service/operate/operator_commands.h"
 #include "banyan/service/operate/rule_book.h"
@@ -73,10 +75,7 @@ class HostOperations {
   HostOperations(const HostOperations&) = delete;
   HostOperations& operator=(const HostOperations&) = delete;
 
-  struct Answer {
-    bool is_refusal = false;
-    std::string body;  // an object of JSON, or why not
-  };
+  using Answer = Gather::Answer;  // an object of JSON
   // Body of "view", for a view that is short enough for another daemon (view/short_view.h).
   static constexpr const char* kShortly = R"({"is_short":true})";
   // Once, at once or later.
@@ -109,9 +108,8 @@ class HostOperations {
   const Host host_;
   std::vector<std::string> link_names_;
   std::vector<uint32_t> link_cables_;
-  // Gone with this object: what tasks on other threads, and timers, look at.
-  const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
   uint64_t replans_ = 0;
+  const Lifetime lifetime_;
 };
 
 }  // namespace banyan::service

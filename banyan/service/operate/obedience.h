@@ -37,7 +37,7 @@ class Obedience {
 
   // A newer daemon of this host.
   void follow(uint64_t incarnation) { successors_.insert(incarnation); }
-  // Why a daemon that asks for this (operator_desk.h) is not obeyed. Nothing: it is, or only wants to look.
+  // Why a daemon that asks for this (operator_api.h) is not obeyed. Nothing: it is, or only wants to look.
   std::optional<std::string> refusal(const DaemonName& asking, const std::string& command,
                                      const std::string& body) const;
   const std::vector<std::string>& hosts() const { return parts_.hosts; }

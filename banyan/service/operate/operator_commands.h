@@ -1,4 +1,4 @@
-// Commands of operators to daemons, as JSON (operator_desk.h says how each looks).
+// Commands of operators to daemons, as JSON (operator_api.h says how each looks).
 //
 // Pure. All throw Error{invalid_input} naming the field.
 #pragma once
@@ -39,7 +39,7 @@ struct ReplanCommand {
 };
 ReplanCommand read_replan_command(std::string_view json);
 
-// Not of an operator: the service acts alone (slow_link_desk.h).
+// Not of an operator: the service acts alone (slow_link_watch.h).
 struct LoneReplanCommand {
   std::string communicator = {};                              // as above
   std::map<std::string, std::optional<uint64_t>> rates = {};  // by link, bytes per second; nothing: as it was at first

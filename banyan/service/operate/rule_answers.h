@@ -1,4 +1,4 @@
-// Operators' commands about rules: daemons carry them out, and answer as JSON (operator_desk.h says how it looks).
+// Operators' commands about rules: daemons carry them out, and answer as JSON (operator_api.h says how it looks).
 //
 // On the thread of the RuleBook.
 #pragma once

@@ -33,7 +33,7 @@ void call_next(Followed& followed, uint32_t host, const HostCard& card) {
 
 }  // namespace
 
-void follow_daemons(CardDesk& desk, const std::shared_ptr<SessionLanes>& lanes, const OpenSession& open,
+void follow_daemons(CardCache& cache, const std::shared_ptr<SessionLanes>& lanes, const OpenSession& open,
                     const std::vector<HostCard>& cards) {
   const auto followed = std::make_shared<Followed>(Followed{.lanes = lanes,
                                                             .hosts = open.hosts,
@@ -41,13 +41,13 @@ void follow_daemons(CardDesk& desk, const std::shared_ptr<SessionLanes>& lanes, 
                                                             .incarnations = {},
                                                             .is_looked_for = std::vector<bool>(open.hosts.size())});
   for (const HostCard& card : cards) followed->incarnations.push_back(card.incarnation);
-  lanes->connections().on_failed_call([&desk, followed](uint32_t failed) {
+  lanes->connections().on_failed_call([&cache, followed](uint32_t failed) {
     const uint32_t host = followed->host_of_rank[failed];
     if (followed->is_looked_for[host]) return;
     followed->is_looked_for[host] = true;
-    desk.look({followed->hosts[host]}, [&desk, followed, host] {
+    cache.look({followed->hosts[host]}, [&cache, followed, host] {
       followed->is_looked_for[host] = false;
-      if (const HostCard* const card = desk.find(followed->hosts[host])) call_next(*followed, host, *card);
+      if (const HostCard* const card = cache.find(followed->hosts[host])) call_next(*followed, host, *card);
     });
   });
 }

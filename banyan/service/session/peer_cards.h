@@ -11,15 +11,15 @@
 #include <memory>
 #include <vector>
 
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/session/open_sessions.h"
 
 namespace banyan::service {
 
-// From now on these lanes, which were made for `cards` (of open.hosts), follow the daemons that come. The desk outlives
-// them.
-void follow_daemons(CardDesk& desk, const std::shared_ptr<SessionLanes>& lanes, const OpenSession& open,
+// From now on these lanes, which were made for `cards` (of open.hosts), follow the daemons that come. The cache
+// outlives them.
+void follow_daemons(CardCache& cache, const std::shared_ptr<SessionLanes>& lanes, const OpenSession& open,
                     const std::vector<HostCard>& cards);
 
 }  // namespace banyan::service

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kCommunicator = 1;
 
-// Shared with the thread of a desk.
+// Shared with the thread of a cache.
 struct Published {
   void put(const HostCard& card) {
     const std::lock_guard lock(mutex);
@@ -57,12 +57,12 @@ void lead_from(const HostCard& old, const std::function<HostCard(uint16_t port)>
   open.hosts = {"a", "b"};
   open.host_of_rank = {0, 1};
   Published published;
-  CardDesk desk(reactor, std::make_unique<FakeDirectory>(published), "a fake",
-                {.found = [](const HostCard&) {}, .note = [](const std::string&) {}});
+  CardCache cache(reactor, std::make_unique<FakeDirectory>(published), "a fake",
+                  {.found = [](const HostCard&) {}, .note = [](const std::string&) {}});
   const auto lanes = std::make_shared<SessionLanes>(reactor, connects, "job.1",
                                                     std::vector<run::ConnectTarget>{target_at(own), target_at(old)},
                                                     [] { return false; });
-  follow_daemons(desk, lanes, open, {own, old});
+  follow_daemons(cache, lanes, open, {own, old});
   const auto answers = std::make_shared<run::AnswerQueue>();
   lanes->connections().open(
       {.communicator = kCommunicator, .members = {0, 1}, .own = 0, .at_most = milliseconds(60'000)}, answers);

@@ -1,8 +1,8 @@
-// OperatorDesk: answers operators, and Prometheus. Any daemon answers for the whole cluster: it asks the others over
+// OperatorApi: answers operators, and Prometheus. Any daemon answers for the whole cluster: it asks the others over
 // the mesh and puts their answers together.
 //
 //   GET  /v1/cluster   ClusterView (view/host_view.h)
-//   GET  /v1/host      HostView of this host, with what the older daemon of it still carries (host_desk.h)
+//   GET  /v1/host      HostView of this host, with what the older daemon of it still carries (host_answers.h)
 //   GET  /metrics      of this host, for Prometheus
 //   GET  /             the dashboard
 //   GET  /v1/alive     {}: its thread comes round; waits for no call, no plan and no other host
@@ -33,39 +33,40 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
+#include "banyan/service/cluster/gather.h"
+#include "banyan/service/cluster/lifetime.h"
 #include "banyan/service/cluster/mesh.h"
 #include "banyan/service/cluster/mesh_messages.h"
 #include "banyan/service/http/server.h"
-#include "banyan/service/operate/host_desk.h"
+#include "banyan/service/operate/host_answers.h"
 #include "banyan/service/operate/host_operations.h"
 #include "banyan/service/operate/obedience.h"
 #include "banyan/service/view/metrics.h"
 
 namespace banyan::service {
 
-class OperatorDesk {
+class OperatorApi {
  public:
   // For the answers of other hosts.
   static constexpr std::chrono::milliseconds kViewTime{2000}, kCommandTime{10'000};
 
   struct Parts {
     run::Reactor& reactor;
-    CardDesk& cards;
+    CardCache& cards;
     Mesh& mesh;
-    HostDesk& host;
+    HostAnswers& host;
     const Obedience& obedience;
     std::string own;  // this host, as daemons call it
   };
-  explicit OperatorDesk(Parts parts);
-  ~OperatorDesk();
-  OperatorDesk(const OperatorDesk&) = delete;
-  OperatorDesk& operator=(const OperatorDesk&) = delete;
+  explicit OperatorApi(Parts parts) : parts_(std::move(parts)), gather_(parts_.reactor) {}
+  OperatorApi(const OperatorApi&) = delete;
+  OperatorApi& operator=(const OperatorApi&) = delete;
 
   // The handler for the HTTP server. `may_change`: for callers who may do more than look.
   HttpServer::Handler handler(bool may_change);
@@ -75,33 +76,33 @@ class OperatorDesk {
   // A command of the service itself to all hosts; who refuses it stands in the log.
   void order(const std::string& command, const std::string& body);
   // From another daemon; a newer one of this host asks for what this one knows alone.
-  void hear(const DaemonName& asking, const OperatorQuestion& question);
+  void receive(const DaemonName& asking, const OperatorQuestion& question);
   // From the daemon of another host.
-  void hear(const std::string& host, const OperatorAnswer& answer);
+  void receive(const std::string& host, const OperatorAnswer& answer);
 
  private:
-  struct Asked;  // all hosts, or some
+  // The answers of hosts, and those that gave none, by their names for people.
+  struct Asked {
+    std::vector<std::pair<std::string, Gather::Answer>> answers;
+    std::vector<UnreachableHost> unreachable;
+  };
 
   void serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply);
   void show(const std::string& path, bool may_change, HttpServer::Reply reply);
-  HttpResponse metrics_from(const HostOperations::Answer& view);
+  HttpResponse metrics_from(const Gather::Answer& view);
   void change(const std::string& path, const std::string& body, HttpServer::Reply reply);
   using Done = std::function<void(const Asked& asked)>;
   using Names = std::map<std::string, std::string>;  // of hosts, for people, by what daemons call them
   Names all_hosts() const;
   Names hosts_called(const std::vector<std::string>& names) const;
-  void ask(Names hosts, const std::string& command, const std::string& body, std::chrono::milliseconds at_most,
-           Done done);
-  void tell(const DaemonName& asking, uint64_t number, const HostOperations::Answer& answer);
-  void note(const std::shared_ptr<Asked>& asked, const std::string& host, HostOperations::Answer answer);
-  void end(const std::shared_ptr<Asked>& asked);
+  void ask(const Names& hosts, const OperatorQuestion& question, std::chrono::milliseconds at_most, Done done);
+  void ask_host(const std::string& host, const OperatorQuestion& question);
+  void send_answer(const DaemonName& asking, uint64_t number, const Gather::Answer& answer);
 
   Parts parts_;
   MetricsMemory metrics_;
-  uint64_t next_number_ = 1;
-  std::map<uint64_t, std::shared_ptr<Asked>> asked_;  // by number of the question; shared with answers under way
-  // Gone with this object: what answers under way look at.
-  const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
+  Gather gather_;
+  const Lifetime lifetime_;
 };
 
 }  // namespace banyan::service

@@ -1,4 +1,4 @@
-// StewardDesk: brings what sessions report to the steward of the cluster, and is the steward where this daemon has to.
+// StewardLink: brings what sessions report to the steward of the cluster, and is the steward where this daemon has to.
 //
 // The steward is the daemon of the first host, in the order of their names, that can be reached. It knows nothing but
 // what is reported every few milliseconds, so another one takes over at once. While daemons do not agree on who it is,
@@ -16,33 +16,33 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
 #include "banyan/service/cluster/mesh.h"
 #include "banyan/service/cluster/mesh_messages.h"
 #include "banyan/service/share/steward.h"
 
 namespace banyan::service {
 
-class StewardDesk {
+class StewardLink {
  public:
   // Reports that come within this time are answered together.
   static constexpr std::chrono::microseconds kCollect{300};
   // Rates that limit somebody are said again.
   static constexpr std::chrono::milliseconds kRepeat{500};
 
-  // All references outlive it. `own`: this host. `heard`: of every report that this daemon takes as the steward. Throws
-  // what Steward's constructor throws.
-  StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own, Steward::Options options,
-              std::function<void(const Activity&)> heard = {});
-  ~StewardDesk();
-  StewardDesk(const StewardDesk&) = delete;
-  StewardDesk& operator=(const StewardDesk&) = delete;
+  // All references outlive it. `own`: this host. `received`: of every report that this daemon takes as the steward.
+  // Throws what Steward's constructor throws.
+  StewardLink(run::Reactor& reactor, CardCache& cards, Mesh& mesh, std::string own, Steward::Options options,
+              std::function<void(const Activity&)> received = {});
+  ~StewardLink();
+  StewardLink(const StewardLink&) = delete;
+  StewardLink& operator=(const StewardLink&) = delete;
 
   // Brings the report of a session of this host to the steward. A report that cannot be brought there now is dropped:
   // the next one follows soon.
   void report(const Activity& activity);
   // From a daemon that takes this one for the steward. Throws Error{invalid_input} for a report that makes no sense.
-  void hear(const Activity& activity);
+  void receive(const Activity& activity);
 
   // The host of the steward, as far as this daemon knows.
   const std::string& steward_host();
@@ -59,11 +59,11 @@ class StewardDesk {
   void repeat();
 
   run::Reactor& reactor_;
-  CardDesk& cards_;
+  CardCache& cards_;
   Mesh& mesh_;
   const std::string own_;
   Steward steward_;
-  const std::function<void(const Activity&)> heard_;
+  const std::function<void(const Activity&)> received_;
   std::map<std::string, Told> told_;  // by communicator; as long as the steward knows it
   std::optional<run::Reactor::Timer> decision_;
   run::Reactor::TimePoint decides_at_;

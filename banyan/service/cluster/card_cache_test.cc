@@ -1,4 +1,4 @@
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -14,7 +14,7 @@ HostCard card_of(const std::string& host, uint16_t port) {
   return {.host = host, .incarnation = port, .name = host, .addresses = {"127.0.0.1"}, .port = port};
 }
 
-// What a directory knows and how it feels; shared with the thread of a desk.
+// What a directory knows and how it feels; shared with the thread of a cache.
 struct Shared {
   std::mutex mutex;  // protects what follows
   std::condition_variable changed;
@@ -65,15 +65,15 @@ class Moody : public HostDirectory {
   Shared& shared_;
 };
 
-class CardDeskTest : public ::testing::Test {
+class CardCacheTest : public ::testing::Test {
  protected:
-  ~CardDeskTest() override {
+  ~CardCacheTest() override {
     shared_.set([this] { shared_.is_stuck = false; });
   }
   // Runs until these hosts have been looked for; returns how long that took.
   milliseconds look(const std::vector<std::string>& hosts) {
     const auto begin = reactor_.now();
-    desk_->look(hosts, [this] { reactor_.stop(); });
+    cache_->look(hosts, [this] { reactor_.stop(); });
     run();
     return std::chrono::duration_cast<milliseconds>(reactor_.now() - begin);
   }
@@ -89,7 +89,7 @@ class CardDeskTest : public ::testing::Test {
     run();
   }
   uint16_t port_of(const std::string& host) const {
-    const HostCard* const card = desk_->find(host);
+    const HostCard* const card = cache_->find(host);
     return card == nullptr ? 0 : card->port;
   }
   std::vector<std::string> take_questions() {
@@ -101,14 +101,15 @@ class CardDeskTest : public ::testing::Test {
   std::vector<std::string> notes_;
   std::vector<uint16_t> found_;
   run::Reactor reactor_;
-  std::optional<CardDesk> desk_{std::in_place, reactor_, std::make_unique<Moody>(shared_), "etcd",
-                                CardDesk::Hooks{.found = [this](const HostCard& card) { found_.push_back(card.port); },
-                                                .note = [this](const std::string& words) { notes_.push_back(words); }}};
+  std::optional<CardCache> cache_{
+      std::in_place, reactor_, std::make_unique<Moody>(shared_), "etcd",
+      CardCache::Hooks{.found = [this](const HostCard& card) { found_.push_back(card.port); },
+                       .note = [this](const std::string& words) { notes_.push_back(words); }}};
 };
 
-TEST_F(CardDeskTest, KnowsWhatThereIsFromTheBeginning) {
+TEST_F(CardCacheTest, KnowsWhatThereIsFromTheBeginning) {
   shared_.known["b"] = card_of("b", 2);
-  desk_->begin(card_of("a", 1));
+  cache_->begin(card_of("a", 1));
   EXPECT_EQ(port_of("a"), 1);
   EXPECT_EQ(port_of("b"), 2);
   EXPECT_EQ(port_of("c"), 0);
@@ -117,15 +118,15 @@ TEST_F(CardDeskTest, KnowsWhatThereIsFromTheBeginning) {
 }
 
 // However many wishes come, and hosts.
-TEST_F(CardDeskTest, AsksOneQuestionForAllWhoWait) {
-  desk_->begin(card_of("a", 1));
+TEST_F(CardCacheTest, AsksOneQuestionForAllWhoWait) {
+  cache_->begin(card_of("a", 1));
   take_questions();
   shared_.set([this] { shared_.is_stuck = true; });
   int called = 0;
-  desk_->look({"b"}, [&] { ++called; });
+  cache_->look({"b"}, [&] { ++called; });
   std::vector<std::string> hosts;
   for (int i = 0; i < 4000; ++i) hosts.push_back("host " + std::to_string(i));
-  for (int i = 0; i < 100; ++i) desk_->look(hosts, [&] { ++called; });
+  for (int i = 0; i < 100; ++i) cache_->look(hosts, [&] { ++called; });
   EXPECT_EQ(called, 0) << "it does not wait";
   shared_.set([this] { shared_.is_stuck = false; });
   run_for(milliseconds(200), [] {});
@@ -133,14 +134,14 @@ TEST_F(CardDeskTest, AsksOneQuestionForAllWhoWait) {
   EXPECT_THAT(take_questions(), ElementsAre("b", "all"));
 }
 
-TEST_F(CardDeskTest, SaysHowThingsWereLastWhileTheDirectoryIsAway) {
+TEST_F(CardCacheTest, SaysHowThingsWereLastWhileTheDirectoryIsAway) {
   shared_.known["b"] = card_of("b", 2);
-  desk_->begin(card_of("a", 1));
+  cache_->begin(card_of("a", 1));
   shared_.set([this] { shared_.answers = false; });
   std::vector<std::pair<std::string, std::string>> seen;
   const auto look_and = [&](const auto& then) {
-    desk_->look({"b", "c"}, [&, then] {
-      seen.emplace_back(std::to_string(port_of("b")), desk_->trouble());
+    cache_->look({"b", "c"}, [&, then] {
+      seen.emplace_back(std::to_string(port_of("b")), cache_->trouble());
       then();
     });
   };
@@ -160,37 +161,37 @@ TEST_F(CardDeskTest, SaysHowThingsWereLastWhileTheDirectoryIsAway) {
   EXPECT_THAT(notes_, ElementsAre(HasSubstr("etcd does not answer"), "etcd answers again"));
 }
 
-TEST_F(CardDeskTest, LetsNobodyWaitForADirectoryThatHangs) {
-  desk_->begin(card_of("a", 1));
+TEST_F(CardCacheTest, LetsNobodyWaitForADirectoryThatHangs) {
+  cache_->begin(card_of("a", 1));
   shared_.set([this] { shared_.is_stuck = true; });
-  EXPECT_LT(look({"b"}), 2 * CardDesk::kPatience);
-  EXPECT_THAT(desk_->trouble(), HasSubstr("more than a second"));
+  EXPECT_LT(look({"b"}), 2 * CardCache::kPatience);
+  EXPECT_THAT(cache_->trouble(), HasSubstr("more than a second"));
 }
 
-TEST_F(CardDeskTest, ForgetsWhoHasGone) {
+TEST_F(CardCacheTest, ForgetsWhoHasGone) {
   shared_.known["b"] = card_of("b", 2);
-  desk_->begin(card_of("a", 1));
+  cache_->begin(card_of("a", 1));
   shared_.set([this] { shared_.known.erase("b"); });
   look({"b"});
   EXPECT_EQ(port_of("b"), 0);
 }
 
-TEST_F(CardDeskTest, NamesCardsThatCannotBeReadOnce) {
+TEST_F(CardCacheTest, NamesCardsThatCannotBeReadOnce) {
   shared_.known["b"] = card_of("b", 2);
   shared_.unread["c"] = "garbage";
-  desk_->begin(card_of("a", 1));
+  cache_->begin(card_of("a", 1));
   EXPECT_EQ(port_of("b"), 2) << "the others are there";
-  EXPECT_THAT(desk_->unread(), ElementsAre(Pair("c", "garbage")));
-  desk_->look({}, [this] { desk_->look({"c"}, [this] { reactor_.stop(); }); });
+  EXPECT_THAT(cache_->unread(), ElementsAre(Pair("c", "garbage")));
+  cache_->look({}, [this] { cache_->look({"c"}, [this] { reactor_.stop(); }); });
   run();
   EXPECT_THAT(notes_, ElementsAre("the card of host 'c' cannot be read: garbage"));
 }
 
 // As whoever writes to the directory may make up.
-TEST_F(CardDeskTest, NamesManyCardsThatCannotBeReadInOneLine) {
+TEST_F(CardCacheTest, NamesManyCardsThatCannotBeReadInOneLine) {
   for (int i = 0; i < 60'000; ++i) shared_.unread["host " + std::to_string(100'000 + i)] = "garbage";
-  desk_->begin(card_of("a", 1));
-  EXPECT_EQ(desk_->unread().size(), 60'000u);
+  cache_->begin(card_of("a", 1));
+  EXPECT_EQ(cache_->unread().size(), 60'000u);
   shared_.set([this] { shared_.unread["late"] = "rubbish"; });
   look({});
   EXPECT_THAT(notes_, ElementsAre("the card of host 'host 100000' cannot be read: garbage (and 59,999 other cards)",
@@ -198,26 +199,26 @@ TEST_F(CardDeskTest, NamesManyCardsThatCannotBeReadInOneLine) {
 }
 
 // A daemon that starts before its directory.
-TEST_F(CardDeskTest, PublishesOnceTheDirectoryIsThere) {
+TEST_F(CardCacheTest, PublishesOnceTheDirectoryIsThere) {
   shared_.answers = false;
-  desk_->begin(card_of("a", 1));
+  cache_->begin(card_of("a", 1));
   EXPECT_EQ(port_of("a"), 1);
-  EXPECT_NE(desk_->trouble(), "");
+  EXPECT_NE(cache_->trouble(), "");
   shared_.set([this] { shared_.answers = true; });
-  run_for(CardDesk::kAgain + milliseconds(500), [this] {
+  run_for(CardCache::kAgain + milliseconds(500), [this] {
     const std::lock_guard lock(shared_.mutex);
     EXPECT_EQ(shared_.known.count("a"), 1u);
   });
-  EXPECT_EQ(desk_->trouble(), "");
+  EXPECT_EQ(cache_->trouble(), "");
 }
 
-TEST_F(CardDeskTest, LooksAgainOnlyWhenALookIsOld) {
-  desk_->begin(card_of("a", 1));
+TEST_F(CardCacheTest, LooksAgainOnlyWhenALookIsOld) {
+  cache_->begin(card_of("a", 1));
   take_questions();
   int called = 0;
-  desk_->look_if_old([&] { ++called; });
-  desk_->look({}, [&] {
-    desk_->look_if_old([&] { ++called; });
+  cache_->look_if_old([&] { ++called; });
+  cache_->look({}, [&] {
+    cache_->look_if_old([&] { ++called; });
     EXPECT_EQ(called, 2) << "at once";
     reactor_.stop();
   });

@@ -1,4 +1,4 @@
-#include "banyan/service/operate/route_desk.h"
+#include "banyan/service/operate/route_advice.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,16 +14,16 @@ RouteAdviser::Time now_of(const run::Reactor& reactor) { return reactor.now().ti
 
 }  // namespace
 
-RouteDesk::RouteDesk(Parts parts) : parts_(std::move(parts)), adviser_({.capacities = parts_.capacities}) {}
+RouteAdvice::RouteAdvice(Parts parts) : parts_(std::move(parts)), adviser_({.capacities = parts_.capacities}) {}
 
-RouteDesk::~RouteDesk() {
+RouteAdvice::~RouteAdvice() {
   if (advice_) parts_.reactor.cancel(*advice_);
   if (thread_.joinable()) thread_.join();
 }
 
 // ---- As the steward ----
 
-void RouteDesk::note(const Activity& activity) {
+void RouteAdvice::record(const Activity& activity) {
   const auto rank0 = std::find_if(activity.members.begin(), activity.members.end(), [](const RanksOnHost& each) {
     return std::find(each.ranks.begin(), each.ranks.end(), 0u) != each.ranks.end();
   });
@@ -33,7 +33,7 @@ void RouteDesk::note(const Activity& activity) {
   if (!advice_) advice_ = parts_.reactor.after(kAdvise, [this] { advise(); });
 }
 
-void RouteDesk::advise() {
+void RouteAdvice::advise() {
   advice_.reset();
   const std::optional<RouteAdviser::Advice> advice = adviser_.advise(now_of(parts_.reactor));
   if (advice) {
@@ -49,30 +49,30 @@ void RouteDesk::advise() {
 
 // ---- Of the sessions here ----
 
-void RouteDesk::hear(const SessionView& view) {
+void RouteAdvice::receive(const SessionView& view) {
   std::optional<Place> place = parts_.rank0(view.communicator);
   if (!place) {
     advised_.erase(view.communicator);
     return;
   }
   Worker& worker = place->memory->worker();
-  worker.post(
-      [this, lives = std::weak_ptr(lives_), mailbox = parts_.reactor.mailbox(), place = *std::move(place), view] {
-        const Session* const session = place.memory->find(place.number);
-        std::optional<PlannedCall> call = session == nullptr ? std::nullopt : session->planned();
-        if (!call) return;
-        mailbox->post(
-            [this, lives,
-             weighed =
-                 Case{.communicator = view.communicator, .place = place, .call = *std::move(call), .view = view.view}] {
-              if (lives.expired()) return;
-              cases_.push_back(weighed);
-              if (cases_.size() == 1) weigh_next();
-            });
-      });
+  const auto weigh = lifetime_.guard([this](const Case& each) {
+    cases_.push_back(each);
+    if (cases_.size() == 1) weigh_next();
+  });
+  worker.post([weigh, mailbox = parts_.reactor.mailbox(), place = *std::move(place), view] {
+    const Session* const session = place.memory->find(place.number);
+    std::optional<PlannedCall> call = session == nullptr ? std::nullopt : session->planned();
+    if (!call) return;
+    mailbox->post(
+        [weigh,
+         each = Case{.communicator = view.communicator, .place = place, .call = *std::move(call), .view = view.view}] {
+          weigh(each);
+        });
+  });
 }
 
-void RouteDesk::weigh_next() {
+void RouteAdvice::weigh_next() {
   const Case& next = cases_.front();
   const std::map<uint32_t, uint64_t> bandwidths =
       advised_[next.communicator].bandwidths(parts_.links, next.view, next.call.adopted);
@@ -84,18 +84,17 @@ void RouteDesk::weigh_next() {
       BANYAN_LOG(warning) << "a communicator keeps its plans, since none can be made for what others leave it: "
                           << error.what();
     }
-    // It is joined before this desk ends.
-    parts_.reactor.mailbox()->post([this, lives = std::weak_ptr(lives_), wish] {
-      if (lives.expired()) return;
+    // It is joined before this object ends.
+    parts_.reactor.mailbox()->post(lifetime_.guard([this, wish] {
       thread_.join();
       decided(cases_.front(), wish);
       cases_.pop_front();
       if (!cases_.empty()) weigh_next();
-    });
+    }));
   });
 }
 
-void RouteDesk::decided(const Case& weighed, const std::optional<run::PlanWish>& wish) {
+void RouteAdvice::decided(const Case& weighed, const std::optional<run::PlanWish>& wish) {
   if (!wish) return;
   BANYAN_LOG(info) << "communicator '" << weighed.communicator << "' plans around others, from generation "
                    << weighed.call.adopted.generation << " on";

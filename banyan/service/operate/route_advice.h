@@ -1,9 +1,9 @@
-// RouteDesk: has communicators plan around each other.
+// RouteAdvice: has communicators plan around each other.
 //
-// The steward's desk records the reports of sessions, and sends rank 0 of one communicator after the other what the
-// others leave it of links (share/route_adviser.h). The desk of a host that has rank 0 weighs this view on a thread of
-// its own, since plans are made for that (plan_advice.h), and has the session propose to plan for it if that is worth
-// it. Then its ranks agree while calls go on (run/execute/plan_switch.h).
+// The steward's daemon records the reports of sessions, and sends rank 0 of one communicator after the other what the
+// others leave it of links (share/route_adviser.h). The daemon of rank 0's host weighs this view on a thread of its
+// own, since plans are made for that (plan_advice.h), and has the session propose to plan for it if that is worth it.
+// Then its ranks agree while calls go on (run/execute/plan_switch.h).
 //
 // On the reactor's thread.
 #pragma once
@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/lifetime.h"
 #include "banyan/service/cluster/mesh_messages.h"
 #include "banyan/service/session/plan_advice.h"
 #include "banyan/service/session/worker.h"
@@ -25,7 +26,7 @@
 
 namespace banyan::service {
 
-class RouteDesk {
+class RouteAdvice {
  public:
   static constexpr std::chrono::milliseconds kAdvise{500};  // between one communicator and the next
 
@@ -44,15 +45,15 @@ class RouteDesk {
     // The place of rank 0 of a communicator, if it is here.
     std::function<std::optional<Place>(const std::string& communicator)> rank0;
   };
-  explicit RouteDesk(Parts parts);
-  ~RouteDesk();
-  RouteDesk(const RouteDesk&) = delete;
-  RouteDesk& operator=(const RouteDesk&) = delete;
+  explicit RouteAdvice(Parts parts);
+  ~RouteAdvice();
+  RouteAdvice(const RouteAdvice&) = delete;
+  RouteAdvice& operator=(const RouteAdvice&) = delete;
 
   // As the steward: of a report that makes sense.
-  void note(const Activity& activity);
+  void record(const Activity& activity);
   // From the steward, for rank 0 of its communicator. One that is not here any more is ignored.
-  void hear(const SessionView& view);
+  void receive(const SessionView& view);
 
  private:
   struct Case {
@@ -74,7 +75,7 @@ class RouteDesk {
   std::map<std::string, AdvisedCables> advised_;  // by communicator
   std::deque<Case> cases_;                        // the first is being weighed
   std::thread thread_;
-  std::shared_ptr<int> lives_ = std::make_shared<int>();  // tasks look whether it does
+  const Lifetime lifetime_;
 };
 
 }  // namespace banyan::service

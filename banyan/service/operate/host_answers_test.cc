@@ -1,5 +1,5 @@
 // The newer daemon of a host, and the older one, which is a function here. Time passes when the test says so.
-#include "banyan/service/operate/host_desk.h"
+#include "banyan/service/operate/host_answers.h"
 
 #include "banyan/service/view/view_json.h"
 #include "banyan/testing/simulated_network.h"
@@ -8,9 +8,9 @@
 namespace banyan::service {
 namespace {
 
-class HostDeskTest : public ::testing::Test {
+class HostAnswersTest : public ::testing::Test {
  protected:
-  using Answer = HostDesk::Answer;
+  using Answer = HostAnswers::Answer;
 
   static std::string view_of(const std::string& communicator, uint64_t replans) {
     HostView view{.host = "id", .name = "a", .version = communicator, .clients = 1, .replans = replans};
@@ -18,10 +18,10 @@ class HostDeskTest : public ::testing::Test {
     return to_json(view);
   }
   void make() {
-    desk_ = std::make_unique<HostDesk>(HostDesk::Parts{
+    host_ = std::make_unique<HostAnswers>(HostAnswers::Parts{
         .timers = time_,
         .own =
-            [this](const std::string& command, const std::string& body, const HostDesk::Reply& reply) {
+            [this](const std::string& command, const std::string& body, const HostAnswers::Reply& reply) {
               own_asked_.push_back(command + " " + body);
               if (own_) return reply(*own_);
               own_replies_.push_back(reply);
@@ -37,30 +37,30 @@ class HostDeskTest : public ::testing::Test {
   }
   void ask(const std::string& command) {
     answer_.reset();
-    desk_->answer(command, "{}", [this](Answer answer) {
+    host_->answer(command, "{}", [this](Answer answer) {
       EXPECT_FALSE(answer_) << "answered twice";
       answer_ = std::move(answer);
     });
   }
   // To the question that was asked at this place.
   void say(size_t place, const std::string& body, bool is_refusal = false) {
-    desk_->hear({.number = asked_.at(place).number, .is_refusal = is_refusal, .body = body});
+    host_->receive({.number = asked_.at(place).number, .is_refusal = is_refusal, .body = body});
   }
   HostView view() const { return host_view_from(answer_.value().body); }
 
   testing::SimulatedTime time_;
-  std::unique_ptr<HostDesk> desk_;
+  std::unique_ptr<HostAnswers> host_;
   bool has_older_ = true;
   bool is_unreachable_ = false;
   std::optional<Answer> own_ = Answer{.body = view_of("new", 1)};
   std::vector<std::string> own_asked_;
-  std::vector<HostDesk::Reply> own_replies_;
+  std::vector<HostAnswers::Reply> own_replies_;
   std::vector<OperatorQuestion> asked_;
   std::vector<std::string> notes_;
   std::optional<Answer> answer_;
 };
 
-TEST_F(HostDeskTest, SaysWhatTheDaemonSaysWhereThereIsNoOlderOne) {
+TEST_F(HostAnswersTest, SaysWhatTheDaemonSaysWhereThereIsNoOlderOne) {
   has_older_ = false;
   own_ = Answer{.is_refusal = false, .body = "not even a view"};
   make();
@@ -69,7 +69,7 @@ TEST_F(HostDeskTest, SaysWhatTheDaemonSaysWhereThereIsNoOlderOne) {
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-TEST_F(HostDeskTest, ViewsHaveTheCommunicatorsOfBothDaemons) {
+TEST_F(HostAnswersTest, ViewsHaveTheCommunicatorsOfBothDaemons) {
   make();
   ask("view");
   ASSERT_EQ(asked_.size(), 1u);
@@ -80,16 +80,16 @@ TEST_F(HostDeskTest, ViewsHaveTheCommunicatorsOfBothDaemons) {
   EXPECT_EQ(view().version, "new");
   EXPECT_EQ(view().clients, 2u);
   EXPECT_EQ(view().replans, 3u);
-  time_.run_for(HostDesk::kCommandTime);
+  time_.run_for(HostAnswers::kCommandTime);
   EXPECT_THAT(notes_, IsEmpty());
 }
 
-TEST_F(HostDeskTest, ADaemonThatHangsHoldsUpNobodyAndAnEventSaysSo) {
+TEST_F(HostAnswersTest, ADaemonThatHangsHoldsUpNobodyAndAnEventSaysSo) {
   make();
   ask("view");
   say(0, view_of("old", 2));
   ask("view");
-  time_.run_for(HostDesk::kViewTime - milliseconds(1));
+  time_.run_for(HostAnswers::kViewTime - milliseconds(1));
   EXPECT_FALSE(answer_);
   time_.run_for(milliseconds(1));
   ASSERT_TRUE(answer_);
@@ -111,12 +111,12 @@ TEST_F(HostDeskTest, ADaemonThatHangsHoldsUpNobodyAndAnEventSaysSo) {
   EXPECT_EQ(asked_.size(), 3u);
 }
 
-TEST_F(HostDeskTest, WhatDaemonsHadCountedStaysWhenTheyHaveEnded) {
+TEST_F(HostAnswersTest, WhatDaemonsHadCountedStaysWhenTheyHaveEnded) {
   make();
   ask("view");
   say(0, view_of("oldest", 4));
   has_older_ = false;
-  desk_->forget_older();
+  host_->forget_older();
   // A second one ends while its answer is waited for.
   has_older_ = true;
   ask("view");
@@ -126,7 +126,7 @@ TEST_F(HostDeskTest, WhatDaemonsHadCountedStaysWhenTheyHaveEnded) {
   ask("view");
   EXPECT_FALSE(answer_);
   has_older_ = false;
-  desk_->forget_older();
+  host_->forget_older();
   for (int times = 0; times < 2; ++times) {
     ASSERT_TRUE(answer_);
     EXPECT_EQ(view().communicators.size(), 1u);
@@ -137,19 +137,19 @@ TEST_F(HostDeskTest, WhatDaemonsHadCountedStaysWhenTheyHaveEnded) {
   EXPECT_EQ(asked_.size(), 3u);
 }
 
-TEST_F(HostDeskTest, ANewerDaemonHearsWhatThisOneKnowsAlone) {
+TEST_F(HostAnswersTest, ANewerDaemonHearsWhatThisOneKnowsAlone) {
   make();
   ask("view");
   say(0, view_of("old", 4));
   has_older_ = false;
-  desk_->forget_older();
-  desk_->answer_alone("view", "{}", [&](Answer answer) { answer_ = std::move(answer); });
+  host_->forget_older();
+  host_->answer_alone("view", "{}", [&](Answer answer) { answer_ = std::move(answer); });
   EXPECT_EQ(view().communicators.size(), 1u);
   EXPECT_EQ(view().replans, 5u);
   EXPECT_EQ(asked_.size(), 1u);
 }
 
-TEST_F(HostDeskTest, CommandsReachBothDaemonsAndTheirAnswersBecomeOne) {
+TEST_F(HostAnswersTest, CommandsReachBothDaemonsAndTheirAnswersBecomeOne) {
   own_ = Answer{.body = R"({"version":7,"changes":[1]})"};
   make();
   ask("load rules");
@@ -163,7 +163,7 @@ TEST_F(HostDeskTest, CommandsReachBothDaemonsAndTheirAnswersBecomeOne) {
   EXPECT_EQ(answer_->body, R"({"sessions":3})");
 }
 
-TEST_F(HostDeskTest, CommandsThatOpenNothingOfOlderDaemonsAreTheNewestOnes) {
+TEST_F(HostAnswersTest, CommandsThatOpenNothingOfOlderDaemonsAreTheNewestOnes) {
   make();
   for (const std::string command : {"upgrade", "rules"}) {
     ask(command);
@@ -172,7 +172,7 @@ TEST_F(HostDeskTest, CommandsThatOpenNothingOfOlderDaemonsAreTheNewestOnes) {
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-TEST_F(HostDeskTest, WhatTheNewestRefusesIsRefused) {
+TEST_F(HostAnswersTest, WhatTheNewestRefusesIsRefused) {
   own_ = Answer{.is_refusal = true, .body = "no such link"};
   make();
   ask("replan");
@@ -181,7 +181,7 @@ TEST_F(HostDeskTest, WhatTheNewestRefusesIsRefused) {
   EXPECT_EQ(answer_->body, "no such link");
 }
 
-TEST_F(HostDeskTest, WhatTheOlderOneRefusesOrDoesNotUnderstandIsToldInWords) {
+TEST_F(HostAnswersTest, WhatTheOlderOneRefusesOrDoesNotUnderstandIsToldInWords) {
   own_ = Answer{.body = R"({"sessions":1})"};
   make();
   ask("set");
@@ -197,22 +197,22 @@ TEST_F(HostDeskTest, WhatTheOlderOneRefusesOrDoesNotUnderstandIsToldInWords) {
   EXPECT_THAT(answer_->body, HasSubstr("no way to it"));
 }
 
-TEST_F(HostDeskTest, AnOlderViewThatIsNotUnderstoodCostsTheOtherNothing) {
+TEST_F(HostAnswersTest, AnOlderViewThatIsNotUnderstoodCostsTheOtherNothing) {
   make();
   ask("view");
   say(0, "{\"at\": 1}");
   EXPECT_EQ(view().communicators.size(), 1u);
 }
 
-TEST_F(HostDeskTest, AnswersThatComeAfterItsEndAreDropped) {
+TEST_F(HostAnswersTest, AnswersThatComeAfterItsEndAreDropped) {
   own_.reset();
   make();
   ask("set");
   say(0, R"({"sessions":2})");
-  desk_.reset();
+  host_.reset();
   own_replies_.at(0)({.body = "{}"});
   EXPECT_FALSE(answer_);
-  time_.run_for(HostDesk::kCommandTime);
+  time_.run_for(HostAnswers::kCommandTime);
   EXPECT_FALSE(answer_);
 }
 

@@ -1,4 +1,4 @@
-#include "banyan/service/cluster/card_desk.h"
+#include "banyan/service/cluster/card_cache.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -15,7 +15,7 @@
 namespace banyan::service {
 
 // What the directory has said to a question, or why it has not.
-struct CardDesk::Answer {
+struct CardCache::Answer {
   HostCards read;
   std::set<std::string> without;  // hosts that were asked for and have no card
   bool is_of_all = false;
@@ -23,7 +23,7 @@ struct CardDesk::Answer {
 };
 
 // One thread, which has the directory. It begins with the first task.
-struct CardDesk::Thread {
+struct CardCache::Thread {
   explicit Thread(std::unique_ptr<HostDirectory> asked) : directory(std::move(asked)) {}
   ~Thread() {
     {
@@ -65,27 +65,27 @@ struct CardDesk::Thread {
   std::thread thread;
 };
 
-CardDesk::CardDesk(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks)
+CardCache::CardCache(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks)
     : reactor_(reactor),
       name_(std::move(name)),
       hooks_(std::move(hooks)),
       thread_(std::make_unique<Thread>(std::move(directory))) {}
 
-CardDesk::~CardDesk() {
+CardCache::~CardCache() {
   if (overdue_) reactor_.cancel(*overdue_);
   if (again_) reactor_.cancel(*again_);
 }
 
 // ---- What is known ----
 
-const HostCard* CardDesk::find(const std::string& host) const {
+const HostCard* CardCache::find(const std::string& host) const {
   const auto found = cards_.find(host);
   return found == cards_.end() ? nullptr : &found->second;
 }
 
 // ---- Questions ----
 
-void CardDesk::look(const std::vector<std::string>& hosts, Then then) {
+void CardCache::look(const std::vector<std::string>& hosts, Then then) {
   if (!next_) next_.emplace();
   next_->hosts.insert(hosts.begin(), hosts.end());
   next_->is_for_all |= hosts.empty() || next_->hosts.size() > kFew;
@@ -96,12 +96,12 @@ void CardDesk::look(const std::vector<std::string>& hosts, Then then) {
   if (!asked_) ask();
 }
 
-void CardDesk::look_if_old(const Then& then) {
+void CardCache::look_if_old(const Then& then) {
   if (looked_at_ && reactor_.now() - *looked_at_ < kOld) return then();
   look({}, then);
 }
 
-void CardDesk::ask() {
+void CardCache::ask() {
   asked_ = std::exchange(next_, std::nullopt);
   asked_->begun = reactor_.now();
   if (asked_->is_for_all) looked_at_ = asked_->begun;
@@ -129,7 +129,7 @@ void CardDesk::ask() {
   });
 }
 
-void CardDesk::note(const Answer& answer) {
+void CardCache::note(const Answer& answer) {
   take(answer);
   std::vector<Then> waiting = std::move(asked_->waiting);
   asked_.reset();
@@ -138,7 +138,7 @@ void CardDesk::note(const Answer& answer) {
   call_back(std::move(waiting));
 }
 
-void CardDesk::take(const Answer& answer) {
+void CardCache::take(const Answer& answer) {
   if (answer.failure) return be_in_trouble(answer.failure->what());
   if (!std::exchange(trouble_, "").empty()) hooks_.note(name_ + " answers again");
   note_unread(answer.read.unread);
@@ -161,7 +161,7 @@ void CardDesk::take(const Answer& answer) {
 }
 
 // In one line for all that are new: whoever writes to the directory may have made up many.
-void CardDesk::note_unread(const std::map<std::string, std::string>& unread) {
+void CardCache::note_unread(const std::map<std::string, std::string>& unread) {
   size_t others = 0;
   std::string words;
   for (const auto& [host, why] : unread) {
@@ -177,13 +177,13 @@ void CardDesk::note_unread(const std::map<std::string, std::string>& unread) {
   if (!words.empty()) hooks_.note(words);
 }
 
-void CardDesk::be_in_trouble(const std::string& why) {
+void CardCache::be_in_trouble(const std::string& why) {
   const bool is_new = trouble_.empty();
   trouble_ = name_ + " does not answer; hosts are taken to be where they were last: " + why;
   if (is_new) hooks_.note(trouble_);
 }
 
-void CardDesk::be_overdue() {
+void CardCache::be_overdue() {
   overdue_.reset();
   if (asked_ && reactor_.now() - asked_->begun >= kPatience) be_in_trouble("a question takes more than a second");
   std::vector<Then> waiting;
@@ -196,7 +196,7 @@ void CardDesk::be_overdue() {
 }
 
 // Each once, whatever the others throw.
-void CardDesk::call_back(std::vector<Then> waiting) {
+void CardCache::call_back(std::vector<Then> waiting) {
   for (Then& then : waiting) {
     if (then) reactor_.after({}, std::move(then));
   }
@@ -204,14 +204,14 @@ void CardDesk::call_back(std::vector<Then> waiting) {
 
 // ---- The own card ----
 
-void CardDesk::publish(const HostCard& card) {
+void CardCache::publish(const HostCard& card) {
   own_ = card;
   is_put_ = false;
   cards_.insert_or_assign(card.host, card);
   put();
 }
 
-void CardDesk::put() {
+void CardCache::put() {
   if (again_) reactor_.cancel(*std::exchange(again_, std::nullopt));
   if (!own_ || is_put_) return;
   thread_->post([this, card = *own_, mailbox = reactor_.mailbox()] {
@@ -230,13 +230,13 @@ void CardDesk::put() {
   });
 }
 
-void CardDesk::leave() {
+void CardCache::leave() {
   own_.reset();
   thread_->is_left = true;
   thread_->post([this] { thread_->directory->leave(); });
 }
 
-void CardDesk::begin(const HostCard& card) {
+void CardCache::begin(const HostCard& card) {
   own_ = card;
   is_put_ = false;
   cards_.insert_or_assign(card.host, card);

@@ -1,4 +1,4 @@
-#include "banyan/service/operate/hint_desk.h"
+#include "banyan/service/operate/hint_service.h"
 
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace banyan::service {
 
 namespace {
 
-void refuse(const HintDesk::Reply& reply, const std::string& why) {
+void refuse(const HintService::Reply& reply, const std::string& why) {
   reply({.hints = {}, .refusal = Error(ErrorCode::unsupported, why)});
 }
 
@@ -18,7 +18,7 @@ const std::string kTooMany = "too many ask for hints; ask again later";
 
 }  // namespace
 
-void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Reply reply) {
+void HintService::ask(const Whose& whose, const std::function<Asker()>& asker, Reply reply) {
   if (parts_.capacities.empty()) {
     return refuse(reply, "the service does not know the network; its operator has to give --fabric");
   }
@@ -32,15 +32,14 @@ void HintDesk::ask(const Whose& whose, const std::function<Asker()>& asker, Repl
   if (question.replies.size() >= kMostWaiting) return refuse(reply, kTooMany);
   question.replies.push_back(std::move(reply));
   if (!is_new) return;
-  make_answer(asker(), [this, lives = std::weak_ptr(lives_), whose](const Answer& made) {
-    if (lives.expired()) return;
+  make_answer(asker(), lifetime_.guard([this, whose](const Answer& made) {
     Question& answered = questions_.at(whose);
     answered.answer = made;
     for (const Reply& each : std::exchange(answered.replies, {})) each(made);
-  });
+  }));
 }
 
-size_t HintDesk::unanswered_of(uint32_t account) const {
+size_t HintService::unanswered_of(uint32_t account) const {
   size_t count = 0;
   for (auto each = questions_.lower_bound({.account = account}); each != questions_.end(); ++each) {
     if (each->first.account != account) break;
@@ -49,7 +48,7 @@ size_t HintDesk::unanswered_of(uint32_t account) const {
   return count;
 }
 
-void HintDesk::make_answer(Asker asker, Reply reply) {
+void HintService::make_answer(Asker asker, Reply reply) {
   if (asker.hosts.size() > kMostHosts) {
     return refuse(reply, "hints are for at most " + std::to_string(kMostHosts) + " hosts; this tenant has " +
                              std::to_string(asker.hosts.size()));
@@ -58,23 +57,22 @@ void HintDesk::make_answer(Asker asker, Reply reply) {
   if (views_ && parts_.reactor.now() < seen_ + kFresh) return answer({std::move(asker), std::move(reply)}, views_);
   waiting_.push_back({std::move(asker), std::move(reply)});
   if (waiting_.size() > 1) return;
-  parts_.look([this, lives = std::weak_ptr(lives_)](std::vector<HostView> views, const auto&) {
-    if (lives.expired()) return;
+  parts_.look(lifetime_.guard([this](std::vector<HostView> views, const auto&) {
     views_ = std::make_shared<const std::vector<HostView>>(std::move(views));
     seen_ = parts_.reactor.now();
     for (const Waiting& each : std::exchange(waiting_, {})) answer(each, views_);
-  });
+  }));
 }
 
-void HintDesk::answer(const Waiting& waiting, const Views& views) {
+void HintService::answer(const Waiting& waiting, const Views& views) {
   waiting.asker.background([files = parts_.files, capacities = parts_.capacities, asker = waiting.asker, views,
                             reply = waiting.reply, mailbox = parts_.reactor.mailbox()] {
     mailbox->post([reply, answer = answer_of(*files, capacities, asker, *views)] { reply(answer); });
   });
 }
 
-HintDesk::Answer HintDesk::answer_of(const compose::PlannerFiles& files, const std::vector<double>& capacities,
-                                     const Asker& asker, const std::vector<HostView>& views) {
+HintService::Answer HintService::answer_of(const compose::PlannerFiles& files, const std::vector<double>& capacities,
+                                           const Asker& asker, const std::vector<HostView>& views) {
   HintQuestion question{.tenants = asker.tenants};
   std::vector<std::string> nodes;
   std::vector<WayView> ways;

@@ -1,4 +1,4 @@
-// HintDesk: answers tenants who ask what others leave of the links between their hosts (view/hints.h).
+// HintService: answers tenants who ask what others leave of the links between their hosts (view/hints.h).
 //
 // All hosts are asked for their views, at most every kFresh, however many ask. The answer is made in the background of
 // who asks, since it grows with the square of the hosts. All programs of a user that ask within kFresh, or while that
@@ -21,11 +21,12 @@
 #include "banyan/compose/planner.h"
 #include "banyan/run/execute/plan_ahead.h"
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/operate/operator_desk.h"
+#include "banyan/service/cluster/lifetime.h"
+#include "banyan/service/operate/operator_api.h"
 
 namespace banyan::service {
 
-class HintDesk {
+class HintService {
  public:
   static constexpr std::chrono::milliseconds kFresh{500};
   static constexpr size_t kMostHosts = 128, kMostWaiting = 1000;
@@ -34,13 +35,13 @@ class HintDesk {
 
   struct Parts {
     run::Reactor& reactor;
-    std::function<void(const OperatorDesk::Seen& seen)> look;  // at all hosts
-    std::shared_ptr<const compose::PlannerFiles> files;        // shared with plan sources
-    std::vector<double> capacities;                            // by link, of payload; empty: no fabric is known
+    std::function<void(const OperatorApi::Seen& seen)> look;  // at all hosts
+    std::shared_ptr<const compose::PlannerFiles> files;       // shared with plan sources
+    std::vector<double> capacities;                           // by link, of payload; empty: no fabric is known
   };
-  explicit HintDesk(Parts parts) : parts_(std::move(parts)) {}
-  HintDesk(const HintDesk&) = delete;
-  HintDesk& operator=(const HintDesk&) = delete;
+  explicit HintService(Parts parts) : parts_(std::move(parts)) {}
+  HintService(const HintService&) = delete;
+  HintService& operator=(const HintService&) = delete;
 
   struct Asker {
     std::set<std::string> hosts;    // of its communicators, by name
@@ -85,8 +86,7 @@ class HintDesk {
   std::vector<Waiting> waiting_;  // for the views of all hosts
   Views views_;                   // the last ones
   run::Reactor::TimePoint seen_{};
-  // Gone with this object: what tasks on other threads look at.
-  const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
+  const Lifetime lifetime_;
 };
 
 }  // namespace banyan::service

@@ -1,8 +1,9 @@
-#include "banyan/service/operate/operator_desk.h"
+#include "banyan/service/operate/operator_api.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -41,36 +42,15 @@ std::string with_host(const std::string& host, const std::string& object) {
 
 }  // namespace
 
-struct OperatorDesk::Asked {
-  std::map<std::string, std::string> missing;  // hosts that have not answered, and their names
-  struct Answered {
-    std::string host;  // its name
-    HostOperations::Answer answer;
-  };
-  std::vector<Answered> answers;
-  std::vector<UnreachableHost> unreachable;  // the others, by name
-  std::optional<run::Reactor::Timer> until;
-  uint64_t number = 0;
-  Done done;
-};
-
-OperatorDesk::OperatorDesk(Parts parts) : parts_(std::move(parts)) {}
-
-OperatorDesk::~OperatorDesk() {
-  for (const auto& [number, asked] : asked_) {
-    if (asked->until) parts_.reactor.cancel(*asked->until);
-  }
-}
-
 // ---- Requests ----
 
-HttpServer::Handler OperatorDesk::handler(bool may_change) {
+HttpServer::Handler OperatorApi::handler(bool may_change) {
   return [this, may_change](const HttpRequest& request, HttpServer::Reply reply) {
     serve(request, may_change, std::move(reply));
   };
 }
 
-void OperatorDesk::serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply) {
+void OperatorApi::serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply) {
   if (request.method == "GET") return show(request.path, may_change, std::move(reply));
   if (request.method != "POST") return reply(http_error(405, "GET what is known, or POST what is to change"));
   if (!may_change) {
@@ -79,9 +59,9 @@ void OperatorDesk::serve(const HttpRequest& request, bool may_change, HttpServer
   change(request.path, request.body, std::move(reply));
 }
 
-void OperatorDesk::show(const std::string& path, bool may_change, HttpServer::Reply reply) {
+void OperatorApi::show(const std::string& path, bool may_change, HttpServer::Reply reply) {
   const auto answer_with = [reply](auto to_response) {
-    return [reply, to_response](const HostOperations::Answer& answer) {
+    return [reply, to_response](const Gather::Answer& answer) {
       reply(answer.is_refusal ? http_error(500, answer.body) : to_response(answer.body));
     };
   };
@@ -92,9 +72,8 @@ void OperatorDesk::show(const std::string& path, bool may_change, HttpServer::Re
   } else if (path == "/v1/host") {
     parts_.host.answer("view", "{}", answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else if (path == "/metrics") {
-    parts_.host.answer("view", "{}", [this, lives = std::weak_ptr(lives_), reply](const auto& answer) {
-      if (!lives.expired()) reply(metrics_from(answer));
-    });
+    parts_.host.answer("view", "{}",
+                       lifetime_.guard([this, reply](const auto& answer) { reply(metrics_from(answer)); }));
   } else if (path == "/") {
     reply({.type = "text/html; charset=utf-8", .body = std::string(dashboard_page())});
   } else if (path == "/v1/alive") {
@@ -108,7 +87,7 @@ void OperatorDesk::show(const std::string& path, bool may_change, HttpServer::Re
   }
 }
 
-void OperatorDesk::look(const Seen& seen) {
+void OperatorApi::look(const Seen& seen) {
   const auto done = [seen](const Asked& asked) {
     std::vector<HostView> views;
     std::vector<UnreachableHost> unreachable = asked.unreachable;
@@ -122,13 +101,12 @@ void OperatorDesk::look(const Seen& seen) {
     }
     seen(std::move(views), std::move(unreachable));
   };
-  parts_.cards.look_if_old([this, lives = std::weak_ptr(lives_), done] {
-    if (!lives.expired()) ask(all_hosts(), "view", "{}", kViewTime, done);
-  });
+  parts_.cards.look_if_old(
+      lifetime_.guard([this, done] { ask(all_hosts(), {.command = "view", .body = "{}"}, kViewTime, done); }));
 }
 
-void OperatorDesk::order(const std::string& command, const std::string& body) {
-  ask(all_hosts(), command, body, kCommandTime, [command](const Asked& asked) {
+void OperatorApi::order(const std::string& command, const std::string& body) {
+  ask(all_hosts(), {.command = command, .body = body}, kCommandTime, [command](const Asked& asked) {
     for (const auto& [host, answer] : asked.answers) {
       if (!answer.is_refusal) continue;
       BANYAN_LOG(warning) << "host " << in_quotes(host) << " does not obey the service (" << command
@@ -141,7 +119,7 @@ void OperatorDesk::order(const std::string& command, const std::string& body) {
   });
 }
 
-HttpResponse OperatorDesk::metrics_from(const HostOperations::Answer& view) {
+HttpResponse OperatorApi::metrics_from(const Gather::Answer& view) {
   try {
     if (view.is_refusal) throw Error(ErrorCode::io, view.body);
     return {.type = kMetricsType, .body = metrics_of(host_view_from(view.body), metrics_)};
@@ -150,7 +128,7 @@ HttpResponse OperatorDesk::metrics_from(const HostOperations::Answer& view) {
   }
 }
 
-void OperatorDesk::change(const std::string& path, const std::string& body, HttpServer::Reply reply) {
+void OperatorApi::change(const std::string& path, const std::string& body, HttpServer::Reply reply) {
   const auto known =
       std::find_if(kChanges.begin(), kChanges.end(), [&](const Change& change) { return change.path == path; });
   if (known == kChanges.end()) throw Error(ErrorCode::not_found, "there is no command at " + in_quotes(path));
@@ -167,20 +145,19 @@ void OperatorDesk::change(const std::string& path, const std::string& body, Http
     }
     reply({.body = "{\"hosts\":[" + hosts + "],\"unreachable\":[" + unreachable + "]}"});
   };
-  parts_.cards.look({}, [this, lives = std::weak_ptr(lives_), names = hosts_of_command(body), command = known->command,
-                         body, reply, done] {
-    if (lives.expired()) return;
+  const OperatorQuestion question{.command = known->command, .body = body};
+  parts_.cards.look({}, lifetime_.guard([this, names = hosts_of_command(body), question, reply, done] {
     try {
-      ask(names.empty() ? all_hosts() : hosts_called(names), command, body, kCommandTime, done);
+      ask(names.empty() ? all_hosts() : hosts_called(names), question, kCommandTime, done);
     } catch (const Error& error) {
       reply(http_error(error));
     }
-  });
+  }));
 }
 
 // ---- Other hosts ----
 
-OperatorDesk::Names OperatorDesk::all_hosts() const {
+OperatorApi::Names OperatorApi::all_hosts() const {
   Names names;
   for (const auto& [host, card] : parts_.cards.cards()) names.emplace(host, card.name);
   for (const auto& [host, why] : parts_.cards.unread()) names.emplace(host, host);
@@ -188,7 +165,7 @@ OperatorDesk::Names OperatorDesk::all_hosts() const {
 }
 
 // By their names or as daemons call them. Throws Error{not_found} for one that is unknown.
-OperatorDesk::Names OperatorDesk::hosts_called(const std::vector<std::string>& names) const {
+OperatorApi::Names OperatorApi::hosts_called(const std::vector<std::string>& names) const {
   Names meant;
   for (const std::string& name : names) {
     bool is_known = false;
@@ -202,63 +179,45 @@ OperatorDesk::Names OperatorDesk::hosts_called(const std::vector<std::string>& n
   return meant;
 }
 
-void OperatorDesk::ask(Names hosts, const std::string& command, const std::string& body,
-                       std::chrono::milliseconds at_most, Done done) {
-  const auto asked = std::make_shared<Asked>();
-  asked->missing = std::move(hosts);
-  asked->number = next_number_++;
-  asked->done = std::move(done);
-  asked_.emplace(asked->number, asked);
-  asked->until = parts_.reactor.after(at_most, [this, asked] {
-    asked->until.reset();
-    for (const auto& [host, name] : asked->missing) {
-      asked->unreachable.push_back({.host = name, .why = "it has not answered"});
-    }
-    end(asked);
-  });
-  for (const auto& [host, name] : std::map(asked->missing)) {
-    if (host == parts_.own) {
-      parts_.host.answer(command, body,
-                         [this, lives = std::weak_ptr(lives_), asked, own = host](HostOperations::Answer answer) {
-                           if (!lives.expired()) note(asked, own, std::move(answer));
-                         });
-      continue;
-    }
-    try {
-      const auto unread = parts_.cards.unread().find(host);
-      if (unread != parts_.cards.unread().end()) throw Error(ErrorCode::peer_lost, "its card: " + unread->second);
-      // Else questions would pile up until it comes back.
-      if (!parts_.mesh.reaches(host)) throw Error(ErrorCode::peer_lost, "its daemon cannot be reached");
-      parts_.mesh.send(host, encode(OperatorQuestion{.number = asked->number, .command = command, .body = body}));
-    } catch (const Error& error) {
-      asked->unreachable.push_back({.host = name, .why = error.what()});
-      asked->missing.erase(host);
-    }
+void OperatorApi::ask(const Names& hosts, const OperatorQuestion& question, std::chrono::milliseconds at_most,
+                      Done done) {
+  std::set<std::string> whom;
+  for (const auto& [host, name] : hosts) whom.insert(host);
+  gather_.ask(
+      whom, at_most,
+      [&](const std::string& host, uint64_t number) {
+        ask_host(host, {.number = number, .command = question.command, .body = question.body});
+      },
+      [hosts, done = std::move(done)](Gather::Result result) {
+        Asked asked;
+        for (auto& [host, answer] : result.answers) asked.answers.emplace_back(hosts.at(host), std::move(answer));
+        for (const auto& [host, why] : result.missing) {
+          asked.unreachable.push_back({.host = hosts.at(host), .why = why.empty() ? "it has not answered" : why});
+        }
+        done(asked);
+      });
+}
+
+void OperatorApi::ask_host(const std::string& host, const OperatorQuestion& question) {
+  if (host == parts_.own) {
+    return parts_.host.answer(question.command, question.body,
+                              lifetime_.guard([this, host, number = question.number](Gather::Answer answer) {
+                                gather_.answer(number, host, std::move(answer));
+                              }));
   }
-  if (asked->missing.empty()) end(asked);
+  const auto unread = parts_.cards.unread().find(host);
+  if (unread != parts_.cards.unread().end()) throw Error(ErrorCode::peer_lost, "its card: " + unread->second);
+  // Else questions would pile up until it comes back.
+  if (!parts_.mesh.reaches(host)) throw Error(ErrorCode::peer_lost, "its daemon cannot be reached");
+  parts_.mesh.send(host, encode(question));
 }
 
-void OperatorDesk::note(const std::shared_ptr<Asked>& asked, const std::string& host, HostOperations::Answer answer) {
-  const auto node = asked->missing.extract(host);
-  if (node.empty()) return;
-  asked->answers.push_back({.host = node.mapped(), .answer = std::move(answer)});
-  if (asked->missing.empty()) end(asked);
-}
-
-void OperatorDesk::end(const std::shared_ptr<Asked>& asked) {
-  if (asked_.erase(asked->number) == 0) return;  // it has ended already
-  if (asked->until) parts_.reactor.cancel(*asked->until);
-  asked->done(*asked);
-}
-
-void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& question) {
-  const auto reply = [this, lives = std::weak_ptr(lives_), asking,
-                      number = question.number](const HostOperations::Answer& answer) {
-    if (!lives.expired()) tell(asking, number, answer);
-  };
+void OperatorApi::receive(const DaemonName& asking, const OperatorQuestion& question) {
+  const auto reply = lifetime_.guard(
+      [this, asking, number = question.number](const Gather::Answer& answer) { send_answer(asking, number, answer); });
   const std::string body = question.command == "view" ? HostOperations::kShortly : question.body;
   if (const auto why = parts_.obedience.refusal(asking, question.command, question.body)) {
-    reply({.is_refusal = true, .body = *why});
+    reply(Gather::Answer{.is_refusal = true, .body = *why});
   } else if (asking.host == parts_.own) {
     parts_.host.answer_alone(question.command, body, reply);
   } else {
@@ -267,21 +226,19 @@ void OperatorDesk::hear(const DaemonName& asking, const OperatorQuestion& questi
 }
 
 // Who asks is told why, where there is an answer that cannot be sent.
-void OperatorDesk::tell(const DaemonName& asking, uint64_t number, const HostOperations::Answer& answer) {
+void OperatorApi::send_answer(const DaemonName& asking, uint64_t number, const Gather::Answer& answer) {
   try {
     parts_.mesh.send_to_one(
         asking, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
   } catch (const Error& error) {
     BANYAN_LOG(info) << "an operator's question of host " << in_quotes(asking.host)
                      << " is not answered: " << error.what();
-    if (error.code() == ErrorCode::unsupported) tell(asking, number, {.is_refusal = true, .body = error.what()});
+    if (error.code() == ErrorCode::unsupported) send_answer(asking, number, {.is_refusal = true, .body = error.what()});
   }
 }
 
-void OperatorDesk::hear(const std::string& host, const OperatorAnswer& answer) {
-  const auto found = asked_.find(answer.number);
-  if (found == asked_.end()) return;  // it comes too late
-  note(std::shared_ptr(found->second), host, {.is_refusal = answer.is_refusal, .body = answer.body});
+void OperatorApi::receive(const std::string& host, const OperatorAnswer& answer) {
+  gather_.answer(answer.number, host, {.is_refusal = answer.is_refusal, .body = answer.body});
 }
 
 }  // namespace banyan::service

@@ -1,4 +1,4 @@
-// SlowLinkDesk: has calls planned around slow links without an operator, where the rules let it ("on_slow_link":
+// SlowLinkWatch: has calls planned around slow links without an operator, where the rules let it ("on_slow_link":
 // "replan").
 //
 // The daemon that shares out links looks at all hosts every kLook, as an operator would, and gives the command that an
@@ -10,19 +10,19 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/lifetime.h"
 #include "banyan/service/operate/event_log.h"
-#include "banyan/service/operate/operator_desk.h"
+#include "banyan/service/operate/operator_api.h"
 #include "banyan/service/view/host_view.h"
 #include "banyan/service/view/slow_link_replans.h"
 
 namespace banyan::service {
 
-class SlowLinkDesk {
+class SlowLinkWatch {
  public:
   static constexpr std::chrono::milliseconds kLook{400};
   // Kind of the findings about links that are planned around.
@@ -31,18 +31,18 @@ class SlowLinkDesk {
   // References outlive it.
   struct Parts {
     run::Reactor& reactor;
-    OperatorDesk& operators;
+    OperatorApi& operators;
     EventLog& events;
     std::function<bool()> may_act;     // the rules of this host let the service
     std::function<bool()> is_steward;  // this daemon shares out links
   };
-  explicit SlowLinkDesk(Parts parts);
-  ~SlowLinkDesk();
-  SlowLinkDesk(const SlowLinkDesk&) = delete;
-  SlowLinkDesk& operator=(const SlowLinkDesk&) = delete;
+  explicit SlowLinkWatch(Parts parts);
+  ~SlowLinkWatch();
+  SlowLinkWatch(const SlowLinkWatch&) = delete;
+  SlowLinkWatch& operator=(const SlowLinkWatch&) = delete;
 
   // As in SlowLinkReplans: what another daemon, or an operator, has done.
-  void note(const SlowLinkReplans::Rates& rates) { replans_.note(rates, now()); }
+  void record(const SlowLinkReplans::Rates& rates) { replans_.note(rates, now()); }
   void leave(const std::string& link) { replans_.leave(link); }
 
   // For the view of this host.
@@ -57,8 +57,7 @@ class SlowLinkDesk {
   SlowLinkReplans replans_;
   run::Reactor::Timer timer_;
   bool is_looking_ = false;
-  // Gone with this object: what answers under way look at.
-  const std::shared_ptr<const bool> lives_ = std::make_shared<const bool>(true);
+  const Lifetime lifetime_;
 };
 
 }  // namespace banyan::service

@@ -1,4 +1,4 @@
-#include "banyan/service/operate/slow_link_desk.h"
+#include "banyan/service/operate/slow_link_watch.h"
 
 #include <optional>
 #include <set>
@@ -21,25 +21,23 @@ std::string words_of(const std::string& link, const std::optional<uint64_t>& rat
 
 }  // namespace
 
-SlowLinkDesk::SlowLinkDesk(Parts parts)
+SlowLinkWatch::SlowLinkWatch(Parts parts)
     : parts_(std::move(parts)), timer_(parts_.reactor.after(kLook, [this] { look(); })) {}
 
-SlowLinkDesk::~SlowLinkDesk() { parts_.reactor.cancel(timer_); }
+SlowLinkWatch::~SlowLinkWatch() { parts_.reactor.cancel(timer_); }
 
 // Where a host does not answer, the answers of the others come when that is known.
-void SlowLinkDesk::look() {
+void SlowLinkWatch::look() {
   timer_ = parts_.reactor.after(kLook, [this] { look(); });
   if (is_looking_ || !parts_.may_act() || !parts_.is_steward()) return;
   is_looking_ = true;
-  parts_.operators.look(
-      [this, lives = std::weak_ptr(lives_)](const std::vector<HostView>& views, const std::vector<UnreachableHost>&) {
-        if (lives.expired()) return;
-        is_looking_ = false;
-        decide(views);
-      });
+  parts_.operators.look(lifetime_.guard([this](const std::vector<HostView>& views, const auto&) {
+    is_looking_ = false;
+    decide(views);
+  }));
 }
 
-void SlowLinkDesk::decide(const std::vector<HostView>& views) {
+void SlowLinkWatch::decide(const std::vector<HostView>& views) {
   std::vector<WayView> ways;
   std::set<std::string> communicators;
   for (const HostView& host : views) {
@@ -56,7 +54,7 @@ void SlowLinkDesk::decide(const std::vector<HostView>& views) {
   }
 }
 
-std::vector<FindingView> SlowLinkDesk::findings() const {
+std::vector<FindingView> SlowLinkWatch::findings() const {
   std::vector<FindingView> findings;
   if (!parts_.is_steward()) return findings;
   for (const SlowLinkReplans::Planned& each : replans_.planned()) {

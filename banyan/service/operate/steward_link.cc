@@ -1,4 +1,4 @@
-#include "banyan/service/operate/steward_desk.h"
+#include "banyan/service/operate/steward_link.h"
 
 #include <algorithm>
 #include <set>
@@ -20,22 +20,22 @@ uint64_t rate_of(const Steward::Row& row) {
 
 }  // namespace
 
-StewardDesk::StewardDesk(run::Reactor& reactor, CardDesk& cards, Mesh& mesh, std::string own, Steward::Options options,
-                         std::function<void(const Activity&)> heard)
+StewardLink::StewardLink(run::Reactor& reactor, CardCache& cards, Mesh& mesh, std::string own, Steward::Options options,
+                         std::function<void(const Activity&)> received)
     : reactor_(reactor),
       cards_(cards),
       mesh_(mesh),
       own_(std::move(own)),
       steward_(std::move(options)),
-      heard_(std::move(heard)),
+      received_(std::move(received)),
       repetition_(reactor_.after(kRepeat, [this] { repeat(); })) {}
 
-StewardDesk::~StewardDesk() {
+StewardLink::~StewardLink() {
   reactor_.cancel(repetition_);
   if (decision_) reactor_.cancel(*decision_);
 }
 
-const std::string& StewardDesk::steward_host() {
+const std::string& StewardLink::steward_host() {
   cards_.look_if_old([] {});
   const std::map<std::string, HostCard>& cards = cards_.cards();
   const auto found =
@@ -43,31 +43,31 @@ const std::string& StewardDesk::steward_host() {
   return found == cards.end() ? own_ : found->first;
 }
 
-void StewardDesk::report(const Activity& activity) {
+void StewardLink::report(const Activity& activity) {
   try {
     const std::string& steward = steward_host();
-    if (mesh_.is_own(steward)) return hear(activity);
+    if (mesh_.is_own(steward)) return receive(activity);
     mesh_.send(steward, encode(activity));
   } catch (const Error& error) {
     BANYAN_LOG(debug) << "how '" << activity.report.communicator << "' goes was not reported: " << error.what();
   }
 }
 
-void StewardDesk::hear(const Activity& activity) {
+void StewardLink::receive(const Activity& activity) {
   steward_.report(activity.report, now());
   told_[activity.report.communicator].members = activity.members;
-  if (heard_) heard_(activity);
+  if (received_) received_(activity);
   decide_at(reactor_.now() + kCollect);
 }
 
-void StewardDesk::decide_at(run::Reactor::TimePoint when) {
+void StewardLink::decide_at(run::Reactor::TimePoint when) {
   if (decision_ && decides_at_ <= when) return;
   if (decision_) reactor_.cancel(*decision_);
   decides_at_ = when;
   decision_ = reactor_.at(when, [this] { decide(); });
 }
 
-void StewardDesk::decide() {
+void StewardLink::decide() {
   decision_.reset();
   std::set<std::string> changed;
   for (const Steward::Speed& speed : steward_.decide(now())) changed.insert(speed.communicator);
@@ -86,7 +86,7 @@ void StewardDesk::decide() {
   }
 }
 
-void StewardDesk::tell(const std::string& communicator, const Told& told) {
+void StewardLink::tell(const std::string& communicator, const Told& told) {
   BANYAN_LOG(debug) << "'" << communicator << "' may go at " << told.rate << " B/s on its busiest link";
   for (const RanksOnHost& member : told.members) {
     try {
@@ -98,7 +98,7 @@ void StewardDesk::tell(const std::string& communicator, const Told& told) {
   }
 }
 
-void StewardDesk::repeat() {
+void StewardLink::repeat() {
   repetition_ = reactor_.after(kRepeat, [this] { repeat(); });
   for (const auto& [communicator, told] : told_) {
     if (told.rate > 0) tell(communicator, told);

@@ -1,6 +1,6 @@
-// CardDesk: the cards of the daemons of all hosts, as their directory gave them last, for the reactor's thread.
+// CardCache: the cards of the daemons of all hosts, as their directory gave them last, for the reactor's thread.
 //
-// A directory may be a server that takes seconds, and whoever asks it waits. So a thread of the desk's own asks, one
+// A directory may be a server that takes seconds, and whoever asks it waits. So a thread of the cache's own asks, one
 // question at a time, and all who have come meanwhile share the next one: nobody's wish costs others more than that.
 // While the directory does not answer, hosts are taken to be where they were last: daemons that know each other need it
 // for nothing else, and must go on opening communicators and answering operators. Its answers count again from the
@@ -24,7 +24,7 @@
 
 namespace banyan::service {
 
-class CardDesk {
+class CardCache {
  public:
   // The greatest age of a look for callers that need no newer one; the longest wait for a look, after which what is
   // known has to do; the pause until a publication that failed is tried again.
@@ -37,11 +37,11 @@ class CardDesk {
     std::function<void(const std::string& words)> note;  // it ceases to answer, or answers again
   };
   // `name`: of the directory, for people: "etcd".
-  CardDesk(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks);
+  CardCache(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks);
   // Waits for a question that is under way, and for the directory's own end.
-  ~CardDesk();
-  CardDesk(const CardDesk&) = delete;
-  CardDesk& operator=(const CardDesk&) = delete;
+  ~CardCache();
+  CardCache(const CardCache&) = delete;
+  CardCache& operator=(const CardCache&) = delete;
 
   // The card of a host, as far as it is known; null: none is. It lasts until the next look.
   const HostCard* find(const std::string& host) const;
