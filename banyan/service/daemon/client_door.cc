@@ -15,6 +15,19 @@
 
 namespace banyan::service {
 
+ClientDoor::ClientDoor(DaemonCore& core, run::FileDescriptor door, Hooks hooks)
+    : core_(core),
+      reactor_(core.reactor),
+      door_(std::move(door)),
+      hooks_(std::move(hooks)),
+      accounts_(core.options.limits.value_or(TenantLimits::of_machine())),
+      names_({.mailbox = reactor_.mailbox(),
+              .elsewhere = [&core](const auto& task) { return core.threads->try_post(TenantThreads::names(), task); },
+              .name_of = core.options.name_of}),
+      sub_ids_({.path = core.options.sub_ids,
+                .warn = [&core](const std::string& words) { core.events.warn(words); },
+                .number_of = [this](const std::string& name) { return names_.number_of(name); }}) {}
+
 ClientDoor::~ClientDoor() {
   if (pause_) {
     reactor_.cancel(*pause_);
@@ -36,6 +49,20 @@ void ClientDoor::close() {
 void ClientDoor::rest(std::chrono::microseconds pause) {
   reactor_.forget(door_.get());
   pause_ = reactor_.after(pause, [this] { open(); });
+}
+
+bool ClientDoor::knows(uint32_t user) {
+  const std::string owner = sub_ids_.asks_for(user);
+  return (owner.empty() || names_.knows(owner)) && names_.knows(sub_ids_.owner_of(user));
+}
+
+// Asks for the number of whom it is a sub-id of, and then for the name.
+void ClientDoor::ask(uint32_t user, std::function<void()> then) {
+  if (knows(user)) return then();
+  const auto go_on = [this, user, then = std::move(then)] { ask(user, then); };
+  const std::string owner = sub_ids_.asks_for(user);
+  if (!owner.empty() && !names_.knows(owner)) return names_.ask(owner, go_on);
+  names_.ask(sub_ids_.owner_of(user), go_on);
 }
 
 bool ClientDoor::is_flooded() {
@@ -81,19 +108,17 @@ std::optional<Error> ClientDoor::shortage(const run::FileDescriptor& guest) cons
 
 void ClientDoor::receive(run::FileDescriptor socket) {
   const uint32_t user = caller_at(socket).user;
-  if (hooks_.is_known(user)) return let_in(std::move(socket));
+  if (knows(user)) return let_in(std::move(socket));
   if (unknown_ >= kMostUnknown) {
     const std::string why = "too many programs wait until the system has said who their users are; try again later";
     return turn_away(accounts_.of(user), std::move(socket), Error(ErrorCode::unsupported, why));
   }
   ++unknown_;
   const auto guest = std::make_shared<run::FileDescriptor>(std::move(socket));
-  hooks_.know(user, [self = std::weak_ptr<ClientDoor*>(self_), guest] {
-    const auto door = self.lock();
-    if (!door) return;
-    --(*door)->unknown_;
-    (*door)->let_in(std::move(*guest));
-  });
+  ask(user, lifetime_.guard([this, guest] {
+    --unknown_;
+    let_in(std::move(*guest));
+  }));
 }
 
 void ClientDoor::turn_away(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket,
@@ -117,9 +142,10 @@ void ClientDoor::let_in(run::FileDescriptor socket) {
   } catch (const Error& error) {  // it has ended, say: its user pays for the look
     trouble = error;
   }
-  process.identity.user = hooks_.owner_of(process.identity.user);
-  process.identity.name = hooks_.name_of(process.identity.user);
-  const auto account = accounts_.of(process.identity.user, hooks_.quota_group(process.identity).value_or(""));
+  process.identity.user = sub_ids_.owner_of(process.identity.user);
+  process.identity.name = names_.name_of(process.identity.user);
+  const auto account = accounts_.of(process.identity.user,
+                                    core_.rules.rules().quota_group(subject_of(process.identity, "")).value_or(""));
   try {
     if (account->wait(now) >= kFar) {
       throw Error(ErrorCode::unsupported, "the programs of " + account->owner() +

@@ -19,9 +19,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/lifetime.h"
+#include "banyan/service/daemon/daemon_core.h"
+#include "banyan/service/daemon/sub_ids.h"
+#include "banyan/service/daemon/user_names.h"
 #include "banyan/service/session/client_connection.h"
 #include "banyan/service/session/tenant_quota.h"
 
@@ -36,14 +41,6 @@ class ClientDoor {
     TenantAccount::Charge charge;            // for the connection
   };
   struct Hooks {
-    // True if owner_of and name_of need no answer about that user; else `know` calls `then` once they need none.
-    std::function<bool(uint32_t user)> is_known;
-    std::function<void(uint32_t user, std::function<void()> then)> know;
-    // The owner of the number of a user (sub_ids.h), and that owner's name (user_names.h).
-    std::function<uint32_t(uint32_t user)> owner_of;
-    std::function<std::string(uint32_t owner)> name_of;
-    // The control group whose quota counts for a program; nothing: that of its user does.
-    std::function<std::optional<std::string>(const ClientIdentity& who)> quota_group;
     std::function<void(Guest guest)> came;
     // Closes the socket of a client that is not let in, with what it has sent; may take long (ClientConnection).
     std::function<void(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket)> turned_away;
@@ -52,12 +49,9 @@ class ClientDoor {
   };
   // Descriptors that are kept for others than clients (an eighth of all, if that is less).
   static constexpr uint64_t kReserve = 64;
-  // All references outlive it. `door` listens, and does not block. Guests come once it is open.
-  ClientDoor(run::Reactor& reactor, run::FileDescriptor door, TenantAccounts& accounts, Hooks hooks)
-      : reactor_(reactor), door_(std::move(door)), accounts_(accounts), hooks_(std::move(hooks)) {}
+  // `core` outlives it. `door` listens, and does not block. Guests come once it is open.
+  ClientDoor(DaemonCore& core, run::FileDescriptor door, Hooks hooks);
   ~ClientDoor();
-  ClientDoor(const ClientDoor&) = delete;
-  ClientDoor& operator=(const ClientDoor&) = delete;
 
   void open();
   // Nobody is let in until it is opened again.
@@ -69,6 +63,10 @@ class ClientDoor {
   static constexpr double kCost = 3;              // TenantAccount::act
   static constexpr std::chrono::seconds kFar{1};  // who would have to wait for so long comes too often
 
+  // True if it is known who that user is: the owner of its number (sub_ids.h), and the owner's name (user_names.h).
+  bool knows(uint32_t user);
+  // Calls `then` once it is: at once, where it is.
+  void ask(uint32_t user, std::function<void()> then);
   void look();
   void receive(run::FileDescriptor socket);
   void rest(std::chrono::microseconds pause);
@@ -78,9 +76,9 @@ class ClientDoor {
   void let_in(run::FileDescriptor socket);
   void turn_away(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket, const Error& why);
 
+  DaemonCore& core_;
   run::Reactor& reactor_;
   const run::FileDescriptor door_;
-  TenantAccounts& accounts_;
   const Hooks hooks_;
   std::optional<run::Reactor::Timer> pause_;
   // An account that had too many descriptors to be closed when one of its programs was turned away last: the least
@@ -92,7 +90,10 @@ class ClientDoor {
   };
   std::optional<Flood> flood_;
   int unknown_ = 0;  // guests that wait until it is known who they are
-  const std::shared_ptr<ClientDoor*> self_ = std::make_shared<ClientDoor*>(this);  // for answers that come later
+  TenantAccounts accounts_;
+  UserNames names_;
+  SubIds sub_ids_;
+  const Lifetime lifetime_;
 };
 
 }  // namespace banyan::service

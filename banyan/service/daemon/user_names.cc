@@ -63,9 +63,8 @@ void UserNames::make_room() {
 
 void UserNames::ask_the_system(const std::string& question, Entry& entry) {
   if (std::exchange(entry.is_asked_for, true)) return;
-  const auto tell = [self = std::weak_ptr<UserNames*>(self_), question](std::optional<std::string> found) {
-    if (const auto names = self.lock()) (*names)->answer(question, std::move(found));
-  };
+  const auto tell =
+      lifetime_.guard([this, question](std::optional<std::string> found) { answer(question, std::move(found)); });
   const bool is_begun = parts_.elsewhere([question, tell, parts = parts_] {
     std::optional<std::string> found;
     if (question.starts_with(':')) {

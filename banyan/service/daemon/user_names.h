@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
+#include "banyan/service/cluster/lifetime.h"
 
 namespace banyan::service {
 
@@ -36,8 +37,6 @@ class UserNames {
     std::function<std::optional<uint32_t>(const std::string& name)> number_of = system_number_of;
   };
   explicit UserNames(Parts parts) : parts_(std::move(parts)) {}
-  UserNames(const UserNames&) = delete;
-  UserNames& operator=(const UserNames&) = delete;
 
   // True if there is an answer.
   bool knows(uint32_t user) { return look(question_of(user)); }
@@ -69,8 +68,7 @@ class UserNames {
 
   const Parts parts_;
   std::map<std::string, Entry> entries_;  // by question
-  // Answers may come when this has ended.
-  const std::shared_ptr<UserNames*> self_ = std::make_shared<UserNames*>(this);
+  const Lifetime lifetime_;               // answers may come when it has ended
 };
 
 }  // namespace banyan::service

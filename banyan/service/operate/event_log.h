@@ -1,4 +1,5 @@
-// EventLog: what has happened on this host, for operators: the last events, in words.
+// EventLog: what has happened on this host, for operators: the last events, in words, and how often what was
+// refused.
 //
 // Each is written to the log of the process, too. One thread: the reactor's.
 #pragma once
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +29,9 @@ class EventLog {
   void warn(std::string words);
   std::vector<EventView> last() const { return {events_.begin(), events_.end()}; }
   uint64_t dropped() const { return dropped_; }
+  // Something was refused, for such a reason.
+  void count_refusal(const std::string& reason) { ++refused_[reason]; }
+  const std::map<std::string, uint64_t>& refused() const { return refused_; }  // by reason
 
  private:
   void keep(std::string words);
@@ -34,6 +39,7 @@ class EventLog {
   const std::string host_;
   std::deque<EventView> events_;
   uint64_t dropped_ = 0;
+  std::map<std::string, uint64_t> refused_;
 };
 
 }  // namespace banyan::service

@@ -40,8 +40,6 @@ class HintService {
     std::vector<double> capacities;                           // by link, of payload; empty: no fabric is known
   };
   explicit HintService(Parts parts) : parts_(std::move(parts)) {}
-  HintService(const HintService&) = delete;
-  HintService& operator=(const HintService&) = delete;
 
   struct Asker {
     std::set<std::string> hosts;    // of its communicators, by name

@@ -44,8 +44,6 @@ class HostAnswers {
     std::function<void(const std::string& words)> note;  // an event, before this daemon says its view
   };
   explicit HostAnswers(Parts parts) : parts_(std::move(parts)), gather_(parts_.timers) {}
-  HostAnswers(const HostAnswers&) = delete;
-  HostAnswers& operator=(const HostAnswers&) = delete;
 
   // As HostOperations::answer.
   void answer(const std::string& command, const std::string& body, const Reply& reply);

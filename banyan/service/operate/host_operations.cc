@@ -26,7 +26,7 @@ bool is_meant(const KnownSession& session, const std::string& pattern) {
 
 }  // namespace
 
-HostOperations::HostOperations(Parts parts, Host host) : parts_(std::move(parts)), host_(std::move(host)) {
+HostOperations::HostOperations(Parts parts, Host& host) : parts_(std::move(parts)), host_(host) {
   if (const std::optional<Fabric>& network = fabric_of(*parts_.files)) {
     link_names_ = fabric::link_names(*network);
     link_cables_ = fabric::link_cables(*network);
@@ -296,7 +296,7 @@ void HostOperations::replan(const std::string& body, Reply reply) {
 
 // What operators say of a cable is of both its links.
 void HostOperations::tell_that_an_operator_said(const run::PlanWish& wish) const {
-  for (size_t link = 0; link < link_names_.size() && host_.operator_said; ++link) {
+  for (size_t link = 0; link < link_names_.size(); ++link) {
     const uint32_t cable = link_cables_[link];
     if (wish.avoided_cables.contains(cable) || wish.restored_cables.contains(cable) ||
         wish.bytes_per_second.contains(cable)) {
@@ -309,7 +309,7 @@ void HostOperations::replan_alone(const std::string& body, Reply reply) {
   const LoneReplanCommand command = read_lone_replan_command(body);
   auto replan = std::make_shared<Replan>();
   replan->wish = wish_of(command);
-  if (host_.has_replanned) host_.has_replanned(command.rates);
+  host_.has_replanned(command.rates);
   begin(replan, command.communicator, std::move(reply));
 }
 

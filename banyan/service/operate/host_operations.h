@@ -45,21 +45,26 @@ class HostOperations {
  public:
   static constexpr std::chrono::milliseconds kReplanTime{5000};
 
-  struct Host {
-    std::function<std::vector<KnownSession>()> sessions;
-    std::function<std::vector<std::shared_ptr<WorkerClient>>()>
-        clients;  // that have said hello; shared with their workers
+  // This host: its sessions, and what others do for it.
+  class Host {
+   public:
+    virtual std::vector<KnownSession> sessions() = 0;
+    // Those that have said hello; shared with their workers.
+    virtual std::vector<std::shared_ptr<WorkerClient>> clients() = 0;
     // But for what workers know.
-    std::function<HostView()> describe;
-    std::function<void(bool drains)> drain;
+    virtual HostView describe() = 0;
+    virtual void drain(bool drains) = 0;
     // `done` once, later or at once: with the process of the newer daemon, or why there is none.
     using Upgraded = std::function<void(int process, const std::string& refusal)>;
-    std::function<void(Upgraded done)> upgrade = {};
-    std::function<void()> rules_changed;  // sessions that are open are to get what they grant now
-    // The service has had plans made for these rates of links, as in LoneReplanCommand; none without a fabric.
-    std::function<void(const std::map<std::string, std::optional<uint64_t>>& rates)> has_replanned = {};
-    // An operator has said something of this link; none without a fabric.
-    std::function<void(const std::string& link)> operator_said = {};
+    virtual void upgrade(Upgraded done) = 0;
+    virtual void rules_changed() = 0;  // sessions that are open are to get what they grant now
+    // The service has had plans made for these rates of links, as in LoneReplanCommand.
+    virtual void has_replanned(const std::map<std::string, std::optional<uint64_t>>& rates) = 0;
+    // An operator has said something of this link.
+    virtual void operator_said(const std::string& link) = 0;
+
+   protected:
+    ~Host() = default;
   };
   struct Parts {
     run::Reactor& reactor;
@@ -71,9 +76,8 @@ class HostOperations {
     std::shared_ptr<CarriedBytes> carried;               // shared with sessions
     std::shared_ptr<WayMeter> ways;                      // the same
   };
-  HostOperations(Parts parts, Host host);
-  HostOperations(const HostOperations&) = delete;
-  HostOperations& operator=(const HostOperations&) = delete;
+  // `host` outlives it.
+  HostOperations(Parts parts, Host& host);
 
   using Answer = Gather::Answer;  // an object of JSON
   // Body of "view", for a view that is short enough for another daemon (view/short_view.h).
@@ -105,7 +109,7 @@ class HostOperations {
   void add_ways(HostView& view, const std::vector<WayMeter::Row>& rows) const;
 
   Parts parts_;
-  const Host host_;
+  Host& host_;
   std::vector<std::string> link_names_;
   std::vector<uint32_t> link_cables_;
   uint64_t replans_ = 0;

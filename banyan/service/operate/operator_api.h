@@ -65,8 +65,6 @@ class OperatorApi {
     std::string own;  // this host, as daemons call it
   };
   explicit OperatorApi(Parts parts) : parts_(std::move(parts)), gather_(parts_.reactor) {}
-  OperatorApi(const OperatorApi&) = delete;
-  OperatorApi& operator=(const OperatorApi&) = delete;
 
   // The handler for the HTTP server. `may_change`: for callers who may do more than look.
   HttpServer::Handler handler(bool may_change);

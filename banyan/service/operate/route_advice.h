@@ -47,8 +47,6 @@ class RouteAdvice {
   };
   explicit RouteAdvice(Parts parts);
   ~RouteAdvice();
-  RouteAdvice(const RouteAdvice&) = delete;
-  RouteAdvice& operator=(const RouteAdvice&) = delete;
 
   // As the steward: of a report that makes sense.
   void record(const Activity& activity);

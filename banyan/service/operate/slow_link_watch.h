@@ -38,8 +38,6 @@ class SlowLinkWatch {
   };
   explicit SlowLinkWatch(Parts parts);
   ~SlowLinkWatch();
-  SlowLinkWatch(const SlowLinkWatch&) = delete;
-  SlowLinkWatch& operator=(const SlowLinkWatch&) = delete;
 
   // As in SlowLinkReplans: what another daemon, or an operator, has done.
   void record(const SlowLinkReplans::Rates& rates) { replans_.note(rates, now()); }
