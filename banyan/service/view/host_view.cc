@@ -1,7 +1,6 @@
 #include "banyan/service/view/host_view.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -9,30 +8,10 @@
 #include "banyan/base/text.h"
 #include "banyan/service/view/findings.h"
 #include "banyan/service/view/slow_links.h"
+#include "banyan/service/view/view_fields.h"
 
 namespace banyan::service {
 namespace {
-
-template <typename Value>
-void append(std::vector<Value>& to, std::vector<Value>&& more) {
-  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-  more.clear();
-}
-
-// A host knows the cap of its own grant and the rate that it was told last; the smaller one holds for all ranks.
-void lower(std::optional<uint64_t>& limit, const std::optional<uint64_t>& other) {
-  if (other) limit = std::min(limit.value_or(*other), *other);
-}
-
-// A call is as far as the rank is that is least far.
-void join(CommunicatorView& joined, CommunicatorView&& other) {
-  joined.size = std::max(joined.size, other.size);
-  append(joined.hosts, std::move(other.hosts));
-  append(joined.ranks, std::move(other.ranks));
-  lower(joined.cap, other.cap);
-  lower(joined.rate, other.rate);
-  joined.progress = std::min(joined.progress, other.progress);
-}
 
 void put_in_order(CommunicatorView& communicator) {
   std::sort(communicator.hosts.begin(), communicator.hosts.end());
@@ -41,57 +20,65 @@ void put_in_order(CommunicatorView& communicator) {
                    [](const RankView& a, const RankView& b) { return a.rank < b.rank; });
 }
 
-std::vector<CommunicatorView> joined_communicators(std::vector<HostView>& hosts) {
-  std::map<std::string, CommunicatorView> by_id;
+// Times of pressure are those of the daemon that was pressed for longer.
+void join(WayView& joined, WayView&& other) {
+  if (other.pressed_seconds > joined.pressed_seconds) {
+    joined.pressed_seconds = other.pressed_seconds;
+    joined.delayed_seconds = other.delayed_seconds;
+    joined.round_trip_seconds = other.round_trip_seconds;
+  }
+  join<WayView>(joined, std::move(other));
+}
+
+// Takes the rows of all hosts, and joins those of one key. In the order in which the keys came first.
+template <typename View, typename KeyOf>
+std::vector<View> joined_rows(std::vector<HostView>& hosts, std::vector<View> HostView::*rows, KeyOf key_of) {
+  std::vector<View> all;
+  std::map<decltype(key_of(View())), size_t> places;
   for (HostView& host : hosts) {
-    for (CommunicatorView& each : host.communicators) {
-      const auto known = by_id.find(each.id);
-      if (known == by_id.end()) {
-        by_id.emplace(each.id, std::move(each));
+    for (View& each : host.*rows) {
+      const auto [known, is_new] = places.emplace(key_of(each), all.size());
+      if (is_new) {
+        all.push_back(std::move(each));
       } else {
-        join(known->second, std::move(each));
+        join(all[known->second], std::move(each));
       }
     }
-    host.communicators.clear();
+    (host.*rows).clear();
   }
-  std::vector<CommunicatorView> all;
-  all.reserve(by_id.size());
-  for (auto& [id, communicator] : by_id) {
-    put_in_order(communicator);
-    all.push_back(std::move(communicator));
-  }
+  return all;
+}
+
+std::vector<CommunicatorView> joined_communicators(std::vector<HostView>& hosts) {
+  std::vector<CommunicatorView> all =
+      joined_rows(hosts, &HostView::communicators, [](const CommunicatorView& each) { return each.id; });
+  for (CommunicatorView& each : all) put_in_order(each);
   std::sort(all.begin(), all.end(), [](const CommunicatorView& a, const CommunicatorView& b) {
     return std::tie(a.tenant, a.name, a.id) < std::tie(b.tenant, b.name, b.id);
   });
   return all;
 }
 
-std::vector<LinkView> summed_links(std::vector<HostView>& hosts) {
-  std::map<std::string, LinkView> by_name;
-  for (HostView& host : hosts) {
-    for (LinkView& each : host.links) {
-      LinkView& sum = by_name[each.name];
-      sum.name = each.name;
-      sum.capacity = std::max(sum.capacity, each.capacity);
-      for (const auto& [tenant, bytes] : each.bytes_by_tenant) sum.bytes_by_tenant[tenant] += bytes;
-    }
-    host.links.clear();
-  }
-  std::vector<LinkView> all;
-  all.reserve(by_name.size());
-  for (auto& [name, link] : by_name) all.push_back(std::move(link));
+std::vector<LinkView> joined_links(std::vector<HostView>& hosts) {
+  std::vector<LinkView> all = joined_rows(hosts, &HostView::links, [](const LinkView& each) { return each.name; });
+  std::sort(all.begin(), all.end(), [](const LinkView& a, const LinkView& b) { return a.name < b.name; });
   return all;
 }
 
-std::vector<WayView> all_ways(std::vector<HostView>& hosts) {
-  std::vector<WayView> all;
-  for (HostView& host : hosts) append(all, std::move(host.ways));
+std::vector<WayView> joined_ways(std::vector<HostView>& daemons) {
+  return joined_rows(daemons, &HostView::ways,
+                     [](const WayView& each) { return std::tuple(each.from, each.to, each.links); });
+}
+
+template <typename View>
+std::vector<View> all_rows(std::vector<HostView>& hosts, std::vector<View> HostView::*rows) {
+  std::vector<View> all;
+  for (HostView& host : hosts) append(all, std::move(host.*rows));
   return all;
 }
 
 std::vector<EventView> all_events(std::vector<HostView>& hosts) {
-  std::vector<EventView> all;
-  for (HostView& host : hosts) append(all, std::move(host.events));
+  std::vector<EventView> all = all_rows(hosts, &HostView::events);
   std::stable_sort(all.begin(), all.end(), [](const EventView& a, const EventView& b) { return a.at < b.at; });
   return all;
 }
@@ -122,36 +109,6 @@ std::vector<FindingView> all_troubles(std::vector<HostView>& hosts) {
   return all;
 }
 
-// What two daemons of a host have sent along the same links in about the same window.
-void join(WayView& joined, const WayView& other) {
-  joined.is_whole = joined.is_whole && other.is_whole;
-  joined.seconds = std::max(joined.seconds, other.seconds);
-  joined.busy_seconds = std::max(joined.busy_seconds, other.busy_seconds);
-  if (other.pressed_seconds > joined.pressed_seconds) {
-    joined.pressed_seconds = other.pressed_seconds;
-    joined.delayed_seconds = other.delayed_seconds;
-    joined.round_trip_seconds = other.round_trip_seconds;
-  }
-  joined.wake_seconds = std::max(joined.wake_seconds, other.wake_seconds);
-  for (const auto& [tenant, bytes] : other.bytes_by_tenant) joined.bytes_by_tenant[tenant] += bytes;
-  joined.allowed = joined.allowed && other.allowed ? std::optional(*joined.allowed + *other.allowed) : std::nullopt;
-}
-
-std::vector<WayView> joined_ways(std::vector<HostView>& daemons) {
-  std::vector<WayView> joined;
-  for (WayView& way : all_ways(daemons)) {
-    const auto same = std::find_if(joined.begin(), joined.end(), [&](const WayView& each) {
-      return each.from == way.from && each.to == way.to && each.links == way.links;
-    });
-    if (same == joined.end()) {
-      joined.push_back(std::move(way));
-    } else {
-      join(*same, way);
-    }
-  }
-  return joined;
-}
-
 }  // namespace
 
 double WayView::bytes() const {
@@ -162,30 +119,18 @@ double WayView::bytes() const {
 
 HostView as_one_host(std::vector<HostView> daemons) {
   HostView host = daemons.front();
-  for (size_t i = 1; i < daemons.size(); ++i) {
-    const HostView& older = daemons[i];
-    host.clients += older.clients;
-    host.memory_bytes += older.memory_bytes;
-    host.core_seconds += older.core_seconds;
-    for (const auto& [reason, count] : older.refused) host.refused[reason] += count;
-    host.replans += older.replans;
-    host.events_dropped += older.events_dropped;
-    for (const auto& [user, count] : older.unlisted) host.unlisted[user] += count;
-  }
   host.communicators = joined_communicators(daemons);
-  host.links = summed_links(daemons);
+  host.links = joined_links(daemons);
   host.ways = joined_ways(daemons);
   host.events = all_events(daemons);
+  for (size_t i = 1; i < daemons.size(); ++i) join(host, std::move(daemons[i]));
   return host;
 }
 
 HostView remains_of(HostView ended) {
-  ended.clients = 0;
-  ended.memory_bytes = 0;
-  ended.communicators.clear();
-  ended.unlisted.clear();
-  ended.ways.clear();
-  ended.troubles.clear();
+  each_field<HostView>([&](const auto& field) {
+    if (field.traits.ends_with_daemon) ended.*field.member = {};
+  });
   return ended;
 }
 
@@ -197,9 +142,9 @@ ClusterView merge(std::vector<HostView> hosts, std::vector<UnreachableHost> unre
   std::sort(unreachable.begin(), unreachable.end(),
             [](const UnreachableHost& a, const UnreachableHost& b) { return a.host < b.host; });
   cluster.communicators = joined_communicators(hosts);
-  cluster.links = summed_links(hosts);
+  cluster.links = joined_links(hosts);
   cluster.events = all_events(hosts);
-  for (SlowLink& each : find_slow_links(all_ways(hosts))) {
+  for (SlowLink& each : find_slow_links(all_rows(hosts, &HostView::ways))) {
     cluster.findings.push_back({.kind = "slow link", .communicator = {}, .words = std::move(each.words)});
   }
   append(cluster.findings, find_wrong(cluster.communicators, unreachable));

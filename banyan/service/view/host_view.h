@@ -79,7 +79,7 @@ struct WayLink {
   std::string name = {};  // as in LinkView
   double capacity = 0;    // bytes per second of payload
 
-  friend bool operator==(const WayLink&, const WayLink&) = default;
+  friend auto operator<=>(const WayLink&, const WayLink&) = default;
 };
 
 // Traffic of sessions of one host to another one along the same links, of all tenants, in a window of some tenths of a

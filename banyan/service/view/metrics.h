@@ -18,19 +18,8 @@
 
 namespace banyan::service {
 
-// Counts of ranks, added up.
-struct RankTotals {
-  uint64_t calls = 0, messages = 0, payload_bytes = 0;
-  uint64_t sent_tcp_bytes = 0, sent_shared_memory_bytes = 0;
-  uint64_t reroutes = 0;
-  double core_seconds = 0;
-
-  RankTotals& operator+=(const RankTotals& other);
-  friend bool operator==(const RankTotals&, const RankTotals&) = default;
-};
-
-// The totals that the pages before have shown, of one daemon. Work of a communicator between the last page and its end
-// is not counted.
+// The counts of ranks that the pages before have shown, of one daemon. Sums of them are RankViews of which all else is
+// empty. Work of a communicator between the last page and its end is not counted.
 class MetricsMemory {
  public:
   // Labels that programs can make up: of tenants (tenant_label.h) and of communicators, of all and of one user. Each is
@@ -40,23 +29,23 @@ class MetricsMemory {
 
   // Takes in what `view` says. O(ranks log ranks).
   void note(const HostView& view);
-  const std::map<Name, RankTotals>& by_name() const { return by_name_; }
-  const std::map<std::string, RankTotals>& by_tenant() const { return by_tenant_; }
+  const std::map<Name, RankView>& by_name() const { return by_name_; }
+  const std::map<std::string, RankView>& by_tenant() const { return by_tenant_; }
   // The label of a communicator of the last view.
   const Name& label_of(const CommunicatorView& communicator) const { return labels_.at(communicator.id); }
 
  private:
   struct Rank {
     Name name;
-    RankTotals totals;
+    RankView counts;
   };
   void choose_labels(const HostView& view);
   void sum();
 
   std::map<std::string, Name> labels_;                      // of communicators that are open, by id
   std::map<std::pair<std::string, uint32_t>, Rank> ranks_;  // that are open, by id and rank
-  std::map<Name, RankTotals> ended_by_name_, by_name_;      // by_name_ is of both
-  std::map<std::string, RankTotals> ended_by_tenant_, by_tenant_;
+  std::map<Name, RankView> ended_by_name_, by_name_;        // by_name_ is of both
+  std::map<std::string, RankView> ended_by_tenant_, by_tenant_;
 };
 
 // The page. Throws Error{unsupported} where Banyan was built without prometheus-cpp.

@@ -3,32 +3,21 @@
 
 #include "banyan/service/share/tenant_label.h"
 #include "banyan/service/view/metrics.h"
+#include "banyan/service/view/view_fields.h"
 
 namespace banyan::service {
 namespace {
 
-RankTotals totals_of(const RankView& rank) {
-  return {.calls = rank.calls_over,
-          .messages = rank.messages_over,
-          .payload_bytes = rank.payload_bytes,
-          .sent_tcp_bytes = rank.sent_tcp_bytes,
-          .sent_shared_memory_bytes = rank.sent_shared_memory_bytes,
-          .reroutes = rank.reroutes,
-          .core_seconds = rank.core_seconds};
+// The counts of a rank, and nothing else of it.
+RankView counts_of(const RankView& rank) {
+  RankView counts;
+  join(counts, RankView(rank));
+  return counts;
 }
+
+void add_all(RankView& sums, RankView counts) { join(sums, std::move(counts)); }
 
 }  // namespace
-
-RankTotals& RankTotals::operator+=(const RankTotals& other) {
-  calls += other.calls;
-  messages += other.messages;
-  payload_bytes += other.payload_bytes;
-  sent_tcp_bytes += other.sent_tcp_bytes;
-  sent_shared_memory_bytes += other.sent_shared_memory_bytes;
-  reroutes += other.reroutes;
-  core_seconds += other.core_seconds;
-  return *this;
-}
 
 void MetricsMemory::choose_labels(const HostView& view) {
   std::map<std::string, Name> labels;
@@ -61,12 +50,12 @@ void MetricsMemory::note(const HostView& view) {
     for (const RankView& rank : communicator.ranks) {
       const std::pair key(communicator.id, rank.rank);
       ranks_.erase(key);
-      ranks[key] = {.name = labels_.at(communicator.id), .totals = totals_of(rank)};
+      ranks[key] = {.name = labels_.at(communicator.id), .counts = counts_of(rank)};
     }
   }
   for (const auto& [key, rank] : ranks_) {  // those that are there no more
-    ended_by_name_[rank.name] += rank.totals;
-    ended_by_tenant_[rank.name.first] += rank.totals;
+    add_all(ended_by_name_[rank.name], rank.counts);
+    add_all(ended_by_tenant_[rank.name.first], rank.counts);
   }
   ranks_ = std::move(ranks);
   sum();
@@ -76,13 +65,13 @@ void MetricsMemory::sum() {
   by_name_.clear();
   by_tenant_.clear();
   for (const auto& [key, rank] : ranks_) {
-    by_name_[rank.name] += rank.totals;
-    by_tenant_[rank.name.first] += rank.totals;
+    add_all(by_name_[rank.name], rank.counts);
+    add_all(by_tenant_[rank.name.first], rank.counts);
   }
   std::erase_if(ended_by_name_, [&](const auto& each) { return !by_name_.contains(each.first); });
   std::erase_if(ended_by_tenant_, [&](const auto& each) { return !by_tenant_.contains(each.first); });
-  for (const auto& [name, totals] : ended_by_name_) by_name_[name] += totals;
-  for (const auto& [tenant, totals] : ended_by_tenant_) by_tenant_[tenant] += totals;
+  for (const auto& [name, counts] : ended_by_name_) add_all(by_name_[name], counts);
+  for (const auto& [tenant, counts] : ended_by_tenant_) add_all(by_tenant_[tenant], counts);
 }
 
 }  // namespace banyan::service

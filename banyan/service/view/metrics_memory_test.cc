@@ -23,9 +23,9 @@ TEST(MetricsMemory, SumsRanksAndCommunicatorsOfOneName) {
   view.communicators[0].ranks.push_back({.rank = 7, .calls_over = 10});
   MetricsMemory memory;
   memory.note(view);
-  EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls, 17u);
-  EXPECT_EQ(memory.by_name().at(Name("t", "other")).calls, 5u);
-  EXPECT_EQ(memory.by_name().at(Name("u", "job")).calls, 6u);
+  EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls_over, 17u);
+  EXPECT_EQ(memory.by_name().at(Name("t", "other")).calls_over, 5u);
+  EXPECT_EQ(memory.by_name().at(Name("u", "job")).calls_over, 6u);
   EXPECT_EQ(memory.by_tenant().at("t").core_seconds, 12);
 }
 
@@ -37,14 +37,14 @@ TEST(MetricsMemory, KeepsWhatHasEndedWhileItsNameIsOpen) {
   view.communicators = {open("2", "t", "job", 6)};
   memory.note(view);
   EXPECT_THAT(memory.by_name(), ElementsAre(Key(Name("t", "job"))));
-  EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls, 9u);
-  EXPECT_EQ(memory.by_tenant().at("t").calls, 14u);
+  EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls_over, 9u);
+  EXPECT_EQ(memory.by_tenant().at("t").calls_over, 14u);
   view.communicators.clear();
   memory.note(view);
   EXPECT_TRUE(memory.by_name().empty() && memory.by_tenant().empty());
   view.communicators = {open("9", "t", "job", 1)};
   memory.note(view);
-  EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls, 1u) << "which Prometheus takes for a restart";
+  EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls_over, 1u) << "which Prometheus takes for a restart";
 }
 
 TEST(MetricsMemory, NoValueFallsWhileItIsShown) {
@@ -53,8 +53,8 @@ TEST(MetricsMemory, NoValueFallsWhileItIsShown) {
   std::mt19937 random(seed);
   MetricsMemory memory;
   HostView view;
-  std::map<Name, RankTotals> former;
-  std::map<std::string, RankTotals> former_tenants;
+  std::map<Name, RankView> former;
+  std::map<std::string, RankView> former_tenants;
   uint64_t next = 0;
   for (int round = 0; round < 2000; ++round) {
     std::erase_if(view.communicators, [&](const CommunicatorView&) { return random() % 5 == 0; });
@@ -64,8 +64,9 @@ TEST(MetricsMemory, NoValueFallsWhileItIsShown) {
                                         std::string(1, "abc"[random() % 3]), random() % 4));
     }
     memory.note(view);
-    for (const auto& [name, totals] : memory.by_name()) EXPECT_GE(totals.calls, former[name].calls);
-    for (const auto& [tenant, totals] : memory.by_tenant()) EXPECT_GE(totals.calls, former_tenants[tenant].calls);
+    for (const auto& [name, totals] : memory.by_name()) EXPECT_GE(totals.calls_over, former[name].calls_over);
+    for (const auto& [tenant, totals] : memory.by_tenant())
+      EXPECT_GE(totals.calls_over, former_tenants[tenant].calls_over);
     former = memory.by_name();
     former_tenants = memory.by_tenant();
   }
@@ -82,9 +83,9 @@ TEST(MetricsMemory, BoundsLabelsThatProgramsMakeUp) {
   EXPECT_LE(memory.by_tenant().size(), MetricsMemory::kMostTenants + 1);
   // Beside "others" of each tenant.
   EXPECT_LE(memory.by_name().size(), MetricsMemory::kMostNames + MetricsMemory::kMostTenants + 1);
-  EXPECT_GT(memory.by_name().at(Name("others", "others")).calls, 0u);
+  EXPECT_GT(memory.by_name().at(Name("others", "others")).calls_over, 0u);
   uint64_t calls = 0;
-  for (const auto& [name, totals] : memory.by_name()) calls += totals.calls;
+  for (const auto& [name, totals] : memory.by_name()) calls += totals.calls_over;
   EXPECT_EQ(calls, 2 * MetricsMemory::kMostNames) << "nothing is lost";
 }
 
@@ -98,9 +99,9 @@ TEST(MetricsMemory, LeavesTheLabelsOfOthersWhateverOneUserMakesUp) {
   memory.note(view);
   view.communicators.push_back(open("honest", "1002/training", "world", 7));
   memory.note(view);
-  EXPECT_EQ(memory.by_name().at(Name("1002/training", "world")).calls, 7u);
+  EXPECT_EQ(memory.by_name().at(Name("1002/training", "world")).calls_over, 7u);
   EXPECT_EQ(memory.by_tenant().size(), kMostTenantsOfUser + 2);
-  EXPECT_EQ(memory.by_tenant().at("1001/others").calls, 3000u - kMostTenantsOfUser);
+  EXPECT_EQ(memory.by_tenant().at("1001/others").calls_over, 3000u - kMostTenantsOfUser);
   EXPECT_LE(memory.by_name().size(), MetricsMemory::kMostNamesOfUser + kMostTenantsOfUser + 2);
 }
 

@@ -27,6 +27,27 @@ std::string refused_cluster(const Json& json) {
   return testing::error_of([&] { cluster_view_from(json.dump()); }, ErrorCode::invalid_input);
 }
 
+// Stands for a value of any type.
+struct Anything {
+  template <typename Value>
+  operator Value() const;
+};
+
+template <typename View, typename... Values>
+constexpr size_t count_members() {
+  if constexpr (requires { View{Values{}..., Anything{}}; }) return count_members<View, Values..., Anything>();
+  return sizeof...(Values);
+}
+
+template <typename... Views>
+constexpr bool kHaveARowForEachMember =
+    ((std::tuple_size_v<std::remove_const_t<decltype(kFields<Views>)>> == count_members<Views>()) && ...);
+
+TEST(ViewFields, HaveARowForEachMember) {
+  EXPECT_TRUE((kHaveARowForEachMember<RankView, CommunicatorView, LinkView, WayLink, WayView, EventView>));
+  EXPECT_TRUE((kHaveARowForEachMember<HostView, FindingView, UnreachableHost, ClusterView>));
+}
+
 TEST(ViewJson, GoesThereAndBack) {
   const auto seed = static_cast<uint32_t>(::testing::UnitTest::GetInstance()->random_seed());
   SCOPED_TRACE("seed " + std::to_string(seed));
