@@ -21,7 +21,7 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
       attachment_(std::move(attachment)),
       staging_(*attachment_, options_.rank, options_.size),
       back_off_(back_off()),
-      messages_with_(options_.size),
+      messages_(options_.size),
       is_told_gone_(options_.size),
       session_(attachment_->open(std::move(wish),
                                  {.failed = [this](const Error& error) { fail_here(error); },
@@ -43,25 +43,17 @@ void ServiceExecutor::wait_until_settled() const {
   const auto end = std::chrono::steady_clock::now() + kLongestSettling;
   const auto wants_to = [this] {
     const uint32_t flags = status().flags.load(std::memory_order_relaxed);
-    return calls_.empty() && !has_failed_ && !attachment_->has_gone() && (flags & SessionStatus::kIsUnsettled) != 0;
+    return calls_.empty() && !failure_.is_set() && !attachment_->has_gone() &&
+           (flags & SessionStatus::kIsUnsettled) != 0;
   };
   while (wants_to() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kBetweenLooks);
 }
 
 // ---- Failing ----
 
-// Whether it is the first.
-bool ServiceExecutor::note(const Error& error) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (failure_) return false;
-  failure_ = error;
-  has_failed_ = true;
-  return true;
-}
-
 // By the attachment's thread.
 void ServiceExecutor::fail_here(const Error& error) noexcept {
-  note(error);
+  failure_.note(error);
   if (can_sleep_) wake();
 }
 
@@ -69,7 +61,7 @@ void ServiceExecutor::fail_here(const Error& error) noexcept {
 // process may end.
 void ServiceExecutor::break_with(const Error& error) {
   if (is_broken_.exchange(true)) return;
-  note(error);
+  failure_.note(error);
   wake();
   tell_peers(error);
   // After the peers know why. What comes now may go to buffers that the caller has other uses for.
@@ -90,17 +82,8 @@ void ServiceExecutor::tell_peers(const Error& error) {
 std::optional<Error> ServiceExecutor::broken() const {
   if (fork_guard_.is_in_child()) return std::nullopt;
   const bool has_gone = attachment_->has_gone();
-  if (has_failed_) return is_broken_ || has_gone ? std::optional(failure()) : std::nullopt;
+  if (failure_.is_set()) return is_broken_ || has_gone ? std::optional(failure_.get()) : std::nullopt;
   return has_gone ? std::optional(attachment_->loss()) : std::nullopt;
-}
-
-Error ServiceExecutor::failure() const {
-  const std::lock_guard lock(mutex_);
-  return Error(*failure_);
-}
-
-void ServiceExecutor::expect_whole() const {
-  if (has_failed_) throw failure();
 }
 
 void ServiceExecutor::expect_own_process() const {
@@ -117,17 +100,16 @@ auto ServiceExecutor::guarded(Body body) {
     if (error.code() != ErrorCode::invalid_input) throw;
     break_with(Error(ErrorCode::peer_lost, error.message() + " (" + attachment_->url() + ")"));
   }
-  throw failure();
+  throw Error(failure_.get());
 }
 
 // ---- Calls and messages ----
 
 void ServiceExecutor::start(const run::Call& call, const run::CallNumbers& /*numbers*/) {
   expect_own_process();
-  expect_whole();
+  failure_.expect_none();
   CHECK(calls_.size() < kDepth) << "too many calls are under way";
-  Staging::Staged staged = staging_.stage(call);
-  calls_.push_back({.submission = staged.submission, .staged = std::move(staged.call)});
+  calls_.push_back({.staged = staging_.stage(call)});
   guarded([&] { return submit_waiting(); });
 }
 
@@ -135,7 +117,7 @@ bool ServiceExecutor::advance() {
   move();
   if (calls_.empty()) return true;
   if (done_calls_ == 0) {
-    expect_whole();
+    failure_.expect_none();
     return false;
   }
   calls_.pop_front();
@@ -166,21 +148,17 @@ void ServiceExecutor::finish(run::Watch& watch) {
 
 uint64_t ServiceExecutor::start_message(const run::Call& call) {
   expect_own_process();
-  expect_whole();
-  Staging::Staged staged = staging_.stage(call);
-  waiting_messages_.push_back(
-      {.ticket = ++tickets_, .peer = call.other, .submission = staged.submission, .staged = std::move(staged.call)});
-  if (call.other != run::kAnyRank) ++messages_with_.at(call.other);
+  failure_.expect_none();
+  const uint64_t ticket = messages_.add(call.other, staging_.stage(call));
   guarded([&] { return submit_waiting(); });
-  return tickets_;
+  return ticket;
 }
 
 bool ServiceExecutor::advance_messages(std::vector<MessageDone>& done) {
-  if (messages_.empty() && waiting_messages_.empty() && done_messages_.empty()) return false;
-  const bool moved = move() || !done_messages_.empty();
-  if (!moved) expect_whole();
-  done.insert(done.end(), done_messages_.begin(), done_messages_.end());
-  done_messages_.clear();
+  if (messages_.is_empty()) return false;
+  const bool moved = move() || messages_.has_done();
+  if (!moved) failure_.expect_none();
+  messages_.take_done(done);
   return moved;
 }
 
@@ -189,7 +167,7 @@ bool ServiceExecutor::move() {
   expect_own_process();
   const bool moved = guarded([&] {
     const bool has_taken = take_completions();
-    return (!has_failed_ && submit_waiting()) || has_taken;
+    return (!failure_.is_set() && submit_waiting()) || has_taken;
   });
   look_for_gone();
   own_steps_ += moved ? 1 : 0;
@@ -208,44 +186,26 @@ bool ServiceExecutor::take_completions() {
 
 void ServiceExecutor::complete(const Completion& completion) {
   if (done_calls_ < submitted_ && calls_[done_calls_].sequence == completion.sequence) {
-    staging_.finish(std::move(calls_[done_calls_++].staged), true);
+    staging_.finish(std::move(calls_[done_calls_++].staged.call), true);
     return;
   }
-  const auto message = messages_.find(completion.sequence);
-  if (message == messages_.end()) {
-    throw invalid("the service completes submission " + std::to_string(completion.sequence) +
-                  ", which is not under way or not the next");
-  }
-  Flight& flight = message->second;
-  const bool is_from_any = flight.peer == run::kAnyRank;
-  if (is_from_any ? completion.peer >= options_.size : completion.peer != flight.peer) {
-    throw invalid("the service completes a message with rank " + std::to_string(completion.peer) +
-                  ", which it was not for");
-  }
-  staging_.finish(std::move(flight.staged), true);
-  done_messages_.push_back({.ticket = flight.ticket, .peer = completion.peer});
-  if (!is_from_any) --messages_with_[flight.peer];
-  messages_.erase(message);
+  staging_.finish(messages_.end(completion), true);
 }
 
 bool ServiceExecutor::submit_waiting() {
   bool has_submitted = false;
   const auto has_call = [&] { return submitted_ < calls_.size(); };
-  for (; (has_call() || !waiting_messages_.empty()) && rings_.has_room(); has_submitted = true) {
+  for (; (has_call() || messages_.has_waiting()) && rings_.has_room(); has_submitted = true) {
     if (has_call()) {
-      submit(calls_[submitted_++]);
-      continue;
+      Flight& flight = calls_[submitted_++];
+      flight.sequence = rings_.submit(flight.staged.submission);
+    } else {
+      messages_.submit_next(rings_);
     }
-    Flight flight = std::move(waiting_messages_.front());
-    waiting_messages_.pop_front();
-    const uint64_t sequence = submit(flight);
-    messages_.emplace(sequence, std::move(flight));
   }
   if (has_submitted) session_->ring();
   return has_submitted;
 }
-
-uint64_t ServiceExecutor::submit(Flight& flight) { return flight.sequence = rings_.submit(flight.submission); }
 
 // ---- What a watcher sees ----
 
@@ -258,7 +218,7 @@ uint32_t ServiceExecutor::waiting_for() const {
   return rank < options_.size ? rank : options_.rank;
 }
 
-bool ServiceExecutor::can_do_without(uint32_t rank) const { return calls_.empty() && messages_with_.at(rank) == 0; }
+bool ServiceExecutor::can_do_without(uint32_t rank) const { return calls_.empty() && !messages_.needs(rank); }
 
 bool ServiceExecutor::notices_last_bytes() const {
   return (status().flags.load(std::memory_order_relaxed) & SessionStatus::kNoticesLastBytes) != 0;
@@ -289,7 +249,7 @@ void ServiceExecutor::sleep(const std::function<bool()>& try_again) {
   std::exception_ptr thrown;
   const auto has_woken = [&] {
     try {
-      return is_woken_.exchange(false) || has_failed_ || try_again();
+      return is_woken_.exchange(false) || failure_.is_set() || try_again();
     } catch (...) {
       thrown = std::current_exception();
       return true;

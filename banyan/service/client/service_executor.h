@@ -24,15 +24,15 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "banyan/run/communicator/first_error.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/service/client/attachment.h"
+#include "banyan/service/client/message_flights.h"
 #include "banyan/service/client/staging.h"
 
 namespace banyan::service {
@@ -83,25 +83,18 @@ class ServiceExecutor : public run::Executor {
   static constexpr std::chrono::seconds kLongestSettling{5};
   struct Flight {
     uint64_t sequence = 0;  // once it is submitted
-    uint64_t ticket = 0;    // of a message
-    uint32_t peer = 0;      // of a message; kAnyRank: from any
-    Submission submission;
-    StagedCall staged;
+    Staging::Staged staged;
   };
 
-  bool note(const Error& error) noexcept;
   void fail_here(const Error& error) noexcept;
   void tell_peers(const Error& error);
-  Error failure() const;  // there is one
   void expect_own_process() const;
-  void expect_whole() const;
   template <typename Body>
   auto guarded(Body body);
   bool move();
   bool take_completions();
   void complete(const Completion& completion);
   bool submit_waiting();
-  uint64_t submit(Flight& flight);
   void look_for_gone();
   void wait_until_settled() const;
   const SessionStatus& status() const { return session_->page().status; }
@@ -114,18 +107,13 @@ class ServiceExecutor : public run::Executor {
   // The first `submitted_` of calls_ are under way, of which the first `done_calls_` are over and not asked for.
   std::deque<Flight> calls_;
   size_t submitted_ = 0, done_calls_ = 0;
-  std::deque<Flight> waiting_messages_;            // for room, in their order
-  std::unordered_map<uint64_t, Flight> messages_;  // under way, by their sequence
-  std::vector<uint32_t> messages_with_;            // by rank: those that need it
-  std::vector<MessageDone> done_messages_;         // not asked for
-  uint64_t tickets_ = 0, own_steps_ = 0;
+  MessageFlights messages_;
+  uint64_t own_steps_ = 0;
   uint32_t gone_seen_ = 0;
   std::vector<bool> is_told_gone_;  // by rank
 
-  mutable std::mutex mutex_;  // protects failure_
-  std::optional<Error> failure_;
+  run::FirstError failure_;
   std::atomic<bool> is_broken_{false};  // by break_with()
-  std::atomic<bool> has_failed_{false};
   std::atomic<bool> is_woken_{false};   // by wake(), and no sleep has ended of it
   std::atomic<bool> can_sleep_{false};  // rings_ is there
   std::unique_ptr<Attachment::Session> session_;
