@@ -1,31 +1,29 @@
 // Session: one rank of one communicator of a tenant, whose calls the daemon carries out.
 //
-// It copies submissions out of the client's page, checks them (protocol/validate.h), has the executor carry them out,
-// and writes completions. The first error ends it: nothing is completed afterwards, and the client is told why by the
-// control connection. So a session costs nobody but its own communicator anything.
+// 1. The first error ends it, whatever has thrown it: nothing is completed afterwards, no more is asked of the
+//    executor, and `failed` is called once, so that the client is told why by the control connection. So a session
+//    costs nobody but its own communicator anything.
+// 2. As an event source it is what its executor waits for; an error there ends the session and not the sleep of others.
+// 3. The client can read in its page whether peers still want something (SessionStatus) before it reads that a call is
+//    over.
 //
-// As an event source it is what its executor waits for; what that throws ends the session and not the sleep of others.
+// Its calls are in session_calls.h, changes of its plans in session_plans.h, its rate in session_share.h.
 //
 // One thread: its worker's.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <unordered_map>
-#include <vector>
+#include <string>
 
-#include "banyan/run/call/call.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/system/event_source.h"
-#include "banyan/service/protocol/region_table.h"
-#include "banyan/service/protocol/rings.h"
-#include "banyan/service/protocol/validate.h"
+#include "banyan/service/session/session_calls.h"
+#include "banyan/service/session/session_plans.h"
 #include "banyan/service/session/session_share.h"
-#include "banyan/service/session/tenant_quota.h"
 #include "banyan/service/share/call_grants.h"
 #include "banyan/service/view/host_view.h"
 
@@ -34,24 +32,15 @@ namespace banyan::service {
 class Session : public run::EventSource {
  public:
   using Clock = std::chrono::steady_clock;
-  // Messages under way, and completions that the client has not read; further calls stay in the ring. Messages beyond
-  // kOwnMessages are of the quota of the user (Resource::messages).
-  static constexpr size_t kMostMessages = 65'536, kOwnMessages = 256, kMostUnsaid = 1024;
   // As an event source it has work after this time at most: not all that plans are revised by is an event.
   static constexpr std::chrono::milliseconds kLongestWait{100};
 
   struct Options {
-    SessionRules rules;
-    std::shared_ptr<const Region> memory;  // of its page; shared with the client's table
-    SessionPage* page = nullptr;           // in it
-    const RegionTable* regions = nullptr;  // of its client; outlives it
+    SessionCalls::Options calls;
     std::unique_ptr<run::Executor> executor;
-    std::shared_ptr<SessionShare> share = {};  // shared with the executor; none where nobody knows the network
-    CommunicatorView about = {};               // what does not change, with one rank
-    Grant grant = {};                          // of the communicator
-    // Grants of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
-    std::shared_ptr<CallGrants> calls = {};
-    std::shared_ptr<TenantAccount> account = {};      // of its user, shared with all that the user has; none: no quotas
+    std::shared_ptr<SessionShare> share = {};         // shared with the executor; none where nobody knows the network
+    CommunicatorView about = {};                      // what does not change, with one rank
+    Grant grant = {};                                 // of the communicator
     std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
     // Has the packets of its lanes bear the code point of a class; none: they bear none.
     std::function<void(ShareClass)> mark = {};
@@ -64,11 +53,11 @@ class Session : public run::EventSource {
   bool step(size_t most);
   // True if there is anything to do before the client rings again.
   bool is_busy() const {
-    const bool has_work = is_addressed_ || !calls_.empty() || !messages_.empty() || !unsaid_.empty();
+    const bool has_work = plans_.has_work() || !calls_.is_empty();
     return !has_failed_ && (has_work || (share_ && share_->is_active()));
   }
   // It is not busy, but is to have a step at this moment: peers may want something of calls that are over here.
-  std::optional<Clock::time_point> attend_at() const;
+  std::optional<Clock::time_point> attend_at() const { return has_failed_ ? std::nullopt : plans_.attend_at(); }
   // Something may have come for it, which the next step finds.
   void expect_step() {
     may_move_ = true;
@@ -85,25 +74,28 @@ class Session : public run::EventSource {
   const std::string& sharer() const { return about_.sharer; }
   double weight() const { return about_.weight; }  // of the sharer
   // True if the call that has begun last is a small one: it takes less time than a long step of another session.
-  bool is_quick() const { return is_quick_; }
+  bool is_quick() const { return calls_.is_quick(); }
   // True if its client was woken since this was called last.
-  bool take_woken() { return std::exchange(has_woken_, false); }
+  bool take_woken() { return calls_.rings().take_woken(); }
   // Its step has taken so long.
   void bill(std::chrono::nanoseconds time) { billed_ += time; }
   void fail(const Error& error);
   // As the steward says: bytes per second on the busiest link of a call; 0: no limit.
   void set_rate(uint64_t rate);
-  // Sets what the rules grant now. `calls`: as in Options. A call that has begun keeps a grant of its own.
+  // Sets what the rules grant now. `calls`: as SessionCalls::Options::grants. A call that has begun keeps a grant of
+  // its own.
   void set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls);
   // Receives a text that the session of another rank, or this one, has sent to all.
-  void hear(const std::string& text);
+  void hear(const std::string& text) {
+    if (!has_failed_) plans_.receive(text);
+  }
   // For operators; names of links and hosts are those that it was made with.
   CommunicatorView view() const;
   // Asks all ranks to plan for this, too. Returns the number of the wish. Throws Error{unsupported} where plans cannot
   // be revised.
-  uint64_t propose(const run::PlanWish& wish);
+  uint64_t propose(const run::PlanWish& wish) { return plans_.propose(wish); }
   // In the session of rank 0: what has come of it; nothing: it has still to be decided.
-  std::optional<run::WishOutcome> outcome(uint64_t wish) const;
+  std::optional<run::WishOutcome> outcome(uint64_t wish) const { return plans_.outcome(wish); }
   // The last call that followed a plan; nothing: there was none, or nobody knows the network.
   std::optional<PlannedCall> planned() const;
 
@@ -111,61 +103,27 @@ class Session : public run::EventSource {
   using Time = Clock::duration;
 
   static Time now() { return Clock::now().time_since_epoch(); }
-  struct Flight {
-    uint64_t sequence = 0;
-    uint64_t number = 0;  // of a call, as the executor counts
-    ValidCall call;
-    Time begun{0};
-    TenantAccount::Charge charge = {};
-  };
-
   void prepare(run::WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   bool step_on(size_t most);
-  bool take(size_t most);
-  bool has_room_for_calls() const;
-  TenantAccount::Charge charge_for(const run::Call& call) const;
-  void begin(ValidCall call, uint64_t sequence);
-  const Grant* permit(const run::Call& call);
-  void follow(const std::string& plan);
-  void mark_lanes();
-  bool move();
   bool attend();
-  void complete(const Flight& flight, uint32_t peer);
-  bool say();
-  bool waits_for_others() const;
+  void mark_lanes();
   void show();
   void show_flags();
 
-  SessionRules rules_;
-  const std::shared_ptr<const Region> memory_;
-  DaemonRings rings_;
-  const RegionTable& regions_;
   const std::unique_ptr<run::Executor> executor_;
   const std::shared_ptr<SessionShare> share_;
+  SessionCalls calls_;
+  SessionPlans plans_;
   const std::function<run::FabricUpdate()> adopted_;
   const std::function<void(ShareClass)> mark_;
   const std::function<void(const Error& error)> failed_;
-  std::shared_ptr<CallGrants> grants_;
-  const std::shared_ptr<TenantAccount> account_;
-  std::string plan_;                               // that rank 0 has asked all to follow
-  std::deque<Flight> calls_;                       // the oldest first; a deque, since executors keep pointers into them
-  std::unordered_map<uint64_t, Flight> messages_;  // by ticket
-  std::deque<Completion> unsaid_;                  // for which the ring had no room
-  std::vector<run::MessageExecutor::MessageDone> done_;
-  uint64_t started_ = 0;    // calls
-  CommunicatorView about_;  // counters and times are brought up to date as they change
+  CommunicatorView about_;  // without counters and times
   Time moved_{0};           // when anything did, last
-  Time idle_since_{0};      // while no call is under way
-  Time idle_before_{0};     // the times between calls, all together
   Time waits_until_{0};     // as an event source
   std::chrono::nanoseconds billed_{0};
   uint32_t vain_steps_ = 0;
   bool has_failed_ = false, may_move_ = false, has_stepped_ = false;
-  bool has_woken_ = false;  // its client
-  bool is_quick_ = true;
-  bool has_taken_all_ = false;  // that the client had submitted
-  bool is_addressed_ = false;   // a text is to be answered, whether there are calls or not
 };
 
 }  // namespace banyan::service

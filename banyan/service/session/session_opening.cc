@@ -230,16 +230,19 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
   if (share) share->watch(make_watch(opening, ways, files, *capacities, net));
   std::function<void(ShareClass)> mark;
   if (marks) mark = [net, marks = *marks](ShareClass share_class) { net->mark(marks.of(share_class)); };
-  return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
-                                                    .memory = std::move(region),
-                                                    .page = page,
-                                                    .regions = &regions,
+  CommunicatorView about = view_of(opening);
+  SessionCalls::Options calls{.rules = {.rank = wish.rank, .size = size},
+                              .memory = std::move(region),
+                              .page = page,
+                              .regions = &regions,
+                              .grants = opening.calls,
+                              .account = opening.account,
+                              .name = about.name};
+  return std::make_unique<Session>(Session::Options{.calls = std::move(calls),
                                                     .executor = std::move(executor),
                                                     .share = share,
-                                                    .about = view_of(opening),
+                                                    .about = std::move(about),
                                                     .grant = opening.grant,
-                                                    .calls = opening.calls,
-                                                    .account = opening.account,
                                                     .adopted = [net] { return net->adopted(); },
                                                     .mark = std::move(mark),
                                                     .failed = std::move(hooks.failed)});

@@ -36,7 +36,7 @@ struct SessionOpening {
   std::string tenant;  // to which its share belongs
   RankView client;     // who its program is
   Grant grant;
-  std::shared_ptr<CallGrants> calls;  // as in Session::Options
+  std::shared_ptr<CallGrants> calls;  // as SessionCalls::Options::grants
   std::vector<HostCard> cards;        // of wish.hosts
   std::shared_ptr<SessionLanes> lanes;
   std::unique_ptr<run::Connector> connector;     // over them
