@@ -70,17 +70,25 @@ class Search {
     uint32_t waiter = 0, rank = 0;
   };
 
-  // Nothing where a chain runs into a circle or is none. Waiting for a later call than one's own is no chain.
-  std::optional<End> follow(uint32_t start) const {
+  // Nothing where a chain runs into a circle or is none. Waiting for a later call than one's own is no chain. `ends`:
+  // of all ranks that were met before.
+  std::optional<End> follow(uint32_t start, std::map<uint32_t, std::optional<End>>& ends) const {
+    Ranks chain;
+    std::optional<End> end;
     uint32_t here = start;
-    for (size_t steps = 0; steps <= states_.size(); ++steps) {
+    while (ends.try_emplace(here).second) {  // with nothing, which stays where the chain comes here again
+      chain.push_back(here);
       const std::optional<uint32_t> next = target(at(here));
-      if (!next) return std::nullopt;  // only at the start
-      const RankState& state = at(*next);
-      if (!target(state) || state.sequence > at(here).sequence) return End{.waiter = here, .rank = *next};
+      if (!next) break;  // only at the start
+      if (!target(at(*next)) || at(*next).sequence > at(here).sequence) {
+        end = End{.waiter = here, .rank = *next};
+        break;
+      }
       here = *next;
     }
-    return std::nullopt;
+    if (!end) end = ends.at(here);
+    for (const uint32_t each : chain) ends[each] = end;
+    return end;
   }
 
   // The one furthest behind.
@@ -89,8 +97,9 @@ class Search {
       return std::pair(std::min(position(at(end.waiter)), position(at(end.rank))), end.rank);
     };
     std::optional<End> best;
+    std::map<uint32_t, std::optional<End>> ends;
     for (const uint32_t rank : inside_) {
-      const std::optional<End> end = follow(rank);
+      const std::optional<End> end = follow(rank, ends);
       if (end && (!best || key(*end) < key(*best))) best = end;
     }
     return best;

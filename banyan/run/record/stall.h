@@ -1,7 +1,7 @@
 // Stall diagnosis: which rank keeps a communicator from going on, as far as a few facts about each rank tell.
 //
-// For a rank whose timeout has passed and that has asked its peers, or looked at their recorders; and for `banyan
-// doctor` afterwards (diagnosis.h). Pure: no clock, no memory of its own.
+// For a rank whose timeout has passed and that has asked its peers, or looked at their recorders; for `banyan doctor`
+// afterwards (diagnosis.h); for operators of the service (service/view). Pure: no clock, no memory of its own.
 //
 // The diagnosis is the first of these that applies:
 //   1. two ranks called different things under one number;
@@ -78,7 +78,7 @@ struct Stall {
   std::string sentence;           // without a full stop; empty when nothing stalls
 };
 
-// One state per rank, in any order. Waiting for a rank that is not given counts as waiting for nobody.
+// One state per rank, in any order. Waiting for a rank not given counts as waiting for nobody. O(ranks log ranks).
 Stall diagnose_stall(std::span<const RankState> states);
 
 }  // namespace banyan::run
