@@ -136,7 +136,7 @@ def main():
           f"(within {MOST_BEHIND_BEST:.0%} of the best, at most {MOST_BEHIND_DENSE:.0%} behind none); predictions "
           f"within {MOST_OFF:.0%}: {within} of {len(off)}, median {statistics.median(off):.1%}")
     if arguments.json:
-        torch_common.write_json(arguments.json, {"format": "banyan-choice-lab/1", "machine": machine, "rows": rows})
+        contest.write_json(arguments.json, {"format": "banyan-choice-lab/1", "machine": machine, "rows": rows})
     return 1 if arguments.strict and (right < len(rows) or within < len(off)) else 0
 
 

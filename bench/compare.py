@@ -256,7 +256,9 @@ def main():
     results = measure(arguments, launches)
     machine["load_average_after"] = round(os.getloadavg()[0], 2)
     contest.write_csv(arguments.output / "results.csv", results)
-    contest.write_json(arguments.output / "results.json", machine, results)
+    contest.write_json(arguments.output / "results.json",
+                       {"format": "banyan-compare/1", "machine": machine, "failures": results.failures,
+                        "records": contest.records_of(results)})
     report(arguments, machine, results)
     for failure in results.failures:
         print(f"FAILED {failure}", file=sys.stderr)

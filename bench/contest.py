@@ -202,10 +202,11 @@ def records_of(results):
             for series, times in sorted(results.times[key].items())]
 
 
-def write_json(path, machine, results):
-    document = {"format": "banyan-compare/1", "machine": machine, "failures": results.failures,
-                "records": records_of(results)}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+def write_json(path, document):
+    """Whole or not at all."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    os.replace(beside, path)
 
 
 def write_results(path, topic, machine, how, rows):

@@ -299,7 +299,7 @@ def main():
         contest.write_csv(arguments.output / f"lab-{path.stem}.csv", results)
     document = {"format": "banyan-lab-compare/1", "machine": machine, "tuned": TUNED, "failures": failures,
                 "fabrics": records}
-    (arguments.output / "lab.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    contest.write_json(arguments.output / "lab.json", document)
     if everything:
         print(f"all: {contest.geometric_mean(everything):.2f} times the better peer in geometric mean over "
               f"{len(everything)} figures; least {min(everything):.2f}")

@@ -552,9 +552,8 @@ def main():
     for paper, baseline in missed:
         print(f"NOT reached in both columns by any of our ways: {paper} over {baseline}")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"format": "banyan-published-ratios/1", "slower": arguments.slower,
-                                              "rows": [dataclasses.asdict(row) for row in rows]}, indent=1),
-                                  encoding="utf-8")
+        contest.write_json(arguments.json, {"format": "banyan-published-ratios/1", "slower": arguments.slower,
+                                            "rows": [dataclasses.asdict(row) for row in rows]})
     return 1 if arguments.strict and missed else 0
 
 

@@ -20,7 +20,6 @@ set up, or sums differ; with --strict, also when a target is missed. Nothing els
 import argparse
 import array
 import collections
-import json
 import os
 import pathlib
 import random
@@ -151,8 +150,7 @@ def main():
             told.append({"ranks": ranks, "rate": rate, "rows": vocabulary, "width": arguments.width, "rank_share": own,
                          "union_share": union, "way": way, "met": met, "figures": figures})
     if arguments.json:
-        arguments.json.write_text(json.dumps({"format": "banyan-sparse-lab/1", "labs": told}, indent=1),
-                                  encoding="utf-8")
+        contest.write_json(arguments.json, {"format": "banyan-sparse-lab/1", "labs": told})
     return 1 if arguments.strict and not met_all else 0
 
 

@@ -316,7 +316,7 @@ def main():
         comparisons = [{**dataclasses.asdict(key), "ratios": ratios(results, key),
                         "targets": TARGETS.get((key.collective, key.bytes), {}), "met": verdicts[key]}
                        for key in results.times]
-        torch_common.write_json(arguments.json, {
+        contest.write_json(arguments.json, {
             "format": "banyan-torch-bench/1", "machine": machine, "records": contest.records_of(results),
             "comparisons": comparisons, "refused": refused})
     return 1 if wrong or (arguments.strict and missed) else 0

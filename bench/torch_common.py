@@ -183,10 +183,3 @@ def headline(machine):
     return (f"{machine['processor']} ({machine['processor_numbers']}), {machine['cores']} cores, kernel "
             f"{machine['kernel']}, torch {machine['peers']['torch']}, commit {machine['commit']}, {machine['date']}, "
             f"load {machine['load_average_before']}")
-
-
-def write_json(path, document):
-    """Whole or not at all."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    os.replace(beside, path)

@@ -233,7 +233,7 @@ def main():
                            "comparisons": [dict(zip(["runs", "found", "right"], row)) for row in comparisons]})
     print(f"comparisons of losses that failed: {wrong}")
     if arguments.json:
-        torch_common.write_json(arguments.json, {"format": "banyan-torch-ddp-bench/1", "machine": machine, "seed": SEED,
+        contest.write_json(arguments.json, {"format": "banyan-torch-ddp-bench/1", "machine": machine, "seed": SEED,
                                                  "timings": timings, "losses": all_losses})
     return 1 if wrong else 0
 

@@ -197,7 +197,7 @@ def main():
             print(f"{series}: loss of the last step {last:.5f}, {last / dense - 1:+.3%} of Banyan's without a code")
     print("plans of Banyan's rank 0:", *figures["plans"] or ["NONE: the log names no plan of an allreduce"], sep="\n- ")
     if arguments.json:
-        torch_common.write_json(arguments.json, {
+        contest.write_json(arguments.json, {
             "format": "banyan-torch-lab/1", "machine": machine, "seed": torch_ddp_bench.SEED,
             "fabric": arguments.fabric.stem, "model": str(arguments.model), "ratio": ratio, "target": target,
             "met": met, **figures,

@@ -97,7 +97,7 @@ def main():
             sys.exit(f"torch_local_lab.py: {error}")
         print(f"### cable of {rate} Mb/s, model {arguments.model}\n\n{table(figures[rate])}\n", flush=True)
     if arguments.json:
-        torch_common.write_json(arguments.json, {"format": "banyan-torch-local-lab/2", "machine": machine,
+        contest.write_json(arguments.json, {"format": "banyan-torch-local-lab/2", "machine": machine,
                                                  "seed": torch_ddp_bench.SEED, "model": str(arguments.model),
                                                  "every": arguments.every, "rates": figures})
     return 0
