@@ -6,11 +6,17 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "apps/command.h"
 #include "apps/report.h"
 #include "banyan/base/error.h"
+#include "banyan/base/plain_text.h"
+#include "banyan/base/text.h"
 #include "banyan/base/units.h"
 
 namespace banyan::app {
@@ -226,6 +232,63 @@ std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis
             point_of(bytes, {.microseconds = time, .algbw = algbw, .busbw = algbw * factor, .wrong = {}}, axis));
   }
   return curves;
+}
+
+void BenchOutput::declare(CommandSyntax& command) {
+  command.group("Output");
+  command.flag("--json", json_, "print one JSON object instead of the table");
+  command.option("--output", &output_, "FILE", "write all figures as JSON");
+  command.option("--csv", &csv_, "FILE", "write all figures as CSV");
+  command.option("--plot", &plot_, "FILE", "draw the curves as SVG");
+  const auto take_axis = [this](const std::string& text) {
+    if (text != "busbw" && text != "time") throw invalid(in_quotes(text) + " is neither busbw nor time");
+    axis_ = text == "time" ? BenchAxis::time : BenchAxis::busbw;
+  };
+  command.option("--axis", take_axis, "WHAT", "of the picture: busbw or time (default busbw)").values = {"busbw",
+                                                                                                         "time"};
+  command.option("--against", &against_, "FILE", "draw these curves, too: CSV files of earlier runs").takes_rest = true;
+}
+
+void BenchOutput::check() {
+  for (const std::string& path : against_) {
+    const std::string name = std::filesystem::path(path).stem().string();
+    for (picture::Curve& curve : read_bench_csv(read_plain_text(path).text, axis_, name))
+      earlier_.push_back(std::move(curve));
+  }
+  for (const std::string& path : {csv_, plot_, output_}) check_output_place(path, json_);
+}
+
+bool BenchOutput::has_table() const { return !json_ && output_ != "-" && csv_ != "-" && plot_ != "-"; }
+
+void BenchOutput::write(const Terminal& terminal, const BenchResult& result) const {
+  if (json_) terminal.print(format_bench_json(result.rows, result.ranks));
+  if (!output_.empty()) write_output(terminal, output_, format_bench_json(result.rows, result.ranks));
+  if (!csv_.empty()) write_output(terminal, csv_, format_bench_csv(result.rows, result.ranks));
+  if (!plot_.empty()) write_output(terminal, plot_, picture::draw_curves(plot_of(result)));
+}
+
+picture::CurvePlot BenchOutput::plot_of(const BenchResult& result) const {
+  const std::string& who = result.ranks_in_words;
+  std::string kinds;
+  for (const BenchKind kind : result.kinds) kinds += std::string(bench_traits(kind).name) + ", ";
+  if (result.kinds.size() > 3) kinds = plural(result.kinds.size(), "collective") + ", ";
+  std::set<std::string> hosts;
+  for (size_t at = who.find(" on "); at != std::string::npos; at = who.find(" on ", at + 1)) {
+    hosts.insert(who.substr(at + 4, who.find('\n', at) - at - 4));
+  }
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  gmtime_r(&now, &day);
+  std::array<char, 32> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%d %H:%M UTC", &day);
+  const std::string version = who.substr(2, who.find(',') - 2);
+  std::vector<picture::Curve> curves = curves_of(result.rows, axis_, earlier_.empty() ? "" : "now: ");
+  curves.insert(curves.end(), earlier_.begin(), earlier_.end());
+  return {.title = kinds + plural(result.ranks, "rank"),
+          .subtitle = version + " on " + (hosts.size() == 1 ? *hosts.begin() : plural(hosts.size(), "host")) + ", " +
+                      date.data(),
+          .value = axis_ == BenchAxis::busbw ? "bus bandwidth (GB/s)" : "time (us)",
+          .curves = std::move(curves)};
 }
 
 }  // namespace banyan::app

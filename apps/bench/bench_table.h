@@ -1,4 +1,5 @@
-// The output of `banyan bench`: the columns of nccl-tests, CSV, JSON, and the curves of its picture.
+// The output of `banyan bench`: the columns of nccl-tests, CSV, JSON, and the curves of its picture, with those of
+// earlier runs.
 #pragma once
 
 #include <string>
@@ -6,6 +7,8 @@
 #include <vector>
 
 #include "apps/bench/bench_measure.h"
+#include "apps/syntax.h"
+#include "apps/terminal.h"
 #include "banyan/picture/curves.h"
 
 namespace banyan::app {
@@ -31,5 +34,34 @@ std::vector<picture::Curve> curves_of(const std::vector<BenchRow>& rows, BenchAx
 
 // Those in a CSV of an earlier run, their labels after `name`. Throws Error{invalid_input} naming the line.
 std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis, const std::string& name);
+
+// The figures of one run. `ranks_in_words` begins with our version, and names the host of each rank.
+struct BenchResult {
+  const std::vector<BenchRow>& rows;
+  const std::vector<BenchKind>& kinds;
+  uint32_t ranks;
+  std::string ranks_in_words;
+};
+
+class BenchOutput {
+ public:
+  // This object must outlive the command.
+  void declare(CommandSyntax& command);
+  // Reads the files of earlier runs. Throws Error when one is none, or when a file could not be written.
+  void check();
+
+  // False where standard output has something else.
+  bool has_table() const;
+  void write(const Terminal& terminal, const BenchResult& result) const;
+
+ private:
+  picture::CurvePlot plot_of(const BenchResult& result) const;
+
+  bool json_ = false;
+  std::string output_, csv_, plot_;
+  BenchAxis axis_ = BenchAxis::busbw;
+  std::vector<std::string> against_;
+  std::vector<picture::Curve> earlier_;  // of these files
+};
 
 }  // namespace banyan::app
