@@ -4,6 +4,7 @@
 #include <new>
 
 #include "apps/command.h"
+#include "apps/completion.h"
 #include "apps/help.h"
 #include "apps/parse.h"
 
@@ -61,6 +62,10 @@ class Program {
   }
 
   ExitCode run(std::vector<std::string> words, const Terminal& terminal) {
+    if (const std::optional<std::string> answer = answer_completion(syntax_, words)) {
+      terminal.print(*answer);
+      return ExitCode::success;
+    }
     const Parsed parsed = parse_command_line(syntax_, std::move(words));
     if (parsed.wants_help) return show_help(*parsed.command, terminal);
     if (wants_version_ || version_->was_chosen()) return show_version(terminal);

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <regex>
 
 #include "apps/test_banyan_process.h"
@@ -142,14 +144,85 @@ TEST_F(ManualPages, ShowExamplesThatCanBeCopied) {
   EXPECT_THAT(page.out, HasSubstr("-o, --output FILE"));
 }
 
-// A completion of one shell: what it offers at the end of a line. One shell is asked for many lines, since zsh takes
-// half a second to start.
+// What the program answers, without descriptions.
+Words candidates(Words words) {
+  words.insert(words.begin(), "__complete");
+  Words offered = lines_of(run_banyan(words).out);
+  for (std::string& each : offered) each = each.substr(0, each.find('\t'));
+  return offered;
+}
+
+TEST(Completion, OffersTheCommandsOfTheHelp) {
+  Words expected;
+  for (const auto& [command, options] : helped().options) {
+    if (!command.empty() && command.find(' ') == std::string::npos) expected.push_back(command);
+  }
+  EXPECT_THAT(candidates({""}), ::testing::UnorderedElementsAreArray(expected)) << "and no hidden one";
+  EXPECT_THAT(candidates({"lab", ""}), AllOf(Contains("up"), Contains("down"), Not(Contains("plan"))));
+  EXPECT_THAT(candidates({"ver"}), ElementsAre("verify", "version"));
+  EXPECT_EQ(run_banyan({"__complete", "vers"}).out, "version\tPrint the version.\n");
+}
+
+TEST(Completion, OffersEveryOptionOfTheHelp) {
+  for (const auto& [command, options] : helped().options) {
+    std::istringstream stream(command + " -");
+    const Words words(std::istream_iterator<std::string>(stream), {});
+    EXPECT_THAT(candidates(words), ::testing::IsSupersetOf(options)) << command;
+  }
+}
+
+TEST(Completion, OffersTheValuesOfWordsAndOptions) {
+  const std::pair<Words, Words> lines[] = {
+      {{"plan", ""}, {"allgather", "allreduce", "reduce-scatter"}},
+      {{"plan", "--bytes", "1MiB", "--no-lower", "allreduce", "tor"}, {"torus:", ":files"}},
+      {{"fabric", "leaf"}, {"leaf-spine:"}},
+      {{"show", "ring:4", "--format", ""}, {"svg", "dot"}},
+      {{"show", "ring:4", "--format=s"}, {"--format=svg"}},
+      {{"show", "ring:4", "--output=a"}, {":files"}},
+      {{"export", "plan.json", "--format", "m"}, {"msccl", "mscclpp"}},
+      {{"run", "allreduce", "--type", "float"}, {"float16", "float32", "float64"}},
+      {{"run", "--transport", ""}, {"shm", "tcp"}},
+      {{"run", "--", "l"}, {":program"}},
+      {{"predict", "tr"}, {"train"}},
+      {{"predict", "allg"}, {"allgather"}},
+      {{"predict", "allgather", "rin"}, {"ring:"}},
+      {{"predict", "train", "--model", "gpt3-1"}, {"gpt3-13b", "gpt3-175b"}},
+      {{"predict", "train", "--gpu", "h"}, {"h100", "h200"}},
+      {{"predict", "train", "--algorithm", "for"}, {"forest"}},
+      {{"predict", "job", "--on-failure", ""}, {"stop", "move", "fail"}},
+      {{"bench", "all"}, {"allreduce", "allgather", "all-to-all", "all"}},
+      {{"bench", "allreduce", "--op", "sum,m"}, {"sum,min", "sum,max", ":open"}},
+      {{"bench", "--axis", ""}, {"busbw", "time"}},
+      {{"compress", "--type", ""}, {"float16", "bfloat16", "float32", "float64"}},
+      {{"completion", ""}, {"bash", "zsh", "fish"}},
+      {{"help", "pre"}, {"predict"}},
+  };
+  for (const auto& [words, values] : lines) {
+    EXPECT_THAT(candidates(words), ::testing::IsSupersetOf(values)) << ::testing::PrintToString(words);
+  }
+}
+
+TEST(Completion, OffersNothingThatCannotStandThere) {
+  EXPECT_THAT(candidates({"plan", "--bytes", ""}), IsEmpty()) << "a size is not known";
+  EXPECT_THAT(candidates({"plan", "allreduce", ""}), Not(Contains("allgather"))) << "one collective is enough";
+  EXPECT_THAT(candidates({"bench", "--op", "sum,s"}), Not(Contains("sum,sum"))) << "the list has it";
+  EXPECT_THAT(candidates({"plan", "--json", "--j"}), IsEmpty()) << "it was given";
+  EXPECT_THAT(candidates({"show", "--fail", "a-b", "--fa"}), Contains("--fail")) << "it may be given again";
+}
+
+// The script of one shell: what it offers at the end of a line. The shell is asked for all lines at once, since zsh
+// takes half a second to start.
 class Completer {
  public:
   explicit Completer(const std::string& shell) : shell_(shell) {
     file_ = folder_.path("_banyan");
-    const Outcome outcome = run_banyan({"completion", shell, "-o", file_});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::string scripts;
+    for (const char* const program : {"banyan", "banyand"}) {
+      scripts += run_banyan({"completion", shell, program}).out;
+      const std::string stand_in = folder_.write(program, "#!/bin/sh\nexec " BANYAN_BINARY " \"$@\"\n");
+      std::filesystem::permissions(stand_in, std::filesystem::perms::owner_all);
+    }
+    folder_.write("_banyan", scripts);
     folder_.write("a file.json", "{}");
     folder_.write("plan.json", "{}");
     folder_.write("drive", shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
@@ -158,7 +231,7 @@ class Completer {
   // For each line, in order and once each.
   std::vector<Words> offers(const Words& lines) const {
     std::string command =
-        "cd '" + folder_.path("") + "' && timeout 100 " + shell_ + flags() + " ./drive '" + file_ + "'";
+        "cd '" + folder_.path("") + "' && PATH=.:$PATH timeout 100 " + shell_ + flags() + " ./drive '" + file_ + "'";
     for (const std::string& line : lines) command += " '" + std::regex_replace(line, std::regex("'"), "'\\''") + "'";
     std::vector<Words> all;
     std::set<std::string> offered;
@@ -175,7 +248,6 @@ class Completer {
     all.resize(lines.size());
     return all;
   }
-  Words offers(const std::string& line) const { return offers(Words{line}).front(); }
 
  private:
   const char* flags() const { return shell_ == "zsh" ? " -f" : shell_ == "fish" ? " --no-config" : " --norc"; }
@@ -253,104 +325,46 @@ end
   TemporaryFolder folder_;
 };
 
-class Completion : public ::testing::TestWithParam<const char*> {
+class ShellCompletion : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!is_installed(GetParam())) GTEST_SKIP() << GetParam() << " is not installed";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Of, Completion, ::testing::Values("bash", "zsh", "fish"),
+INSTANTIATE_TEST_SUITE_P(Of, ShellCompletion, ::testing::Values("bash", "zsh", "fish"),
                          [](const auto& param) { return std::string(param.param); });
 
-TEST_P(Completion, OffersCommands) {
-  const Completer completer(GetParam());
-  const Words commands = completer.offers("banyan ");
-  for (const auto& [command, options] : helped().options) {
-    const bool is_top = !command.empty() && command.find(' ') == std::string::npos;
-    if (!is_top) continue;
-    EXPECT_THAT(commands, Contains(command));
-  }
-  EXPECT_THAT(commands, Not(Contains("manual")));
-  EXPECT_THAT(completer.offers("banyan lab "), AllOf(Contains("up"), Contains("down"), Not(Contains("plan"))));
-  EXPECT_THAT(completer.offers("banyan ver"), AllOf(Contains("verify"), Contains("version"), Not(Contains("plan"))));
-}
-
-TEST_P(Completion, OffersEveryOptionOfTheHelp) {
-  Words lines;
-  for (const auto& [command, options] : helped().options) {
-    const std::string line = "banyan " + command + (command.empty() ? "-" : " -");
-    lines.insert(lines.end(), {line, line + "-"});
-  }
-  const std::vector<Words> all = Completer(GetParam()).offers(lines);
-  size_t asked = 0;
-  for (const auto& [command, options] : helped().options) {
-    const std::string& line = lines[asked];
-    Words offered = all[asked];
-    // Where a single dash asks for short names only.
-    const bool has_long =
-        std::any_of(offered.begin(), offered.end(), [](const auto& each) { return each.starts_with("--"); });
-    if (!has_long) offered.insert(offered.end(), all[asked + 1].begin(), all[asked + 1].end());
-    asked += 2;
-    // zsh offers options with a "=" that belongs to them.
-    for (std::string& each : offered) each = each.substr(0, each.find('='));
-    for (const std::string& option : options) EXPECT_THAT(offered, Contains(option)) << line;
-  }
-}
-
-TEST_P(Completion, OffersTheValuesOfWordsAndOptions) {
-  const Completer completer(GetParam());
+TEST_P(ShellCompletion, OffersWhatTheProgramAnswers) {
   const std::pair<const char*, Words> lines[] = {
-      {"banyan plan ", {"allgather", "allreduce", "reduce-scatter"}},
-      {"banyan plan allr", {"allreduce"}},
-      {"banyan plan allreduce dgx-", {"dgx-a100:", "dgx-h100:"}},
-      {"banyan plan --bytes 1MiB --no-lower allreduce tor", {"torus:"}},
-      {"banyan fabric leaf", {"leaf-spine:"}},
-      {"banyan fabric pla", {"plan.json"}},
-      {"banyan show ring:4 --format ", {"svg", "dot"}},
-      {"banyan export plan.json --format m", {"msccl", "mscclpp"}},
-      {"banyan export pl", {"plan.json"}},
-      {"banyan run allreduce --type float", {"float16", "float32", "float64"}},
-      {"banyan run allreduce --plan pl", {"plan.json"}},
-      {"banyan run --transport ", {"shm", "tcp"}},
-      {"banyan predict tr", {"train"}},
-      {"banyan predict allg", {"allgather"}},
-      {"banyan predict allgather rin", {"ring:"}},
-      {"banyan predict train --model gpt3-1", {"gpt3-13b", "gpt3-175b"}},
-      {"banyan predict train --gpu h", {"h100", "h200"}},
-      {"banyan predict train --algorithm for", {"forest"}},
-      {"banyan predict job --on-failure ", {"stop", "move", "fail"}},
-      {"banyan bench all", {"allreduce", "allgather", "all-to-all", "all"}},
-      {"banyan bench --axis ", {"busbw", "time"}},
-      {"banyan compress --type ", {"float16", "bfloat16", "float32", "float64"}},
-      {"banyan completion ", {"bash", "zsh", "fish"}},
-      {"banyan help pre", {"predict"}},
+      {"banyan ver", {"verify", "version"}},  {"banyan lab ", {"up", "down"}},
+      {"banyan plan --outp", {"--output"}},   {"banyan plan allreduce dgx-", {"dgx-a100:", "dgx-h100:"}},
+      {"banyan fabric pla", {"plan.json"}},   {"banyan run allreduce --plan pl", {"plan.json"}},
+      {"banyand ver", {"verify", "version"}}, {"./banyan ver", {"verify", "version"}},
   };
   Words asked;
   for (const auto& [line, values] : lines) asked.push_back(line);
-  const std::vector<Words> offered = completer.offers(asked);
-  for (size_t i = 0; i < asked.size(); ++i) {
+  asked.insert(asked.end(), {"banyan bench allreduce --op sum,m", "banyan run -- banyan ver"});
+  const std::vector<Words> offered = Completer(GetParam()).offers(asked);
+  for (size_t i = 0; i < std::size(lines); ++i) {
     EXPECT_THAT(offered[i], ::testing::IsSupersetOf(lines[i].second)) << asked[i];
+    EXPECT_THAT(offered[i], Not(Contains("plan"))) << asked[i];
   }
-  EXPECT_THAT(completer.offers("banyan plan --bytes "), Not(Contains("allreduce"))) << "a size is not known";
-  EXPECT_THAT(completer.offers("banyan plan allreduce "), Not(Contains("allgather"))) << "one collective is enough";
-}
-
-TEST_P(Completion, OffersFurtherItemsOfAList) {
-  const Completer completer(GetParam());
-  const Words offered = completer.offers("banyan bench allreduce --op sum,m");
-  const auto has = [&](const std::string& item) {
-    return std::any_of(offered.begin(), offered.end(), [&](const std::string& each) { return each.ends_with(item); });
-  };
-  EXPECT_TRUE(has("max") && has("min")) << ::testing::PrintToString(offered);
+  EXPECT_THAT(offered[std::size(lines)],
+              AllOf(Contains(::testing::EndsWith("max")), Contains(::testing::EndsWith("min"))));
+  const bool has_programs = GetParam() != std::string("bash");
+  EXPECT_EQ(std::count(offered.back().begin(), offered.back().end(), "verify"), has_programs) << "of a program's own";
 }
 
 TEST(BashCompletion, KeepsWhatReadlineDoesNotReplace) {
   if (!is_installed("bash")) GTEST_SKIP() << "bash is not installed";
-  const Completer completer("bash");
-  EXPECT_THAT(completer.offers("banyan show ring:4 --format=s"), Contains("svg"));
-  EXPECT_THAT(completer.offers("banyan bench --type int8,float"), Contains("int8,float16"));
-  EXPECT_THAT(completer.offers("banyan run -- l"), Contains("ls"));
-  EXPECT_THAT(completer.offers("banyan run -- ls pl"), Contains("plan.json"));
+  const std::vector<Words> offered =
+      Completer("bash").offers({"banyan show ring:4 --format=s", "banyan export --output=pl",
+                                "banyan bench --type int8,float", "banyan run -- l", "banyan run -- ls pl"});
+  EXPECT_THAT(offered[0], Contains("svg"));
+  EXPECT_THAT(offered[1], Contains("plan.json"));
+  EXPECT_THAT(offered[2], Contains("int8,float16"));
+  EXPECT_THAT(offered[3], Contains("ls"));
+  EXPECT_THAT(offered[4], Contains("plan.json"));
 }
 
 // Each line of docs/pictures/README.md that is a command, as a reader would type it.
@@ -375,6 +389,7 @@ TEST(PicturesOfTheDocumentation, AreWhatTheirCommandsDraw) {
 TEST(Completions, AreRefusedForOtherShells) {
   expect_refused({"completion", "tcsh"}, "SHELL: unknown shell 'tcsh' (known: bash, zsh, fish)");
   expect_refused({"completion"}, "SHELL is required");
+  expect_refused({"completion", "bash", "ls"}, "PROGRAM: no completion of 'ls' (there are those of banyan, banyand)");
 }
 
 }  // namespace

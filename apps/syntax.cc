@@ -33,7 +33,8 @@ OptionSyntax& CommandSyntax::word(std::string name, OptionSyntax::Target target,
 
 OptionSyntax& CommandSyntax::option(std::string names, OptionSyntax::Target target, std::string placeholder,
                                     std::string help) {
-  const auto paths = placeholder == "FILE" ? OptionSyntax::Paths::files : OptionSyntax::Paths::none;
+  const bool is_path = placeholder == "FILE" || placeholder == "PATH";
+  const auto paths = is_path ? OptionSyntax::Paths::files : OptionSyntax::Paths::none;
   return options_.emplace_back(OptionSyntax{.names = std::move(names),
                                             .placeholder = std::move(placeholder),
                                             .help = std::move(help),

@@ -29,8 +29,10 @@ void add_network(CommandSyntax& syntax, Asked& asked) {
                 "where the other daemons reach this one; waited for where its interface is not up yet");
   syntax.option("--secret-file", &asked.secret_file, "FILE",
                 "what only the daemons know, drawn by a machine (openssl rand -hex 16); programs never see it");
-  syntax.option("--fabric", &options.planner.fabric, "FABRIC",
-                "the network of the cluster, whose ranks are hosts: a file or a spec");
+  syntax
+      .option("--fabric", &options.planner.fabric, "FABRIC",
+              "the network of the cluster, whose ranks are hosts: a file or a spec")
+      .paths = OptionSyntax::Paths::files;
   syntax.option("--routes", &options.planner.routes, "FILE", "which addresses take which path through it");
   syntax.option("--node", &options.node, "NAME", "the rank of the fabric that this host is (default: its host name)");
   syntax.option("--payload", &asked.payload, "PART",

@@ -1,4 +1,4 @@
-"""The manual page and the completions of banyand, against its --help and by the programs for which they are made.
+"""The manual page of banyand, against its --help and by the programs for which it is made; what it says to completions.
 
 Usage: files_test.py BANYAND PAGE [unittest's arguments]
 """
@@ -8,10 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-COMPLETIONS = pathlib.Path(__file__).resolve().parent / "completions"
 BANYAND, PAGE = map(os.path.abspath, sys.argv[1:3])
 
 
@@ -80,60 +78,12 @@ class Page(unittest.TestCase):
 
 
 class Completions(unittest.TestCase):
-    """Each offers what the help of the banyand that is found says."""
+    """Ask it; shells do that by the scripts of banyan, whose tests are in apps/shell_files_test.cc."""
 
-    def setUp(self):
-        self.environment = {**os.environ, "PATH": f"{pathlib.Path(BANYAND).parent}:{os.environ['PATH']}",
-                            "TERM": "dumb"}
-
-    def expect(self, offered):
-        self.assertGreaterEqual(set(offered.split()), options_of_help())
-
-    def test_of_bash(self):
-        library = "/usr/share/bash-completion/bash_completion"
-        if not os.path.exists(library):
-            self.skipTest("bash-completion is not installed")
-        self.expect(output_of("bash", "--norc", "-c", f"""
-            source {library}; source {COMPLETIONS}/banyand.bash
-            COMP_WORDS=(banyand --) COMP_CWORD=1 COMP_LINE='banyand --' COMP_POINT=10
-            [[ $(complete -p banyand) =~ -F\\ ([^ ]+) ]]; "${{BASH_REMATCH[1]}}" banyand -- banyand
-            printf '%s\\n' "${{COMPREPLY[@]%=}}" """, env=self.environment))
-
-    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
-    def test_of_zsh(self):
-        with tempfile.TemporaryDirectory() as folder:
-            script = pathlib.Path(folder, "inside")
-            # Every match that would be added goes to a file.
-            script.write_text(f"""
-                PROMPT= PS2=
-                fpath=({COMPLETIONS} $fpath)
-                autoload -Uz compinit; compinit -u -D
-                bindkey '^I' complete-word
-                setopt no_beep
-                compadd() {{
-                  if [[ ${{@[1,(i)(-|--)]}} == *-(O|A|D)\\ * ]]; then builtin compadd "$@"; return; fi
-                  typeset -a hits
-                  builtin compadd -A hits "$@"
-                  print -rl -- ${{hits%=}} >> {folder}/offers
-                }}
-                finish() {{ print done: }}
-                comppostfuncs=(finish)
-                print ready:
-                """)
-            output_of("zsh", "-f", "-c", f"""
-                zmodload zsh/zpty
-                zpty shell zsh -f -i
-                zpty -w shell "source {script}"
-                while zpty -r shell line; do [[ $line == *ready:* ]] && break; done
-                zpty -n -w shell "banyand --"$'\\t'
-                while zpty -r shell line; do [[ $line == *done:* ]] && break; done
-                zpty -d shell""", env=self.environment)
-            self.expect(pathlib.Path(folder, "offers").read_text())
-
-    @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
-    def test_of_fish(self):
-        self.expect(output_of("fish", "--no-config", "-c",
-                              f"source {COMPLETIONS}/banyand.fish; complete -C 'banyand --'", env=self.environment))
+    def test_offer_the_options_of_the_help_and_files(self):
+        offered = output_of(BANYAND, "__complete", "--").splitlines()
+        self.assertEqual({line.split("\t")[0] for line in offered}, options_of_help() | {"--help"})
+        self.assertEqual(output_of(BANYAND, "__complete", "--socket", ""), ":files\t\n")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "apps/banyand/asked.h"
 #include "apps/banyand/check.h"
 #include "apps/banyand/reload.h"
+#include "apps/completion.h"
 #include "apps/help.h"
 #include "apps/parse.h"
 #include "apps/syntax.h"
@@ -164,7 +165,7 @@ std::string described(const Daemon::Places& places) {
 
 // All that a daemon is to have. Throws Error for what is wrong.
 void prepare(const CommandSyntax& syntax, Asked& asked, ServiceManager& manager,
-             const banyan::service::HandedSockets& sockets, bool is_successor) {
+             const banyan::service::HandedSockets& sockets) {
   Daemon::Options& options = asked.options;
   expect_one(syntax, "--socket", sockets.tenants);
   expect_one(syntax, "--operators", sockets.operators);
@@ -173,6 +174,7 @@ void prepare(const CommandSyntax& syntax, Asked& asked, ServiceManager& manager,
   asked.expect_files();
   options.secret = asked.secret();
   const bool is_door_handed = sockets.tenants.is_open();
+  const bool is_successor = !asked.upgrade_from.empty();
   if (!is_door_handed && !is_successor) banyan::service::make_folder_of(options.socket);
   if (!is_door_handed && !sockets.operators.is_open() && !syntax.is_given("--operators")) {
     options.operators = banyan::service::operator_socket_beside(options.socket);
@@ -192,7 +194,7 @@ void serve_as_asked(const CommandSyntax& syntax, Asked& asked, ServiceManager& m
                     std::shared_ptr<Predecessor>& predecessor) {
   banyan::service::HandedSockets sockets = manager.take_sockets();
   leave_no_core();  // before it has the secret
-  prepare(syntax, asked, manager, sockets, predecessor != nullptr);
+  prepare(syntax, asked, manager, sockets);
   allow_many_descriptors();
   return_large_memory();
   const auto daemon = predecessor != nullptr ? std::make_unique<Daemon>(asked.options, predecessor)
@@ -283,8 +285,13 @@ int run(int count, char** arguments) {
                        "Carries out the collectives of the programs of this host that attach to it, together with the "
                        "daemons of the other hosts. Programs use it with BANYAN_TRANSPORT=service.");
   declare(syntax, asked);
+  const std::vector<std::string> words(arguments + 1, arguments + count);
+  if (const std::optional<std::string> answer = banyan::app::answer_completion(syntax, words)) {
+    terminal.print(*answer);
+    return 0;
+  }
   try {
-    const auto parsed = banyan::app::parse_command_line(syntax, {arguments + 1, arguments + count});
+    const auto parsed = banyan::app::parse_command_line(syntax, words);
     if (parsed.wants_help) {
       terminal.print(format_help(syntax, terminal, banyan::app::Terminal::width()));
       return 0;
