@@ -86,16 +86,20 @@ std::string page_name(const CommandSyntax& command) {
 
 std::string reference_to(const CommandSyntax& command) { return ".BR " + escaped(page_name(command)) + " (1)"; }
 
+struct Edition {
+  std::string version, date;
+};
+
 class PageWriter {
  public:
   PageWriter(const CommandSyntax& command, const std::vector<const CommandSyntax*>& related)
       : command_(command), related_(related) {}
 
-  std::string write(const std::string& version, const std::string& date) {
+  std::string write(const Edition& edition) {
     std::string title = page_name(command_);
     std::transform(title.begin(), title.end(), title.begin(), [](unsigned char c) { return std::toupper(c); });
     text_ = ".\\\" Made by 'banyan manual' from the table of commands.\n";
-    text_ += ".TH " + escaped(title) + " 1 \"" + date + "\" \"banyan " + version + "\" \"Banyan\"\n";
+    text_ += ".TH " + escaped(title) + " 1 \"" + edition.date + "\" \"banyan " + edition.version + "\" \"Banyan\"\n";
     section("NAME");
     std::string summary = command_.summary();
     summary.pop_back();  // the full stop
@@ -192,16 +196,16 @@ class PageWriter {
 };
 
 // Pages of `command` and of all below it; `around` are those above and beside it.
-void add_pages(const CommandSyntax& command, const std::vector<const CommandSyntax*>& around,
-               const std::string& version, const std::string& date, std::vector<ManualPage>& pages) {
+void add_pages(const CommandSyntax& command, const std::vector<const CommandSyntax*>& around, const Edition& edition,
+               std::vector<ManualPage>& pages) {
   std::vector<const CommandSyntax*> related = around, below = {&command};
   for (const CommandSyntax& each : command.commands()) {
     if (!each.is_hidden()) below.push_back(&each);
   }
   related.insert(related.end(), below.begin() + 1, below.end());
   std::erase(related, &command);
-  pages.push_back({page_name(command) + ".1", PageWriter(command, related).write(version, date)});
-  for (size_t i = 1; i < below.size(); ++i) add_pages(*below[i], below, version, date, pages);
+  pages.push_back({page_name(command) + ".1", PageWriter(command, related).write(edition)});
+  for (size_t i = 1; i < below.size(); ++i) add_pages(*below[i], below, edition, pages);
 }
 
 }  // namespace
@@ -209,7 +213,7 @@ void add_pages(const CommandSyntax& command, const std::vector<const CommandSynt
 std::vector<ManualPage> manual_pages(const CommandSyntax& program, const std::string& version,
                                      const std::string& date) {
   std::vector<ManualPage> pages;
-  add_pages(program, {}, version, date, pages);
+  add_pages(program, {}, {.version = version, .date = date}, pages);
   return pages;
 }
 

@@ -101,6 +101,13 @@ class FabricCommand : public Command {
   }
 
  private:
+  struct Overview {
+    const Fabric& fabric;
+    Collective allgather;
+    std::vector<std::string> doubts;
+    std::optional<Bound> bound = {};  // of the allgather, on fabrics that are not too large
+  };
+
   std::string losses(const Terminal& terminal, const Fabric& fabric, const design::LossReport& report) const {
     if (json_) {
       Json json = {{"name", fabric_.described()}, {"fabric", counts_json(fabric)}};
@@ -113,17 +120,15 @@ class FabricCommand : public Command {
 
   std::string overview(const Terminal& terminal, const Fabric& fabric, const std::vector<std::string>& assumed,
                        Progress& progress) const {
-    std::vector<std::string> doubts = warnings(fabric);
-    std::transform(assumed.begin(), assumed.end(), std::back_inserter(doubts),
+    Overview overview{.fabric = fabric, .allgather = Collective::make(fabric, {}), .doubts = warnings(fabric)};
+    std::transform(assumed.begin(), assumed.end(), std::back_inserter(overview.doubts),
                    [](const std::string& note) { return "assumed: " + note; });
-    std::optional<Bound> bound;
-    const Collective allgather = Collective::make(fabric, {});
     if (fabric.ranks().size() <= kMaxRanksForCut) {
       progress.say("looking for the bottleneck");
-      bound = plan::compute_bound(fabric, allgather);
+      overview.bound = plan::compute_bound(fabric, overview.allgather);
     }
     if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
-    return json_ ? as_json(fabric, allgather, bound, doubts) : as_text(terminal, fabric, allgather, bound, doubts);
+    return json_ ? as_json(overview) : as_text(terminal, overview);
   }
 
   ExitCode list_generators(const Terminal& terminal) const {
@@ -150,8 +155,9 @@ class FabricCommand : public Command {
     return ExitCode::success;
   }
 
-  std::string as_json(const Fabric& fabric, const Collective& allgather, const std::optional<Bound>& bound,
-                      const std::vector<std::string>& doubts) const {
+  std::string as_json(const Overview& overview) const {
+    const Fabric& fabric = overview.fabric;
+    const std::optional<Bound>& bound = overview.bound;
     Json groups = Json::array();
     for (const RankGroup& group : group_by_bandwidth(fabric)) {
       Json names = Json::array();
@@ -163,8 +169,8 @@ class FabricCommand : public Command {
                          {"fingerprint", fabric.fingerprint()},
                          {"bandwidths", groups},
                          {"in_network", in_network_json(fabric)},
-                         {"bottleneck", bound ? bound_json(*bound, fabric, allgather) : Json(nullptr)},
-                         {"warnings", doubts}};
+                         {"bottleneck", bound ? bound_json(*bound, fabric, overview.allgather) : Json(nullptr)},
+                         {"warnings", overview.doubts}};
     return format_json(report);
   }
 
@@ -178,8 +184,8 @@ class FabricCommand : public Command {
     return switches;
   }
 
-  std::string as_text(const Terminal& terminal, const Fabric& fabric, const Collective& allgather,
-                      const std::optional<Bound>& bound, const std::vector<std::string>& doubts) const {
+  std::string as_text(const Terminal& terminal, const Overview& overview) const {
+    const auto& [fabric, allgather, doubts, bound] = overview;
     std::string text = labelled(terminal, "fabric", fabric_.described());
     text += labelled(terminal, "", describe_counts(fabric) + ", fingerprint " + fabric.fingerprint());
     if (const std::string powers = fabric::describe_powers(fabric); !powers.empty()) {

@@ -36,8 +36,10 @@ class TopologyCommand : public Command {
     command.option("--bandwidth", &bandwidth_, "BANDWIDTH", "of each link, or port, each way (default 400Gb/s)");
     command.flag("--cables", cables_, "only topologies whose links come in pairs, one each way").needs = "--ranks";
     command.flag("--all", all_, "show those, too, that others beat in steps and in bandwidth").needs = "--ranks";
-    command.option("--bytes", &bytes_, "SIZE", "pick the one with the quickest allgather of this size").needs =
-        "--ranks";
+    command
+        .option("--bytes", &bytes_, "SIZE",
+                "pick the one with the quickest allgather of this size: 5 us a step, and the time")
+        .needs = "--ranks";
     OptionSyntax& pick = command.option("--pick", &pick_, "ROW", "pick this one: its number, or its spec");
     pick.excludes = {"--bytes"};
     pick.needs = "--ranks";
@@ -50,9 +52,12 @@ class TopologyCommand : public Command {
     declare_demand_options(command, demand_);
     command.notes(
         {"With --ranks and --degree, steps and time are those of a breadth-first broadcast, for each phase of a "
-         "collective: an allreduce takes "
-         "both twice. Time is in units of M / B, the buffer over the bandwidth of all links out of a rank. Every row "
-         "was built and planned; up to 2048 ranks its allreduce passed the verifier."});
+         "collective: an allreduce takes both twice. Time is in units of M / B, the buffer over the bandwidth of all "
+         "links out of a rank. Every row was built and planned; up to 2048 ranks its allreduce passed the verifier. At "
+         "most 10,000 ranks, and a degree of at most 64.",
+         "With --demand, line i, cell j of the CSV is what endpoint i sends to endpoint j: bytes (4096, 1.5e9, 40GB) "
+         "or rates (12GB/s, 100Gb/s), not both. Names may stand in a first line and a first column. 2 to 256 "
+         "endpoints. In the fabric of -o, parallel links are one of their sum."});
     command.examples({"banyan topology --ranks 64 --degree 4", "banyan topology --ranks 12 --degree 4 --cables --all",
                       "banyan topology --ranks 64 --degree 4 --bytes 1MiB -o fabric.json",
                       "banyan topology --ranks 16 --degree 4 --bandwidth 100Gb/s --pick 1 --picture fabric.svg",
@@ -86,20 +91,27 @@ class TopologyCommand : public Command {
       PlanProgress watch(progress);
       design::TopologySearch watched = search;
       watched.observer = &watch;
-      design::Topologies found = design::find_topologies(watched);
-      if (!all_) std::erase_if(found.rows, [](const design::Topology& row) { return !row.on_frontier; });
-      const design::Topology* picked = pick(found, search, bandwidth, bytes);
-      if (picked != nullptr) {
+      Answer answer{.search = search, .bandwidth = bandwidth, .found = design::find_topologies(watched)};
+      if (!all_) std::erase_if(answer.found.rows, [](const design::Topology& row) { return !row.on_frontier; });
+      answer.picked = pick(answer.found, search, bandwidth, bytes);
+      if (answer.picked != nullptr) {
         progress.say("writing the fabric");
-        write_picked(terminal, spec_of(*picked, bandwidth));
+        write_picked(terminal, spec_of(*answer.picked, bandwidth));
       }
-      text = json_ ? as_json(found, search, bandwidth, picked) : as_text(terminal, found, search, bandwidth, picked);
+      text = json_ ? as_json(answer) : as_text(terminal, answer);
     }
     say_beside(terminal, output_, text);
     return ExitCode::success;
   }
 
  private:
+  struct Answer {
+    const design::TopologySearch& search;
+    Bandwidth bandwidth;  // of a link
+    design::Topologies found;
+    const design::Topology* picked = nullptr;  // of the rows found; null: none
+  };
+
   design::TopologySearch read_search() const {
     design::TopologySearch search;
     search.ranks = parse_count(ranks_, "--ranks", {.least = 2, .most = design::TopologySearch::kMostRanks});
@@ -169,8 +181,8 @@ class TopologyCommand : public Command {
     if (!picture_.empty()) write_output(terminal, picture_, drawn);
   }
 
-  std::string as_json(const design::Topologies& found, const design::TopologySearch& search, Bandwidth bandwidth,
-                      const design::Topology* picked) const {
+  std::string as_json(const Answer& answer) const {
+    const auto& [search, bandwidth, found, picked] = answer;
     Json rows = Json::array();
     for (const design::Topology& row : found.rows) {
       rows.push_back({{"spec", spec_of(row, bandwidth)},
@@ -199,8 +211,8 @@ class TopologyCommand : public Command {
     return row.all_to_all.per_pair.to_double() * static_cast<double>(bandwidth.bytes_per_second());
   }
 
-  std::string as_text(const Terminal& terminal, const design::Topologies& found, const design::TopologySearch& search,
-                      Bandwidth bandwidth, const design::Topology* picked) const {
+  std::string as_text(const Terminal& terminal, const Answer& answer) const {
+    const auto& [search, bandwidth, found, picked] = answer;
     std::string text =
         labelled(terminal, "topology",
                  "of " + plural(search.ranks, "rank") + " with " + plural(search.degree, cables_ ? "cable" : "link") +

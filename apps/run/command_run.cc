@@ -131,9 +131,8 @@ class RunCommand : public Command {
       Progress progress(terminal, "simulating");
       prediction = predict_run(prepared->schedule, bytes_moved(options, report), report, alpha, progress);
     }
-    const RunPrediction* predicted = prediction ? &*prediction : nullptr;
-    terminal.print(texts_.json ? as_json(*prepared, options, report, predicted)
-                               : as_text(terminal, *prepared, options, report, predicted));
+    const Executed executed{.plan = *prepared, .options = options, .report = report, .prediction = prediction};
+    terminal.print(texts_.json ? as_json(executed) : as_text(terminal, executed));
     return report.wrong_elements == 0 ? ExitCode::success : ExitCode::answer_is_no;
   }
 
@@ -267,8 +266,16 @@ class RunCommand : public Command {
                                      : 0;
   }
 
-  std::string as_json(const Prepared& prepared, const run::LocalRunOptions& options, const run::LocalRunReport& report,
-                      const RunPrediction* prediction) const {
+  // A plan that was carried out, and what came of it.
+  struct Executed {
+    const Prepared& plan;
+    const run::LocalRunOptions& options;
+    const run::LocalRunReport& report;
+    const std::optional<RunPrediction>& prediction;
+  };
+
+  static std::string as_json(const Executed& executed) {
+    const auto& [prepared, options, report, prediction] = executed;
     const Collective& collective = prepared.schedule.collective();
     const size_t ranks = collective.participants().size();
     const schedule::Heights height = heights(prepared.schedule);
@@ -292,14 +299,14 @@ class RunCommand : public Command {
         {"seconds", {{"median", report.median_seconds}, {"min", report.min_seconds}}},
         {"algbw_GBps", algbw(options, report)},
         {"busbw_GBps", algbw(options, report) * busbw_factor(collective.kind(), ranks)}};
-    if (prediction != nullptr) {
+    if (prediction) {
       object["predicted"] = run_prediction_json(prepared.schedule.fabric(), report, *prediction);
     }
     return format_json(object);
   }
 
-  std::string as_text(const Terminal& terminal, const Prepared& prepared, const run::LocalRunOptions& options,
-                      const run::LocalRunReport& report, const RunPrediction* prediction) const {
+  std::string as_text(const Terminal& terminal, const Executed& executed) const {
+    const auto& [prepared, options, report, prediction] = executed;
     const Collective& collective = prepared.schedule.collective();
     const size_t ranks = collective.participants().size();
     const bool right = report.wrong_elements == 0;
@@ -321,7 +328,7 @@ class RunCommand : public Command {
     const double rate = algbw(options, report) * 1e9;
     text += labelled(terminal, "algbw",
                      format_rate(rate) + ", busbw " + format_rate(rate * busbw_factor(collective.kind(), ranks)));
-    if (prediction != nullptr) {
+    if (prediction) {
       text += format_run_prediction(terminal, prepared.schedule.fabric(), report, *prediction);
     }
     return text;
