@@ -9,6 +9,7 @@
 #include "apps/lists.h"
 #include "apps/report.h"
 #include "apps/run/launcher.h"
+#include "apps/verbs.h"
 #include "banyan/base/file.h"
 #include "lab/host_programs.h"
 #include "lab/lab.h"
@@ -36,48 +37,50 @@ class LabCommand : public Command {
         {"Every rank and switch becomes a host with a network of its own. Every cable becomes a pair of "
          "interfaces with the rate of the cable. Needs root. Commands about one lab take --name; all take --json."});
     command.files({{"/run/banyan/labs/NAME/", "a lab that is up"}});
-    up_ = &add(command, "up", "Set up a fabric.");
-    fabric_.declare(*up_, "FABRIC", FabricOption::Place::required);
-    up_->option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
-    up_->option("--ranks-per-host", &ranks_per_host_, "K",
-                "ranks of FABRIC are hosts with K ranks each; 2,1,3: of each host");
-    up_->option("--classes", &classes_, "N", "2 or 3 classes of traffic on each link, by the DS field (default 1)");
-    up_->flag("--replace", replace_, "take down a lab of the same name first");
-    up_->examples({"banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'",
-                   "banyan lab up dgx-a100:2 --scale 1/10000 --name small",
-                   "banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s --replace",
-                   "banyan lab up star:4@200Mb/s --ranks-per-host 2 --classes 3"});
-    run_ = &add(command, "run", "Start a program at every rank.");
-    run_->option("--rank", &rank_, "RANK", "start it at this rank only");
-    run_->option("--per-host", &per_host_, "COMMAND", "a shell command that runs beside the ranks, once at each host");
-    run_->flag("--no-prefix", no_prefix_, "do not put the rank in front of each line of output");
-    run_->flag("--keep-going", keep_going_, "let the other ranks run when one has failed");
-    run_->takes_program();
-    run_->examples({"banyan lab run -- ./allreduce", "banyan lab run --rank 2 -- ip route",
-                    "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB",
-                    "banyan lab run --per-host 'tcpdump -n -i any -w $BANYAN_LAB_HOST.pcap' -- ./allreduce"});
-    run_->exit_codes({{"0", "all programs have succeeded"},
-                      {"2", "bad input"},
-                      {"N", "that of the first program that failed, or 128 + signal when it was killed"}});
-    run_->environment(runtime_variables());
-    status_ = &add(command, "status", "Show hosts and cables.");
-    status_->examples({"banyan lab status", "banyan lab status --json   # what programs in the lab get"});
-    check_ = &add(command, "check", "Measure every link by a TCP connection.");
-    check_->examples({"banyan lab check"});
-    check_->exit_codes({{"0", "every link is as fast as it should be"},
-                        {"1", "a link is slower, and has not been cut"},
-                        {"2", "bad input"}});
-    fail_ = &add(command, "fail", "Cut a cable.");
-    heal_ = &add(command, "heal", "Mend a cable that was cut.");
-    for (CommandSyntax* const verb : {fail_, heal_}) {
+    CommandSyntax& up = add(command, "up", &LabCommand::up, "Set up a fabric.");
+    fabric_.declare(up, "FABRIC", FabricOption::Place::required);
+    up.option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
+    up.option("--ranks-per-host", &ranks_per_host_, "K",
+              "ranks of FABRIC are hosts with K ranks each; 2,1,3: of each host");
+    up.option("--classes", &classes_, "N", "2 or 3 classes of traffic on each link, by the DS field (default 1)");
+    up.flag("--replace", replace_, "take down a lab of the same name first");
+    up.examples({"banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'",
+                 "banyan lab up dgx-a100:2 --scale 1/10000 --name small",
+                 "banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s --replace",
+                 "banyan lab up star:4@200Mb/s --ranks-per-host 2 --classes 3"});
+    CommandSyntax& run = add(command, "run", &LabCommand::start, "Start a program at every rank.");
+    run_ = &run;
+    run.option("--rank", &rank_, "RANK", "start it at this rank only");
+    run.option("--per-host", &per_host_, "COMMAND", "a shell command that runs beside the ranks, once at each host");
+    run.flag("--no-prefix", no_prefix_, "do not put the rank in front of each line of output");
+    run.flag("--keep-going", keep_going_, "let the other ranks run when one has failed");
+    run.takes_program();
+    run.examples({"banyan lab run -- ./allreduce", "banyan lab run --rank 2 -- ip route",
+                  "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB",
+                  "banyan lab run --per-host 'tcpdump -n -i any -w $BANYAN_LAB_HOST.pcap' -- ./allreduce"});
+    run.exit_codes({{"0", "all programs have succeeded"},
+                    {"2", "bad input"},
+                    {"N", "that of the first program that failed, or 128 + signal when it was killed"}});
+    run.environment(runtime_variables());
+    CommandSyntax& status = add(command, "status", &LabCommand::status, "Show hosts and cables.");
+    status.examples({"banyan lab status", "banyan lab status --json   # what programs in the lab get"});
+    CommandSyntax& check = add(command, "check", &LabCommand::check, "Measure every link by a TCP connection.");
+    check.examples({"banyan lab check"});
+    check.exit_codes({{"0", "every link is as fast as it should be"},
+                      {"1", "a link is slower, and has not been cut"},
+                      {"2", "bad input"}});
+    CommandSyntax& fail = add(command, "fail", &LabCommand::fail, "Cut a cable.");
+    CommandSyntax& heal = add(command, "heal", &LabCommand::heal, "Mend a cable that was cut.");
+    for (CommandSyntax* const verb : {&fail, &heal}) {
       verb->word("LINK", &cable_, "two nodes, as a0-sw; a0-sw#1 is the second of several cables").is_required = true;
       verb->examples({verb->name() + " leaf0-spine0"});
     }
-    list_ = &command.command("list", "Show the labs that are up on this machine.");
-    list_->flag("--json", json_, "print one JSON object");
-    list_->examples({"banyan lab list"});
-    down_ = &add(command, "down", "End the programs in it and remove it.");
-    down_->examples({"banyan lab down", "banyan lab down --name small"});
+    CommandSyntax& list = verbs_.add(command.command("list", "Show the labs that are up on this machine."),
+                                     [this](const Terminal& terminal) { return this->list(terminal); });
+    list.flag("--json", json_, "print one JSON object");
+    list.examples({"banyan lab list"});
+    CommandSyntax& down = add(command, "down", &LabCommand::down, "End the programs in it and remove it.");
+    down.examples({"banyan lab down", "banyan lab down --name small"});
     return command;
   }
 
@@ -87,25 +90,20 @@ class LabCommand : public Command {
     program_ = std::move(words);
   }
 
-  ExitCode run(const Terminal& terminal) override {
-    if (up_->was_chosen()) return up(terminal);
-    if (run_->was_chosen()) return start(terminal);
-    if (status_->was_chosen()) return status(terminal);
-    if (check_->was_chosen()) return check(terminal);
-    if (down_->was_chosen()) return down(terminal);
-    if (list_->was_chosen()) return list(terminal);
-    return set_cable(terminal, fail_->was_chosen());
-  }
+  ExitCode run(const Terminal& terminal) override { return verbs_.run(terminal); }
 
  private:
-  CommandSyntax& add(CommandSyntax& command, const std::string& verb, const std::string& summary) {
-    CommandSyntax& added = command.command(verb, summary);
+  using Action = ExitCode (LabCommand::*)(const Terminal&) const;
+
+  CommandSyntax& add(CommandSyntax& command, const std::string& verb, Action action, const std::string& summary) {
+    CommandSyntax& added = verbs_.add(command.command(verb, summary),
+                                      [this, action](const Terminal& terminal) { return (this->*action)(terminal); });
     added.option("--name", &name_, "NAME", "of the lab (default lab)");
     added.flag("--json", json_, "print one JSON object");
     return added;
   }
 
-  ExitCode up(const Terminal& terminal) {
+  ExitCode up(const Terminal& terminal) const {
     const lab::Scale scale = parse_option("--scale", [&] { return lab::Scale::parse(scale_); });
     const Fabric fabric = fabric_.load();
     lab::LabOptions options;
@@ -135,6 +133,9 @@ class LabCommand : public Command {
     terminal.print(text + "\nstart programs in it by: banyan lab run" + option + " -- PROGRAM\n");
     return ExitCode::success;
   }
+
+  ExitCode fail(const Terminal& terminal) const { return set_cable(terminal, true); }
+  ExitCode heal(const Terminal& terminal) const { return set_cable(terminal, false); }
 
   ExitCode set_cable(const Terminal& terminal, bool is_cut) const {
     Lab lab = Lab::open(name_);
@@ -175,7 +176,7 @@ class LabCommand : public Command {
     return ExitCode::success;
   }
 
-  ExitCode start(const Terminal& terminal) {
+  ExitCode start(const Terminal& terminal) const {
     if (program_.empty()) {
       throw Error(ErrorCode::invalid_input, "which program? Write 'banyan lab run -- PROGRAM ARGUMENTS'");
     }
@@ -294,8 +295,8 @@ class LabCommand : public Command {
 
   static constexpr const char* kDefaultName = "lab";
 
-  CommandSyntax *up_ = nullptr, *run_ = nullptr, *fail_ = nullptr, *heal_ = nullptr, *status_ = nullptr,
-                *check_ = nullptr, *list_ = nullptr, *down_ = nullptr;
+  Verbs verbs_;
+  const CommandSyntax* run_ = nullptr;
   FabricOption fabric_;
   std::string name_ = kDefaultName, scale_ = "1", ranks_per_host_, classes_ = "1", rank_, per_host_, cable_;
   bool replace_ = false, no_prefix_ = false, keep_going_ = false, json_ = false;

@@ -11,6 +11,7 @@
 #include "apps/service/service_report.h"
 #include "apps/service/service_wishes.h"
 #include "apps/service/top_screen.h"
+#include "apps/verbs.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/plain_text.h"
@@ -44,27 +45,20 @@ class ServiceCommand : public Command {
     return command;
   }
 
-  ExitCode run(const Terminal& terminal) override {
-    if (status_->was_chosen()) return status(terminal);
-    if (tenants_->was_chosen() || links_->was_chosen()) return rates(terminal);
-    if (top_->was_chosen()) return top();
-    if (hints_->was_chosen()) return hints(terminal);
-    if (set_->was_chosen()) return set(terminal);
-    if (replan_->was_chosen()) return replan(terminal);
-    if (drain_->was_chosen()) return drain(terminal);
-    if (upgrade_->was_chosen()) return upgrade(terminal);
-    if (show_->was_chosen()) return show_rules(terminal);
-    return give_rules(terminal, check_->was_chosen());
-  }
+  ExitCode run(const Terminal& terminal) override { return verbs_.run(terminal); }
 
  private:
-  CommandSyntax& add(CommandSyntax& command, const std::string& verb, const std::string& summary) {
-    CommandSyntax& added = command.command(verb, summary);
+  using Action = ExitCode (ServiceCommand::*)(const Terminal&) const;
+
+  CommandSyntax& add(CommandSyntax& command, const std::string& verb, Action action, const std::string& summary) {
+    CommandSyntax& added = verbs_.add(command.command(verb, summary),
+                                      [this, action](const Terminal& terminal) { return (this->*action)(terminal); });
     added.option("--at", &url_, "URL", "the daemon to ask: unix:PATH of its operator's socket, or http://HOST:PORT");
     return added;
   }
-  CommandSyntax& add_with_json(CommandSyntax& command, const std::string& verb, const std::string& summary) {
-    CommandSyntax& added = add(command, verb, summary);
+  CommandSyntax& add_with_json(CommandSyntax& command, const std::string& verb, Action action,
+                               const std::string& summary) {
+    CommandSyntax& added = add(command, verb, action, summary);
     added.flag("--json", json_, "print one JSON object");
     return added;
   }
@@ -78,86 +72,97 @@ class ServiceCommand : public Command {
   }
 
   void declare_views(CommandSyntax& command) {
-    status_ = &add_with_json(command, "status", "Show hosts and communicators, and what is wrong.");
-    status_->examples(
+    CommandSyntax& status =
+        add_with_json(command, "status", &ServiceCommand::status, "Show hosts and communicators, and what is wrong.");
+    status.examples(
         {"banyan service status", "banyan service status --json", "banyan service status --at http://node0:9420"});
-    status_->exit_codes({{"0", "nothing is wrong"},
-                         {"1", "something is wrong (it is printed), even where calls go on"},
-                         {"2", "bad input, or no daemon answers"}});
-    tenants_ = &add_with_json(command, "tenants", "Show what each tenant calls and sends, and what its weight is.");
-    add_interval(*tenants_, "how long to watch");
-    tenants_->examples({"banyan service tenants", "banyan service tenants --interval 10s --json"});
-    tenants_->notes(
+    status.exit_codes({{"0", "nothing is wrong"},
+                       {"1", "something is wrong (it is printed), even where calls go on"},
+                       {"2", "bad input, or no daemon answers"}});
+    CommandSyntax& tenants = add_with_json(command, "tenants", &ServiceCommand::tenants,
+                                           "Show what each tenant calls and sends, and what its weight is.");
+    add_interval(tenants, "how long to watch");
+    tenants.examples({"banyan service tenants", "banyan service tenants --interval 10s --json"});
+    tenants.notes(
         {"Share is a tenant's part of all that was sent between hosts. 'By weight' is its part by the weights of "
          "those that have sent something: all tenants of one user have one weight together, but for those that a rule "
          "or 'set' names. The two differ where tenants share no link, ask for less, or have "
          "caps or classes."});
-    links_ = &add_with_json(command, "links", "Show how full links are, and by whom.");
-    add_interval(*links_, "how long to watch");
-    links_->examples({"banyan service links", "banyan service links --interval 10s"});
-    links_->notes(
+    CommandSyntax& links =
+        add_with_json(command, "links", &ServiceCommand::links, "Show how full links are, and by whom.");
+    add_interval(links, "how long to watch");
+    links.examples({"banyan service links", "banyan service links --interval 10s"});
+    links.notes(
         {"Calls count when they are over: watch for longer than they take. Needs daemons that know their fabric."});
-    top_ = &add(command, "top", "Watch tenants, communicators and links on a live screen.");
-    add_interval(*top_, "how often to ask");
-    top_->examples({"banyan service top", "banyan service top --interval 200ms"});
-    top_->notes({"q ends it. Left and right choose a panel; up, down, page up and page down move its rows."});
+    CommandSyntax& top =
+        add(command, "top", &ServiceCommand::top, "Watch tenants, communicators and links on a live screen.");
+    add_interval(top, "how often to ask");
+    top.examples({"banyan service top", "banyan service top --interval 200ms"});
+    top.notes({"q ends it. Left and right choose a panel; up, down, page up and page down move its rows."});
   }
 
   // For tenants: it asks where programs attach.
   void declare_hints(CommandSyntax& command) {
-    hints_ = &command.command("hints", "Show what others leave of the links between your hosts.");
-    hints_->option("--at", &url_, "URL", "the daemon to ask: unix:PATH of the socket where programs attach");
-    hints_->flag("--json", json_, "print one JSON object");
-    hints_->examples({"banyan service hints", "banyan service hints --json"});
-    hints_->notes(
+    CommandSyntax& hints =
+        verbs_.add(command.command("hints", "Show what others leave of the links between your hosts."),
+                   [this](const Terminal& terminal) { return this->hints(terminal); });
+    hints.option("--at", &url_, "URL", "the daemon to ask: unix:PATH of the socket where programs attach");
+    hints.flag("--json", json_, "print one JSON object");
+    hints.examples({"banyan service hints", "banyan service hints --json"});
+    hints.notes(
         {"Shows the links between the hosts of all communicators that you have open on this host: how much of each "
          "is free, what your own calls carry, and how many other tenants use it, in the last tenths of a second. "
          "Without --at, the daemon that BANYAN_SERVICE names, that of this host, or that of this user is asked."});
   }
 
   void declare_wishes(CommandSyntax& command) {
-    set_ = &add_with_json(command, "set", "Set weight, class or cap of a tenant, beyond the rules.");
-    set_->word("TENANT", &share_.tenant, "as 'banyan service tenants' shows it").is_required = true;
-    set_->option("--weight", &share_.weight, "WEIGHT", "1 to 1000");
-    set_->option("--class", &share_.share_class, "CLASS", "high, normal or low").values = {"high", "normal", "low"};
-    set_->option("--cap", &share_.cap, "RATE", "no faster than this on any link, as 1GB/s; none takes the cap away");
-    OptionSyntax& reset = set_->option("--reset", &share_.reset, "", "take back what was set");
+    CommandSyntax& set =
+        add_with_json(command, "set", &ServiceCommand::set, "Set weight, class or cap of a tenant, beyond the rules.");
+    set.word("TENANT", &share_.tenant, "as 'banyan service tenants' shows it").is_required = true;
+    set.option("--weight", &share_.weight, "WEIGHT", "1 to 1000");
+    set.option("--class", &share_.share_class, "CLASS", "high, normal or low").values = {"high", "normal", "low"};
+    set.option("--cap", &share_.cap, "RATE", "no faster than this on any link, as 1GB/s; none takes the cap away");
+    OptionSyntax& reset = set.option("--reset", &share_.reset, "", "take back what was set");
     reset.excludes = {"--weight", "--class", "--cap"};
-    set_->examples({"banyan service set 1000/vgg --weight 4", "banyan service set 1000/gpt --class low --cap 500MB/s",
-                    "banyan service set 1000/vgg --reset"});
-    set_->notes(
+    set.examples({"banyan service set 1000/vgg --weight 4", "banyan service set 1000/gpt --class low --cap 500MB/s",
+                  "banyan service set 1000/vgg --reset"});
+    set.notes(
         {"It holds on all hosts until their daemons end. For longer, write a rule. The tenant's share is its "
          "own then: its user's other tenants no longer divide one weight with it."});
-    wish_codes(*set_);
-    replan_ = &add_with_json(command, "replan", "Let a running communicator go over to other plans.");
-    replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required =
-        true;
-    replan_->option("--avoid", &plan_.avoid, "LINK", "use this link no more, as leaf0-spine1; may be repeated");
-    replan_->option("--restore", &plan_.restore, "LINK", "use a link again that was avoided; may be repeated");
-    replan_->option("--bandwidth", &plan_.bandwidths, "LINK=RATE",
-                    "a link carries this, as leaf0-spine1=1GB/s; may be repeated");
-    replan_->option("--plan", &plan_file_, "FILE", "follow this plan");
-    replan_->examples({"banyan service replan job17 --avoid leaf0-spine1",
-                       "banyan service replan '*' --bandwidth leaf0-spine1=1GB/s",
-                       "banyan service replan 7f3a09c2 --plan plan.json"});
-    replan_->notes({"No call stops: from some call on, all ranks follow the new plans."});
-    wish_codes(*replan_);
-    drain_ = &add_with_json(command, "drain", "Let daemons open no more communicators.");
-    drain_->word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
-    drain_->flag("--undo", undo_, "let them open communicators again");
-    drain_->examples({"banyan service drain node3", "banyan service drain node3 --undo"});
-    drain_->notes(
+    wish_codes(set);
+    CommandSyntax& replan =
+        add_with_json(command, "replan", &ServiceCommand::replan, "Let a running communicator go over to other plans.");
+    replan.word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required = true;
+    replan.option("--avoid", &plan_.avoid, "LINK", "use this link no more, as leaf0-spine1; may be repeated");
+    replan.option("--restore", &plan_.restore, "LINK", "use a link again that was avoided; may be repeated");
+    replan.option("--bandwidth", &plan_.bandwidths, "LINK=RATE",
+                  "a link carries this, as leaf0-spine1=1GB/s; may be repeated");
+    replan.option(
+        "--plan", [this](const std::string& path) { plan_.plan = read_plain_text(path).text; }, "FILE",
+        "follow this plan");
+    replan.examples({"banyan service replan job17 --avoid leaf0-spine1",
+                     "banyan service replan '*' --bandwidth leaf0-spine1=1GB/s",
+                     "banyan service replan 7f3a09c2 --plan plan.json"});
+    replan.notes({"No call stops: from some call on, all ranks follow the new plans."});
+    wish_codes(replan);
+    CommandSyntax& drain =
+        add_with_json(command, "drain", &ServiceCommand::drain, "Let daemons open no more communicators.");
+    drain.word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
+    drain.flag("--undo", undo_, "let them open communicators again");
+    drain.examples({"banyan service drain node3", "banyan service drain node3 --undo"});
+    drain.notes(
         {"Those that are open go on. Once a host has none ('banyan service status'), its daemon can be ended."});
-    wish_codes(*drain_);
-    upgrade_ = &add_with_json(command, "upgrade", "Have the next version of banyand take a daemon's place.");
-    upgrade_->word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
-    upgrade_->examples({"banyan service upgrade node3"});
-    upgrade_->notes(
+    wish_codes(drain);
+    CommandSyntax& upgrade = add_with_json(command, "upgrade", &ServiceCommand::upgrade,
+                                           "Have the next version of banyand take a daemon's place.");
+    upgrade.word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
+    upgrade.examples({"banyan service upgrade node3"});
+    upgrade.notes(
         {"The program is what is now at the path from which the daemon was started. New communicators open at the new "
          "daemon; those that are open go over to it, but for some that stay until they end, such as those that have "
          "exchanged messages. The daemon of before ends when the last has left it. A program that cannot take the "
          "place changes nothing."});
-    wish_codes(*upgrade_);
+    wish_codes(upgrade);
   }
 
   void declare_rules(CommandSyntax& command) {
@@ -165,18 +170,21 @@ class ServiceCommand : public Command {
     rules.examples(
         {"banyan service rules show", "banyan service rules check rules.json", "banyan service rules load rules.json"});
     rules.notes({"docs/service.md describes rules."});
-    show_ = &add_with_json(rules, "show", "Print the rules of the daemon that is asked.");
-    show_->examples({"banyan service rules show > rules.json"});
-    check_ = &add_with_json(rules, "check", "Say what rules of a file would change, and change nothing.");
-    load_ = &add_with_json(rules, "load", "Let all hosts go by the rules of a file.");
-    for (CommandSyntax* const verb : {check_, load_}) {
+    CommandSyntax& show =
+        add_with_json(rules, "show", &ServiceCommand::show_rules, "Print the rules of the daemon that is asked.");
+    show.examples({"banyan service rules show > rules.json"});
+    CommandSyntax& check = add_with_json(rules, "check", &ServiceCommand::check_rules,
+                                         "Say what rules of a file would change, and change nothing.");
+    CommandSyntax& load =
+        add_with_json(rules, "load", &ServiceCommand::load_rules, "Let all hosts go by the rules of a file.");
+    for (CommandSyntax* const verb : {&check, &load}) {
       verb->word("FILE", &rules_file_, "rules as JSON").is_required = true;
       verb->options().back().paths = OptionSyntax::Paths::files;
       verb->examples({verb->name() + " rules.json"});
       wish_codes(*verb);
     }
-    load_->flag("--older", older_, "though their version is less than that of the rules in force");
-    load_->notes({"They hold until the daemons read their own files again: at SIGHUP, and when they begin."});
+    load.flag("--older", older_, "though their version is less than that of the rules in force");
+    load.notes({"They hold until the daemons read their own files again: at SIGHUP, and when they begin."});
   }
 
   // ---- Views.
@@ -198,7 +206,19 @@ class ServiceCommand : public Command {
     });
   }
 
-  ExitCode rates(const Terminal& terminal) const {
+  ExitCode tenants(const Terminal& terminal) const {
+    const ServiceRates rates = watched(terminal);
+    terminal.print(json_ ? format_json(tenants_json(rates)) : tenants_text(terminal, rates));
+    return ExitCode::success;
+  }
+
+  ExitCode links(const Terminal& terminal) const {
+    const ServiceRates rates = watched(terminal);
+    terminal.print(json_ ? format_json(links_json(rates)) : links_text(terminal, rates));
+    return ExitCode::success;
+  }
+
+  ServiceRates watched(const Terminal& terminal) const {
     const std::chrono::milliseconds time = interval();
     const OperatorDoor door(url_);
     const ClusterView first = door.cluster();
@@ -206,16 +226,11 @@ class ServiceCommand : public Command {
       Progress progress(terminal, "watching");
       std::this_thread::sleep_for(time);
     }
-    const ServiceRates rates = rates_between(first, door.cluster());
+    ServiceRates rates = rates_between(first, door.cluster());
     if (rates.seconds <= 0) {
       throw Error(ErrorCode::io, "the clock of the daemon's host was set back meanwhile; ask again");
     }
-    if (links_->was_chosen()) {
-      terminal.print(json_ ? format_json(links_json(rates)) : links_text(terminal, rates));
-    } else {
-      terminal.print(json_ ? format_json(tenants_json(rates)) : tenants_text(terminal, rates));
-    }
-    return ExitCode::success;
+    return rates;
   }
 
   ExitCode hints(const Terminal& terminal) const {
@@ -224,7 +239,7 @@ class ServiceCommand : public Command {
     return ExitCode::success;
   }
 
-  ExitCode top() const {
+  ExitCode top(const Terminal&) const {
     constexpr std::chrono::seconds kPatience{5};  // q waits for a question that is under way
     const std::chrono::milliseconds time = interval();
     expect_terminal();
@@ -273,8 +288,7 @@ class ServiceCommand : public Command {
                                   : "");
   }
 
-  ExitCode replan(const Terminal& terminal) {
-    if (!plan_file_.empty()) plan_.plan = parse_option("--plan", [&] { return read_plain_text(plan_file_).text; });
+  ExitCode replan(const Terminal& terminal) const {
     const OperatorDoor door(url_);
     const OperatorAnswers answers = door.post("/v1/replan", plan_.body());
     const std::vector<ReplanOutcome> outcomes = outcomes_of(answers);
@@ -348,6 +362,9 @@ class ServiceCommand : public Command {
     return ExitCode::success;
   }
 
+  ExitCode check_rules(const Terminal& terminal) const { return give_rules(terminal, true); }
+  ExitCode load_rules(const Terminal& terminal) const { return give_rules(terminal, false); }
+
   ExitCode give_rules(const Terminal& terminal, bool is_trial) const {
     const std::string text = read_plain_text(rules_file_).text;
     const service::Rules rules = service::Rules::parse(text, rules_file_);
@@ -369,10 +386,8 @@ class ServiceCommand : public Command {
     return report(terminal, answers, words, "");
   }
 
-  CommandSyntax *status_ = nullptr, *tenants_ = nullptr, *links_ = nullptr, *top_ = nullptr, *set_ = nullptr,
-                *hints_ = nullptr, *replan_ = nullptr, *drain_ = nullptr, *upgrade_ = nullptr, *show_ = nullptr,
-                *check_ = nullptr, *load_ = nullptr;
-  std::string url_, interval_ = "1s", plan_file_, rules_file_;
+  Verbs verbs_;
+  std::string url_, interval_ = "1s", rules_file_;
   ShareWish share_;
   PlanWish plan_;
   std::vector<std::string> hosts_;
