@@ -211,9 +211,13 @@ class PlanCommand : public Command {
     syntax_ = &command;
     collective_.declare(command, CollectiveOption::Place::optional);  // --list needs neither
     fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
-    command.option("--trees", &texts_.trees, "K", "use K trees per rank, instead of as many as the optimum needs");
+    command.option(
+        "--trees", &texts_.trees, "K",
+        "use K trees per rank, instead of as many as the optimum needs; the plan says how much slower it may be");
     command.option("--max-height", &texts_.max_height, "H", "find the best throughput with no tree higher than H");
-    command.flag("--no-lower", texts_.no_lower, "keep tall trees as they come out, without a search for lower ones")
+    command
+        .flag("--no-lower", texts_.no_lower,
+              "keep tall trees as they come out, without a search for lower ones, which may take seconds")
         .excludes = {"--max-height"};
     OptionSyntax& bytes =
         command.option("--bytes", &texts_.bytes, "SIZE",
@@ -228,7 +232,7 @@ class PlanCommand : public Command {
     command.flag("--json", texts_.json, "print one JSON object");
     bytes.excludes = {"--trees", "--max-height"};
     command.option("--max-loss", &texts_.max_loss, "FRACTION",
-                   "leave out links that lose more packets than this, such as 1e-5");
+                   "leave out cables that lose more packets than this in either direction, such as 1e-5");
     OptionSyntax& repair = command.option(
         "--repair", &texts_.repair, "PLAN",
         "repair this plan after --fail, --degrade or --remove, or for FABRIC as it is now: keep what still fits");
