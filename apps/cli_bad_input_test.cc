@@ -130,22 +130,16 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Fabrics, BadCommandLine,
-    ::testing::Values(
-        BadCommand{"NoSuchFile", {"plan", "allgather", "missing.json"}, {"missing.json"}},
-        BadCommand{"Folder", {"plan", "allgather", "/"}, {"/"}},
-        BadCommand{"OneRank", {"plan", "allgather", "full:1"}, {"full:1"}},
-        BadCommand{"ZeroRanks", {"plan", "allgather", "ring:0"}, {"ring:0"}},
-        BadCommand{"TooManyLinks", {"fabric", "full:1000000"}, {"full:1000000", "links"}},
-        BadCommand{"TooManyNodes", {"fabric", "ring:1000001"}, {"ring:1000001"}},
-        BadCommand{"OverflowingSpec", {"fabric", "torus:4000000000x4000000000x4000000000"}, {"4000000000"}},
-        BadCommand{"MillionRanks", {"plan", "allgather", "ring:1000000"}, {"1000000"}},
-        BadCommand{"SpecBandwidth", {"fabric", "ring:4@0GB/s"}, {"zero"}},
-        BadCommand{"SpecUnit", {"fabric", "ring:4@400"}, {"unit"}},
-        BadCommand{"FailUnknown", {"fabric", "ring:4", "--fail", "gpu0-gpu99"}, {"--fail", "gpu0-gpu99"}},
-        BadCommand{"FailDisconnects", {"fabric", "star:3", "--fail", "gpu1"}, {"gpu1"}},
-        BadCommand{"RemoveUnknown", {"fabric", "ring:4", "--remove", "gpu9"}, {"--remove", "gpu9"}},
-        BadCommand{"DegradeWithoutUnit", {"fabric", "ring:4", "--degrade", "gpu0-gpu1=5"}, {"--degrade", "unit"}},
-        BadCommand{"DegradeToNothing", {"fabric", "ring:4", "--degrade", "gpu0-gpu1=0GB/s"}, {"--degrade", "zero"}}),
+    ::testing::Values(BadCommand{"NoSuchFile", {"plan", "allgather", "missing.json"}, {"missing.json"}},
+                      BadCommand{"Folder", {"plan", "allgather", "/"}, {"/"}},
+                      BadCommand{"OneRank", {"plan", "allgather", "full:1"}, {"full:1"}},
+                      BadCommand{"TooManyLinks", {"fabric", "full:1000000"}, {"full:1000000", "links"}},
+                      BadCommand{
+                          "OverflowingSpec", {"fabric", "torus:4000000000x4000000000x4000000000"}, {"4000000000"}},
+                      BadCommand{"MillionRanks", {"plan", "allgather", "ring:1000000"}, {"1000000"}},
+                      BadCommand{"SpecUnit", {"fabric", "ring:4@400"}, {"unit"}},
+                      BadCommand{"FailUnknown", {"fabric", "ring:4", "--fail", "gpu0-gpu99"}, {"--fail", "gpu0-gpu99"}},
+                      BadCommand{"FailDisconnects", {"fabric", "star:3", "--fail", "gpu1"}, {"gpu1"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -192,6 +186,7 @@ std::string cable(const std::string& from, const std::string& to, const std::str
   return "{\"from\": \"" + from + "\", \"to\": \"" + to + "\", \"bandwidth\": " + bandwidth + ", \"both\": true}";
 }
 
+// One of each format; all else that they refuse is in the tests of the readers.
 class BadFabricFile : public ::testing::TestWithParam<BadFile> {};
 
 TEST_P(BadFabricFile, IsRefusedAndLeavesNoPlanBehind) {
@@ -206,49 +201,13 @@ TEST_P(BadFabricFile, IsRefusedAndLeavesNoPlanBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Json, BadFabricFile,
+    Of, BadFabricFile,
     ::testing::Values(
-        BadFile{"Empty", "", {}},
-        BadFile{"Truncated", fabric_json(kTwoRanks, cable("a", "b", R"("1 GB/s")")).substr(0, 70), {"line"}},
-        BadFile{"OtherVersion", R"({"banyan": "fabric/9", "nodes": [], "links": []})", {"fabric/9"}},
-        BadFile{"DeeplyNested", std::string(100'000, '['), {}}, BadFile{"NoNodes", fabric_json("", ""), {"rank"}},
-        BadFile{"OneRank", fabric_json(R"({"name": "a", "kind": "rank"})", ""), {"rank"}},
-        BadFile{"DuplicateNode", fabric_json(kTwoRanks + R"(, {"name": "a", "kind": "rank"})", ""), {"'a'"}},
+        BadFile{"TruncatedJson", fabric_json(kTwoRanks, cable("a", "b", R"("1 GB/s")")).substr(0, 70), {"line"}},
         BadFile{"UnknownNode", fabric_json(kTwoRanks, cable("a", "bb", R"("1 GB/s")")), {"'bb'", "did you mean 'b'"}},
-        BadFile{"SelfLink", fabric_json(kTwoRanks, cable("a", "a", R"("1 GB/s")")), {"a"}},
         BadFile{"ZeroBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("0 GB/s")")), {"links[0]", "zero"}},
-        BadFile{"NegativeBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("-5 GB/s")")), {"links[0]", "negative"}},
-        BadFile{"NanBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("NaN GB/s")")), {"links[0]", "NaN"}},
-        BadFile{"HugeBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("1e30 GB/s")")), {"links[0]", "1e30"}},
-        BadFile{
-            "AbsurdBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("5000000 GB/s")")), {"links[0]", "1 PB/s"}},
-        BadFile{"NoUnit", fabric_json(kTwoRanks, cable("a", "b", R"("400")")), {"links[0]", "unit"}},
-        BadFile{"NumberForBandwidth", fabric_json(kTwoRanks, cable("a", "b", "400")), {"links[0]"}},
-        BadFile{"Disconnected",
-                fabric_json(kTwoRanks + R"(, {"name": "c", "kind": "rank"})", cable("a", "b", R"("1 GB/s")")),
-                {"'c'"}},
-        BadFile{"NotUtf8", fabric_json("{\"name\": \"\xff\xfe\", \"kind\": \"rank\"}", ""), {}}),
+        BadFile{"TextWithoutUnit", "a <-> b 400\n", {"400"}}, BadFile{"OtherXml", "<html><body/></html>", {}}),
     name_of_file);
-
-INSTANTIATE_TEST_SUITE_P(Text, BadFabricFile,
-                         ::testing::Values(BadFile{"NoUnit", "a <-> b 400\n", {"400"}},
-                                           BadFile{"OneWay", "a -> b 1GB/s\n", {}},
-                                           BadFile{"Nonsense", "what is this?\n", {}},
-                                           BadFile{"ZeroBytes", std::string(100, '\0'), {}}),
-                         name_of_file);
-
-INSTANTIATE_TEST_SUITE_P(Xml, BadFabricFile,
-                         ::testing::Values(BadFile{"Truncated", "<system version=\"1\"><cpu numaid=\"0\"", {}},
-                                           BadFile{"NoGpus", "<system version=\"1\"></system>", {}},
-                                           BadFile{"OtherRoot", "<html><body/></html>", {}}),
-                         name_of_file);
-
-TEST(HugeFabricFile, IsAnsweredInTime) {
-  const TemporaryFolder folder;
-  std::string text;
-  for (int i = 0; i < 1'000'001; ++i) text += "n" + std::to_string(i) + " <-> sw 1GB/s\n";
-  expect_refusal(run_banyan({"plan", "allgather", folder.write("huge.txt", text)}), {"huge.txt"});
-}
 
 class BadPlanFile : public ::testing::TestWithParam<BadFile> {};
 
@@ -265,13 +224,11 @@ TEST_P(BadPlanFile, IsRefusedByEveryCommandThatReadsPlans) {
   EXPECT_THAT(folder.names(), ElementsAre("plan.json"));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, BadPlanFile,
-    ::testing::Values(BadFile{"Empty", "", {}}, BadFile{"Truncated", R"({"banyan": "schedule/1", "fabric": {)", {}},
-                      BadFile{"OtherVersion", R"({"banyan": "schedule/2"})", {}},
-                      BadFile{"Hollow", R"({"banyan": "schedule/1"})", {}},
-                      BadFile{"AFabric", fabric_json(kTwoRanks, cable("a", "b", R"("1 PB/x")")), {}}),
-    name_of_file);
+INSTANTIATE_TEST_SUITE_P(Of, BadPlanFile,
+                         ::testing::Values(BadFile{"Truncated", R"({"banyan": "schedule/1", "fabric": {)", {}},
+                                           BadFile{
+                                               "AFabric", fabric_json(kTwoRanks, cable("a", "b", R"("1 PB/x")")), {}}),
+                         name_of_file);
 
 TEST(BadInput, LeavesAnOlderFileAsItWas) {
   const TemporaryFolder folder;

@@ -49,12 +49,6 @@ TEST_P(Help, HasExamplesOfItsCommand) {
   EXPECT_THAT(outcome.out, HasSubstr("--json"));
 }
 
-TEST(Cli, ListsItsCommandsAndVersion) {
-  EXPECT_THAT(run_banyan({"--help"}).out, HasSubstr("banyan run allreduce -n 4"));
-  EXPECT_THAT(run_banyan({"--version"}).out,
-              ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+(\\.dev[0-9]+)?\n"));
-}
-
 TEST(Cli, HasTheUsualWaysToHelpAndVersion) {
   for (const char* word : {"version", "-V", "--version"}) {
     EXPECT_THAT(run_banyan({word}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+(\\.dev[0-9]+)?\n"))
