@@ -69,17 +69,7 @@ std::vector<std::string> nccl_gpus() {
   return names_of(fabric::gpu_models(), [](const auto& each) { return each.name; });
 }
 
-std::vector<std::string> planner_names() {
-  return names_of(plan::planners(), [](const auto& each) { return each.name; });
-}
-
-std::vector<std::string> device_names() { return predict::find_train_option("gpu")->values(); }
-
-std::vector<std::string> algorithm_names() {
-  std::vector<std::string> names = planner_names();
-  names.insert(names.begin(), "rings");
-  return names;
-}
+std::vector<std::string> device_names() { return find_option(predict::train_options(), "gpu")->values(); }
 
 std::vector<Meaning> runtime_variables() {
   std::vector<Meaning> all;

@@ -1,11 +1,9 @@
 // banyan predict: how long a plan takes, by size, on a simulated fabric.
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "apps/codec_option.h"
 #include "apps/command.h"
-#include "apps/fabric_option.h"
 #include "apps/lists.h"
 #include "apps/plan/watched_simulation.h"
 #include "apps/predict/job_prediction.h"
@@ -83,7 +81,7 @@ class PredictCommand : public Command {
     command.exit_codes(exits_of_a_simulation());
     train_ = &command.command("train", "Simulate a training step of a transformer.");
     declare_train_options(*train_, train_options_);
-    declare_job_options(*train_, job_texts_);
+    declare_job_arguments(*train_, job_arguments_);
     train_->flag("--list", lists_, "list the models and the devices");
     train_->examples(
         {"banyan predict train --list",
@@ -97,8 +95,8 @@ class PredictCommand : public Command {
          "    --html step.html"});
     train_->exit_codes(exits_of_a_simulation("the step does not fit into memory"));
     job_ = &command.command("job", "Simulate traces and other jobs: GOAL, Chakra, PyTorch, several at once.");
-    declare_traced_job_options(*job_, traced_texts_);
-    declare_job_options(*job_, job_texts_);
+    declare_job_source(*job_, job_source_);
+    declare_job_arguments(*job_, job_arguments_);
     job_->examples({"banyan predict job trace.goal --fabric fat-tree:k=8",
                     "banyan predict job --chakra traces/llama --groups groups.json --fabric dgx-a100:4 --what-if",
                     "banyan predict job --kineto rank0.json,rank1.json --fabric dgx-a100:1 --html report.html",
@@ -119,7 +117,7 @@ class PredictCommand : public Command {
   ExitCode run(const Terminal& terminal) override {
     // --json prints what -o writes.
     for (const auto& [output, json] :
-         {std::pair{&texts_.output, &texts_.json}, std::pair{&job_texts_.output, &job_texts_.json}}) {
+         {std::pair{&texts_.output, &texts_.json}, std::pair{&job_arguments_.output, &job_arguments_.json}}) {
       if (*output != "-") continue;
       output->clear();
       *json = true;
@@ -129,7 +127,7 @@ class PredictCommand : public Command {
       return ExitCode::success;
     }
     if (train_->was_chosen()) return run_train(terminal);
-    if (job_->was_chosen()) return run_traced_job(terminal, traced_texts_, job_texts_);
+    if (job_->was_chosen()) return run_predict_job(terminal, job_source_, job_arguments_);
     if (calibrate_->was_chosen()) return run_calibrate(terminal, calibrate_texts_);
     if (texts_.what.empty()) {
       throw Error(ErrorCode::invalid_input,
@@ -182,25 +180,20 @@ class PredictCommand : public Command {
  private:
   ExitCode run_train(const Terminal& terminal) {
     if (lists_) {
-      terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
+      terminal.print(list_models_and_devices(terminal, job_arguments_.json ? ListForm::json : ListForm::text));
       return ExitCode::success;
     }
-    answer::TrainSetup setup = answer::make_train_setup(train_options_, job_texts_.fabric);
-    if (job_texts_.fabric.empty()) {
-      throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:64", "--fabric");
-    }
-    answer::StepQuestion question{
-        .setup = std::move(setup),
-        .ignore_memory = train_options_.ignore_memory,
-        .fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); }),
-        .fabric_name = harmless(job_texts_.fabric),
-        .words = job_texts_};
-    check_output_places({{"--output", job_texts_.output}, {"--html", job_texts_.html}, {"--trace", job_texts_.trace}});
+    answer::StepQuestion question{.setup = answer::make_train_setup(train_options_, job_arguments_.fabric),
+                                  .ignore_memory = train_options_.ignore_memory,
+                                  .fabric = fabric_of(job_arguments_, "dgx-a100:64"),
+                                  .fabric_name = harmless(job_arguments_.fabric),
+                                  .options = job_arguments_.options};
+    check_output_places(job_arguments_);
     const answer::StepAnswer step =
         watched(terminal, [&](answer::JobObserver& observer) { return predict_step(std::move(question), observer); });
     const predict::ReportInput report = report_of(step);
-    const std::string written = step.is_refused() ? "" : write_reports(report, job_texts_, terminal);
-    terminal.print(job_texts_.json ? answer_json(report) : as_text(terminal, step) + written);
+    const std::string written = step.is_refused() ? "" : write_reports(report, job_arguments_, terminal);
+    terminal.print(job_arguments_.json ? answer_json(report) : as_text(terminal, step) + written);
     return step.is_refused() ? ExitCode::answer_is_no : exit_code(step.answer);
   }
 
@@ -395,9 +388,9 @@ class PredictCommand : public Command {
 
   CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
-  JobTexts job_texts_;
+  JobArguments job_arguments_;
   predict::TrainOptions train_options_;
-  TracedJobTexts traced_texts_;
+  answer::JobSource job_source_;
   CalibrateTexts calibrate_texts_;
   std::string fabric_text_;
   CodecOption codec_;

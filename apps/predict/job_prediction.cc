@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "apps/lists.h"
+#include "apps/option_rows.h"
 #include "banyan/base/file.h"
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
+#include "banyan/fabric/read.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -58,63 +60,40 @@ std::string format_places(const answer::JobQuestion& question, const Terminal& t
 
 }  // namespace
 
-void declare_job_options(CommandSyntax& command, JobTexts& texts) {
+void declare_job_arguments(CommandSyntax& command, JobArguments& arguments) {
   command.group("Fabric and placement");
-  OptionSyntax& fabric =
-      command.option("--fabric", &texts.fabric, "FABRIC", "the fabric: a spec such as dgx-a100:64, a file, or text");
+  OptionSyntax& fabric = command.option("--fabric", &arguments.fabric, "FABRIC",
+                                        "the fabric: a spec such as dgx-a100:64, a file, or text");
   fabric.values = fabric_specs();
   fabric.paths = OptionSyntax::Paths::files;
-  command.option("--placement", &texts.placement, "RULE", "packed, random or round-robin over boxes (default packed)")
-      .values = {"packed", "random", "round-robin"};
-  command.option("--seed", &texts.seed, "N", "seed of random placement (default 1)");
-  command.group("Links that change");
-  command.option("--event", &texts.events, "EVENT",
-                 "what happens to a cable: '10ms a-b=10GB/s', '10ms a-b fail' or '20ms a-b returns' (repeatable)");
-  command
-      .option("--on-failure", &texts.on_failure, "WHAT",
-              "what transfers on a failed cable do: stop until it returns, move to other paths, or fail with their "
-              "job (default stop)")
-      .values = {"stop", "move", "fail"};
-  command.group("Collectives and accuracy");
-  command.option("--eager", &texts.eager, "SIZE",
-                 "messages up to this size begin before their receive does (default 64KiB)");
-  command.option("--costs", &texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
-  command
-      .option("--algorithm", &texts.algorithm, "NAME",
-              "algorithm of collectives: rings (default), forest, or a baseline of 'plan --compare'")
-      .values = algorithm_names();
-  command
-      .option("--collectives", &texts.collectives, "HOW",
-              "flow: a collective is one flow (default); messages: all that its plan sends, which is slower, folds no "
-              "ranks "
-              "and takes no --costs")
-      .values = {"flow", "messages"};
-  command.option("--window", &texts.window, "TIME",
-                 "treat flows that end within TIME of each other as ending together: faster, less exact");
-  command.flag("--unfolded", texts.unfolded, "simulate every rank, without merging identical ones");
-  command.group("Output");
-  command.flag("--what-if", texts.what_if, "simulate again with each resource doubled: what would help");
-  command.option("--html", &texts.html, "FILE", "write a page with pictures, in one file");
-  command.option("--trace", &texts.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
-  command.option("-o,--output", &texts.output, "FILE", "write the prediction as JSON");
-  command.flag("--json", texts.json, "print one JSON object");
-  command.group("Options");
+  declare_options(command, answer::job_options(), arguments.options);
+  command.option("--html", &arguments.html, "FILE", "write a page with pictures, in one file");
+  command.option("--trace", &arguments.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
+  command.option("-o,--output", &arguments.output, "FILE", "write the prediction as JSON");
+  command.flag("--json", arguments.json, "print one JSON object");
+  command.group(CommandSyntax::kOwnGroup);
 }
 
-std::string write_reports(const predict::ReportInput& input, const JobTexts& texts, const Terminal& terminal) {
+Fabric fabric_of(const JobArguments& arguments, const std::string& example) {
+  if (arguments.fabric.empty())
+    throw Error(ErrorCode::invalid_input, "is required: a fabric such as " + example, "--fabric");
+  return parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = arguments.fabric}); });
+}
+
+void check_output_places(const JobArguments& arguments) {
+  check_output_places({{"--output", arguments.output}, {"--html", arguments.html}, {"--trace", arguments.trace}});
+}
+
+std::string write_reports(const predict::ReportInput& input, const JobArguments& arguments, const Terminal& terminal) {
   std::string text;
-  if (!texts.output.empty()) {
-    write_file(texts.output, format_prediction(input));
-    text += labelled(terminal, "written", texts.output);
-  }
-  if (!texts.html.empty()) {
-    write_file(texts.html, html_report(input));
-    text += labelled(terminal, "written", texts.html);
-  }
-  if (!texts.trace.empty()) {
-    write_file(texts.trace, chrome_trace(input));
-    text += labelled(terminal, "written", texts.trace);
-  }
+  const auto write = [&](const std::string& path, auto format) {
+    if (path.empty()) return;
+    write_file(path, format(input));
+    text += labelled(terminal, "written", path);
+  };
+  write(arguments.output, [](const auto& report) { return format_prediction(report); });
+  write(arguments.html, [](const auto& report) { return html_report(report); });
+  write(arguments.trace, [](const auto& report) { return chrome_trace(report); });
   return text;
 }
 

@@ -1,7 +1,6 @@
 #include "apps/predict/predict_train.h"
 
-#include <nlohmann/json.hpp>
-
+#include "apps/option_rows.h"
 #include "banyan/base/words.h"
 
 namespace banyan::app {
@@ -14,17 +13,7 @@ std::string format_flop(double flop) {
 }  // namespace
 
 void declare_train_options(CommandSyntax& command, predict::TrainOptions& options) {
-  for (const predict::TrainOption& option : predict::train_options()) {
-    command.group(std::string(option.group));
-    const std::string name = "--" + std::string(option.name);
-    if (option.is_flag()) {
-      command.flag(name, option.flag(options), std::string(option.help));
-      continue;
-    }
-    const auto set = [&options, read = option.read](const std::string& text) { read(options, text); };
-    OptionSyntax& syntax = command.option(name, set, std::string(option.value), std::string(option.help));
-    if (option.values != nullptr) syntax.values = option.values();
-  }
+  declare_options(command, predict::train_options(), options);
   command.group(CommandSyntax::kOwnGroup);
 }
 

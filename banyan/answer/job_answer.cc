@@ -27,20 +27,16 @@ predict::PlansFor plans_of(const CommunicationModel& communication) {
   };
 }
 
-predict::JobSimulationOptions options_of(const JobQuestion& question, const JobWords& words) {
-  predict::JobSimulationOptions options;
-  options.message_latency = question.communication.links.latency;
-  options.link_efficiency =
-      link_efficiencies(question.fabric, question.communication.links, !question.communication.measured.empty());
-  options.fold = !words.unfolded;
-  options.eager = eager_of(words);
-  options.collectives = parse_option("--collectives", [&] { return predict::parse_collectives_as(words.collectives); });
-  if (!words.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(words.window); });
-  for (const std::string& text : words.events) {
+predict::JobSimulationOptions simulation_options(const JobQuestion& question, const JobOptions& asked) {
+  const CommunicationModel& communication = question.communication;
+  predict::JobSimulationOptions options = asked.simulation;
+  options.message_latency = communication.links.latency;
+  options.link_efficiency = link_efficiencies(question.fabric, communication.links, !communication.measured.empty());
+  options.fold = !asked.unfolded;
+  for (const std::string& text : asked.events) {
     const auto events = parse_option("--event", [&] { return predict::parse_link_events(question.fabric, text); });
     options.events.insert(options.events.end(), events.begin(), events.end());
   }
-  options.on_failure = parse_option("--on-failure", [&] { return predict::parse_on_failure(words.on_failure); });
   return options;
 }
 
@@ -48,44 +44,33 @@ bool has_failed(const predict::PredictedJob& job) { return job.failed_at.has_val
 
 }  // namespace
 
-Bytes eager_of(const JobWords& words) {
-  return words.eager.empty() ? job::kEager : parse_option("--eager", [&] { return Bytes::parse(words.eager); });
+std::vector<predict::CollectiveCost> load_costs(const JobOptions& options) {
+  if (options.costs.empty()) return {};
+  return parse_option("--costs", [&] { return predict::read_collective_costs(options.costs); });
 }
 
-std::vector<predict::CollectiveCost> load_costs(const JobWords& words) {
-  if (words.costs.empty()) return {};
-  return parse_option("--costs", [&] { return predict::read_collective_costs(words.costs); });
-}
-
-std::vector<NodeId> take_places(predict::Placement& free, const Fabric& fabric, uint32_t ranks, const JobPlace& place,
-                                const JobWords& words) {
-  if (place.ranks.empty()) {
-    const auto rule = [&] {
-      return parse_option("--placement", [&] { return predict::parse_placement_rule(words.placement); });
-    };
-    const auto seed = [&] { return words.seed.empty() ? 1 : parse_count(words.seed, "--seed", {0, UINT64_MAX}); };
-    return free.take(ranks, place.placement ? *place.placement : rule(), place.seed ? *place.seed : seed());
-  }
+std::vector<NodeId> take_places(predict::Placement& free, uint32_t ranks, const JobPlace& place,
+                                const JobOptions& options) {
+  if (place.ranks.empty())
+    return free.take(ranks, place.placement.value_or(options.placement), place.seed.value_or(options.seed));
   std::vector<NodeId> nodes;
-  for (const std::string& name : place.ranks) nodes.push_back(fabric.at(name));
+  for (const std::string& name : place.ranks) nodes.push_back(free.fabric().at(name));
   if (nodes.size() != ranks)
     throw invalid("\"ranks\" has " + plural(nodes.size(), "name") + " for a job of " + plural(ranks, "rank"));
   free.take(nodes);
   return nodes;
 }
 
-predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobPlace& place, const JobWords& words) {
+predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobPlace& place, const JobOptions& options) {
   predict::Placement free(fabric);
-  predict::PlacedJob placed{.job = &job, .nodes = take_places(free, fabric, job.rank_count(), place, words)};
-  placed.name = job.name();
-  return placed;
+  return {.job = &job, .nodes = take_places(free, job.rank_count(), place, options), .name = job.name()};
 }
 
-JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, JobObserver& observer) {
+JobAnswer simulate_question(const JobQuestion& question, const JobOptions& asked, JobObserver& observer) {
   observer.begins("simulating");
   const predict::PlansFor plans_for = plans_of(question.communication);
   const auto plans = plans_for(question.fabric, 1);
-  predict::JobSimulationOptions options = options_of(question, words);
+  predict::JobSimulationOptions options = simulation_options(question, asked);
   options.plans = plans.get();
   options.plans_for = [&](const Fabric& left) { return plans_for(left, 1); };
   options.observer = &observer;
@@ -106,7 +91,7 @@ JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, 
         prediction.jobs[j].alone = own.jobs.front().end - own.jobs.front().begin;
     }
   }
-  if (words.what_if && std::none_of(prediction.jobs.begin(), prediction.jobs.end(), has_failed)) {
+  if (asked.what_if && std::none_of(prediction.jobs.begin(), prediction.jobs.end(), has_failed)) {
     observer.begins("asking what would help");
     answer.what_if = what_if(question.fabric, question.jobs, options, plans_for, prediction.time);
     answer.is_interrupted = answer.is_interrupted || observer.stop();

@@ -2,39 +2,30 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "banyan/answer/job_options.h"
 #include "banyan/answer/jobs_file.h"
 #include "banyan/predict/collective/footprint.h"
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/report/report_input.h"
-#include "banyan/predict/simulation/job_simulation.h"
 #include "banyan/predict/simulation/what_if.h"
 
 namespace banyan::answer {
 
-// Settings of a simulation of jobs, in the words of the command line; an empty text means the default. A mistake throws
-// Error{invalid_input} that names the option ("--eager"), as soon as the words are used.
-struct JobWords {
-  std::string placement = "packed", seed, window, costs, algorithm = "rings", collectives = "flow";
-  std::vector<std::string> events = {};
-  std::string on_failure = "stop", eager;
-  bool what_if = false, unfolded = false;
-};
-// --eager, or what the simulator takes.
-Bytes eager_of(const JobWords& words);
 // --costs, or none.
-std::vector<predict::CollectiveCost> load_costs(const JobWords& words);
+std::vector<predict::CollectiveCost> load_costs(const JobOptions& options);
 
-// Takes the places of a job of so many ranks: those that it names, else by its rule or that of the words. Throws
+// Takes the places of a job of so many ranks: those that it names, else by its rule or that of the options. Throws
 // Error{invalid_input, not_found} that names the rank, or says how many are free.
-std::vector<NodeId> take_places(predict::Placement& free, const Fabric& fabric, uint32_t ranks, const JobPlace& place,
-                                const JobWords& words);
+std::vector<NodeId> take_places(predict::Placement& free, uint32_t ranks, const JobPlace& place,
+                                const JobOptions& options);
 // A job alone on a fabric. It must outlive what is returned.
-predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobPlace& place, const JobWords& words);
+predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobPlace& place, const JobOptions& options);
 
 // The model of how long collectives and messages take on a fabric, besides what its links say.
 struct CommunicationModel {
@@ -51,6 +42,7 @@ struct JobQuestion {
   std::vector<std::string> notes = {};                          // what a person should know besides, a line each
   std::string training = {};                                    // for ReportInput::training
   std::vector<std::pair<std::string, std::string>> facts = {};  // for the page (report_input.h)
+  std::vector<std::shared_ptr<const Job>> kept = {};  // those that `jobs` point to, where nobody else has them
 };
 
 struct JobAnswer {
@@ -66,9 +58,9 @@ class JobObserver : public predict::SimulationObserver {
 };
 
 // Simulates all jobs together. If there are several, or links change, also simulates each job alone on the fabric as it
-// was at first. Asks what would help if JobWords::what_if is set and no job has failed. Throws what simulate_jobs
+// was at first. Asks what would help if JobOptions::what_if is set and no job has failed. Throws what simulate_jobs
 // throws, and Error that names the option. Keeps no reference to its arguments.
-JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, JobObserver& observer);
+JobAnswer simulate_question(const JobQuestion& question, const JobOptions& options, JobObserver& observer);
 
 // The time of a collective alone on the question's fabric: a fixed part, and a part per byte.
 struct CollectiveLine {

@@ -1,6 +1,7 @@
 #include "banyan/answer/jobs_file.h"
 
 #include "banyan/base/json_reader.h"
+#include "banyan/base/plain_text.h"
 
 namespace banyan::answer {
 namespace {
@@ -9,6 +10,7 @@ constexpr JsonForm kForm{
     .name = "file of jobs", .format = "jobs/1", .depth = 8, .tells_lines = true};  // the format needs 4
 constexpr size_t kMostJobs = 10'000;
 constexpr size_t kMostName = 200;
+constexpr uint64_t kMostBytes = 64 << 20;
 
 std::string name_of(JsonNode node) {
   std::string name = node.text();
@@ -33,14 +35,10 @@ std::string word_of(JsonNode value) {
 predict::TrainOptions train_options_of(JsonNode json) {
   predict::TrainOptions options;
   for (const auto& [key, value] : json.members()) {
-    const predict::TrainOption* const option = predict::find_train_option(key);
+    const predict::TrainOption* const option = find_option(predict::train_options(), key);
     if (option == nullptr) throw json.error(predict::unknown_train_option(key));
-    if (option->is_flag()) {
-      predict::set_train_flag(options, *option, value.boolean());
-    } else {
-      const std::string word = word_of(value);
-      value.placed([&] { option->read(options, word); });
-    }
+    const OptionValue word = option->is_flag() ? OptionValue(value.boolean()) : word_of(value);
+    value.placed([&] { set_train_option(options, *option, word); });
   }
   return options;
 }
@@ -95,6 +93,11 @@ std::vector<JobEntry> parse_jobs_file(std::string_view json) {
   std::vector<JobEntry> entries;
   for (const JsonNode entry : jobs.items()) entries.push_back(read_entry(entry));
   return entries;
+}
+
+std::vector<JobEntry> read_jobs_file(const std::string& path) {
+  const std::string text = read_plain_text(path, kMostBytes).text;
+  return parse_option(path, [&] { return parse_jobs_file(text); });
 }
 
 }  // namespace banyan::answer

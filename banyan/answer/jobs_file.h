@@ -36,5 +36,7 @@ struct JobEntry {
 // At least one job, at most 10,000. Throws Error{invalid_input} that names the line, the
 // place ("jobs[2].train.tp") and the mend.
 std::vector<JobEntry> parse_jobs_file(std::string_view json);
+// Reads it, too. Errors begin with the path.
+std::vector<JobEntry> read_jobs_file(const std::string& path);
 
 }  // namespace banyan::answer

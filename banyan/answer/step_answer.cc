@@ -32,11 +32,11 @@ uint32_t ranks_in_box(const Fabric& fabric, const std::vector<NodeId>& nodes) {
 // The codes that were asked for, or nothing when the observer has ended a simulation.
 std::optional<ChosenCompression> compress(const StepQuestion& question, const StepAnswer& step, JobObserver& observer) {
   predict::TrainingStep dense = generate_compressed_step(step.setup.config, step.setup.device, {});
-  const predict::PlacedJob placed = place_job(dense.job, question.fabric, question.place, question.words);
+  const predict::PlacedJob placed = place_job(dense.job, question.fabric, question.place, question.options);
   const uint32_t box_ranks = ranks_in_box(question.fabric, placed.nodes);
   dense = generate_compressed_step(step.setup.config, step.setup.device, {.box_ranks = box_ranks});
-  JobWords words = question.words;
-  words.what_if = false;
+  JobOptions options = question.options;
+  options.what_if = false;
   const auto alone = collectives_alone(question.fabric, step.question.communication);
   const CompressionModel model{.line =
                                    [&](CollectiveKind kind, const RankGroups& groups, uint64_t bytes) {
@@ -56,7 +56,7 @@ std::optional<ChosenCompression> compress(const StepQuestion& question, const St
                                  JobQuestion of_job = step.question;
                                  of_job.jobs = {placed};
                                  of_job.jobs.front().job = &coded.job;
-                                 const JobAnswer answer = simulate_question(of_job, words, observer);
+                                 const JobAnswer answer = simulate_question(of_job, options, observer);
                                  if (answer.is_interrupted) return std::nullopt;
                                  return answer.simulation.prediction.time;
                                },
@@ -70,15 +70,15 @@ StepAnswer predict_step(StepQuestion question, JobObserver& observer) {
   TrainSetup& setup = question.setup;
   {  // a fabric that is too small is said first: what is wrong with it matters more than memory
     predict::Placement free(question.fabric);
-    take_places(free, question.fabric, static_cast<uint32_t>(setup.config.ranks()), question.place, question.words);
+    take_places(free, static_cast<uint32_t>(setup.config.ranks()), question.place, question.options);
   }
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);
   JobQuestion of_job{.title = describe(setup.config) + " on " + question.fabric_name,
                      .fabric = question.fabric,
                      .jobs = {},
                      .communication = {.links = setup.device.links,
-                                       .measured = load_costs(question.words),
-                                       .algorithm = question.words.algorithm},
+                                       .measured = load_costs(question.options),
+                                       .algorithm = question.options.algorithm},
                      .notes = setup.notes,
                      .training = training_json(setup, memory)};
   if (!memory.fits) of_job.notes.insert(of_job.notes.begin(), misfit(setup, memory));
@@ -94,8 +94,8 @@ StepAnswer predict_step(StepQuestion question, JobObserver& observer) {
     }
   }
   step.job = std::make_shared<const Job>(generate_compressed_step(step.setup.config, step.setup.device, plan).job);
-  step.question.jobs = {place_job(*step.job, question.fabric, question.place, question.words)};
-  step.answer = simulate_question(step.question, question.words, observer);
+  step.question.jobs = {place_job(*step.job, question.fabric, question.place, question.options)};
+  step.answer = simulate_question(step.question, question.options, observer);
   const Prediction& prediction = step.answer.simulation.prediction;
   if (prediction.complete) {
     step.question.facts =

@@ -17,7 +17,7 @@ struct StepQuestion {
   Fabric fabric;
   std::string fabric_name;  // for titles
   JobPlace place = {};
-  JobWords words = {};
+  JobOptions options = {};
 };
 
 struct StepAnswer {

@@ -34,8 +34,8 @@ StepQuestion long_step() {
   predict::TrainOptions options;
   options.layers = 8, options.hidden = 1024, options.config.tp = 2, options.config.dp = 4, options.global_batch = 512;
   question.setup = make_train_setup(options);
-  question.words.unfolded = true;
-  question.words.events = {"1us gpu0-nvsw0=1GB/s"};
+  question.options.unfolded = true;
+  question.options.events = {"1us gpu0-nvsw0=1GB/s"};
   return question;
 }
 
@@ -89,8 +89,8 @@ TEST(StepAnswer, StandsOnTheRanksThatAreNamed) {
 
 TEST(StepAnswer, SimulatesItAloneWhereLinksChangeAndAsksWhatWouldHelp) {
   StepQuestion question = small_step();
-  question.words.events = {"1us gpu0-nvsw0=1GB/s"};
-  question.words.what_if = true;
+  question.options.events = {"1us gpu0-nvsw0=1GB/s"};
+  question.options.what_if = true;
   Listener listener;
   const StepAnswer step = predict_step(question, listener);
   EXPECT_THAT(listener.begun, ElementsAre("simulating", "simulating each job alone", "asking what would help"));
@@ -110,23 +110,44 @@ TEST(StepAnswer, IsNoneWhenSomebodyEndsIt) {
 }
 
 TEST(StepAnswer, NamesTheOptionThatIsWrong) {
-  const auto error = [](auto change) {
+  const auto error = [](const char* name, const char* text) {
     return testing::error_of([&] {
       StepQuestion question = small_step();
-      change(question.words);
+      set_option(question.options, job_options(), name, text);
       Listener listener;
       predict_step(question, listener);
     });
   };
-  EXPECT_THAT(error([](JobWords& words) { words.placement = "loose"; }), HasSubstr("--placement: "));
-  EXPECT_THAT(error([](JobWords& words) { words.placement = "random", words.seed = "-1"; }), HasSubstr("--seed: "));
-  EXPECT_THAT(error([](JobWords& words) { words.events = {"soon"}; }), HasSubstr("--event 'soon': "));
-  EXPECT_THAT(error([](JobWords& words) { words.on_failure = "weep"; }), HasSubstr("--on-failure: "));
-  EXPECT_THAT(error([](JobWords& words) { words.eager = "much"; }), HasSubstr("--eager: "));
-  EXPECT_THAT(error([](JobWords& words) { words.costs = "/nowhere.json"; }), HasSubstr("--costs /nowhere.json: "));
-  EXPECT_THAT(error([](JobWords& words) { words.collectives = "none"; }), HasSubstr("--collectives: "));
-  EXPECT_THAT(error([](JobWords& words) { words.window = "wide"; }), HasSubstr("--window: "));
-  EXPECT_THAT(error([](JobWords& words) { words.algorithm = "magic"; }), HasSubstr("unknown algorithm 'magic'"));
+  EXPECT_THAT(error("placement", "loose"), HasSubstr("--placement: "));
+  EXPECT_THAT(error("seed", "-1"), HasSubstr("--seed: "));
+  EXPECT_THAT(error("event", "soon"), HasSubstr("--event 'soon': "));
+  EXPECT_THAT(error("on-failure", "weep"), HasSubstr("--on-failure: "));
+  EXPECT_THAT(error("eager", "much"), HasSubstr("--eager: "));
+  EXPECT_THAT(error("costs", "/nowhere.json"), HasSubstr("--costs /nowhere.json: "));
+  EXPECT_THAT(error("collectives", "none"), HasSubstr("--collectives: "));
+  EXPECT_THAT(error("window", "wide"), HasSubstr("--window: "));
+  EXPECT_THAT(error("algorithm", "magic"), HasSubstr("unknown algorithm 'magic'"));
+}
+
+TEST(JobOptions, AreTextsOrTheValuesThemselves) {
+  JobOptions texts, values;
+  const auto set = [](JobOptions& options, const char* name, const OptionValue& value) {
+    set_option(options, job_options(), name, value);
+  };
+  set(texts, "window", "1us"), set(values, "window", uint64_t{1'000'000});
+  set(texts, "eager", "1KiB"), set(values, "eager", uint64_t{1024});
+  set(texts, "seed", "7"), set(values, "seed", uint64_t{7});
+  set(texts, "what-if", "true"), set(values, "what-if", true);
+  set(texts, "event", "a"), set(texts, "event", "b"), set(values, "event", std::vector<std::string>{"a", "b"});
+  for (const JobOptions& options : {texts, values}) {
+    EXPECT_EQ(options.simulation.window, std::chrono::microseconds(1));
+    EXPECT_EQ(options.simulation.eager, Bytes(1024));
+    EXPECT_EQ(options.seed, 7u);
+    EXPECT_TRUE(options.what_if);
+    EXPECT_THAT(options.events, ElementsAre("a", "b"));
+  }
+  EXPECT_THAT(testing::error_of([&] { set(values, "window", uint64_t{1} << 62); }), HasSubstr("--window: "));
+  EXPECT_THAT(testing::error_of([&] { set(values, "eager", std::vector<std::string>{}); }), HasSubstr("--eager: "));
 }
 
 }  // namespace

@@ -8,4 +8,5 @@ PYBIND11_MODULE(_core, module) {
   banyan::python::add_fabric(module);
   banyan::python::add_plan(module);
   banyan::python::add_prediction(module);
+  banyan::python::add_jobs(module);
 }

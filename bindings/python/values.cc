@@ -39,6 +39,12 @@ py::object to_python(const Fraction& fraction) {
 
 double to_seconds(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
+std::optional<double> to_seconds(const std::optional<Picoseconds>& time) {
+  return time ? std::optional(to_seconds(*time)) : std::nullopt;
+}
+
+py::object record(const char* name) { return py::module_::import("banyan").attr(name); }
+
 Collective CollectiveWords::on(const Fabric& fabric) const {
   Collective::Options options{.kind = parse_collective_kind(kind, is_planned), .weights = weights, .traffic = traffic};
   if (!ranks_text.empty()) options.ranks = fabric::parse_ranks(ranks_text, fabric, "ranks");

@@ -11,6 +11,7 @@
 #include "banyan/answer/predicted_plans.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/bound/bound.h"
+#include "banyan/predict/report/report_input.h"
 #include "banyan/schedule/schedule_file.h"
 
 namespace banyan::python {
@@ -19,6 +20,15 @@ namespace banyan::python {
 pybind11::object to_python(const Fraction& fraction);
 // Seconds.
 double to_seconds(Picoseconds time);
+std::optional<double> to_seconds(const std::optional<Picoseconds>& time);
+
+// The NamedTuple banyan.NAME, to be called with its fields by name.
+pybind11::object record(const char* name);
+
+// The report of a prediction; those of plans and of jobs have it in common.
+struct Predicted {
+  predict::ReportInput report;
+};
 
 // A plan whose schedule is shared with the predictions made of it.
 struct SharedPlan {
@@ -51,5 +61,6 @@ void translate_errors();
 void add_fabric(pybind11::module_& module);
 void add_plan(pybind11::module_& module);
 void add_prediction(pybind11::module_& module);
+void add_jobs(pybind11::module_& module);
 
 }  // namespace banyan::python

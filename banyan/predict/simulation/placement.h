@@ -27,6 +27,7 @@ class Placement {
   // These very ranks. Throws Error{invalid_input} naming one that is a switch, or taken.
   void take(const std::vector<NodeId>& nodes);
   size_t free() const;
+  const Fabric& fabric() const { return fabric_; }
 
  private:
   const Fabric fabric_;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/base/units.h"
+#include "banyan/base/option_table.h"
 #include "banyan/predict/train/config.h"
 
 namespace banyan::predict {
@@ -28,28 +28,18 @@ struct TrainOptions {
   bool fused_attention = false, unfused_attention = false, no_scatter_gather = false, ignore_memory = false;
 };
 
-// A row of the table: an option with a value, or a flag.
-struct TrainOption {
-  std::string_view group;  // heading under which a help shows it
-  std::string_view name;   // "global-batch"
-  std::string_view value;  // what stands for the value in a help; empty of a flag
-  std::string_view help;
-  void (*read)(TrainOptions& options, const std::string& text) = nullptr;  // null of a flag; throws Error
-  bool& (*flag)(TrainOptions&) = nullptr;                                  // null of one with a value
-  std::vector<std::string> (*values)() = nullptr;                          // those that it can have, where they are few
-
-  bool is_flag() const { return flag != nullptr; }
-};
+inline TrainConfig& part_of(TrainOptions& options) { return options.config; }
+using TrainOption = OptionRow<TrainOptions>;
 
 // In the order of a help: groups stand together.
 std::span<const TrainOption> train_options();
-// Null for a name that no option has; in words: "has 'modle', which is no option of ... (did you mean 'model'?)".
-const TrainOption* find_train_option(std::string_view name);
+// "has 'modle', which is no option of 'banyan predict train' (did you mean 'model'?)".
 std::string unknown_train_option(std::string_view name);
 
-// Throws Error{invalid_input} that names the option and the mend; a flag takes "true" and "false".
-void set_train_option(TrainOptions& options, std::string_view name, const std::string& text);
-// Attention is fused unless it is said not to be, so a false "fused-attention" counts, too.
-void set_train_flag(TrainOptions& options, const TrainOption& flag, bool value);
+// Throws Error{invalid_input} that says the mend. Attention is fused unless it is said not to be, so a false
+// "fused-attention" counts, too.
+void set_train_option(TrainOptions& options, const TrainOption& option, const OptionValue& value);
+// The same by its name, which errors begin with ("--tp: ..."); an unknown one is an error, too.
+void set_train_option(TrainOptions& options, std::string_view name, const OptionValue& value);
 
 }  // namespace banyan::predict

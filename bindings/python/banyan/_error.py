@@ -31,12 +31,11 @@ class Error(RuntimeError):
 
 # The library speaks to users of the command line, too, whose options have the names of the arguments here.
 _ARGUMENTS = {name: name.replace("-", "_") for name in (
-    "algorithm", "alpha", "boxes", "bytes", "collectives", "costs", "degrade", "eager", "fail", "max-height", "nic",
-    "on-failure", "placement", "ranks", "remove", "root", "seed", "slice", "traffic", "trees", "weights",
-    "window",
-    *(option[1] for option in _core.list_train_options()))}
-_ARGUMENTS.update({"event": "events", "unfused-attention": "fused_attention=False",
-                   "no-scatter-gather": "scatter_gather=False"})
+    "alpha", "boxes", "bytes", "degrade", "fail", "max-height", "nic", "ranks", "remove", "root", "slice", "traffic",
+    "trees", "weights",
+    *(option[0] for option in _core.list_train_options() + _core.list_job_options() + _core.list_source_options()))}
+_ARGUMENTS.update({name: f"{name[3:].replace('-', '_')}=False" for name in _ARGUMENTS if name.startswith("no-")})
+_ARGUMENTS.update({"event": "events", "unfused-attention": "fused_attention=False", "unfolded": "fold=False"})
 
 
 def with_arguments(text: str) -> str:

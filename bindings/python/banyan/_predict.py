@@ -1,6 +1,6 @@
 """Predictions: plans simulated on their fabric."""
 import os
-from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from . import _core, _words
 from ._core import Prediction as CorePrediction
@@ -43,32 +43,32 @@ class PredictedPlan(NamedTuple):
     messages: int
 
 
-class Simulated:
-    """What all predictions have in common: the report."""
+class _Report:
+    """What predictions of one size and sweeps have in common."""
 
-    _core: CorePrediction
+    def __init__(self, core: CorePrediction, points: List[Tuple[int, int, List[PredictedPlan]]],
+                 plans: List[Plan]) -> None:
+        self._core = core
+        self._points = points
+        self._plans = plans
 
     @property
     def title(self) -> str:
         """What was simulated on what."""
-        return self._core.title()
+        return self._core.title
 
     @property
     def summary(self) -> str:
         """The result in a few sentences."""
-        return self._core.in_words()
+        return self._core.summary
 
     def busiest_links(self, most: int = 5) -> List[BusyLink]:
         """The links that were a bottleneck longest; of plans under the best one, of a sweep for the largest size."""
-        fabric = self._core.fabric()
-        assert fabric is not None
-        links = Fabric._of(fabric, "").links
-        return [BusyLink(links[number].source, links[number].target, full, load, bytes)
-                for number, full, load, bytes in self._core.busiest_links(most)]
+        return self._core.busiest_links(most)
 
     def to_json(self) -> str:
         """All of it in the form "banyan": "prediction/1"."""
-        return self._core.to_json(True)
+        return self._core.to_json()
 
     def to_html(self) -> str:
         """A page with pictures, such as the fabric with its links coloured by load; it needs no other file."""
@@ -78,18 +78,6 @@ class Simulated:
         """Writes to_html() to a file that ends in .html, to_json() to any other."""
         text = os.fspath(path)
         _words.write(text, self.to_html() if text.endswith((".html", ".htm")) else self.to_json())
-
-
-class _Report(Simulated):
-    """What predictions of one size and sweeps have in common."""
-
-    def __init__(self, core: CorePrediction, names: List[str], plans: List[Plan]) -> None:
-        self._core = core
-        self._points: List[Tuple[int, int, List[PredictedPlan]]] = []
-        self._plans = plans
-        for size, best, timed in core.points():
-            self._points.append((size, best, [PredictedPlan(name, size, *figures)
-                                              for name, figures in zip(names, timed)]))
 
 
 class Prediction(_Report):
@@ -200,7 +188,8 @@ def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root
               ranks: Union[None, str, Iterable[Rank]], weights: Optional[Iterable[int]],
               traffic: Optional[Traffic], slice: Optional[Bytes], alpha: Optional[Seconds],
               window: Optional[Seconds], fold: bool,
-              progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
+              progress: Optional[Progress]) -> Tuple[
+                  CorePrediction, List[Tuple[int, int, List[PredictedPlan]]], List[Plan]]:
     plans: List[Plan] = []
     if isinstance(what, str) and _core.is_collective(what):
         if fabric is None:
@@ -218,10 +207,14 @@ def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root
         plans = [each if isinstance(each, Plan) else _loaded(each) for each in given]
         _require_one_question(plans, None if fabric is None else as_fabric(fabric))
         names, title = _names(plans, given), plans[0].fabric.name
-    core = _core.predict([(name, plan._core) for name, plan in zip(names, plans)], sizes, title,
-                         "" if slice is None else str(_words.to_bytes(slice, "slice")), _words.to_duration(alpha, "alpha"),
-                         _words.to_duration(window, "window"), _words.to_truth(fold, "fold"), progress)
-    return core, names, plans
+    options: Dict[str, Union[bool, int, str]] = {"fabric": title, "fold": _words.to_truth(fold, "fold")}
+    if slice is not None:
+        options["slice"] = _words.to_bytes(slice, "slice")
+    for name, time in (("alpha", alpha), ("window", window)):
+        if time is not None:
+            options[name] = _words.to_duration(time, name)
+    made, points = _core.predict([(name, plan._core) for name, plan in zip(names, plans)], sizes, options, progress)
+    return made, points, plans
 
 
 def _loaded(path: Path) -> Plan:

@@ -16,26 +16,26 @@ Seconds = Union[float, str]
 Path = Union[str, "os.PathLike[str]"]
 
 
-def to_bytes(size: Bytes, where: str) -> int:
-    """The number of bytes, at least one."""
+def to_bytes(size: Bytes, where: str, least: int = 1) -> int:
+    """The number of bytes."""
     try:
         count = _core.parse_bytes(size) if isinstance(size, str) else to_whole(size, where)
     except Error as error:
         raise Error(error.code, error.message, where) from None
-    if not 0 < count < 1 << 64:
+    if not least <= count < 1 << 64:
         raise Error("invalid_input", f"{size!r} is no size; give a number of bytes or a text such as '64MiB'", where)
     return count
 
 
-def to_duration(time: Optional[Seconds], where: str) -> str:
-    """A text that the library reads; "" for None."""
-    if time is None or isinstance(time, str):
-        return time or ""
+def to_duration(time: Seconds, where: str) -> Union[int, str]:
+    """Picoseconds, or the text."""
+    if isinstance(time, str):
+        return time
     if isinstance(time, bool) or not isinstance(time, (int, float, Fraction)) or not math.isfinite(time):
         raise Error("invalid_input", f"{time!r} is no time; give seconds or a text such as '5us'", where)
     if not 0 <= time <= 1000:
         raise Error("invalid_input", f"{time!r} is no time from 0 to 1000 s", where)
-    return f"{math.floor(Fraction(time).limit_denominator(10**12) * 10**12)} ps"
+    return math.floor(Fraction(time).limit_denominator(10**12) * 10**12)
 
 
 def to_rate(bandwidth: Union[str, int, float], where: str) -> str:

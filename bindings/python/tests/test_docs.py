@@ -8,6 +8,7 @@ import unittest
 import banyan
 import banyan._bound
 import banyan._fabric
+import banyan._jobs
 import banyan._plan
 import banyan._predict
 import banyan._step
@@ -33,7 +34,8 @@ class Examples(unittest.TestCase):
     def test_of_the_package(self):
         tried = 0
         finder = doctest.DocTestFinder()
-        for module in (banyan, banyan._bound, banyan._fabric, banyan._plan, banyan._predict, banyan._step):
+        for module in (banyan, banyan._bound, banyan._fabric, banyan._jobs, banyan._plan, banyan._predict,
+                       banyan._step):
             for test in finder.find(module, module.__name__):
                 tried += self.run_examples(test)
         self.assertGreaterEqual(tried, 10)

@@ -50,8 +50,12 @@ class Interface(unittest.TestCase):
             if isinstance(node, ast.ClassDef):
                 said[node.name] = {each.name for each in node.body if isinstance(each, ast.FunctionDef)} - {"__init__"}
                 for each in node.body:
-                    if isinstance(each, ast.FunctionDef):
-                        self.check_arguments(each, getattr(getattr(_core, node.name), each.name))
+                    if not isinstance(each, ast.FunctionDef):
+                        continue
+                    member = getattr(getattr(_core, node.name), each.name)
+                    self.assertEqual(isinstance(member, property), bool(each.decorator_list) and not callable(member))
+                    if not isinstance(member, property):
+                        self.check_arguments(each, member)
             elif isinstance(node, ast.FunctionDef):
                 said[node.name] = set()
                 self.check_arguments(node, getattr(_core, node.name))
