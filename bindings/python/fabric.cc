@@ -14,6 +14,7 @@ namespace banyan::python {
 namespace {
 
 namespace py = pybind11;
+using namespace py::literals;
 using fabric::FabricEdit;
 
 // Speeds may be empty.
@@ -38,27 +39,28 @@ FabricEdit::Kind edit_kind(const std::string& verb) {
   return verb == "degrade" ? FabricEdit::Kind::degrade : FabricEdit::Kind::remove;
 }
 
-std::vector<std::tuple<std::string, bool, bool, bool>> nodes_of(const Fabric& fabric) {
-  std::vector<std::tuple<std::string, bool, bool, bool>> nodes;
-  for (const Node& node : fabric.nodes())
-    nodes.emplace_back(node.name, node.kind == fabric::NodeKind::rank, node.multicast, node.reduce);
+py::list nodes_of(const Fabric& fabric) {
+  const py::object type = record("Node");
+  py::list nodes;
+  for (const Node& node : fabric.nodes()) {
+    nodes.append(type("name"_a = node.name, "is_rank"_a = node.kind == fabric::NodeKind::rank,
+                      "multicast"_a = node.multicast, "reduce"_a = node.reduce));
+  }
   return nodes;
 }
 
-std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double, bool>> links_of(const Fabric& fabric) {
-  std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double, bool>> links;
-  for (const Link& link : fabric.links()) {
-    links.emplace_back(index(link.from), index(link.to), link.bandwidth.bytes_per_second(), to_seconds(link.latency),
-                       link.loss, link.assumed);
-  }
+py::list links_of(const Fabric& fabric) {
+  py::list links;
+  for (uint32_t link = 0; link < fabric.links().size(); ++link) links.append(link_record(fabric, LinkId{link}));
   return links;
 }
 
-std::vector<std::pair<std::string, std::string>> generators() {
-  std::vector<std::pair<std::string, std::string>> list;
-  for (const fabric::GeneratorHelp& generator : fabric::fabric_generators())
-    list.emplace_back(generator.spec, generator.description);
-  return list;
+py::list generators() {
+  const py::object type = record("FabricSpec");
+  py::list specs;
+  for (const fabric::GeneratorHelp& each : fabric::fabric_generators())
+    specs.append(type("spec"_a = each.spec, "description"_a = each.description));
+  return specs;
 }
 
 std::string draw_fabric(const Fabric& fabric, bool as_svg, const std::string& name) {

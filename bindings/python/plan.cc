@@ -22,6 +22,7 @@ namespace banyan::python {
 namespace {
 
 namespace py = pybind11;
+using namespace py::literals;
 
 // A bound with the fabric that it is of.
 struct FabricBound {
@@ -78,7 +79,6 @@ std::vector<SharedPlan> candidates(const Fabric& fabric, const CollectiveWords& 
   return plans;
 }
 
-// Of all planners: name, why not, seconds per byte, times the bound, heights, trees, estimates.
 py::list compare(const SharedPlan& forest, const std::vector<uint64_t>& sizes, const py::object& progress) {
   std::vector<Bytes> bytes;
   for (const uint64_t size : sizes) bytes.emplace_back(size);
@@ -88,11 +88,15 @@ py::list compare(const SharedPlan& forest, const std::vector<uint64_t>& sizes, c
     const py::gil_scoped_release unlocked;
     rows = compare_planners(forest.schedule(), *forest.bound, bytes, {}, &watch);
   }
+  const py::object type = record("ComparedPlanner");
   py::list result;
   for (const plan::ComparisonRow& row : rows) {
-    const bool runs = row.why_not.empty();
-    result.append(py::make_tuple(row.planner, row.why_not, runs ? to_python(row.seconds_per_byte) : py::none(),
-                                 row.over_bound, row.heights.max, row.heights.mean, row.chunks, row.estimate_seconds));
+    py::dict estimates;
+    for (size_t i = 0; i < row.estimate_seconds.size(); ++i) estimates[py::int_(sizes[i])] = row.estimate_seconds[i];
+    result.append(type("planner"_a = row.planner, "why_not"_a = row.why_not,
+                       "seconds_per_byte"_a = row.why_not.empty() ? to_python(row.seconds_per_byte) : py::none(),
+                       "times_bound"_a = row.over_bound, "height"_a = row.heights.max,
+                       "mean_height"_a = row.heights.mean, "trees"_a = row.chunks, "estimates"_a = estimates));
   }
   return result;
 }
@@ -128,25 +132,26 @@ FabricBound bound_of(SharedPlan& plan, const py::object& progress) {
   return of;
 }
 
-using Hop = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
-std::vector<Hop> hops_of(const Schedule& schedule, std::span<const RouteId> tree) {
-  std::vector<Hop> hops;
+py::list hops_of(const Schedule& schedule, std::span<const RouteId> tree) {
+  const py::object type = record("Hop");
+  py::list hops;
   for (const RouteId id : tree) {
     const Route route = schedule.route(id);
     std::vector<uint32_t> links;
     for (const LinkId link : route.links) links.push_back(index(link));
-    hops.emplace_back(index(route.from), index(route.to), std::move(links));
+    hops.append(type("source"_a = schedule.fabric().name(route.from), "target"_a = schedule.fabric().name(route.to),
+                     "links"_a = links));
   }
   return hops;
 }
 
-// Root, share, hops of the in-tree and of the out-tree.
-py::tuple tree_of(const SharedPlan& plan, size_t number) {
+py::object tree_of(const SharedPlan& plan, size_t number) {
   if (number >= plan.schedule().chunk_count()) throw py::index_error("there is no tree of that number");
   const Chunk chunk = plan.schedule().chunk(number);
   const Fraction share(static_cast<int128>(chunk.units), static_cast<int128>(plan.schedule().total_units()));
-  return py::make_tuple(index(chunk.root), to_python(share), hops_of(plan.schedule(), chunk.in_tree),
-                        hops_of(plan.schedule(), chunk.out_tree));
+  return record("Tree")("root"_a = plan.fabric().name(chunk.root), "share"_a = to_python(share),
+                        "reduce"_a = hops_of(plan.schedule(), chunk.in_tree),
+                        "spread"_a = hops_of(plan.schedule(), chunk.out_tree));
 }
 
 std::string draw_trees(const SharedPlan& plan, bool as_svg, const std::string& name, const std::string& root,
@@ -156,7 +161,7 @@ std::string draw_trees(const SharedPlan& plan, bool as_svg, const std::string& n
   return picture::draw_trees(plan.schedule(), as_svg ? picture::Format::svg : picture::Format::dot, options);
 }
 
-// The text, its limits (name, needed, allowed), the sizes in words, the loss by rounding.
+// The text, its limits, the sizes in words, the loss by rounding.
 py::tuple export_plan(const SharedPlan& plan, const std::string& format, const std::string& name, bool in_place,
                       uint64_t min_bytes, uint64_t max_bytes, bool exact) {
   const schedule::Export made =
@@ -166,8 +171,10 @@ py::tuple export_plan(const SharedPlan& plan, const std::string& format, const s
                        .in_place = in_place,
                        .min_bytes = min_bytes,
                        .max_bytes = max_bytes});
-  std::vector<std::tuple<std::string, uint64_t, uint64_t>> limits;
-  for (const schedule::ExportFit::Row& row : made.fit.rows) limits.emplace_back(row.limit, row.needed, row.allowed);
+  const py::object type = record("Limit");
+  py::list limits;
+  for (const schedule::ExportFit::Row& row : made.fit.rows)
+    limits.append(type("limit"_a = row.limit, "needed"_a = row.needed, "allowed"_a = row.allowed));
   return py::make_tuple(made.text, limits, made.sizes.in_words(), made.sizes.loss);
 }
 
@@ -176,8 +183,9 @@ std::string witness_of(const FabricBound& of) { return describe(of.bound->witnes
 py::list cuts_of(const FabricBound& of) {
   py::list cuts;
   if (const auto* cut = std::get_if<CutWitness>(&of.bound->witness)) {
-    cuts.append(py::make_tuple(names_of(of.fabric, cut->inside), cut->gathering, cut->crossing_weight,
-                               cut->total_weight, cut->bytes_per_second, witness_of(of)));
+    cuts.append(record("Cut")("inside"_a = names_of(of.fabric, cut->inside), "gathering"_a = cut->gathering,
+                              "crossing_weight"_a = cut->crossing_weight, "total_weight"_a = cut->total_weight,
+                              "bytes_per_second"_a = cut->bytes_per_second, "words"_a = witness_of(of)));
   }
   return cuts;
 }
@@ -188,10 +196,12 @@ py::tuple weighted_cuts_of(const FabricBound& of) {
   const auto* proof = std::get_if<CutsWitness>(&of.bound->witness);
   if (!proof) return py::make_tuple(cuts, potentials, false);
   for (const CutsWitness::Cut& cut : proof->cuts) {
-    cuts.append(py::make_tuple(names_of(of.fabric, cut.inside), cut.gathering, cut.times));
+    cuts.append(record("WeightedCut")("inside"_a = names_of(of.fabric, cut.inside), "gathering"_a = cut.gathering,
+                                      "times"_a = cut.times));
   }
   for (const CutsWitness::Potential& potential : proof->potentials) {
-    potentials.append(py::make_tuple(of.fabric.name(potential.at), potential.gathering, potential.height));
+    potentials.append(record("Potential")("switch"_a = of.fabric.name(potential.at),
+                                          "gathering"_a = potential.gathering, "height"_a = potential.height));
   }
   return py::make_tuple(cuts, potentials, proof->over_images);
 }
@@ -202,21 +212,19 @@ py::object large_number(int128 number) {
   return (py::int_(high) << py::int_(64)) | py::int_(low);
 }
 
-// Lengths by link, what traffic crosses and links carry of them; nothing of other proofs.
+// None of other proofs.
 py::object link_lengths_of(const FabricBound& of) {
   const auto* proof = std::get_if<plan::LinkLengths>(&of.bound->witness);
   if (!proof) return py::none();
-  return py::make_tuple(proof->length, large_number(proof->crossed), large_number(proof->carried));
+  return record("LinkLengths")("lengths"_a = proof->length, "crossed"_a = large_number(proof->crossed),
+                               "carried"_a = large_number(proof->carried));
 }
 
 // The links of the proof whose bandwidth is assumed.
 py::list assumed_of(const FabricBound& of) {
   py::list links;
-  for (const LinkId id : plan::assumed_links(of.bound->witness, of.fabric, of.collective)) {
-    const Link& link = of.fabric.link(id);
-    links.append(py::make_tuple(of.fabric.name(link.from), of.fabric.name(link.to), link.bandwidth.bytes_per_second(),
-                                to_seconds(link.latency), link.loss, link.assumed));
-  }
+  for (const LinkId link : plan::assumed_links(of.bound->witness, of.fabric, of.collective))
+    links.append(link_record(of.fabric, link));
   return links;
 }
 
@@ -232,8 +240,7 @@ std::optional<std::vector<std::vector<uint64_t>>> traffic_of(const SharedPlan& p
   return rows;
 }
 
-// The plan, changed links (ends, bytes per second before and after), lost ranks; trees kept, patched and moved, edges
-// of patched trees and those that are new; seconds per byte of the old plan; by tree, the old one that it is.
+// The plan, and the other fields of banyan.Repair by name.
 py::tuple repair(const SharedPlan& old, const Fabric& fabric, const py::object& progress) {
   std::optional<answer::RepairAnswer> answer;
   {
@@ -244,27 +251,30 @@ py::tuple repair(const SharedPlan& old, const Fabric& fabric, const py::object& 
     answer.emplace(answer::repair_plan(*old.file, fabric, &watch));
   }
   const plan::Repair& repair = answer->repair;
+  const py::object type = record("LinkChange");
   py::list links;
   const auto rate = [](const std::optional<Bandwidth>& bandwidth) -> py::object {
     return bandwidth ? py::object(py::int_(bandwidth->bytes_per_second())) : py::none();
   };
   for (const plan::LinkChange& link : repair.links) {
-    links.append(py::make_tuple(link.from, link.to, rate(link.before), rate(link.after)));
+    links.append(type("source"_a = link.from, "target"_a = link.to, "before"_a = rate(link.before),
+                      "after"_a = rate(link.after)));
   }
-  const py::tuple counts = py::make_tuple(repair.trees_kept, repair.trees_patched, repair.trees_moved,
-                                          repair.edges_of_patched, repair.edges_replaced);
-  const py::object before = to_python(repair.seconds_per_byte_before);
-  const std::vector<std::string> lost = repair.lost_ranks;
-  const std::vector<std::optional<size_t>> kept_from = repair.kept_from;
+  const py::dict fields("links"_a = links, "lost_ranks"_a = repair.lost_ranks, "trees_kept"_a = repair.trees_kept,
+                        "trees_patched"_a = repair.trees_patched, "trees_moved"_a = repair.trees_moved,
+                        "edges_of_patched"_a = repair.edges_of_patched, "edges_replaced"_a = repair.edges_replaced,
+                        "seconds_per_byte_before"_a = to_python(repair.seconds_per_byte_before),
+                        "kept_from"_a = repair.kept_from);
   auto bound = std::make_shared<const Bound>(repair.bound);
-  return py::make_tuple(shared(to_file(std::move(*answer)), std::move(bound)), links, lost, counts, before, kept_from);
+  return py::make_tuple(shared(to_file(std::move(*answer)), std::move(bound)), fields);
 }
 
-std::vector<std::pair<std::string, std::string>> planners(const std::optional<std::string>& collective) {
-  std::vector<std::pair<std::string, std::string>> list;
+py::list planners(const std::optional<std::string>& collective) {
+  const py::object type = record("Planner");
+  py::list list;
   for (const plan::Planner& planner : plan::planners()) {
     if (!collective || planner.plans(parse_collective_kind(*collective, is_planned)))
-      list.emplace_back(planner.name, planner.summary);
+      list.append(type("name"_a = planner.name, "summary"_a = planner.summary));
   }
   return list;
 }
@@ -286,11 +296,8 @@ void add_bound(py::module_& module) {
 void add_plan(py::module_& module) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   py::class_<CollectiveWords>(module, "CollectiveWords")
-      .def(py::init([](std::string kind, std::string ranks_text, std::vector<std::string> ranks, std::string root,
-                       std::vector<uint64_t> weights, std::vector<uint64_t> traffic) {
-             return CollectiveWords{std::move(kind), std::move(ranks_text), std::move(ranks),
-                                    std::move(root), std::move(weights),    std::move(traffic)};
-           }),
+      .def(py::init<std::string, std::string, std::vector<std::string>, std::string, std::vector<uint64_t>,
+                    std::vector<uint64_t>>(),
            py::arg("kind"), py::arg("ranks_text"), py::arg("ranks"), py::arg("root"), py::arg("weights"),
            py::arg("traffic"));
   add_bound(module);

@@ -6,27 +6,20 @@ namespace banyan::python {
 namespace {
 
 namespace py = pybind11;
+using namespace py::literals;
 
 const char* name_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_input:
-      return "invalid_input";
-    case ErrorCode::mismatch:
-      return "mismatch";
-    case ErrorCode::unsupported:
-      return "unsupported";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::peer_lost:
-      return "peer_lost";
-    case ErrorCode::timed_out:
-      return "timed_out";
-    case ErrorCode::aborted:
-      return "aborted";
-    case ErrorCode::invalid_usage:
-      return "invalid_usage";
+  constexpr std::pair<ErrorCode, const char*> kNames[] = {{ErrorCode::invalid_input, "invalid_input"},
+                                                          {ErrorCode::mismatch, "mismatch"},
+                                                          {ErrorCode::unsupported, "unsupported"},
+                                                          {ErrorCode::not_found, "not_found"},
+                                                          {ErrorCode::io, "io"},
+                                                          {ErrorCode::peer_lost, "peer_lost"},
+                                                          {ErrorCode::timed_out, "timed_out"},
+                                                          {ErrorCode::aborted, "aborted"},
+                                                          {ErrorCode::invalid_usage, "invalid_usage"}};
+  for (const auto& [each, name] : kNames) {
+    if (each == code) return name;
   }
   return "";
 }
@@ -44,6 +37,13 @@ std::optional<double> to_seconds(const std::optional<Picoseconds>& time) {
 }
 
 py::object record(const char* name) { return py::module_::import("banyan").attr(name); }
+
+py::object link_record(const Fabric& fabric, LinkId id) {
+  const Link& link = fabric.link(id);
+  return record("Link")("source"_a = fabric.name(link.from), "target"_a = fabric.name(link.to),
+                        "bandwidth"_a = link.bandwidth.bytes_per_second(), "latency"_a = to_seconds(link.latency),
+                        "loss"_a = link.loss, "assumed"_a = link.assumed);
+}
 
 Collective CollectiveWords::on(const Fabric& fabric) const {
   Collective::Options options{.kind = parse_collective_kind(kind, is_planned), .weights = weights, .traffic = traffic};

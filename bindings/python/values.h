@@ -30,6 +30,9 @@ struct Predicted {
   predict::ReportInput report;
 };
 
+// banyan.Link of a link of the fabric.
+pybind11::object link_record(const Fabric& fabric, LinkId link);
+
 // A plan whose schedule is shared with the predictions made of it.
 struct SharedPlan {
   std::shared_ptr<const schedule::ScheduleFile> file;

@@ -83,18 +83,18 @@ class Bound(Paced):
     def cuts(self) -> List[Cut]:
         """The proof; none of an allreduce, which has `weighted_cuts`, and of an all-to-all, which has
         `link_lengths`."""
-        return [Cut(*cut) for cut in self._core.cuts()]
+        return self._core.cuts()
 
     @property
     def weighted_cuts(self) -> List[WeightedCut]:
         """The proof of an allreduce, with `potentials`; `over_images` says whether it is averaged over all that is
         alike."""
-        return [WeightedCut(*cut) for cut in self._core.weighted_cuts()[0]]
+        return self._core.weighted_cuts()[0]
 
     @property
     def potentials(self) -> List[Potential]:
         """What switches add to the costs of links in that proof."""
-        return [Potential(*potential) for potential in self._core.weighted_cuts()[1]]
+        return self._core.weighted_cuts()[1]
 
     @property
     def over_images(self) -> bool:
@@ -104,14 +104,13 @@ class Bound(Paced):
     @property
     def link_lengths(self) -> Optional[LinkLengths]:
         """The proof of an all-to-all; None of other collectives."""
-        lengths = self._core.link_lengths()
-        return None if lengths is None else LinkLengths(*lengths)
+        return self._core.link_lengths()
 
     @property
     def assumed(self) -> List[Link]:
         """The links of the proof whose bandwidth is assumed: while there are any, the bound holds as far as is known.
         Fabric.degrade, or Fabric's `cpu_link` and `nvlink`, say what they have."""
-        return [Link(*link) for link in self._core.assumed()]
+        return self._core.assumed()
 
     @property
     def witness(self) -> str:

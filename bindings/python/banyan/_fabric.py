@@ -117,7 +117,7 @@ class Fabric:
     @property
     def nodes(self) -> List[Node]:
         """Ranks and switches in the order of their numbers."""
-        return [Node(*node) for node in self._core.nodes()]
+        return self._core.nodes()
 
     @property
     def ranks(self) -> List[str]:
@@ -132,9 +132,7 @@ class Fabric:
     @property
     def links(self) -> List[Link]:
         """All links in the order of their numbers. A cable is two of them."""
-        names = [node[0] for node in self._core.nodes()]
-        return [Link(names[source], names[target], bandwidth, latency, loss, assumed)
-                for source, target, bandwidth, latency, loss, assumed in self._core.links()]
+        return self._core.links()
 
     @property
     def warnings(self) -> List[str]:
@@ -215,4 +213,4 @@ def as_fabric(fabric: Union[Fabric, Path, Mapping[str, Any]]) -> Fabric:
 
 def list_fabrics() -> List[FabricSpec]:
     """The fabrics that have a name: vendors' boxes, tori, fat-trees and others."""
-    return [FabricSpec(*spec) for spec in _core.list_fabrics()]
+    return _core.list_fabrics()

@@ -51,7 +51,6 @@ class _Trees(Sequence[Tree]):
 
     def __init__(self, core: _core.Plan) -> None:
         self._core = core
-        self._names: Optional[List[str]] = None
 
     def __len__(self) -> int:
         return self._core.tree_count()
@@ -67,13 +66,7 @@ class _Trees(Sequence[Tree]):
         place = number + len(self) if number < 0 else number
         if not 0 <= place < len(self):
             raise IndexError(f"there is no tree {number}; the plan has {len(self)}")
-        if self._names is None:
-            self._names = [node[0] for node in self._core.fabric().nodes()]
-        names = self._names
-        root, share, reduce, spread = self._core.tree(place)
-        hops = [[Hop(names[source], names[target], links) for source, target, links in tree]
-                for tree in (reduce, spread)]
-        return Tree(names[root], share, *hops)
+        return self._core.tree(place)
 
     def __repr__(self) -> str:
         return f"<{_words.counted(len(self), 'tree')}>"
@@ -242,8 +235,8 @@ class Plan(Paced):
             (True, True)
         """
         on = as_fabric(fabric)
-        core, links, lost, counts, before, kept_from = self._core.repair(on._core, progress)
-        return Repair(Plan(core, on.name), [LinkChange(*link) for link in links], lost, *counts, before, kept_from)
+        core, fields = self._core.repair(on._core, progress)
+        return Repair(Plan(core, on.name), **fields)
 
     def export(self, format: str, *, name: str = "banyan", in_place: bool = False,
                min_bytes: Optional[Bytes] = None, max_bytes: Optional[Bytes] = None, exact: bool = False) -> Export:
@@ -259,8 +252,7 @@ class Plan(Paced):
             0 if max_bytes is None else _words.to_bytes(max_bytes, "max_bytes"),
             _words.to_truth(exact, "exact"))
         export = Export(text)
-        export.limits = [Limit(*limit) for limit in limits]
-        export.sizes, export.loss = sizes, loss
+        export.limits, export.sizes, export.loss = limits, sizes, loss
         return export
 
     def to_json(self) -> str:
@@ -533,11 +525,7 @@ def compare(collective: str, fabric: AnyFabric, sizes: Iterable[Bytes] = ("1MiB"
     """
     forest = plan(collective, fabric, root=root, ranks=ranks, weights=weights, traffic=traffic, progress=progress)
     wanted = [_words.to_bytes(size, "sizes") for size in sizes]
-    rows = []
-    for planner, why_not, seconds, times, height, mean, trees, estimates in forest._core.compare(wanted, progress):
-        rows.append(ComparedPlanner(planner, why_not, seconds, times, height, mean, trees,
-                                    dict(zip(wanted, estimates))))
-    return Comparison(forest._title(), forest.bound, rows)
+    return Comparison(forest._title(), forest.bound, forest._core.compare(wanted, progress))
 
 
 class Planner(NamedTuple):
@@ -549,4 +537,4 @@ class Planner(NamedTuple):
 
 def list_planners(collective: Optional[str] = None) -> List[Planner]:
     """The planners that compare() shows, of one collective or of all."""
-    return [Planner(*planner) for planner in _core.list_planners(collective)]
+    return _core.list_planners(collective)
