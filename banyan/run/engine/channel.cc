@@ -10,13 +10,8 @@
 
 namespace banyan::run {
 void Channel::add(Port& port) {
-  const auto append = [&](Port*& first, Port*& last, Port* Port::*next) {
-    port.*next = nullptr;
-    (first == nullptr ? first : last->*next) = &port;
-    last = &port;
-  };
-  if (port.in_left > 0) append(first_in_, last_in_, &Port::next_in);
-  if (port.out_left > 0) append(first_out_, last_out_, &Port::next_out);
+  if (port.in_left > 0) in_.add(port);
+  if (port.out_left > 0) out_.add(port);
 }
 
 void Channel::reset() {
@@ -29,7 +24,7 @@ void Channel::reset() {
 
 bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finished) {
   has_read_confirmation_ = false;
-  if (first_in_ == nullptr) return false;  // what may follow belongs to an operation that this rank has not begun
+  if (in_.is_empty()) return false;  // what may follow belongs to an operation that this rank has not begun
   bool moved = false;
   if (!has_body_) {
     moved = fill_header(transport, allowance);
@@ -46,13 +41,13 @@ bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finis
     moved |= incoming_.is_reduced ? receive_and_reduce(transport, allowance) : receive_body(transport, allowance);
     if (done_ < incoming_.size) return moved;
   }
-  Port& port = *first_in_;
+  Port& port = in_.first();
   has_read_confirmation_ = has_body_ && incoming_.is_confirmation;
   if (has_body_) port.owner->slice_came(port, incoming_);
   has_body_ = false;
   header_bytes_ = 0;
   if (port.in_left > 0) return true;
-  first_in_ = port.next_in;
+  in_.end_first();
   if (port.owner->is_done()) finished = port.owner;
   return true;
 }
@@ -71,21 +66,21 @@ bool Channel::receive_opening(Transport& transport, size_t& allowance) {
   header_bytes_ += count;
   if (header_bytes_ < opening.size()) return count > 0;
   check_opening();
-  first_in_->has_opened_in = true;
+  in_.first().has_opened_in = true;
   header_bytes_ = 0;
   return true;
 }
 
 void Channel::check_opening() const {
-  const EngineCommand& command = first_in_->owner->command();
+  const EngineCommand& command = in_.first().owner->command();
   const MismatchError::Side own{command.sequence, command.signature};
   const MismatchError::Side others{opening_.header.number, opening_.signature};
-  if (!first_in_->has_opened_in && own.sequence == others.sequence && own.signature == others.signature) return;
-  throw MismatchError(first_in_->peer, own, others);
+  if (!in_.first().has_opened_in && own.sequence == others.sequence && own.signature == others.signature) return;
+  throw MismatchError(in_.first().peer, own, others);
 }
 
 void Channel::begin_message() {
-  Port& port = *first_in_;
+  Port& port = in_.first();
   const MessageHeader& header = opening_.header;
   const std::string sender = "rank " + std::to_string(port.peer);
   done_ = 0;
@@ -111,7 +106,7 @@ bool Channel::receive_body(Transport& transport, size_t& allowance) {
 }
 
 bool Channel::receive_and_reduce(Transport& transport, size_t& allowance) {
-  Execution& execution = *first_in_->owner;
+  Execution& execution = *in_.first().owner;
   const size_t element_bytes = execution.element_bytes();
   bool moved = false;
   while (done_ < incoming_.size && allowance > 0) {
@@ -156,7 +151,7 @@ void Channel::put_head(Port& port, const Execution::Outgoing& outgoing) {
 // Takes the next message of the execution whose turn it is, and with its confirmation the next one of the execution
 // behind it; false when there is none that may leave now.
 inline bool Channel::begin_sending(bool may_hold) {
-  Port& port = *first_out_;
+  Port& port = out_.first();
   Port* const behind = port.next_out;
   const bool is_last = port.owner->has_only_confirmation(port);
   head_size_ = 0;
@@ -172,21 +167,21 @@ inline bool Channel::begin_sending(bool may_hold) {
     put_head(port, confirmation);
     port.owner->message_sent(port, confirmation);
     ++messages_sent_;
-    first_out_ = behind;
+    out_.end_first();
     if (port.owner->is_done()) confirmed_ = port.owner;
   } else if (!port.owner->next_message(port, outgoing_)) {
     return false;
   }
-  put_head(*first_out_, outgoing_);
+  put_head(out_.first(), outgoing_);
   written_ = 0;
   is_sending_ = true;
   return true;
 }
 
 bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished, bool may_hold) {
-  if (first_out_ == nullptr || allowance == 0) return false;
+  if (out_.is_empty() || allowance == 0) return false;
   if (!is_sending_ && !begin_sending(may_hold)) return false;
-  Port& port = *first_out_;
+  Port& port = out_.first();
   const size_t of_head = std::min(written_, head_size_);
   std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);
   std::span<const std::byte> body = outgoing_.body.subspan(written_ - of_head);
@@ -203,7 +198,7 @@ bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished
   ++messages_sent_;
   port.owner->message_sent(port, outgoing_);
   if (port.out_left > 0) return true;
-  first_out_ = port.next_out;
+  out_.end_first();
   if (port.owner->is_done()) finished = port.owner;
   return true;
 }

@@ -30,7 +30,7 @@ class Channel {
   // The last in the order, in the directions in which it moves anything.
   void add(Port& port);
   // No execution waits for a turn.
-  bool is_idle() const { return first_in_ == nullptr && first_out_ == nullptr; }
+  bool is_idle() const { return in_.is_empty() && out_.is_empty(); }
   // Forgets all turns, and what is half way.
   void reset();
   uint32_t number() const { return number_; }
@@ -47,8 +47,8 @@ class Channel {
   // True if a message is ready, or half sent.
   bool has_more_to_send() const {
     return is_sending_ ||
-           (first_out_ != nullptr && !is_holding_ &&
-            (first_out_->first_owing != Execution::kNone || first_out_->first_ready != Execution::kNone));
+           (!out_.is_empty() && !is_holding_ &&
+            (out_.first().first_owing != Execution::kNone || out_.first().first_ready != Execution::kNone));
   }
   Execution* take_confirmed() { return std::exchange(confirmed_, nullptr); }
   // True if the last send() held a confirmation back.
@@ -57,6 +57,23 @@ class Channel {
   uint64_t messages_sent() const { return messages_sent_; }
 
  private:
+  // Ports in the order of their turns, one way. Each has the link to the next one itself.
+  template <Port* Port::*next>
+  class Turns {
+   public:
+    bool is_empty() const { return first_ == nullptr; }
+    Port& first() const { return *first_; }
+    void add(Port& port) {
+      port.*next = nullptr;
+      (is_empty() ? first_ : last_->*next) = &port;
+      last_ = &port;
+    }
+    void end_first() { first_ = first_->*next; }
+
+   private:
+    Port *first_ = nullptr, *last_ = nullptr;
+  };
+
   size_t read(Transport& transport, size_t& allowance, std::span<std::byte> into) const {
     const size_t count = transport.read(number_, into.size() <= allowance ? into : into.first(allowance));
     allowance -= count;
@@ -74,8 +91,8 @@ class Channel {
   uint32_t number_ = 0, traffic_class_ = 0;
   uint64_t messages_sent_ = 0;
 
-  // State of receiving; the first port has the turn.
-  Port *first_in_ = nullptr, *last_in_ = nullptr;
+  // State of receiving.
+  Turns<&Port::next_in> in_;
   Opening opening_;          // of it only the header, but in an opening
   size_t header_bytes_ = 0;  // of these, read
   bool has_body_ = false;    // the header is complete; the body is awaited
@@ -86,7 +103,7 @@ class Channel {
   size_t split_bytes_ = 0;
 
   // State of sending.
-  Port *first_out_ = nullptr, *last_out_ = nullptr;
+  Turns<&Port::next_out> out_;
   bool is_sending_ = false, is_holding_ = false;
   Execution* confirmed_ = nullptr;
   std::array<std::byte, 2 * (sizeof(Opening) + sizeof(MessageHeader))> head_{};  // a confirmation's before another one

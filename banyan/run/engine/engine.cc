@@ -4,10 +4,6 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/run/engine/channel.h"
-#include "banyan/run/engine/execution.h"
-#include "banyan/run/engine/slot_pool.h"
-#include "banyan/run/engine/traffic_class.h"
 
 namespace banyan::run {
 namespace {
@@ -15,96 +11,19 @@ namespace {
 // How many of the executions that ended last are looked at for one that knows the plan.
 constexpr size_t kRemembered = 8;
 
-enum class State : uint8_t { free, running, suspended, aborted };
-
 }  // namespace
 
-class Engine::Impl {
- public:
-  Impl(Transport& transport, EngineOptions options)
-      : transport_(transport),
-        options_(std::move(options)),
-        turns_(options_.classes, options_.slice_bytes),
-        active_(turns_.count()) {
-    CHECK(options_.slice_bytes >= 1 && options_.window >= 1) << options_.slice_bytes << " x " << options_.window;
-  }
-
-  Ticket start(const EngineCommand& command);
-  bool progress(size_t budget);
-  bool waits_for_peers() const { return waits_for_peers_; }
-  bool is_done(Ticket ticket) const { return !is_in(ticket, State::running) && !is_in(ticket, State::suspended); }
-  bool is_idle() const { return running_ == 0; }
-  bool is_over(Ticket ticket) const {
-    return is_done(ticket) || (is_in(ticket, State::running) && places_[ticket.place].execution->is_over());
-  }
-  void release_buffers(Ticket ticket);
-  bool is_holding() const;
-  void let_go() { lets_go_ = is_holding(); }
-  std::optional<Error> error(Ticket ticket) const { return is_in(ticket, State::aborted) ? error_ : std::nullopt; }
-  void abort(const Error& error);
-  std::vector<Suspended> suspend();
-  void restart(Ticket ticket, std::shared_ptr<const RankPlan> plan);
-  void restart(Ticket ticket, const EngineCommand& command);
-  void drop(Ticket ticket);
-  void complete(Ticket ticket);
-  std::vector<Waiting> waiting_for() const;
-  uint64_t messages_sent() const;
-  uint64_t steps() const { return steps_; }
-  size_t held_bytes() const { return pool_.held_bytes(); }
-  void trim();
-
- private:
-  struct Place {
-    std::unique_ptr<Execution> execution;
-    uint64_t serial = 0;
-    State state = State::free;
-  };
-
-  bool is_in(Ticket ticket, State state) const {
-    CHECK(ticket.place < places_.size()) << "no ticket of this engine";
-    const Place& place = places_[ticket.place];
-    return place.serial == ticket.serial && place.state == state;
-  }
-  std::unique_ptr<Execution> new_execution();
-  uint32_t free_place(const EngineCommand& command);
-  std::vector<uint32_t> places_in(State state) const;
-  void join_channels(Place& place);
-  Channel& channel(uint32_t number, uint32_t traffic_class);
-  // The channels of a class on which an execution waits for a turn.
-  struct Active {
-    std::vector<Channel*> channels;
-    size_t next = 0;  // of these, the first to be served
-  };
-  bool serve(Active& active, size_t& allowance);
-  bool receive(Channel& channel, size_t& allowance);
-  bool copy_some();
-  void finish(Execution& execution);
-  void free(uint32_t place);
-  void leave_channels();
-
-  Transport& transport_;
-  const EngineOptions options_;
-  SlotPool pool_;
-  std::vector<Place> places_;   // by ticket
-  std::vector<uint32_t> free_;  // places, those that ended last at the end
-  size_t running_ = 0, suspended_ = 0;
-  uint64_t serials_ = 0, steps_ = 0;
-  bool lets_go_ = false;  // until nothing is held
-  bool waits_for_peers_ = false;
-
-  std::vector<std::unique_ptr<Channel>> channels_;  // by number; null while not used
-  std::vector<bool> is_active_;                     // by number
-  ClassTurns turns_;
-  std::vector<Active> active_;       // by class
-  std::vector<Execution*> copying_;  // those with something to copy; in turns
-
-  std::optional<Error> failure_;  // of progress(), not yet seen to
-  std::optional<Error> error_;    // of abort()
-};
+Engine::Engine(Transport& transport, EngineOptions options)
+    : transport_(transport),
+      options_(std::move(options)),
+      turns_(options_.classes, options_.slice_bytes),
+      active_(turns_.count()) {
+  CHECK(options_.slice_bytes >= 1 && options_.window >= 1) << options_.slice_bytes << " x " << options_.window;
+}
 
 // ---- Starting ----
 
-std::unique_ptr<Execution> Engine::Impl::new_execution() {
+std::unique_ptr<Execution> Engine::new_execution() {
   const Execution::Settings settings{.slice_bytes = options_.slice_bytes,
                                      .window = options_.window,
                                      .can_rewind = options_.can_rewind,
@@ -114,7 +33,7 @@ std::unique_ptr<Execution> Engine::Impl::new_execution() {
 }
 
 // One that knows the plan, if one of the last does.
-uint32_t Engine::Impl::free_place(const EngineCommand& command) {
+uint32_t Engine::free_place(const EngineCommand& command) {
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(places_.size()));
     places_.push_back({.execution = new_execution()});
@@ -131,7 +50,7 @@ uint32_t Engine::Impl::free_place(const EngineCommand& command) {
   return number;
 }
 
-Engine::Ticket Engine::Impl::start(const EngineCommand& command) {
+Engine::Ticket Engine::start(const EngineCommand& command) {
   if (error_) throw Error(*error_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   CHECK(command.traffic_class < turns_.count()) << "class " << command.traffic_class;
@@ -154,7 +73,7 @@ Engine::Ticket Engine::Impl::start(const EngineCommand& command) {
   return ticket;
 }
 
-Channel& Engine::Impl::channel(uint32_t number, uint32_t traffic_class) {
+Channel& Engine::channel(uint32_t number, uint32_t traffic_class) {
   if (number >= channels_.size()) {
     channels_.resize(number + 1);
     is_active_.resize(number + 1);
@@ -164,7 +83,7 @@ Channel& Engine::Impl::channel(uint32_t number, uint32_t traffic_class) {
   return *channels_[number];
 }
 
-void Engine::Impl::join_channels(Place& place) {
+void Engine::join_channels(Place& place) {
   // First all that can fail, so that no channel is left with a port of an execution that has not begun.
   const uint32_t traffic_class = place.execution->command().traffic_class;
   Active& active = active_[traffic_class];
@@ -183,7 +102,7 @@ void Engine::Impl::join_channels(Place& place) {
 
 // ---- Going on ----
 
-bool Engine::Impl::progress(size_t budget) {
+bool Engine::progress(size_t budget) {
   if (failure_) throw Error(*failure_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   bool moved = false;
@@ -203,7 +122,7 @@ bool Engine::Impl::progress(size_t budget) {
 }
 
 // One slice, of the execution whose turn it is.
-bool Engine::Impl::copy_some() {
+bool Engine::copy_some() {
   if (copying_.empty()) return false;
   Execution& execution = *copying_.front();
   copying_.erase(copying_.begin());
@@ -213,12 +132,12 @@ bool Engine::Impl::copy_some() {
   return true;
 }
 
-void Engine::Impl::release_buffers(Ticket ticket) {
+void Engine::release_buffers(Ticket ticket) {
   CHECK(is_over(ticket)) << "execution " << ticket.serial << " is not over";
   if (is_in(ticket, State::running)) places_[ticket.place].execution->release_buffers();
 }
 
-bool Engine::Impl::is_holding() const {
+bool Engine::is_holding() const {
   return std::any_of(active_.begin(), active_.end(), [](const Active& active) {
     return std::any_of(active.channels.begin(), active.channels.end(),
                        [](const Channel* channel) { return channel->is_holding(); });
@@ -226,7 +145,7 @@ bool Engine::Impl::is_holding() const {
 }
 
 // What comes behind a confirmation may have come with it.
-bool Engine::Impl::receive(Channel& channel, size_t& allowance) {
+bool Engine::receive(Channel& channel, size_t& allowance) {
   bool moved = false;
   do {
     Execution* finished = nullptr;
@@ -237,7 +156,7 @@ bool Engine::Impl::receive(Channel& channel, size_t& allowance) {
 }
 
 // At most a message each way for each channel, and confirmations.
-bool Engine::Impl::serve(Active& active, size_t& allowance) {
+bool Engine::serve(Active& active, size_t& allowance) {
   bool moved = false;
   const size_t count = active.channels.size();
   active.next = count == 0 ? 0 : (active.next + 1) % count;
@@ -260,13 +179,13 @@ bool Engine::Impl::serve(Active& active, size_t& allowance) {
   return moved;
 }
 
-void Engine::Impl::finish(Execution& execution) {
+void Engine::finish(Execution& execution) {
   const auto place = std::find_if(places_.begin(), places_.end(),
                                   [&](const Place& candidate) { return candidate.execution.get() == &execution; });
   free(static_cast<uint32_t>(place - places_.begin()));
 }
 
-void Engine::Impl::free(uint32_t number) {
+void Engine::free(uint32_t number) {
   Place& place = places_[number];
   place.execution->end();
   place.state = State::free;
@@ -276,7 +195,7 @@ void Engine::Impl::free(uint32_t number) {
 
 // ---- When something is lost ----
 
-std::vector<uint32_t> Engine::Impl::places_in(State state) const {
+std::vector<uint32_t> Engine::places_in(State state) const {
   std::vector<uint32_t> found;
   for (uint32_t i = 0; i < places_.size(); ++i) {
     if (places_[i].state == state) found.push_back(i);
@@ -285,7 +204,7 @@ std::vector<uint32_t> Engine::Impl::places_in(State state) const {
   return found;
 }
 
-void Engine::Impl::leave_channels() {
+void Engine::leave_channels() {
   for (Active& active : active_) {
     for (Channel* const channel : active.channels) channel->reset();
     active.channels.clear();
@@ -295,7 +214,7 @@ void Engine::Impl::leave_channels() {
   failure_.reset();
 }
 
-void Engine::Impl::abort(const Error& error) {
+void Engine::abort(const Error& error) {
   if (error_) return;
   error_ = error;
   leave_channels();
@@ -308,7 +227,7 @@ void Engine::Impl::abort(const Error& error) {
   running_ = suspended_ = 0;
 }
 
-std::vector<Engine::Suspended> Engine::Impl::suspend() {
+std::vector<Engine::Suspended> Engine::suspend() {
   CHECK(options_.can_rewind) << "the engine has not kept what it overwrote";
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   leave_channels();
@@ -327,14 +246,14 @@ std::vector<Engine::Suspended> Engine::Impl::suspend() {
   return suspended;
 }
 
-void Engine::Impl::restart(Ticket ticket, std::shared_ptr<const RankPlan> plan) {
+void Engine::restart(Ticket ticket, std::shared_ptr<const RankPlan> plan) {
   CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
   EngineCommand command = places_[ticket.place].execution->command();
   command.plan = std::move(plan);
   restart(ticket, command);
 }
 
-void Engine::Impl::restart(Ticket ticket, const EngineCommand& command) {
+void Engine::restart(Ticket ticket, const EngineCommand& command) {
   CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
   Place& place = places_[ticket.place];
   place.execution->restore_input();
@@ -345,14 +264,14 @@ void Engine::Impl::restart(Ticket ticket, const EngineCommand& command) {
   if (place.execution->is_done()) free(ticket.place);
 }
 
-void Engine::Impl::complete(Ticket ticket) {
+void Engine::complete(Ticket ticket) {
   CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
   CHECK(places_[ticket.place].execution->has_result()) << "execution " << ticket.serial << " has no result";
   --suspended_;
   free(ticket.place);
 }
 
-void Engine::Impl::drop(Ticket ticket) {
+void Engine::drop(Ticket ticket) {
   CHECK(is_in(ticket, State::suspended)) << "execution " << ticket.serial << " is not suspended";
   places_[ticket.place].execution->restore_input();
   --suspended_;
@@ -361,7 +280,7 @@ void Engine::Impl::drop(Ticket ticket) {
 
 // ---- What is told about it ----
 
-std::vector<Engine::Waiting> Engine::Impl::waiting_for() const {
+std::vector<Engine::Waiting> Engine::waiting_for() const {
   std::vector<Waiting> waiting;
   for (const uint32_t number : places_in(State::running)) {
     const Execution& execution = *places_[number].execution;
@@ -375,44 +294,15 @@ std::vector<Engine::Waiting> Engine::Impl::waiting_for() const {
   return waiting;
 }
 
-uint64_t Engine::Impl::messages_sent() const {
+uint64_t Engine::messages_sent() const {
   uint64_t sum = 0;
   for (const auto& channel : channels_) sum += channel == nullptr ? 0 : channel->messages_sent();
   return sum;
 }
 
-void Engine::Impl::trim() {
+void Engine::trim() {
   pool_.trim();
   for (const uint32_t number : free_) places_[number].execution = new_execution();
 }
-
-// ---- The interface ----
-
-Engine::Engine(Transport& transport, EngineOptions options)
-    : impl_(std::make_unique<Impl>(transport, std::move(options))) {}
-
-Engine::~Engine() = default;
-
-Engine::Ticket Engine::start(const EngineCommand& command) { return impl_->start(command); }
-bool Engine::progress(size_t budget) { return impl_->progress(budget); }
-bool Engine::waits_for_peers() const { return impl_->waits_for_peers(); }
-bool Engine::is_done(Ticket ticket) const { return impl_->is_done(ticket); }
-bool Engine::is_idle() const { return impl_->is_idle(); }
-bool Engine::is_over(Ticket ticket) const { return impl_->is_over(ticket); }
-void Engine::release_buffers(Ticket ticket) { impl_->release_buffers(ticket); }
-bool Engine::is_holding() const { return impl_->is_holding(); }
-void Engine::let_go() { impl_->let_go(); }
-std::optional<Error> Engine::error(Ticket ticket) const { return impl_->error(ticket); }
-void Engine::abort(const Error& error) { impl_->abort(error); }
-std::vector<Engine::Suspended> Engine::suspend() { return impl_->suspend(); }
-void Engine::restart(Ticket ticket, std::shared_ptr<const RankPlan> plan) { impl_->restart(ticket, std::move(plan)); }
-void Engine::complete(Ticket ticket) { impl_->complete(ticket); }
-void Engine::restart(Ticket ticket, const EngineCommand& command) { impl_->restart(ticket, command); }
-void Engine::drop(Ticket ticket) { impl_->drop(ticket); }
-std::vector<Engine::Waiting> Engine::waiting_for() const { return impl_->waiting_for(); }
-uint64_t Engine::messages_sent() const { return impl_->messages_sent(); }
-uint64_t Engine::steps() const { return impl_->steps(); }
-size_t Engine::held_bytes() const { return impl_->held_bytes(); }
-void Engine::trim() { impl_->trim(); }
 
 }  // namespace banyan::run

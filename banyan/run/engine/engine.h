@@ -64,10 +64,14 @@
 #include <optional>
 #include <vector>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/engine/channel.h"
 #include "banyan/run/engine/command.h"
+#include "banyan/run/engine/execution.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/engine/slice_gate.h"
+#include "banyan/run/engine/slot_pool.h"
 #include "banyan/run/engine/traffic_class.h"
 #include "banyan/run/transport/transport.h"
 
@@ -90,7 +94,6 @@ class Engine {
   Engine(Transport& transport, EngineOptions options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  ~Engine();
 
   // An execution. Tickets are never used again.
   struct Ticket {
@@ -112,24 +115,26 @@ class Engine {
   bool progress(size_t budget = kNoBudget);
 
   // True if the last progress() has left nothing to do before a peer does something. Always false with several classes.
-  bool waits_for_peers() const;
+  bool waits_for_peers() const { return waits_for_peers_; }
 
   // Every element of the output is in place, the input is no longer needed, and all that peers need has been handed to
   // the transport; or the execution was aborted.
-  bool is_done(Ticket ticket) const;
-  bool is_idle() const;
+  bool is_done(Ticket ticket) const { return !is_in(ticket, State::running) && !is_in(ticket, State::suspended); }
+  bool is_idle() const { return running_ == 0; }
   // For a plan that ends with a confirmation: as is_done(), but for the confirmation: other ranks need not have their
   // results yet, nor know it of each other. The plan is done when it has been confirmed, which takes further
   // progress(). For other plans: is_done().
-  bool is_over(Ticket ticket) const;
+  bool is_over(Ticket ticket) const {
+    return is_done(ticket) || (is_in(ticket, State::running) && places_[ticket.place].execution->is_over());
+  }
   // It is over, and will not touch its input and output any more: they are the caller's again before it is done.
   void release_buffers(Ticket ticket);
   // True if a confirmation is held back here (EngineCommand::confirms_late). let_go() sends those that are, with the
   // next steps.
   bool is_holding() const;
-  void let_go();
+  void let_go() { lets_go_ = is_holding(); }
   // Why an execution was aborted; nothing for others.
-  std::optional<Error> error(Ticket ticket) const;
+  std::optional<Error> error(Ticket ticket) const { return is_in(ticket, State::aborted) ? error_ : std::nullopt; }
 
   // Ends all that is not done with this error; what is in the outputs is undefined, of executions in place also what is
   // in the inputs. The channels are of no use any more, and nothing else can be started.
@@ -172,14 +177,59 @@ class Engine {
   std::vector<Waiting> waiting_for() const;
 
   uint64_t messages_sent() const;
-  uint64_t steps() const;     // grows with each call of progress() that moved something
-  size_t held_bytes() const;  // of the pool
+  uint64_t steps() const { return steps_; }                 // grows with each call of progress() that moved something
+  size_t held_bytes() const { return pool_.held_bytes(); }  // of the pool
   // Frees what no execution uses.
   void trim();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  enum class State : uint8_t { free, running, suspended, aborted };
+  struct Place {
+    std::unique_ptr<Execution> execution;
+    uint64_t serial = 0;
+    State state = State::free;
+  };
+
+  bool is_in(Ticket ticket, State state) const {
+    CHECK(ticket.place < places_.size()) << "no ticket of this engine";
+    const Place& place = places_[ticket.place];
+    return place.serial == ticket.serial && place.state == state;
+  }
+  std::unique_ptr<Execution> new_execution();
+  uint32_t free_place(const EngineCommand& command);
+  std::vector<uint32_t> places_in(State state) const;
+  void join_channels(Place& place);
+  Channel& channel(uint32_t number, uint32_t traffic_class);
+  // The channels of a class on which an execution waits for a turn.
+  struct Active {
+    std::vector<Channel*> channels;
+    size_t next = 0;  // of these, the first to be served
+  };
+  bool serve(Active& active, size_t& allowance);
+  bool receive(Channel& channel, size_t& allowance);
+  bool copy_some();
+  void finish(Execution& execution);
+  void free(uint32_t place);
+  void leave_channels();
+
+  Transport& transport_;
+  const EngineOptions options_;
+  SlotPool pool_;
+  std::vector<Place> places_;   // by ticket
+  std::vector<uint32_t> free_;  // places, those that ended last at the end
+  size_t running_ = 0, suspended_ = 0;
+  uint64_t serials_ = 0, steps_ = 0;
+  bool lets_go_ = false;  // until nothing is held
+  bool waits_for_peers_ = false;
+
+  std::vector<std::unique_ptr<Channel>> channels_;  // by number; null while not used
+  std::vector<bool> is_active_;                     // by number
+  ClassTurns turns_;
+  std::vector<Active> active_;       // by class
+  std::vector<Execution*> copying_;  // those with something to copy; in turns
+
+  std::optional<Error> failure_;  // of progress(), not yet seen to
+  std::optional<Error> error_;    // of abort()
 };
 
 }  // namespace banyan::run
