@@ -1,6 +1,7 @@
 #include "banyan/run/execute/fabric_update.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <istream>
 #include <iterator>
 #include <ostream>
@@ -13,7 +14,6 @@ constexpr size_t kMostEntries = 1 << 20, kMostPlanBytes = 64 << 20, kMostName = 
 constexpr const char* kNoName = "-";
 
 using Cables = std::set<uint32_t>;
-using Bandwidths = std::map<uint32_t, uint64_t>;
 
 void write(std::ostream& stream, const Cables& cables) {
   stream << cables.size();
@@ -35,28 +35,32 @@ void read(std::istream& stream, Cables& cables) {
   }
 }
 
-// How many bandwidths and these, the planner, how many bytes of plan and these.
-void write_rest(std::ostream& stream, const Bandwidths& bandwidths, const std::string& planner,
-                const std::string& plan) {
-  stream << bandwidths.size();
-  for (const auto& [cable, bandwidth] : bandwidths) stream << ' ' << cable << ' ' << bandwidth;
-  stream << ' ' << (planner.empty() ? kNoName : planner) << ' ' << plan.size() << ' ' << plan;
+// An update or a wish: of each set how many cables and these, how many bandwidths and these, the planner, how many
+// bytes of plan and these.
+template <typename State>
+void write_state(std::ostream& stream, const State& state, std::initializer_list<const Cables*> sets) {
+  for (const Cables* const cables : sets) write(stream, *cables);
+  stream << state.bytes_per_second.size();
+  for (const auto& [cable, bandwidth] : state.bytes_per_second) stream << ' ' << cable << ' ' << bandwidth;
+  stream << ' ' << (state.planner.empty() ? kNoName : state.planner) << ' ' << state.plan.size() << ' ' << state.plan;
 }
 
-void read_rest(std::istream& stream, Bandwidths& bandwidths, std::string& planner, std::string& plan) {
+template <typename State>
+void read_state(std::istream& stream, State& state, std::initializer_list<Cables*> sets) {
+  for (Cables* const cables : sets) read(stream, *cables);
   for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
     uint32_t cable = 0;
     uint64_t bandwidth = 0;
-    if (stream >> cable >> bandwidth) bandwidths[cable] = bandwidth;
+    if (stream >> cable >> bandwidth) state.bytes_per_second[cable] = bandwidth;
   }
-  if (stream >> planner && planner.size() > kMostName) stream.setstate(std::ios::failbit);
-  if (planner == kNoName) planner.clear();
+  if (stream >> state.planner && state.planner.size() > kMostName) stream.setstate(std::ios::failbit);
+  if (state.planner == kNoName) state.planner.clear();
   const size_t bytes = read_count(stream, kMostPlanBytes);
   if (!stream || bytes == 0) return;
   if (stream.get() != ' ') stream.setstate(std::ios::failbit);
-  while (stream && plan.size() < bytes) {
+  while (stream && state.plan.size() < bytes) {
     const auto next = stream.get();
-    if (stream) plan.push_back(static_cast<char>(next));
+    if (stream) state.plan.push_back(static_cast<char>(next));
   }
 }
 
@@ -87,41 +91,27 @@ FabricUpdate FabricUpdate::after(const PlanWish& wish) const {
   return next;
 }
 
-// generation; of the lost, the avoided and the needed cables how many and these; the rest.
 std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update) {
   stream << update.generation << ' ';
-  for (const Cables* const cables : {&update.lost_cables, &update.avoided_cables, &update.needed_cables}) {
-    write(stream, *cables);
-  }
-  write_rest(stream, update.bytes_per_second, update.planner, update.plan);
+  write_state(stream, update, {&update.lost_cables, &update.avoided_cables, &update.needed_cables});
   return stream;
 }
 
 std::istream& operator>>(std::istream& stream, FabricUpdate& update) {
   update = {};
   stream >> update.generation;
-  for (Cables* const cables : {&update.lost_cables, &update.avoided_cables, &update.needed_cables}) {
-    read(stream, *cables);
-  }
-  read_rest(stream, update.bytes_per_second, update.planner, update.plan);
+  read_state(stream, update, {&update.lost_cables, &update.avoided_cables, &update.needed_cables});
   return stream;
 }
 
-// Of the avoided, the restored and the mended cables how many and these; the rest.
 std::ostream& operator<<(std::ostream& stream, const PlanWish& wish) {
-  for (const Cables* const cables : {&wish.avoided_cables, &wish.restored_cables, &wish.mended_cables}) {
-    write(stream, *cables);
-  }
-  write_rest(stream, wish.bytes_per_second, wish.planner, wish.plan);
+  write_state(stream, wish, {&wish.avoided_cables, &wish.restored_cables, &wish.mended_cables});
   return stream;
 }
 
 std::istream& operator>>(std::istream& stream, PlanWish& wish) {
   wish = {};
-  for (Cables* const cables : {&wish.avoided_cables, &wish.restored_cables, &wish.mended_cables}) {
-    read(stream, *cables);
-  }
-  read_rest(stream, wish.bytes_per_second, wish.planner, wish.plan);
+  read_state(stream, wish, {&wish.avoided_cables, &wish.restored_cables, &wish.mended_cables});
   return stream;
 }
 

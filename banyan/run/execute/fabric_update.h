@@ -19,7 +19,7 @@ namespace banyan::run {
 struct PlanWish {
   std::set<uint32_t> avoided_cables = {};              // are to carry nothing from now on
   std::set<uint32_t> restored_cables = {};             // are avoided no more
-  std::set<uint32_t> mended_cables = {};               // were lost, and carry again, as a rank has found (lost_ways.h)
+  std::set<uint32_t> mended_cables = {};               // were lost, and carry again, as a rank has found (lost_paths.h)
   std::map<uint32_t, uint64_t> bytes_per_second = {};  // of cables whose bandwidth has changed, each way
   std::string plan = {};                               // for its collective: a schedule, as schedule_file.h reads it
   // Name of the planner, as the PlanSource knows it, that makes all other plans that it can. Empty: the wish names

@@ -5,7 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/remake.h"
 #include "banyan/element/reduce.h"
-#include "banyan/run/execute/message_words.h"
+#include "banyan/run/execute/call_messages.h"
 
 namespace banyan::run {
 
@@ -17,29 +17,18 @@ HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
                                      .may_attach = group_->exchange().may_attach(),
                                      .words = message_words}) {}
 
-uint64_t HostExecutor::start_message(const Call& call) {
-  static_assert(kAnyRank == kAnyPeer);
-  const size_t bytes = call.count * size_of(call.type);
-  const auto type = static_cast<uint8_t>(call.type);
-  return call.kind == OperationKind::send
-             ? mailboxes_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}, .type = type})
-             : mailboxes_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}, .type = type});
-}
-
 bool HostExecutor::advance_messages(std::vector<MessageDone>& done) {
   if (mailboxes_.is_idle()) return false;
   group_->expect_whole();
   bool moved = false;
   try {
-    moved = mailboxes_.advance(ended_);
+    moved = mailboxes_.advance(done);
   } catch (const Error&) {
     group_->expect_whole();
     throw;
   }
   if (moved) group_->expect_whole();  // or what was read of a peer may be worth nothing
   message_steps_ += moved ? 1 : 0;
-  for (const MessageEnd& end : ended_) done.push_back({.ticket = end.ticket, .peer = end.peer});
-  ended_.clear();
   return moved;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "banyan/run/call/call.h"
+#include "banyan/run/execute/call_messages.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/host/calls.h"
 #include "banyan/run/host/host_group.h"
@@ -22,7 +23,7 @@ class HostExecutor : public Executor {
   void start(const Call& call, const CallNumbers& numbers) override;
   bool advance() override;
   void finish(Watch& watch) override;
-  uint64_t start_message(const Call& call) override;
+  uint64_t start_message(const Call& call) override { return start_message_in(mailboxes_, call); }
   bool advance_messages(std::vector<MessageDone>& done) override;
   void sleep(const std::function<bool()>& try_again) override { group_->nap(try_again); }
   void wake() override { group_->segment().ring(group_->rank()); }
@@ -45,7 +46,6 @@ class HostExecutor : public Executor {
 
   std::unique_ptr<HostGroup> group_;
   Mailboxes mailboxes_;
-  std::vector<MessageEnd> ended_;  // messages, just now
   uint64_t message_steps_ = 0;
   HostTask task_;                  // of the call under way, or of the last one
   bool is_reusable_ = false;       // the task says all of its call, which had no counts, factor or residual

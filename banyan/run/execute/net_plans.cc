@@ -377,8 +377,8 @@ std::vector<Path> NetPlans::separate_paths(uint32_t peer) const {
   return paths;
 }
 
-std::vector<LostWays::Way> NetPlans::ways_across(const std::set<uint32_t>& cables) const {
-  std::vector<LostWays::Way> found;
+std::vector<LostPaths::PeerPath> NetPlans::paths_across(const std::set<uint32_t>& cables) const {
+  std::vector<LostPaths::PeerPath> found;
   const auto take = [&](uint32_t peer, const PlanSource::Way& way) {
     const bool crosses =
         std::any_of(way.cables.begin(), way.cables.end(), [&](uint32_t cable) { return cables.contains(cable); });

@@ -24,7 +24,7 @@
 
 #include "banyan/run/call/call.h"
 #include "banyan/run/engine/rank_plan.h"
-#include "banyan/run/execute/lost_ways.h"
+#include "banyan/run/execute/lost_paths.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/transport/connector.h"
@@ -94,7 +94,7 @@ class NetPlans {
   // Paths between this rank and another that have few cables in common.
   std::vector<Path> separate_paths(uint32_t peer) const;
   // Ways of this generation to ranks after this one (which this rank calls) that cross any of these cables.
-  std::vector<LostWays::Way> ways_across(const std::set<uint32_t>& cables) const;
+  std::vector<LostPaths::PeerPath> paths_across(const std::set<uint32_t>& cables) const;
 
  private:
   struct Kept {

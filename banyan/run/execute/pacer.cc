@@ -10,6 +10,7 @@ constexpr double kPaced = 0.85;  // of the time that the busiest link needs
 }  // namespace
 
 bool Pacer::admit(const SliceOffer& offer) {
+  if (outer_ != nullptr && !outer_->admit(offer)) return false;
   if (offer.channel >= channels_.size()) channels_.resize(offer.channel + 1);
   Channel& channel = channels_[offer.channel];
   if (channel.sequence != offer.sequence) begin_turn(channel, offer);

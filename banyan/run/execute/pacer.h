@@ -1,5 +1,5 @@
 // Pacer: has lanes send as fast as the plans of their calls say, and no faster, since more would only fill the queues
-// of switches until packets are lost. It lets every slice leave; the transport spreads them over time.
+// of switches until packets are lost. It holds no slice back itself; the transport spreads them over time.
 //
 // Calls have their turns on a channel, so what counts there is the rate of the call whose slice leaves next, however
 // many are in flight. A call that is late when its time is nearly over hurries: it is paced no more.
@@ -22,9 +22,10 @@ class Pacer : public SliceGate {
   // Sets the rate of a channel of the transport from now on; 0: as fast as it goes.
   using SetRate = std::function<void(uint32_t channel, uint64_t bytes_per_second)>;
   using Now = std::function<Clock::time_point()>;
+  // `outer`: a gate that slices have to pass first; the caller's; null: none.
   explicit Pacer(
-      SetRate set_rate, Now now = [] { return Clock::now(); })
-      : set_rate_(std::move(set_rate)), now_(std::move(now)) {}
+      SetRate set_rate, Now now = [] { return Clock::now(); }, SliceGate* outer = nullptr)
+      : set_rate_(std::move(set_rate)), now_(std::move(now)), outer_(outer) {}
 
   bool admit(const SliceOffer& offer) override;
   // Paces no more what is late. To be called now and then.
@@ -50,6 +51,7 @@ class Pacer : public SliceGate {
 
   const SetRate set_rate_;
   const Now now_;
+  SliceGate* const outer_;
   std::vector<Channel> channels_;  // by number
   std::vector<Timed> timed_;       // paced, in the order of their first turns
   std::vector<uint64_t> late_;     // sequences

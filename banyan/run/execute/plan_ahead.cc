@@ -7,35 +7,22 @@ bool PlanAhead::is_ready(const std::shared_ptr<PlanSource>& source, const PlanSo
   if (source_.lock() != source) {
     source_ = source;
     known_.clear();
-    task_.reset();
+    plan_ = {};
   }
   const Key key{.kind = question.kind, .root = question.root, .is_even = question.is_even};
   if (known_.contains(key)) return true;
-  if (!task_) {
-    task_ = std::make_shared<Task>();
+  if (!plan_.valid()) {
     asked_ = key;
-    background_([task = task_, source, question, wake = wake_] {
-      std::optional<Error> failure;
-      try {
-        source->plan(question);
-      } catch (const Error& error) {
-        failure = error;
-      }
-      {
-        const std::lock_guard lock(task->mutex);
-        task->failure = std::move(failure);
-        task->is_done = true;
-      }
-      wake();
-    });
+    const auto make = [source, question] {
+      source->plan(question);
+      return true;
+    };
+    plan_ = make_in(background_, make, wake_).share();
   }
-  {
-    const std::lock_guard lock(task_->mutex);
-    if (!task_->is_done) return false;
-    if (task_->failure) throw Error(*task_->failure);
-  }
+  if (!is_made(plan_)) return false;
+  if (const Error* const failure = std::get_if<Error>(&plan_.get())) throw Error(*failure);
   known_.insert(asked_);
-  task_.reset();
+  plan_ = {};
   return is_ready(source, question);
 }
 

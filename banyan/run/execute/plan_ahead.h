@@ -8,35 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <set>
+#include <utility>
 
-#include "banyan/base/error.h"
+#include "banyan/run/execute/background.h"
 #include "banyan/run/execute/plan_source.h"
 
 namespace banyan::run {
-
-// Runs a task, which throws nothing, on another thread.
-using Background = std::function<void(std::function<void()> task)>;
-
-// Wakes somebody who may be gone by then. Any thread.
-class LastingWake {
- public:
-  explicit LastingWake(std::function<void()> wake) : wake_(std::move(wake)) {}
-  void wake() {
-    const std::lock_guard lock(mutex_);
-    if (wake_) wake_();
-  }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    wake_ = {};
-  }
-
- private:
-  std::mutex mutex_;  // protects wake_
-  std::function<void()> wake_;
-};
 
 class PlanAhead {
  public:
@@ -57,18 +35,13 @@ class PlanAhead {
     bool is_even = true;
     auto operator<=>(const Key&) const = default;
   };
-  struct Task {
-    std::mutex mutex;  // protects what follows
-    bool is_done = false;
-    std::optional<Error> failure;
-  };
 
   const Background background_;
   const std::function<void()> wake_;
   std::weak_ptr<PlanSource> source_;  // of which the rest is
   std::set<Key> known_;
-  std::shared_ptr<Task> task_;  // shared with the other thread; none: nothing is being planned
-  Key asked_{};
+  std::shared_future<Made<bool>> plan_;  // true: the source has it; not valid: none is being made
+  Key asked_{};                          // what it is for
 };
 
 }  // namespace banyan::run

@@ -19,8 +19,8 @@ Call call_of(const CallShape& shape) {
           .count = shape.count};
 }
 
-// Nobody may avoid all ways and rely on what is lost: when that carries again, none would be left.
-void expect_ways_beside_avoided(const NetPlans& plans, FabricUpdate update) {
+// Nobody may avoid all paths and rely on what is lost: when that carries again, none would be left.
+void expect_paths_beside_avoided(const NetPlans& plans, FabricUpdate update) {
   if (update.avoided_cables.empty() || update.lost_cables.empty()) return;
   update.lost_cables.clear();
   update.needed_cables.clear();
@@ -31,10 +31,10 @@ void expect_ways_beside_avoided(const NetPlans& plans, FabricUpdate update) {
 
 PlanChanges::PlanChanges(Options options) : options_(std::move(options)), switch_(options_.rank, options_.ranks) {}
 
-bool PlanChanges::hear(const std::string& text) {
+bool PlanChanges::receive(const std::string& text) {
   if (!text.starts_with(PlanSwitch::kPrefix)) return false;
   const std::lock_guard lock(mutex_);
-  heard_.push_back(text);
+  received_.push_back(text);
   return true;
 }
 
@@ -44,23 +44,23 @@ uint64_t PlanChanges::propose(const PlanWish& wish) {
   return ++proposals_;
 }
 
-bool PlanChanges::advance(const Calls& calls) {
-  std::vector<std::string> heard;
+bool PlanChanges::advance(const NetPlans& plans, const Calls& calls) {
+  std::vector<std::string> received;
   std::vector<PlanWish> proposed;
   {
     const std::lock_guard lock(mutex_);
-    heard.swap(heard_);
+    received.swap(received_);
     proposed.swap(proposed_);
   }
   for (const PlanWish& wish : proposed) switch_.want(wish);
-  for (const std::string& text : heard) switch_.hear(text);
-  if (switch_.can_begin()) switch_.begin({.adopted = calls.plans.adopted(), .shapes = calls.plans.shapes()});
-  bool moved = !heard.empty();
+  for (const std::string& text : received) switch_.hear(text);
+  if (switch_.can_begin()) switch_.begin({.adopted = plans.adopted(), .shapes = plans.shapes()});
+  bool moved = !received.empty();
   const auto& change = switch_.change();
   if (!change) {
     next_.reset();
   } else if (change->phase == Phase::preparing) {
-    moved |= prepare(calls.plans);
+    moved |= prepare(plans);
     if (change->phase != Phase::preparing) begun_when_ready_ = calls.begun;
   } else if (change->phase == Phase::asked) {
     switch_.hold(limit(calls));
@@ -70,7 +70,7 @@ bool PlanChanges::advance(const Calls& calls) {
     switch_.rest(calls.begun);
   }
   moved |= switch_.has_texts();
-  say();
+  send_texts();
   return moved;
 }
 
@@ -82,56 +82,32 @@ uint64_t PlanChanges::limit(const Calls& calls) const {
   return calls.begun + lately + (calls.is_idle ? 0 : 1);
 }
 
-void PlanChanges::say() {
-  for (const std::string& text : switch_.take_texts()) options_.tell(text);
+void PlanChanges::send_texts() {
+  for (const std::string& text : switch_.take_texts()) options_.send(text);
 }
 
 // ---- The next plans ----
 
 void PlanChanges::begin_draft(const NetPlans& plans) {
-  draft_ = std::make_shared<Draft>();
-  const auto task = [draft = draft_, change = *switch_.change(), wake = options_.wake,
-                     present = std::make_shared<const NetPlans>(plans)] {
-    std::unique_ptr<NetPlans> next;
-    std::string refusal;
-    try {
-      expect_ways_beside_avoided(*present, change.update);
-      next = present->revised(change.update);
-      for (const CallShape& shape : change.shapes) next->plan(call_of(shape));
-    } catch (const Error& error) {
-      refusal = error.message();
-      next.reset();
-    }
-    {
-      const std::lock_guard lock(draft->mutex);
-      draft->plans = std::move(next);
-      draft->refusal = std::move(refusal);
-      draft->is_done = true;
-    }
-    wake();
+  const auto make = [change = *switch_.change(), present = std::make_shared<const NetPlans>(plans)] {
+    expect_paths_beside_avoided(*present, change.update);
+    std::unique_ptr<NetPlans> next = present->revised(change.update);
+    for (const CallShape& shape : change.shapes) next->plan(call_of(shape));
+    return next;
   };
-  if (options_.background) {
-    options_.background(task);
-  } else {
-    task();
-  }
+  draft_ = make_in(options_.background, make, options_.wake);
 }
 
-// Whether anything has come of it since.
+// True if anything has come of it since.
 bool PlanChanges::prepare(const NetPlans& plans) {
-  if (!draft_ && !next_) begin_draft(plans);
-  if (draft_) {
-    const std::shared_ptr<Draft> draft = draft_;
-    const std::lock_guard lock(draft->mutex);
-    if (!draft->is_done) return false;
-    draft_.reset();
-    if (!draft->plans) {
-      switch_.ready(draft->refusal);
-      return true;
-    }
-    next_ = std::move(draft->plans);
-  }
   try {
+    if (!next_) {
+      if (!draft_.valid()) begin_draft(plans);
+      if (!is_made(draft_)) return false;
+      Made<std::unique_ptr<NetPlans>> made = draft_.get();
+      if (const Error* const failure = std::get_if<Error>(&made)) throw Error(*failure);
+      next_ = std::get<std::unique_ptr<NetPlans>>(std::move(made));
+    }
     if (!are_connected()) return false;
     switch_.ready("");
   } catch (const Error& error) {
@@ -157,7 +133,7 @@ std::unique_ptr<NetPlans> PlanChanges::go_over() {
 
 void PlanChanges::interrupt(uint32_t generation) {
   switch_.interrupt(generation);
-  draft_.reset();
+  draft_ = {};
   next_.reset();
 }
 

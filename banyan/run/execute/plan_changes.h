@@ -1,7 +1,7 @@
 // PlanChanges: goes over to other plans for an executor (plan_switch.h): receives the texts, has the next plans made,
 // and connects their lanes while calls go on by the present ones.
 //
-// hear() and propose() may be called by any thread, everything else by that of the executor.
+// receive() and propose() may be called by any thread, everything else by that of the executor.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/execute/background.h"
 #include "banyan/run/execute/net_plans.h"
-#include "banyan/run/execute/plan_ahead.h"
 #include "banyan/run/execute/plan_switch.h"
 
 namespace banyan::run {
@@ -22,7 +22,7 @@ class PlanChanges {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 1;
-    std::function<void(const std::string& text)> tell = {};  // brings a text to hear() of all ranks, this one too
+    std::function<void(const std::string& text)> send = {};  // brings a text to receive() of all ranks, this one too
     Background background = {};                              // empty: plans are made on the executor's thread
     std::function<void()> wake = {};                         // there is something to advance; any thread
     // True if the next plans' connection with a peer on this lane of the transport is made; asks for it the first time.
@@ -32,21 +32,21 @@ class PlanChanges {
   explicit PlanChanges(Options options);
 
   // False for a text that is about something else.
-  bool hear(const std::string& text);
-  // Returns the number of the wish among those of this rank, from 1 on. advance() tells it.
+  bool receive(const std::string& text);
+  // Returns the number of the wish among those of this rank, from 1 on. advance() sends it.
   uint64_t propose(const PlanWish& wish);
   // As PlanSwitch::outcome.
   std::optional<WishOutcome> outcome(uint64_t wish) const { return switch_.outcome(wish); }
 
   // State of the executor's calls.
   struct Calls {
-    const NetPlans& plans;  // that the next call would follow
-    uint64_t begun = 0;     // the number of the last call that follows any
-    bool is_idle = false;   // none is in flight
-    uint64_t over = 0;      // all calls up to this number are, and confirmed
+    uint64_t begun = 0;  // the number of the last call that follows plans, or has its counts exchanged by them
+    bool all_follow_plans = false;  // none waits, or has its counts exchanged
+    bool is_idle = false;           // none is in flight
+    uint64_t over = 0;              // all calls up to this number are, and confirmed
   };
-  // Goes on as far as possible; true if anything moved.
-  bool advance(const Calls& calls);
+  // Goes on as far as possible; true if anything moved. The next call would follow `plans`.
+  bool advance(const NetPlans& plans, const Calls& calls);
 
   bool may_begin(uint64_t call) const { return switch_.may_begin(call); }
   // True if go_over() is due, before this call can begin.
@@ -70,28 +70,20 @@ class PlanChanges {
   const NetPlans* next() const { return next_.get(); }
 
  private:
-  // Plans that another thread makes.
-  struct Draft {
-    std::mutex mutex;  // protects what follows
-    bool is_done = false;
-    std::unique_ptr<NetPlans> plans;
-    std::string refusal;
-  };
-
   void begin_draft(const NetPlans& plans);
   bool prepare(const NetPlans& plans);
   bool are_connected();
   uint64_t limit(const Calls& calls) const;
-  void say();
+  void send_texts();
 
   const Options options_;
   PlanSwitch switch_;
-  std::shared_ptr<Draft> draft_;    // shared with the thread that makes it
-  std::unique_ptr<NetPlans> next_;  // of the change under way
-  uint64_t begun_when_ready_ = 0;   // calls
-  std::mutex mutex_;                // protects what follows
-  std::vector<std::string> heard_;
-  std::vector<PlanWish> proposed_;  // and not told yet
+  std::future<Made<std::unique_ptr<NetPlans>>> draft_;  // not valid: none is being made
+  std::unique_ptr<NetPlans> next_;                      // of the change under way
+  uint64_t begun_when_ready_ = 0;                       // calls
+  std::mutex mutex_;                                    // protects what follows
+  std::vector<std::string> received_;
+  std::vector<PlanWish> proposed_;  // and not sent yet
   uint64_t proposals_ = 0;
 };
 

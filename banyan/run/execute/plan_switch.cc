@@ -103,6 +103,7 @@ bool PlanSwitch::is_refusal(const std::string& text) const {
   return stream && kind == "ready" && is_under_way(generation) && !rest_of(stream).empty();
 }
 
+// `prepare` has come.
 void PlanSwitch::hear_prepare(Change change) {
   const uint32_t generation = change.update.generation;
   if (generation <= latest()) return;  // it has heard this already, or of a later one
@@ -114,6 +115,7 @@ void PlanSwitch::hear_prepare(Change change) {
   change_ = std::move(change);
 }
 
+// Says `ready`: it could go over, or why not.
 void PlanSwitch::ready(const std::string& refusal) {
   CHECK(is(Phase::preparing));
   change_->phase = Phase::waiting;
@@ -135,6 +137,7 @@ void PlanSwitch::hear_of_change(const Said& said) {
   }
 }
 
+// `hold` has come, in the second round and later ones since all ranks rest.
 void PlanSwitch::hear_to_hold(uint32_t round) {
   if (is(Phase::preparing)) return;
   change_->round = round;
@@ -142,6 +145,7 @@ void PlanSwitch::hear_to_hold(uint32_t round) {
   change_->phase = Phase::asked;
 }
 
+// Says `held`. It begins no call after this one until `go` (1).
 void PlanSwitch::hold(uint64_t last) {
   CHECK(is(Phase::asked));
   change_->phase = Phase::holding;
@@ -154,12 +158,14 @@ void PlanSwitch::say_held() {
   say("held", change_->update.generation, std::to_string(change_->limit) + words_of_round(change_->round));
 }
 
+// Says `rest`, once in a round: its calls are over, and fewer than the last one by the old plans.
 void PlanSwitch::rest(uint64_t begun) {
   if (!is(Phase::going) || begun >= change_->limit || change_->rested) return;
   change_->rested = begun;
   say("rest", change_->update.generation, std::to_string(change_->round));
 }
 
+// All later calls follow the new plans: the generation is settled here (2).
 void PlanSwitch::gone_over() {
   CHECK(is(Phase::going));
   change_->phase = Phase::draining;
@@ -168,6 +174,7 @@ void PlanSwitch::gone_over() {
   conclude("");
 }
 
+// Says `drained`.
 void PlanSwitch::drained() {
   CHECK(is(Phase::draining));
   change_->phase = Phase::is_drained;
@@ -231,6 +238,7 @@ std::optional<WishOutcome> PlanSwitch::outcome(uint64_t wish) const {
   return found == outcomes_.end() ? std::nullopt : std::optional(found->second);
 }
 
+// Says `prepare`: the update of the next generation is the present one after all wishes so far.
 void PlanSwitch::begin(const Plans& plans) {
   CHECK(can_begin());
   Change change{.update = plans.adopted, .shapes = plans.shapes, .wishes = std::vector<uint64_t>(ranks_)};
@@ -250,6 +258,8 @@ void PlanSwitch::begin(const Plans& plans) {
   change_ = std::move(change);
 }
 
+// When all have said `ready`, it says `hold` or `drop`; after all `held`, `go`; after all `rest`, `hold` again; and
+// after all `drained`, `done`.
 void PlanSwitch::hear_answer(const Said& said) {
   if (rank_ != kLeader || !change_) return;
   const bool is_of_round = said.round == answers_.round;

@@ -35,7 +35,7 @@
 // and each becomes part of exactly one change that is carried out or refused, in the order in which rank 0 has taken
 // them: so the last wish counts. Those of a change that is given up for a revision are part of the next change. But the
 // part of a wish about cables that carry again is forgotten when a revision comes, which may have found them lost once
-// more; a rank that still finds that they carry says so again (lost_ways.h).
+// more; a rank that still finds that they carry says so again (lost_paths.h).
 //
 // Pure: texts come in by hear(), and go out by take_texts(). One thread.
 #pragma once

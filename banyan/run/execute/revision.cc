@@ -74,6 +74,7 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
   const std::lock_guard lock(mutex_);
   const auto found = reports_.find(generation);
   if (found == reports_.end() || found->second.size() < ranks_) return std::nullopt;
+  // The calls that are over at each rank, and the latest state that any rank has adopted.
   RevisionDecision decision;
   std::vector<LaneReport> lanes;
   for (const auto& [rank, report] : found->second) {
@@ -81,6 +82,7 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
     lanes.insert(lanes.end(), report.lanes.begin(), report.lanes.end());
     if (report.adopted.generation >= decision.update.generation) decision.update = report.adopted;
   }
+  // Lost cables are added to what was adopted; wishes are not.
   FabricUpdate& update = decision.update;
   const std::set<uint32_t> lost_now = lost_cables(lanes);
   std::set_difference(lost_now.begin(), lost_now.end(), update.lost_cables.begin(), update.lost_cables.end(),

@@ -21,7 +21,7 @@
 // Calls that are over, and calls that begin again. Plans end with a confirmation (engine/direct_plan.h), and most calls
 // are over at a rank when that has come: such a call that is over at one rank has its result at all. A small call may
 // be over at a rank before it is confirmed, and so be over here and not elsewhere
-// (NetExecutor::Options::confirms_late). Its result is the same on all ranks, and it is over nowhere before all have
+// (NetOptions::confirms_late). Its result is the same on all ranks, and it is over nowhere before all have
 // begun it; a rank where it is over keeps a copy of the result until it is confirmed. So, of the calls that any rank
 // reports as over:
 //   - those that all ranks report are over;

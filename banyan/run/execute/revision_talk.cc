@@ -14,9 +14,9 @@ using ExpectPossible = std::function<void(const FabricUpdate&)>;
 
 // Which of what was lost, and of what is avoided, is used where there is no way without. The same on all ranks, since
 // they plan for the same network.
-class WaySearch {
+class UpdateSearch {
  public:
-  WaySearch(const RevisionDecision& decision, const ExpectPossible& expect_possible)
+  UpdateSearch(const RevisionDecision& decision, const ExpectPossible& expect_possible)
       : decision_(decision), expect_possible_(expect_possible) {}
 
   FabricUpdate update() {
@@ -95,7 +95,7 @@ void RevisionTalk::report(RevisionReport report) {
 std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(const ExpectPossible& expect_possible) {
   std::optional<RevisionDecision> decision = revisions_.decide(generation_);
   if (!decision) return std::nullopt;
-  FabricUpdate update = WaySearch(*decision, expect_possible).update();
+  FabricUpdate update = UpdateSearch(*decision, expect_possible).update();
   return Agreement{.update = std::move(update), .decision = *std::move(decision)};
 }
 

@@ -3,6 +3,7 @@
 // hear() may be called by any thread, everything else by one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -24,7 +25,7 @@ class RevisionTalk {
 
   // The last generation that this rank has reported on, or that is settled without.
   uint32_t generation() const { return generation_; }
-  void settle(uint32_t generation) { generation_ = generation; }
+  void settle(uint32_t generation) { generation_ = std::max(generation_, generation); }
   // The one to report on next, which others have begun.
   std::optional<uint32_t> called_to();
   // Tells all; adds this rank's number.

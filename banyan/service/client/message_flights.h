@@ -21,7 +21,7 @@ namespace banyan::service {
 
 class MessageFlights {
  public:
-  using Done = run::MessageExecutor::MessageDone;
+  using Done = run::Executor::MessageDone;
   explicit MessageFlights(uint32_t ranks) : with_(ranks) {}
 
   // It waits for room. Returns its ticket. `peer`: kAnyRank: from any.

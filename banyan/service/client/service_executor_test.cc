@@ -72,7 +72,7 @@ class Served : public ::testing::Test {
     executor.finish(watch);
   }
   // Until `is_enough()`, or something fails.
-  static void drive(ServiceExecutor& executor, std::vector<run::MessageExecutor::MessageDone>& done,
+  static void drive(ServiceExecutor& executor, std::vector<run::Executor::MessageDone>& done,
                     const std::function<bool()>& is_enough) {
     while (!is_enough()) {
       if (!executor.advance_messages(done)) executor.sleep([&] { return executor.advance_messages(done); });
@@ -185,7 +185,7 @@ TEST_F(Served, MessagesAreAnyNumberAtOnce) {
   for (uint32_t i = kMessages; i > 0; --i) open.insert(executor->start_message(send_of(from[i - 1], 0, i - 1)));
   EXPECT_EQ(open.size(), 2 * kMessages);
   daemon_.look([](DaemonSide& state) { state.takes_calls = true; });
-  std::vector<run::MessageExecutor::MessageDone> done;
+  std::vector<run::Executor::MessageDone> done;
   drive(*executor, done, [&] { return done.size() == 2 * kMessages; });
   for (const auto& each : done) {
     EXPECT_EQ(each.peer, 0u);
@@ -224,7 +224,7 @@ TEST_F(Served, MessagesAreCompletedInAnyOrderAndTellTheirPeer) {
   ASSERT_TRUE(has_taken(2));
   complete(2, 1);
   complete(1, 2);
-  std::vector<run::MessageExecutor::MessageDone> done;
+  std::vector<run::Executor::MessageDone> done;
   drive(*executor, done, [&] { return done.size() == 2; });
   EXPECT_EQ(std::pair(done[0].ticket, done[0].peer), std::pair(received, 1u));
   EXPECT_EQ(std::pair(done[1].ticket, done[1].peer), std::pair(sent, 2u));
@@ -250,7 +250,7 @@ TEST_F(Served, MessagesFromAnyRankCanDoWithoutEachOne) {
   ASSERT_TRUE(has_taken(3));
   complete(2, 1);
   complete(3, 2);
-  std::vector<run::MessageExecutor::MessageDone> done;
+  std::vector<run::Executor::MessageDone> done;
   drive(*executor, done, [&] { return done.size() == 2; });
   EXPECT_THAT(needed(), ElementsAre());
   start(*executor, {.kind = OperationKind::barrier});
@@ -387,7 +387,7 @@ TEST_F(Nonsense, IsAPeerThatDoesNotExist) {
   executor->start_message(recv_of(bytes, run::kAnyRank));
   ASSERT_TRUE(has_taken(1));
   complete(1, 2);
-  std::vector<run::MessageExecutor::MessageDone> done;
+  std::vector<run::Executor::MessageDone> done;
   EXPECT_THAT(testing::error_of([&] { drive(*executor, done, [] { return false; }); }, ErrorCode::peer_lost),
               HasSubstr("with rank 2"));
   EXPECT_TRUE(done.empty());

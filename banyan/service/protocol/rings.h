@@ -37,7 +37,7 @@ namespace banyan::service {
 
 // The state of a session, for the client's watch over its calls. Written by the daemon, each number for itself.
 struct SessionStatus {
-  std::atomic<uint64_t> steps{0};        // grows whenever something moves (ProgressView::steps)
+  std::atomic<uint64_t> steps{0};        // grows whenever something moves (Executor::steps)
   std::atomic<uint64_t> progress{0};     // and whenever something comes nearer to its end
   std::atomic<uint32_t> waiting_for{0};  // a rank
   std::atomic<uint32_t> generation{0}, reroutes{0};

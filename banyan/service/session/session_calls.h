@@ -100,7 +100,7 @@ class SessionCalls {
   SessionShare* const share_;
   std::deque<Flight> calls_;                       // the oldest first
   std::unordered_map<uint64_t, Flight> messages_;  // by ticket
-  std::vector<run::MessageExecutor::MessageDone> done_;
+  std::vector<run::Executor::MessageDone> done_;
   uint64_t begun_ = 0;  // calls
   uint64_t messages_over_ = 0, payload_bytes_ = 0;
   Time idle_since_;      // while no call is under way
