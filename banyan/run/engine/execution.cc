@@ -36,11 +36,11 @@ Error of_another_plan(uint32_t peer, const MessageHeader& header) {
 // ---- Places ----
 
 const std::byte* Execution::input_at(const RoleState& state, uint64_t slice) const {
-  return input_.data() + (state.role->input_at.value_or(0) + begin_of(slice)) * element_bytes_;
+  return input_.data() + (state.role->input_at.value_or(0) + begin_of(slice)) * prepared_.element_bytes;
 }
 
 std::byte* Execution::output_at(const RoleState& state, uint64_t slice) const {
-  return command_.output.data() + (state.role->output_at.value_or(0) + begin_of(slice)) * element_bytes_;
+  return command_.output.data() + (state.role->output_at.value_or(0) + begin_of(slice)) * prepared_.element_bytes;
 }
 
 std::byte* Execution::take_slot(const RoleState& state, const Window& window, uint64_t slice) {
@@ -99,7 +99,7 @@ void Execution::copy_slice() {
   input_.save(to, bytes);
   if (has_residual(state)) {
     sources_ = {input_at(state, slice), residual_at(state, slice)};
-    reduce(element::ReduceTask{.type = command_.task.type}, to, nullptr, sources_, bytes / element_bytes_);
+    reduce(element::ReduceTask{.type = command_.task.type}, to, nullptr, sources_, bytes / prepared_.element_bytes);
     std::memset(lost_at(state, slice), 0, bytes);
   } else {
     std::memcpy(to, input_at(state, slice), bytes);
@@ -116,8 +116,8 @@ void Execution::copy_slice() {
 
 // Whether the place of the next sum is not still being sent on with an earlier slice.
 bool Execution::is_place_free(const RoleState& state) const {
-  if (!state.role->is_root()) return state.final_slices < departures_[state.up].sent + window_;
-  return (state.held.size == 0 && state.coded.size == 0) || state.final_slices < state.released + window_;
+  if (!state.role->is_root()) return state.final_slices < departures_[state.up].sent + prepared_.window;
+  return (state.held.size == 0 && state.coded.size == 0) || state.final_slices < state.released + prepared_.window;
 }
 
 bool Execution::has_all_contributions(const RoleState& state, uint32_t but) const {
@@ -141,7 +141,7 @@ void Execution::reduce_piece(const Incoming& incoming, size_t done, const std::b
   if (state.role->input_at) sources_.push_back(input_at(state, state.final_slices) + done);
   if (has_residual(state) && state.role->is_root() && state.coded.size == 0) {
     sources_.push_back(residual_at(state, state.final_slices) + done);
-    std::memset(lost_at(state, state.final_slices) + done, 0, count * element_bytes_);
+    std::memset(lost_at(state, state.final_slices) + done, 0, count * prepared_.element_bytes);
   }
   for (uint32_t i = 0; i < state.role->in_children.size(); ++i) {
     const uint32_t child = state.first_child + i;
@@ -162,7 +162,7 @@ void Execution::reduce_waiting(RoleState& state) {
     if (state.role->length > 0) {
       const uint32_t last = state.first_child + static_cast<uint32_t>(state.role->in_children.size()) - 1;
       reduce_piece({.arrival = last, .target = place}, 0, slot(arrivals_[last].slots, state.final_slices),
-                   bytes_of(state, state.final_slices) / element_bytes_);
+                   bytes_of(state, state.final_slices) / prepared_.element_bytes);
     }
     slice_is_reduced(state, kNone);
   }
@@ -206,7 +206,7 @@ void Execution::release_sent(RoleState& state) {
 void Execution::allow_one_more(uint32_t number) {
   Arrival& arrival = arrivals_[number];
   ++arrival.used;
-  if (!arrival.from.is_windowed || arrival.used + window_ > roles_[arrival.role].slices) return;
+  if (!arrival.from.is_windowed || arrival.used + prepared_.window > roles_[arrival.role].slices) return;
   ++arrival.allowed;
   if (arrival.is_owing) return;
   arrival.is_owing = true;
@@ -260,7 +260,7 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
                                          " elements where rank " + std::to_string(command_.plan->rank) + " expects " +
                                          std::to_string(state.role->length));
   }
-  if (arrival.from.is_windowed && slice >= arrival.used + window_) throw of_another_plan(port.peer, header);
+  if (arrival.from.is_windowed && slice >= arrival.used + prepared_.window) throw of_another_plan(port.peer, header);
 
   Incoming incoming{
       .arrival = number, .size = slice_bytes(state, slice), .is_confirmation = state.role->is_confirmation};
@@ -314,7 +314,7 @@ void Execution::credit_came(Port& port, const MessageHeader& header) {
   const uint32_t number = departure_of_.at(port.peer, header.stream);
   CHECK(number != kNone) << "a stream without a role";
   Departure& departure = departures_[number];
-  const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + window_);
+  const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + prepared_.window);
   if (!departure.to.is_windowed || header.number <= departure.allowed || header.number > most)
     throw of_another_plan(port.peer, header);
   const uint64_t units = header.number - departure.allowed;
@@ -426,8 +426,8 @@ Execution::Bytes Execution::bytes() const {
   Bytes bytes;
   const auto count = [&](uint32_t role, uint64_t slices) {
     const uint64_t length = roles_[role].role->length;
-    bytes.all += length * element_bytes_;
-    bytes.done += std::min(length, begin_of(slices)) * element_bytes_;
+    bytes.all += length * prepared_.element_bytes;
+    bytes.done += std::min(length, begin_of(slices)) * prepared_.element_bytes;
   };
   for (const Arrival& arrival : arrivals_) count(arrival.role, arrival.received);
   for (const Departure& departure : departures_) count(departure.role, departure.sent);

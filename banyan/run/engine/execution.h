@@ -132,7 +132,7 @@ class Execution {
   bool next_message(Port& port, Outgoing& outgoing);
   void message_sent(Port& port, const Outgoing& outgoing);
 
-  size_t element_bytes() const { return element_bytes_; }
+  size_t element_bytes() const { return prepared_.element_bytes; }
 
  private:
   // A ring of pointers into the pool, for a window of slices.
@@ -186,6 +186,7 @@ class Execution {
     uint32_t traffic_class = 0;
     size_t element_bytes = 0;
     uint64_t slice_elements = 0;
+    uint32_t window = 0;
     bool is_coded = false;
     bool operator==(const Preparation&) const = default;
   };
@@ -199,11 +200,11 @@ class Execution {
   void begin_role(uint32_t number);
   void open_confirmation();
 
-  uint64_t begin_of(uint64_t slice) const { return slice * slice_elements_; }
+  uint64_t begin_of(uint64_t slice) const { return slice * prepared_.slice_elements; }
   size_t bytes_of(const RoleState& state, uint64_t slice) const {
-    return std::min(slice_elements_, state.role->length - begin_of(slice)) * element_bytes_;
+    return std::min(prepared_.slice_elements, state.role->length - begin_of(slice)) * prepared_.element_bytes;
   }
-  uint64_t credits(uint64_t slices) const { return slices > window_ ? slices - window_ : 0; }
+  uint64_t credits(uint64_t slices) const { return slices > prepared_.window ? slices - prepared_.window : 0; }
   const std::byte* input_at(const RoleState& state, uint64_t slice) const;
   std::byte* output_at(const RoleState& state, uint64_t slice) const;
   std::byte*& slot(const Window& window, uint64_t slice) { return slots_[window.first + slice % window.size]; }
@@ -254,16 +255,13 @@ class Execution {
 
   EngineCommand command_;
   KeptInput input_;
-  size_t element_bytes_ = 1;
-  uint64_t slice_elements_ = 1;
-  uint32_t window_ = 1;
   uint64_t left_ = 0;                // messages in and out, and slices to copy
   uint64_t confirmations_left_ = 0;  // of these
   uint64_t results_left_ = 0;        // slices to receive, reduce and copy before the confirmation
   std::vector<uint32_t> copying_;    // roles
   size_t next_copy_ = 0;
 
-  Preparation prepared_;
+  Preparation prepared_;  // for the command; reset by forget_plan(), when nothing is under way
   // Fixed by prepared_, but for their counters.
   std::vector<RoleState> roles_;
   std::vector<Arrival> arrivals_;

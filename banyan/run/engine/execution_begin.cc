@@ -43,7 +43,7 @@ void Execution::prepare() {
 void Execution::add_role(const Role& role) {
   const auto number = static_cast<uint32_t>(roles_.size());
   RoleState state{.role = &role};
-  if (role.length > 0) state.slices = (role.length - 1) / slice_elements_ + 1;
+  if (role.length > 0) state.slices = (role.length - 1) / prepared_.slice_elements + 1;
   const auto add_arrival = [&](const StreamEnd& from, bool is_contribution) {
     const auto arrival = static_cast<uint32_t>(arrivals_.size());
     arrival_of_.at(from.peer, from.number) = arrival;
@@ -74,7 +74,7 @@ void Execution::add_role(const Role& role) {
   if (prepared_.is_coded && role.length > 0 && !role.out_children.empty()) {
     // A receiver with an output has promised to take all that its parent sends.
     const bool takes_all = role.out_parent && role.output_at;
-    state.coded = add_coded_window(takes_all ? state.slices : std::min<uint64_t>(window_, state.slices));
+    state.coded = add_coded_window(takes_all ? state.slices : std::min<uint64_t>(prepared_.window, state.slices));
   } else if (!role.output_at && (role.out_parent || (reduces && role.is_root()))) {
     state.held = add_window(state.slices);
   }
@@ -83,7 +83,7 @@ void Execution::add_role(const Role& role) {
 
 Execution::Window Execution::add_window(uint64_t slices) {
   const Window window{.first = static_cast<uint32_t>(slots_.size()),
-                      .size = static_cast<uint32_t>(std::min<uint64_t>(window_, slices))};
+                      .size = static_cast<uint32_t>(std::min<uint64_t>(prepared_.window, slices))};
   slots_.resize(slots_.size() + window.size, nullptr);
   return window;
 }
@@ -115,22 +115,22 @@ uint32_t Execution::port_to(const StreamEnd& end) {
 
 void Execution::begin(const EngineCommand& command) {
   command_ = command;
-  element_bytes_ = element::size_of(command.task.type);
+  const size_t element_bytes = element::size_of(command.task.type);
   const RankPlan& plan = *command.plan;
   const uint64_t block = command.codec != nullptr ? command.codec->block_elements() : 1;
   const uint64_t slice_bytes = plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes;
-  const uint64_t block_bytes = command.codec != nullptr ? most_coded_bytes(block * element_bytes_) : element_bytes_;
-  slice_elements_ = std::max<uint64_t>(1, slice_bytes / block_bytes) * block;
-  window_ = plan.window > 0 ? plan.window : settings_.window;
-  CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
-  CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);
+  const uint64_t block_bytes =
+      command.codec != nullptr ? command.codec->most_bytes(command.task.type, block) : element_bytes;
+  CHECK_EQ(command.input.size(), plan.input_elements * element_bytes);
+  CHECK_EQ(command.output.size(), plan.output_elements * element_bytes);
   CHECK(command.residual.size() == command.lost.size());
   CHECK(command.residual.empty() ||
         (command.codec != nullptr && command.codec->is_lossy() && command.residual.size() == command.input.size()));
   const Preparation wanted = {.plan = command.plan,
                               .traffic_class = command.traffic_class,
-                              .element_bytes = element_bytes_,
-                              .slice_elements = slice_elements_,
+                              .element_bytes = element_bytes,
+                              .slice_elements = std::max<uint64_t>(1, slice_bytes / block_bytes) * block,
+                              .window = plan.window > 0 ? plan.window : settings_.window,
                               .is_coded = command.codec != nullptr};
   if (prepared_ != wanted) {
     prepared_ = wanted;
@@ -156,7 +156,7 @@ void Execution::reset_streams() {
     const uint64_t slices = roles_[arrival.role].slices;
     if (roles_[arrival.role].role->is_confirmation) confirmations_left_ += slices;
     arrival.received = arrival.used = 0;
-    arrival.allowed = arrival.told = std::min<uint64_t>(window_, slices);
+    arrival.allowed = arrival.told = std::min<uint64_t>(prepared_.window, slices);
     arrival.is_owing = false;
     ports_[arrival.port].in_left += slices;
     if (arrival.from.is_windowed) ports_[arrival.port].out_left += credits(slices);
@@ -165,7 +165,7 @@ void Execution::reset_streams() {
     const uint64_t slices = roles_[departure.role].slices;
     if (roles_[departure.role].role->is_confirmation) confirmations_left_ += slices;
     departure.ready = departure.sent = 0;
-    departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(window_, slices) : slices;
+    departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(prepared_.window, slices) : slices;
     departure.is_queued = false;
     ports_[departure.port].out_left += slices;
     if (departure.to.is_windowed) ports_[departure.port].in_left += credits(slices);

@@ -10,7 +10,7 @@
 namespace banyan::run {
 
 size_t Execution::most_coded_bytes(size_t plain_bytes) const {
-  return command_.codec->most_bytes(command_.task.type, plain_bytes / element_bytes_);
+  return command_.codec->most_bytes(command_.task.type, plain_bytes / prepared_.element_bytes);
 }
 
 // Plain slices have exactly the bytes that the plan says, coded ones at most those that the codec says.
@@ -26,11 +26,11 @@ void Execution::expect_length(const Port& port, const MessageHeader& header, siz
 }
 
 const std::byte* Execution::residual_at(const RoleState& state, uint64_t slice) const {
-  return command_.residual.data() + (*state.role->input_at + begin_of(slice)) * element_bytes_;
+  return command_.residual.data() + (*state.role->input_at + begin_of(slice)) * prepared_.element_bytes;
 }
 
 std::byte* Execution::lost_at(const RoleState& state, uint64_t slice) const {
-  return command_.lost.data() + (*state.role->input_at + begin_of(slice)) * element_bytes_;
+  return command_.lost.data() + (*state.role->input_at + begin_of(slice)) * prepared_.element_bytes;
 }
 
 // `plain`: the contribution of this rank and those below it, or the sum of all.
@@ -88,7 +88,8 @@ void Execution::code_result(RoleState& state) {
   if (!role.in_children.empty()) {
     std::byte* const place = output != nullptr ? output : scratch;
     const uint32_t last = state.first_child + static_cast<uint32_t>(role.in_children.size()) - 1;
-    reduce_piece({.arrival = last, .target = place}, 0, slot(arrivals_[last].slots, slice), bytes / element_bytes_);
+    reduce_piece({.arrival = last, .target = place}, 0, slot(arrivals_[last].slots, slice),
+                 bytes / prepared_.element_bytes);
     sum = place;
   }
   CodedSlice& coded = coded_result(state, slice);
