@@ -1,30 +1,12 @@
 #include "bindings/python/values.h"
 
+#include "banyan/base/error_names.h"
 #include "banyan/fabric/rank_names.h"
 
 namespace banyan::python {
-namespace {
 
 namespace py = pybind11;
 using namespace py::literals;
-
-const char* name_of(ErrorCode code) {
-  constexpr std::pair<ErrorCode, const char*> kNames[] = {{ErrorCode::invalid_input, "invalid_input"},
-                                                          {ErrorCode::mismatch, "mismatch"},
-                                                          {ErrorCode::unsupported, "unsupported"},
-                                                          {ErrorCode::not_found, "not_found"},
-                                                          {ErrorCode::io, "io"},
-                                                          {ErrorCode::peer_lost, "peer_lost"},
-                                                          {ErrorCode::timed_out, "timed_out"},
-                                                          {ErrorCode::aborted, "aborted"},
-                                                          {ErrorCode::invalid_usage, "invalid_usage"}};
-  for (const auto& [each, name] : kNames) {
-    if (each == code) return name;
-  }
-  return "";
-}
-
-}  // namespace
 
 py::object to_python(const Fraction& fraction) {
   return py::module_::import("fractions").attr("Fraction")(fraction.to_string());

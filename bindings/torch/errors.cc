@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "banyan/base/error_names.h"
+
 namespace banyan::pytorch {
 namespace {
 
@@ -9,20 +11,19 @@ namespace py = pybind11;
 
 struct Kind {
   ErrorCode code;
-  const char* name;   // what `code` says
   const char* title;  // of the class
   const char* help;
 };
 constexpr Kind kKinds[] = {
-    {ErrorCode::peer_lost, "peer_lost", "PeerLostError", "A process has died, left, or cannot be reached."},
-    {ErrorCode::timed_out, "timed_out", "TimedOutError", "Nothing has moved for the time of the group or the call."},
-    {ErrorCode::mismatch, "mismatch", "MismatchError", "The ranks have made calls that differ."},
-    {ErrorCode::aborted, "aborted", "AbortedError", "A rank has ended the group."},
-    {ErrorCode::io, "io", "SystemCallError", "The system has refused memory, a connection or a file."},
-    {ErrorCode::unsupported, "unsupported", "UnsupportedError", "This cannot be done here."},
-    {ErrorCode::invalid_usage, "invalid_usage", "InvalidUsageError", "The group cannot be used so."},
-    {ErrorCode::invalid_input, "invalid_input", "InvalidInputError", "An argument or a file is wrong."},
-    {ErrorCode::not_found, "not_found", "NotFoundError", "Something that was asked for does not exist."},
+    {ErrorCode::peer_lost, "PeerLostError", "A process has died, left, or cannot be reached."},
+    {ErrorCode::timed_out, "TimedOutError", "Nothing has moved for the time of the group or the call."},
+    {ErrorCode::mismatch, "MismatchError", "The ranks have made calls that differ."},
+    {ErrorCode::aborted, "AbortedError", "A rank has ended the group."},
+    {ErrorCode::io, "SystemCallError", "The system has refused memory, a connection or a file."},
+    {ErrorCode::unsupported, "UnsupportedError", "This cannot be done here."},
+    {ErrorCode::invalid_usage, "InvalidUsageError", "The group cannot be used so."},
+    {ErrorCode::invalid_input, "InvalidInputError", "An argument or a file is wrong."},
+    {ErrorCode::not_found, "NotFoundError", "Something that was asked for does not exist."},
 };
 
 // They live as long as the interpreter.
@@ -74,7 +75,7 @@ void add_error_classes(py::module_& module) {
                            "that a program has made itself, it is \"\".",
                            base.ptr(), "");
   for (const Kind& kind : kKinds) {
-    classes()[kind.code] = make_class(module, kind.title, kind.help, error_class, kind.name);
+    classes()[kind.code] = make_class(module, kind.title, kind.help, error_class, name_of(kind.code));
   }
   py::register_exception_translator(&translate);
 }

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/run/join/network.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/host_names.h"
 
 namespace banyan::run {
 

@@ -29,6 +29,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/seal/seal.h"
+#include "banyan/run/system/host_names.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {

@@ -15,7 +15,7 @@
 #include "banyan/base/json_line.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/base/text.h"
-#include "banyan/run/join/network.h"
+#include "banyan/run/system/host_names.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 

@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -173,12 +172,6 @@ std::vector<std::string> outward_addresses() {
   }
   if (addresses.empty()) addresses.push_back("127.0.0.1");
   return addresses;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) throw system_error("this machine has no name");
-  return name.data();
 }
 
 std::string tcp_url(const std::string& host, uint16_t port) {

@@ -46,8 +46,6 @@ std::string local_address_of(const FileDescriptor& socket);
 // among them; the loopback is when there is nothing else.
 std::vector<std::string> outward_addresses();
 
-std::string host_name();
-
 // "tcp://10.1.2.3:5000" or "tcp://[::1]:5000".
 std::string tcp_url(const std::string& host, uint16_t port);
 

@@ -19,6 +19,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/record/log.h"
+#include "banyan/run/system/host_names.h"
 
 namespace banyan::run {
 namespace {

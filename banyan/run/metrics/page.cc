@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "banyan/base/error_names.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/metrics/target.h"
@@ -27,30 +28,6 @@ std::string label_of(OperationKind kind) {
       "all_to_all", "all_to_all_v", "gather",    "scatter",    "barrier",      "send",           "recv",
       "group",      "join",         "split",     "shrink"};
   return kNames[static_cast<size_t>(kind)];
-}
-
-std::string label_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_input:
-      return "invalid_input";
-    case ErrorCode::mismatch:
-      return "mismatch";
-    case ErrorCode::unsupported:
-      return "unsupported";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::peer_lost:
-      return "peer_lost";
-    case ErrorCode::timed_out:
-      return "timed_out";
-    case ErrorCode::aborted:
-      return "aborted";
-    case ErrorCode::invalid_usage:
-      return "invalid_usage";
-  }
-  return "unknown";
 }
 
 double seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
@@ -157,7 +134,7 @@ void add_failures(Families& families, const ByName& statistics) {
   for (const auto& [name, of] : statistics) {
     families.counter(lost, {{"communicator", name}}, static_cast<double>(of.lost_peers));
     for (const auto& [code, count] : of.failures) {
-      families.counter(failures, {{"communicator", name}, {"error", label_of(code)}}, static_cast<double>(count));
+      families.counter(failures, {{"communicator", name}, {"error", name_of(code)}}, static_cast<double>(count));
     }
   }
 }

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
 #include "banyan/base/error.h"
+#include "banyan/run/system/host_names.h"
 
 namespace banyan::run {
 namespace {
@@ -20,11 +20,6 @@ Error bad(const std::string& text, const std::string& why) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool are_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 // Of a job's name what may stand in a file's.
 std::string plain(std::string text) {
@@ -94,7 +89,7 @@ std::string MetricsTarget::file(const JobPlace& place) const {
     is_own = is_own || letter == 'r' || letter == 'p';
     if (letter == 'r') result += std::to_string(place.rank);
     if (letter == 'p') result += std::to_string(getpid());
-    if (letter == 'h') result += host_name();
+    if (letter == 'h') result += host_name_or("unknown");
     if (letter == 'j') result += scheduler_job().empty() ? "nojob" : plain(scheduler_job());
     if (letter == '%') result += '%';
   }

@@ -25,6 +25,7 @@
 #include "banyan/base/file.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/host_names.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 
@@ -34,12 +35,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxFileBytes = 16u << 20;  // a full record takes about 300 kB
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) throw system_error("cannot tell this host's name");
-  return name.data();
-}
 
 std::string harmless(std::string_view text) {
   std::string name(text);

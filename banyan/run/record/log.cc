@@ -20,6 +20,7 @@
 #include "banyan/base/utf8.h"
 #include "banyan/run/call/operation.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/host_names.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -50,11 +51,6 @@ std::string rank_name() {
   return rank == kNoRank ? "unknown" : std::to_string(rank);
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 std::string expand(const std::string& pattern) {
   std::string path;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -65,7 +61,7 @@ std::string expand(const std::string& pattern) {
     const char letter = ++i < pattern.size() ? pattern[i] : '\0';
     switch (letter) {
       case 'h':
-        path += host_name();
+        path += host_name_or("unknown");
         break;
       case 'p':
         path += std::to_string(getpid());
@@ -126,7 +122,7 @@ std::string line_begin(LogLevel level, int descriptor) {
   const std::string mark = journal_mark(kPriorities[place], descriptor);
   const std::string rank = "rank " + rank_name();
   if (!mark.empty()) return g_rank.load(std::memory_order_relaxed) == kNoRank ? mark : mark + rank + ": ";
-  return time_text() + " " + host_name() + ":" + std::to_string(getpid()) + " " + rank + " " +
+  return time_text() + " " + host_name_or("unknown") + ":" + std::to_string(getpid()) + " " + rank + " " +
          std::string(kLevelNames[place]) + ": ";
 }
 

@@ -60,15 +60,24 @@ bool HostNames::has(std::string_view host) const {
 }
 
 void HostNames::add_own() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) throw system_error("this machine has no name");
-  const std::string whole = name.data();
+  const std::string whole = host_name();
   for (const std::string& each : {whole, whole.substr(0, whole.find('.'))}) {
     try {
       add(each);
     } catch (const Error&) {  // no browser says it
     }
   }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) throw system_error("this machine has no name");
+  return name.data();
+}
+
+std::string host_name_or(const char* otherwise) {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : otherwise;
 }
 
 std::string misdirected(std::string_view host, const std::string& mend) {

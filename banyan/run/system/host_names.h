@@ -28,6 +28,11 @@ class HostNames {
   std::vector<std::string> names_ = {"localhost"};  // in lower case
 };
 
+// The name of this machine. Throws Error{io}.
+std::string host_name();
+// The same, and `otherwise` if the system does not say it.
+std::string host_name_or(const char* otherwise);
+
 // The status of an answer to a client that means another host ("Misdirected Request"), and its words: "ask by its
 // address, or `mend` evil.example".
 constexpr int kMisdirected = 421;

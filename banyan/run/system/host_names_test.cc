@@ -54,6 +54,8 @@ TEST(HostNames, AreThoseOfThisMachine) {
   std::string name(256, '\0');
   ASSERT_EQ(gethostname(name.data(), name.size() - 1), 0);
   name.resize(name.find('\0'));
+  EXPECT_EQ(host_name(), name);
+  EXPECT_EQ(host_name_or("unknown"), name);
   HostNames names;
   names.add_own();
   EXPECT_TRUE(names.has(name + ":9400"));

@@ -10,6 +10,7 @@
 #include "banyan/fabric/links.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/system/ds_field.h"
+#include "banyan/run/system/host_names.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/cluster/reachable_directory.h"
 

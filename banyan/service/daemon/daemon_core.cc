@@ -8,6 +8,7 @@
 #include "banyan/fabric/links.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/network.h"
+#include "banyan/run/system/host_names.h"
 
 namespace banyan::service {
 namespace {
