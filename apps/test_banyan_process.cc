@@ -18,25 +18,13 @@
 #include <stdexcept>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/child.h"
+#include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::app {
 namespace {
 
-// In the child: becomes banyan, or ends with 127.
-[[noreturn]] void become_banyan(const std::vector<std::string>& arguments) {
-  ::signal(SIGPIPE, SIG_DFL);
-  std::vector<char*> words{const_cast<char*>("banyan")};
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
-  words.push_back(nullptr);
-  ::execv(BANYAN_BINARY, words.data());
-  ::_exit(127);
-}
-
-int wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) CHECK_EQ(errno, EINTR);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 // Reads both until both end. A terminal ends with EIO when its last user closes it.
 void read_all(std::array<int, 2> descriptors, std::array<std::string*, 2> texts) {
@@ -59,22 +47,19 @@ void read_all(std::array<int, 2> descriptors, std::array<std::string*, 2> texts)
 
 // `out` becomes the child's standard output; when it is below zero, a pipe that is read back.
 Outcome run_with_output(int out, const std::vector<std::string>& arguments) {
-  int out_pipe[2] = {-1, -1}, err_pipe[2];
-  CHECK_EQ(::pipe2(err_pipe, O_CLOEXEC), 0);
-  if (out < 0) CHECK_EQ(::pipe2(out_pipe, O_CLOEXEC), 0);
-  const pid_t child = ::fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    ::dup2(out < 0 ? out_pipe[1] : out, STDOUT_FILENO);
-    ::dup2(err_pipe[1], STDERR_FILENO);
-    ::unsetenv("NO_COLOR");
-    become_banyan(arguments);
-  }
-  ::close(err_pipe[1]);
-  if (out < 0) ::close(out_pipe[1]);
+  run::Pipe output, errors = run::Pipe::make();
+  if (out < 0) output = run::Pipe::make();
+  run::Program banyan{.words = {BANYAN_BINARY},
+                      .unset = {"NO_COLOR"},
+                      .output = out < 0 ? output.writing.get() : out,
+                      .errors = errors.writing.get()};
+  banyan.words.insert(banyan.words.end(), arguments.begin(), arguments.end());
+  run::Child child(banyan);
+  output.writing.reset();
+  errors.writing.reset();
   Outcome outcome;
-  read_all({out_pipe[0], err_pipe[0]}, {&outcome.out, &outcome.err});
-  outcome.exit_code = wait_for(child);
+  read_all({output.reading.release(), errors.reading.release()}, {&outcome.out, &outcome.err});
+  outcome.exit_code = exit_code_of(child.reap());
   return outcome;
 }
 
@@ -98,23 +83,34 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 }
 
 Outcome run_banyan_into(const std::string& file, const std::vector<std::string>& arguments) {
-  const int out = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
-  CHECK(out >= 0) << file;
-  Outcome outcome = run_with_output(out, arguments);
-  ::close(out);
-  return outcome;
+  const run::FileDescriptor out(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  CHECK(out.is_open()) << file;
+  return run_with_output(out.get(), arguments);
 }
 
 Outcome run_banyan_into_closed_pipe(const std::vector<std::string>& arguments) {
-  int ends[2];
-  CHECK_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  ::close(ends[0]);
-  Outcome outcome = run_with_output(ends[1], arguments);
-  ::close(ends[1]);
-  return outcome;
+  run::Pipe pipe = run::Pipe::make();
+  pipe.reading.reset();
+  return run_with_output(pipe.writing.get(), arguments);
 }
 
 namespace {
+
+// In the child: becomes banyan, or ends with 127.
+[[noreturn]] void become_banyan(const std::vector<std::string>& arguments) {
+  ::signal(SIGPIPE, SIG_DFL);
+  std::vector<char*> words{const_cast<char*>("banyan")};
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  ::execv(BANYAN_BINARY, words.data());
+  ::_exit(127);
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) CHECK_EQ(errno, EINTR);
+  return exit_code_of(status);
+}
 
 struct OnTerminal {
   pid_t child = -1;

@@ -4,12 +4,11 @@
 // goes to our standard error. The shells die with the thread that made this object. For one thread.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "banyan/run/system/child.h"
 #include "lab/lab.h"
 
 namespace banyan::lab {
@@ -35,7 +34,7 @@ class HostPrograms {
  private:
   struct Program {
     std::string host;
-    pid_t pid = -1;  // of its group, too
+    run::Child shell;
   };
   void start(const Lab& lab, NodeId host, const std::string& command);
   void end();

@@ -13,6 +13,7 @@
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
 #include "banyan/run/join/endpoint_record.h"
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/testing/test.h"
 #include "lab/link_check.h"
@@ -123,19 +124,18 @@ TEST_F(RealLab, UpReplacesWhatAKilledRunLeft) {
 
 TEST_F(RealLab, UpEndsNoProgramsButDownDoes) {
   const Lab lab = up("ring:3@100Mb/s");
-  const pid_t pid = fork();
-  if (pid == 0) {
+  run::Child child([&]() -> int {
     const InNamespace inside(lab.namespace_of(NodeId{1}));
     for (;;) pause();
-  }
+  });
   while (lab.processes(NodeId{1}).empty()) usleep(1000);
   EXPECT_THAT(testing::error_of([&] { up("ring:3@100Mb/s"); }),
-              HasSubstr("process " + std::to_string(pid) + " runs in it"));
-  siginfo_t info{};
-  std::thread reaper([&] { waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED); });
+              HasSubstr("process " + std::to_string(child.id()) + " runs in it"));
+  int status = 0;
+  std::thread reaper([&] { status = child.reap(); });
   Lab::down(name_);
   reaper.join();
-  EXPECT_EQ(info.si_status, SIGTERM);
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
 TEST_F(RealLab, NothingIsLeftWhenUpFails) {

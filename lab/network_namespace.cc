@@ -1,19 +1,16 @@
 #include "lab/network_namespace.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/system_error.h"
 #include "lab/tool.h"
 
@@ -55,31 +52,18 @@ void try_everything() {
 }  // namespace
 
 std::string why_no_lab() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw run::system_error("cannot make a pipe");
-  const run::FileDescriptor reading(ends[0]);
-  run::FileDescriptor writing(ends[1]);
-  const pid_t pid = fork();
-  if (pid < 0) throw run::system_error("cannot start a process");
-  if (pid == 0) {
-    std::string reason;
+  run::ReportingChild probe([]() -> std::string {
     try {
       try_everything();
+      return "";
     } catch (const Error& error) {
-      reason = error.what();
+      return error.what();
     }
-    reason.resize(std::min<size_t>(reason.size(), PIPE_BUF));
-    _exit(write(writing.get(), reason.data(), reason.size()) == static_cast<ssize_t>(reason.size()) ? 0 : 1);
+  });
+  const std::string& reason = probe.read_all();
+  if (probe.process().reap() != 0) {
+    throw Error(ErrorCode::io, "the process that tried to make a network namespace died");
   }
-  writing = run::FileDescriptor();
-  std::string reason(PIPE_BUF, '\0');
-  const ssize_t count = read(reading.get(), reason.data(), reason.size());
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) throw run::system_error("cannot wait for a process");
-  }
-  if (count < 0 || status != 0) throw Error(ErrorCode::io, "the process that tried to make a network namespace died");
-  reason.resize(static_cast<size_t>(count));
   if (reason.empty() || reason.find("apt install") != std::string::npos) return reason;
   return reason + "; run as root, in a container with the capabilities SYS_ADMIN and NET_ADMIN";
 }

@@ -1,15 +1,12 @@
 #include "lab/tool.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
@@ -38,29 +35,15 @@ std::string contents_of(const run::FileDescriptor& buffer) {
 }  // namespace
 
 std::string run_tool(const std::vector<std::string>& words, const std::string& input) {
-  CHECK(!words.empty());
   const run::FileDescriptor in = make_buffer(input), out = make_buffer(""), errors = make_buffer("");
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, errors.get(), STDERR_FILENO);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error == ENOENT) {
+  try {
+    run::Child tool({.words = words, .input = in.get(), .output = out.get(), .errors = errors.get()});
+    if (tool.reap() == 0) return contents_of(out);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
     throw Error(ErrorCode::not_found,
                 "there is no program '" + words[0] + "' in PATH; it is part of iproute2 (apt install iproute2)");
   }
-  if (error != 0) throw run::system_error("cannot start '" + words[0] + "'", error);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) throw run::system_error("cannot wait for '" + words[0] + "'");
-  }
-  if (status == 0) return contents_of(out);
   std::string said = contents_of(errors);
   said.resize(std::min(said.find('\n'), said.size()));
   std::string command;

@@ -5,8 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -100,33 +98,28 @@ class ClientEnds : public ::testing::Test {
   std::string url_of(uint32_t rank) const { return "unix:" + socket_of(rank % kHosts); }
 
   // A program that calls until it is killed. Its errors are its own trouble.
-  pid_t start_victim(uint32_t rank, uint32_t round) const {
-    const pid_t child = fork();
-    CHECK(child >= 0) << "no more processes";
-    if (child > 0) return child;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setenv("BANYAN_HOST_ID", host_of(rank).c_str(), 1);
-    try {
-      Member member(rank, url_of(rank), "file://" + folder_ + "/victims" + std::to_string(round));
-      for (uint64_t step = 0;; ++step) member.sum(step, 1);
-    } catch (const Error&) {
-      _exit(1);
-    }
+  run::Child start_victim(uint32_t rank, uint32_t round) const {
+    return run::Child([&] {
+      setenv("BANYAN_HOST_ID", host_of(rank).c_str(), 1);
+      try {
+        Member member(rank, url_of(rank), "file://" + folder_ + "/victims" + std::to_string(round));
+        for (uint64_t step = 0;; ++step) member.sum(step, 1);
+      } catch (const Error&) {
+        return 1;
+      }
+    });
   }
 
   // Both are ended: one after the other, or stopped for a while before.
-  void end_victims(const std::vector<pid_t>& victims, std::mt19937_64& chance) const {
+  void end_victims(std::vector<run::Child>& victims, std::mt19937_64& chance) const {
     const auto wait_at_most = [&](int most) {
       std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution<int>(0, most)(chance)));
     };
     wait_at_most(150'000);
-    const pid_t first = victims[chance() % victims.size()];
-    kill(first, chance() % 2 == 0 ? SIGKILL : SIGSTOP);
+    const run::Child& first = victims[chance() % victims.size()];
+    first.send(chance() % 2 == 0 ? SIGKILL : SIGSTOP);
     wait_at_most(60'000);
-    for (const pid_t victim : victims) {
-      kill(victim, SIGKILL);
-      CHECK(waitpid(victim, nullptr, 0) == victim) << victim;
-    }
+    victims.clear();
   }
 
   std::string keep(uint32_t ends, uint64_t seed) {
@@ -143,7 +136,9 @@ class ClientEnds : public ::testing::Test {
     for (const auto& daemon : daemons) before.push_back(descriptors_of(daemon->id()));
     for (uint32_t round = 0; round < ends; ++round) {
       const uint64_t sums = board_->sums;
-      end_victims({start_victim(0, round), start_victim(1, round)}, chance);
+      std::vector<run::Child> victims;
+      for (const uint32_t rank : {0, 1}) victims.push_back(start_victim(rank, round));
+      end_victims(victims, chance);
       // The others go on.
       const auto until = std::chrono::steady_clock::now() + seconds(20);
       while (board_->sums < sums + 5) {

@@ -1,7 +1,6 @@
 // What is in the memory of a daemon stays there when it crashes.
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -45,21 +44,15 @@ TEST(BanyandCore, IsForgoneBeforeTheSecretIsRead) {
   CHECK(mkdtemp(folder.data()) != nullptr) << folder;
   const std::string secret = folder + "/secret", socket = folder + "/socket";
   ASSERT_EQ(mkfifo(secret.c_str(), 0600), 0);
-  const pid_t daemon = fork();
-  if (daemon == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    execl(BANYAND_BINARY, BANYAND_BINARY, "--socket", socket.c_str(), "--secret-file", secret.c_str(), nullptr);
-    _exit(127);
-  }
+  run::Child daemon({.words = {BANYAND_BINARY, "--socket", socket, "--secret-file", secret}});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   rlimit its{};
   do {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    ASSERT_EQ(prlimit(daemon, RLIMIT_CORE, nullptr, &its), 0);
+    ASSERT_EQ(prlimit(daemon.id(), RLIMIT_CORE, nullptr, &its), 0);
   } while (its.rlim_max > 0 && std::chrono::steady_clock::now() < deadline);
   EXPECT_EQ(its.rlim_max, 0u);
-  kill(daemon, SIGKILL);
-  waitpid(daemon, nullptr, 0);
+  daemon.end();
   std::filesystem::remove_all(folder);
 }
 

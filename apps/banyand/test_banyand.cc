@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +20,6 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
-#include "banyan/run/system/system_error.h"
 #include "banyan/service/protocol/place.h"
 
 namespace banyan::service {
@@ -48,36 +45,22 @@ std::string operators_of(const BanyandProcess::Options& options) {
   return given == options.more.end() ? operator_socket_beside(options.socket) : *std::next(given);
 }
 
-[[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& log) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  dup2(out, STDOUT_FILENO);
-  dup2(out, STDERR_FILENO);
-  std::vector<char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
-  pointers.push_back(nullptr);
-  execv(pointers[0], pointers.data());
-  _exit(127);
-}
-
 }  // namespace
 
 BanyandProcess::BanyandProcess(Options options) : options_(std::move(options)) { start(); }
-
-BanyandProcess::~BanyandProcess() { kill_now(); }
 
 void BanyandProcess::start() {
   std::vector<std::string> arguments = {options_.program, "--socket",     options_.socket,
                                         "--world",        options_.world, "--crowded"};
   arguments.insert(arguments.end(), options_.more.begin(), options_.more.end());
   setenv("BANYAN_HOST_ID", options_.host.c_str(), 1);
-  id_ = fork();
-  if (id_ < 0) throw run::system_error("cannot start banyand");
-  if (id_ == 0) become(arguments, options_.socket + ".log");
+  const std::string log = options_.socket + ".log";
+  const run::FileDescriptor out(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  daemon_ = run::Child({.words = arguments, .output = out.get(), .errors = out.get()});
   const auto deadline = std::chrono::steady_clock::now() + kStartTime;
   // A daemon whose upgrade was broken off may hold the socket for a moment, and this one then ends. A daemon listens to
   // operators last.
-  while (listener_at(options_.socket, SOCK_SEQPACKET) != id_ || !listener_at(operators_of(options_), SOCK_STREAM)) {
+  while (listener_at(options_.socket, SOCK_SEQPACKET) != id() || !listener_at(operators_of(options_), SOCK_STREAM)) {
     if (has_ended() || std::chrono::steady_clock::now() > deadline) {
       throw Error(ErrorCode::io, "banyand does not listen at " + options_.socket);
     }
@@ -85,24 +68,18 @@ void BanyandProcess::start() {
   }
 }
 
-void BanyandProcess::kill_now() {
-  if (id_ < 0) return;
-  kill(id_, SIGKILL);
-  waitpid(id_, nullptr, 0);
-  id_ = -1;
-}
-
 void BanyandProcess::stop() {
-  if (!has_ended()) kill(id_, SIGSTOP);
+  if (!has_ended()) daemon_.send(SIGSTOP);
 }
 
 void BanyandProcess::go_on() {
-  if (!has_ended()) kill(id_, SIGCONT);
+  if (!has_ended()) daemon_.send(SIGCONT);
 }
 
 bool BanyandProcess::has_ended() {
-  if (id_ >= 0 && waitpid(id_, nullptr, WNOHANG) == id_) id_ = -1;
-  return id_ < 0;
+  if (!daemon_.has_ended()) return false;
+  daemon_.end();
+  return true;
 }
 
 std::shared_ptr<ServiceLink> attached_to(const std::string& url, run::RegionPool& pool) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "banyan/run/host/regions.h"
+#include "banyan/run/system/child.h"
 #include "banyan/service/client/service_link.h"
 
 namespace banyan::service {
@@ -24,14 +25,11 @@ class BanyandProcess {
   };
   // Returns when it listens to programs and operators. Throws Error{io} when it does not within half a minute.
   explicit BanyandProcess(Options options);
-  ~BanyandProcess();
-  BanyandProcess(const BanyandProcess&) = delete;
-  BanyandProcess& operator=(const BanyandProcess&) = delete;
 
   // -1 once it has ended. Never signal that: kill(-1) reaches all processes of the machine.
-  pid_t id() const { return id_; }
+  pid_t id() const { return daemon_.id(); }
   // By SIGKILL; returns when it is no more.
-  void kill_now();
+  void kill_now() { daemon_.end(); }
   // By SIGSTOP, and SIGCONT. Nothing happens to one that has ended.
   void stop();
   void go_on();
@@ -42,7 +40,7 @@ class BanyandProcess {
 
  private:
   const Options options_;
-  pid_t id_ = -1;
+  run::Child daemon_;
 };
 
 // To the daemon at a url, which may only be starting. Throws what ServiceLink's constructor throws, but for the first

@@ -135,11 +135,11 @@ TEST_F(Upgrades, DuringWhichARankIsKilledEndItsCommunicatorByName) {
   const std::vector<std::string> reports = run::run_processes(1 + kRanks, seconds(100), [&](uint32_t number) {
     if (number < 2) return call(number);
     if (number == 2) {
-      const pid_t child = fork();
-      if (child == 0) call(2), _exit(1);
-      int status = 0;
-      waitpid(child, &status, 0);
-      return std::string(WIFSIGNALED(status) ? "right" : "it was not killed");
+      run::Child child([&] {
+        call(2);
+        return 1;
+      });
+      return std::string(WIFSIGNALED(child.reap()) ? "right" : "it was not killed");
     }
     return keep_daemons([&](Daemons& daemons) -> std::string {
       std::thread soon([&] { board_->is_upgraded = true; });

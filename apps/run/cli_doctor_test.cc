@@ -1,14 +1,13 @@
 // `banyan doctor` on folders of records: what it prints, and its three exit codes.
 #include <banyan/banyan.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/test_banyan_process.h"
 #include "banyan/run/record/dump.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::app {
@@ -125,17 +124,8 @@ TEST_F(Doctor, RefusesWhatItCannotRead) {
 class LiveDoctor : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (int rank = 0; rank < 2; ++rank) {
-      ranks_.push_back(fork());
-      if (ranks_.back() == 0) _exit(be_rank(rank));
-    }
+    for (int rank = 0; rank < 2; ++rank) ranks_.emplace_back([&] { return be_rank(rank); });
     ASSERT_EQ(waiting_.wait_for(2), true) << "the ranks have not joined";
-  }
-  void TearDown() override {
-    for (const pid_t rank : ranks_) {
-      kill(rank, SIGKILL);
-      waitpid(rank, nullptr, 0);
-    }
   }
 
   int be_rank(int rank) {
@@ -169,24 +159,24 @@ class LiveDoctor : public ::testing::Test {
 
   TemporaryFolder folder_;
   Count waiting_;
-  std::vector<pid_t> ranks_;
+  std::vector<run::Child> ranks_;
 };
 
 TEST_F(LiveDoctor, NamesTheRankThatIsLateAndStopsNobody) {
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // so that rank 0 has waited for long
-  for (const pid_t asked : ranks_) {
+  for (const run::Child& asked : ranks_) {
     const auto begin = std::chrono::steady_clock::now();
-    const Outcome outcome = run_banyan({"doctor", "--live", std::to_string(asked)});
+    const Outcome outcome = run_banyan({"doctor", "--live", std::to_string(asked.id())});
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6)) << "a second, on a quiet machine";
     EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("rank 1 has not called allreduce #2"));
     EXPECT_THAT(outcome.out, HasSubstr("still      world: 2 ranks"));
   }
-  const Json json = Json::parse(run_banyan({"doctor", "--live", std::to_string(ranks_[0]), "--json"}).out);
+  const Json json = Json::parse(run_banyan({"doctor", "--live", std::to_string(ranks_[0].id()), "--json"}).out);
   EXPECT_EQ(json["banyan"], "live/1");
   EXPECT_EQ(json["healthy"], false);
   EXPECT_EQ(json["jobs"][0]["findings"][0]["ranks"], Json::array({1}));
-  for (const pid_t rank : ranks_) EXPECT_EQ(kill(rank, 0), 0) << "it has ended";
+  for (const run::Child& rank : ranks_) EXPECT_FALSE(rank.has_ended());
 }
 
 TEST_F(LiveDoctor, FindsAJobByThePlaceWhereItsRanksHaveMet) {
@@ -201,16 +191,14 @@ TEST_F(LiveDoctor, FindsAJobByThePlaceWhereItsRanksHaveMet) {
 TEST(DoctorOfAMeeting, SaysWhoHasNotCome) {
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.path("meeting");
-  std::vector<pid_t> ranks;
+  std::vector<run::Child> ranks;
   for (const int rank : {0, 2}) {
-    const pid_t pid = fork();
-    if (pid == 0) {
+    ranks.emplace_back([&] {
       alarm(100);
       banyan_comm_t comm = nullptr;
       banyan_comm_init_url(&comm, url.c_str(), 3, rank, nullptr);
-      _exit(0);
-    }
-    ranks.push_back(pid);
+      return 0;
+    });
   }
   Json json;
   for (int attempt = 0; attempt < 50; ++attempt) {
@@ -224,35 +212,28 @@ TEST(DoctorOfAMeeting, SaysWhoHasNotCome) {
   EXPECT_EQ(json["meeting"]["here"][1]["rank"], 2);
   const Outcome outcome = run_banyan({"doctor", "--live", url});
   EXPECT_THAT(outcome.out, HasSubstr("joining    2 of 3 ranks have come to file://"));
-  EXPECT_THAT(outcome.out, HasSubstr("rank 2: process " + std::to_string(ranks[1]) + " on "));
+  EXPECT_THAT(outcome.out, HasSubstr("rank 2: process " + std::to_string(ranks[1].id()) + " on "));
   EXPECT_THAT(outcome.out, HasSubstr("missing    rank 1"));
-  for (const pid_t pid : ranks) {
-    EXPECT_EQ(kill(pid, 0), 0) << "it has ended";
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-  }
+  for (const run::Child& rank : ranks) EXPECT_FALSE(rank.has_ended());
 }
 
 TEST_F(LiveDoctor, SaysWhoIsDead) {
-  kill(ranks_[1], SIGKILL);
-  waitpid(ranks_[1], nullptr, 0);
+  const pid_t dead = ranks_[1].id();
+  ranks_[1].end();
   Outcome outcome;
   for (int attempt = 0; attempt < 50; ++attempt) {
-    outcome = run_banyan({"doctor", "--live", std::to_string(ranks_[0])});
+    outcome = run_banyan({"doctor", "--live", std::to_string(ranks_[0].id())});
     if (outcome.out.find("dead") != std::string::npos) break;
   }
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("rank 1 of the job (process " + std::to_string(ranks_[1]) + " on "));
+  EXPECT_THAT(outcome.out, HasSubstr("rank 1 of the job (process " + std::to_string(dead) + " on "));
 }
 
 TEST_F(LiveDoctor, NamesWhatIsNoJob) {
-  const pid_t idle = fork();
-  if (idle == 0) {
+  const run::Child idle([]() -> int {
     for (;;) pause();
-  }
-  EXPECT_THAT(run_banyan({"doctor", "--live", std::to_string(idle)}).err, HasSubstr("joined no job"));
-  kill(idle, SIGKILL);
-  waitpid(idle, nullptr, 0);
+  });
+  EXPECT_THAT(run_banyan({"doctor", "--live", std::to_string(idle.id())}).err, HasSubstr("joined no job"));
   EXPECT_THAT(run_banyan({"doctor", "--live", "nowhere"}).err, HasSubstr("write host:port or a process id"));
 }
 

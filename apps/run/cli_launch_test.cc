@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "apps/test_banyan_process.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::app {
@@ -181,27 +182,15 @@ TEST(Launch, RefusesOptionsThatBelongElsewhere) {
 class LaunchedInBackground : public ::testing::Test {
  protected:
   void start(const std::vector<std::string>& arguments) {
-    launcher_ = fork();
-    ASSERT_GE(launcher_, 0);
-    if (launcher_ != 0) return;
-    std::vector<char*> words{const_cast<char*>("banyan"), const_cast<char*>("run")};
-    for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
-    words.push_back(nullptr);
-    execv(BANYAN_BINARY, words.data());
-    _exit(127);
+    run::Program program{.words = {BANYAN_BINARY, "run"}};
+    program.words.insert(program.words.end(), arguments.begin(), arguments.end());
+    launcher_ = run::Child(program);
   }
   int wait() {
-    int status = 0;
-    EXPECT_EQ(waitpid(launcher_, &status, 0), launcher_);
-    launcher_ = -1;
+    const int status = launcher_.reap();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   pid_t pid_in(const std::string& name) const { return std::stoi(folder_.read(name)); }
-  ~LaunchedInBackground() override {
-    if (launcher_ <= 0) return;
-    kill(launcher_, SIGKILL);
-    waitpid(launcher_, nullptr, 0);
-  }
 
   // Writes its process id into a file named for its rank, at once and whole.
   std::string announce() const {
@@ -210,7 +199,7 @@ class LaunchedInBackground : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  pid_t launcher_ = -1;
+  run::Child launcher_;
 };
 
 TEST_F(LaunchedInBackground, PassesSignalsOn) {
@@ -218,16 +207,16 @@ TEST_F(LaunchedInBackground, PassesSignalsOn) {
          "trap 'echo usr1 > " + folder_.path("got") + "$RANK' USR1; trap 'exit 3' TERM; " + announce() +
              "while :; do sleep 0.05; done"});
   for (const char* rank : {"rank0", "rank1"}) ASSERT_TRUE(appears(folder_.path(rank)));
-  kill(launcher_, SIGUSR1);
+  launcher_.send(SIGUSR1);
   for (const char* got : {"got0", "got1"}) EXPECT_TRUE(appears(folder_.path(got)));
-  kill(launcher_, SIGTERM);
+  launcher_.send(SIGTERM);
   EXPECT_EQ(wait(), 128 + SIGTERM);
 }
 
 TEST_F(LaunchedInBackground, TakesTheRanksAlongWhenItIsKilled) {
   start({"-n", "2", "--", "sh", "-c", announce() + "exec sleep 1000"});
   for (const char* rank : {"rank0", "rank1"}) ASSERT_TRUE(appears(folder_.path(rank)));
-  kill(launcher_, SIGKILL);
+  launcher_.send(SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
   EXPECT_TRUE(ends(pid_in("rank0")));
   EXPECT_TRUE(ends(pid_in("rank1")));
@@ -237,7 +226,7 @@ TEST_F(LaunchedInBackground, TakesTheRanksAlongWhenItIsKilled) {
 TEST_F(LaunchedInBackground, TakesWhatRanksHaveStartedAlongWhenItIsKilled) {
   start({"-n", "2", "--", "sh", "-c", "sh -c '" + announce() + "exec sleep 1000' & while :; do sleep 0.05; done"});
   for (const char* rank : {"rank0", "rank1"}) ASSERT_TRUE(appears(folder_.path(rank)));
-  kill(launcher_, SIGKILL);
+  launcher_.send(SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
   EXPECT_TRUE(ends(pid_in("rank0")));
   EXPECT_TRUE(ends(pid_in("rank1")));
@@ -312,7 +301,7 @@ TEST_F(LaunchBySsh, NamesTheHostThatFailed) {
 TEST_F(LaunchBySsh, TakesTheRanksAlongWhenItIsKilled) {
   start({"--hosts", "a,b", "--", "sh", "-c", announce() + "exec sleep 1000"});
   for (const char* rank : {"rank0", "rank1"}) ASSERT_TRUE(appears(folder_.path(rank)));
-  kill(launcher_, SIGKILL);
+  launcher_.send(SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
   EXPECT_TRUE(ends(pid_in("rank0")));
   EXPECT_TRUE(ends(pid_in("rank1")));

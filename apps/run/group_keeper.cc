@@ -58,16 +58,16 @@ GroupKeeper::GroupKeeper() {
 }
 
 GroupKeeper::~GroupKeeper() {
-  tell(kFarewell);
+  send(kFarewell);
   socket_.reset();
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
 // A keeper that was killed is missed by nobody but what ranks have started.
-void GroupKeeper::tell(pid_t what) const {
+void GroupKeeper::send(pid_t what) const {
   ssize_t written;
   do {
-    written = send(socket_.get(), &what, sizeof what, MSG_NOSIGNAL);
+    written = ::send(socket_.get(), &what, sizeof what, MSG_NOSIGNAL);
   } while (written < 0 && errno == EINTR);
 }
 

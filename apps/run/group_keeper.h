@@ -19,12 +19,12 @@ class GroupKeeper {
   GroupKeeper(const GroupKeeper&) = delete;
   GroupKeeper& operator=(const GroupKeeper&) = delete;
 
-  void watch(pid_t group) const { tell(group); }
+  void watch(pid_t group) const { send(group); }
   // Its first process was reaped: its number may mean another group soon.
-  void forget(pid_t group) const { tell(-group); }
+  void forget(pid_t group) const { send(-group); }
 
  private:
-  void tell(pid_t what) const;
+  void send(pid_t what) const;
 
   pid_t pid_ = -1;
   run::FileDescriptor socket_;

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,8 +17,8 @@
 #include <string_view>
 
 #include "apps/report.h"
-#include "apps/run/child.h"
 #include "apps/run/group_keeper.h"
+#include "apps/run/rank_process.h"
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
@@ -89,12 +88,12 @@ class Launcher {
     const Variables others = variables_for_others(secret);
     for (uint32_t rank = 0; rank < plan_.ranks.size(); ++rank) {
       const LaunchPlan::Rank& planned = plan_.ranks[rank];
-      Child::Start start{.words = plan_.program,
-                         .variables = planned.variables,
-                         .network_namespace = planned.network_namespace,
-                         .reads_our_input = rank == 0 && isatty(STDIN_FILENO) == 0,
-                         .is_heard = options_.prefix_lines || options_.json,
-                         .signal_mask = signals_.old_mask()};
+      RankProcess::Start start{.words = plan_.program,
+                               .variables = planned.variables,
+                               .network_namespace = planned.network_namespace,
+                               .reads_our_input = rank == 0 && isatty(STDIN_FILENO) == 0,
+                               .collects_output = options_.prefix_lines || options_.json,
+                               .signal_mask = signals_.old_mask()};
       if (planned.host.empty()) {
         start.variables.emplace_back("BANYAN_SECRET", std::string(secret.key()));
         start.unset = {"BANYAN_SECRET_FILE"};
@@ -105,7 +104,7 @@ class Launcher {
         start.unset = {"BANYAN_SECRET"};
         start.reads_our_input = false;
       }
-      children_.push_back(std::make_unique<Child>(std::move(start)));
+      children_.push_back(std::make_unique<RankProcess>(std::move(start)));
       keeper_.watch(children_.back()->group());
     }
   }
@@ -115,7 +114,7 @@ class Launcher {
       wait_for_something();
       for (int signal; (signal = signals_.next()) != 0;) heed(signal);
       for (uint32_t rank = 0; rank < children_.size(); ++rank) {
-        Child& child = *children_[rank];
+        RankProcess& child = *children_[rank];
         if (!child.is_running()) continue;
         const bool has_ended = child.has_ended();
         pass_on(rank);
@@ -190,12 +189,8 @@ class Launcher {
     std::string line = "banyan: rank " + std::to_string(plan_.ranks[rank].number);
     const std::string& host = plan_.ranks[rank].host;
     if (!host.empty()) line += " on " + host;
-    if (WIFSIGNALED(status)) {
-      line += " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
-    } else {
-      line += " ended with status " + std::to_string(status_);
-      if (!host.empty() && status_ == 255) line += ", or ssh could not connect";
-    }
+    line += " " + run::format_status(status);
+    if (!WIFSIGNALED(status) && !host.empty() && status_ == 255) line += ", or ssh could not connect";
     const auto running =
         std::count_if(children_.begin(), children_.end(), [](const auto& c) { return c->is_running(); });
     if (!options_.keep_going && running > 0) {
@@ -211,10 +206,10 @@ class Launcher {
   const Terminal& terminal_;
   Signals signals_;
   GroupKeeper keeper_;
-  std::vector<std::unique_ptr<Child>> children_;  // by rank
-  std::vector<int> exit_codes_;                   // by rank, of those that have ended
-  int status_ = 0;                                // of the first that failed
-  int told_to_end_ = 0;                           // the signal
+  std::vector<std::unique_ptr<RankProcess>> children_;  // by rank
+  std::vector<int> exit_codes_;                         // by rank, of those that have ended
+  int status_ = 0;                                      // of the first that failed
+  int told_to_end_ = 0;                                 // the signal
   std::optional<Clock::time_point> kill_at_;
 };
 

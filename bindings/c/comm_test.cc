@@ -1,9 +1,9 @@
 // Requests, groups, messages, new groups, and what happens when a rank is lost.
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
@@ -526,15 +526,13 @@ TEST(Fork, TheChildTakesNothingFromItsParent) {
       return "";
     };
     std::string wrong = sum();
-    const pid_t child = fork();
-    if (child == 0) {
+    run::Child child([&] {
       alarm(20);
       const bool is_freed = banyan_mem_free(shared) == BANYAN_SUCCESS;
       banyan_comm_destroy(comm);
-      _exit(is_freed ? 0 : 1);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
+      return is_freed ? 0 : 1;
+    });
+    const int status = child.reap();
     if (status != 0) wrong += " the child ended with " + std::to_string(status);
     for (int i = 0; i < 3; ++i) wrong += sum();
     banyan_mem_free(shared);

@@ -3,12 +3,11 @@
 #include "lab/lab.h"
 
 #include <banyan/banyan.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "banyan/fabric/read.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
 #include "lab/network_namespace.h"
@@ -23,8 +22,7 @@ class OnLab : public ::testing::Test {
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
   void TearDown() override {
-    for (const pid_t pid : ranks_) kill(pid, SIGKILL);
-    for (const pid_t pid : ranks_) waitpid(pid, nullptr, 0);
+    ranks_.clear();
     if (!IsSkipped()) Lab::down(name_);
   }
 
@@ -38,15 +36,13 @@ class OnLab : public ::testing::Test {
     shared_ =
         static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const pid_t pid = fork();
-      if (pid == 0) be_rank(rank, body);
-      ranks_.push_back(pid);
+      ranks_.emplace_back([&]() -> int { be_rank(rank, body); });
     }
     counts_withheld_.emplace(withheld_);
   }
 
   std::vector<std::string> reports() {
-    for (const pid_t pid : ranks_) waitpid(pid, nullptr, 0);
+    for (run::Child& rank : ranks_) rank.reap();
     std::vector<std::string> texts;
     for (size_t rank = 0; rank < ranks_.size(); ++rank) texts.emplace_back(shared_->reports[rank]);
     ranks_.clear();
@@ -106,7 +102,7 @@ class OnLab : public ::testing::Test {
   };
   Shared* shared_ = nullptr;
   std::optional<Lab> lab_;
-  std::vector<pid_t> ranks_;
+  std::vector<run::Child> ranks_;
 
  private:
   [[noreturn]] void be_rank(uint32_t rank, const std::function<std::string(banyan_comm_t, int)>& body) {

@@ -1,11 +1,11 @@
 // Flight records: that ranks write them when something fails and when somebody asks, and that the doctor says of them
 // what the ranks said.
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
 #include "bindings/c/test_ranks.h"
@@ -225,20 +225,14 @@ TEST_F(Records, AreWrittenByAllRanksWhenAPersonAsksOneProcess) {
 }
 
 TEST_F(Records, AreAskedOfNobodyWhomTheSignalWouldKill) {
-  const pid_t process = fork();
-  if (process == 0) {
-    pause();
-    _exit(0);
-  }
+  const run::Child process([] { return pause(); });
   std::string refusal;
   try {
-    run::ask_for_records(process, folder());
+    run::ask_for_records(process.id(), folder());
   } catch (const Error& error) {
     refusal = error.what();
   }
   EXPECT_THAT(refusal, HasSubstr("answers no dump signal"));
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
 }
 
 TEST_F(Records, AreFewHoweverOftenAProgramFails) {

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/child.h"
 #include "bindings/c/test_faults.h"
 #include "bindings/c/test_ranks.h"
 
@@ -208,7 +209,7 @@ Function* of_faults(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
-void be_rank(const Setup& setup, int rank, const char* url, const FaultPlan& plan, Report& report) {
+[[noreturn]] void be_rank(const Setup& setup, int rank, const char* url, const FaultPlan& plan, Report& report) {
   const bool is_hosts = setup.transport == "hosts";
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.timeout = 1;
@@ -284,41 +285,34 @@ Outcome run_once(const Setup& setup, const FaultPlan& plan) {
   const MeetingPlace place;
   const std::string url = place.url();
   Reports reports;
-  std::map<pid_t, int> running;
+  std::vector<run::Child> running;  // by rank
   Outcome outcome;
   const Clock::time_point begin = Clock::now();
   fflush(stdout);  // or each rank would write what is kept for it, too
   for (int rank = 0; rank < setup.size; ++rank) {
-    const pid_t process = fork();
-    CHECK(process >= 0) << "fork";
-    if (process == 0) {
+    running.emplace_back([&]() -> int {
       setenv("BANYAN_RECORDER_DIR", place.folder().c_str(), 1);
       be_rank(setup, rank, url.c_str(), plan, reports[rank]);
-    }
-    running.emplace(process, rank);
+    });
   }
-  bool is_late = false;
-  while (!running.empty()) {
-    int status = 0;
-    const pid_t ended = waitpid(-1, &status, WNOHANG);
-    if (ended > 0) {
-      const int rank = running.at(ended);
-      running.erase(ended);
-      if (is_late) continue;
-      outcome.trouble += trouble_of(rank, reports[rank], status, rank == setup.victim());
-      continue;
-    }
+  size_t still = running.size();
+  while (still > 0 && Clock::now() - begin < kLongest) {
     usleep(500);
-    if (is_late || Clock::now() - begin < kLongest) continue;
-    is_late = true;
-    for (const auto& [process, rank] : running) {
-      outcome.trouble += "rank " + std::to_string(rank) + " hangs; ";
-      kill(process, SIGSTOP);
+    for (int rank = 0; rank < setup.size; ++rank) {
+      run::Child& process = running[static_cast<size_t>(rank)];
+      if (!process.is_there() || !process.has_ended()) continue;
+      outcome.trouble += trouble_of(rank, reports[rank], process.reap(), rank == setup.victim());
+      --still;
     }
-    for (const auto& [process, rank] : running) {
-      show_stacks(process);
-      kill(process, SIGKILL);
-    }
+  }
+  for (int rank = 0; rank < setup.size; ++rank) {
+    const run::Child& process = running[static_cast<size_t>(rank)];
+    if (process.is_there()) outcome.trouble += "rank " + std::to_string(rank) + " hangs; ";
+    process.send(SIGSTOP);
+  }
+  for (run::Child& process : running) {
+    if (process.is_there()) show_stacks(process.id());
+    process.end();
   }
   for (int rank = 0; rank < setup.size; ++rank) {
     if (reports[rank].result != BANYAN_SUCCESS) outcome.errors += in_words(rank, reports[rank]) + "; ";

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/fabric/read.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/withheld_time.h"
 #include "bindings/c/test_lab_calls.h"
 #include "lab/lab.h"
@@ -156,27 +156,20 @@ class Ranks {
       : shared_(*new (mmap(nullptr, sizeof(LabShared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
                     LabShared()) {
     for (size_t rank = 0; rank < wish.topology.graph.ranks; ++rank) {
-      const pid_t process = fork();
-      CHECK(process >= 0) << "fork";
-      if (process == 0) be_rank(stage, wish, static_cast<int>(rank));
-      running_.push_back(process);
+      running_.emplace_back([&]() -> int { be_rank(stage, wish, static_cast<int>(rank)); });
     }
     ends_.resize(running_.size());
     counts_withheld_.emplace(withheld_);
   }
   ~Ranks() {
-    for (const pid_t process : running_) {
-      if (process == 0) continue;
-      kill(process, SIGKILL);
-      waitpid(process, nullptr, 0);
-    }
+    running_.clear();
     munmap(&shared_, sizeof shared_);
   }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
   bool is_any_running() const {
-    return std::any_of(running_.begin(), running_.end(), [](pid_t process) { return process != 0; });
+    return std::any_of(running_.begin(), running_.end(), [](const run::Child& rank) { return rank.is_there(); });
   }
   bool have_all_called(uint32_t count) const {
     for (size_t rank = 0; rank < ends_.size(); ++rank) {
@@ -208,7 +201,7 @@ class Ranks {
     shared_.is_over = true;
     wait(lab_now() + kToEnd, [] { return false; });
     for (size_t rank = 0; rank < running_.size(); ++rank) {
-      if (running_[rank] != 0) ends_[rank].trouble = "hangs";
+      if (running_[rank].is_there()) ends_[rank].trouble = "hangs";
     }
   }
 
@@ -239,7 +232,6 @@ class Ranks {
 
  private:
   [[noreturn]] void be_rank(const Stage& stage, const LabWish& wish, int rank) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const lab::InNamespace inside(stage.namespace_of(static_cast<size_t>(rank)));
     for (const auto& [name, value] : stage.variables(static_cast<size_t>(rank))) {
       setenv(name.c_str(), value.c_str(), 1);
@@ -256,15 +248,14 @@ class Ranks {
 
   void notice_ends() {
     for (size_t rank = 0; rank < running_.size(); ++rank) {
-      int status = 0;
-      if (running_[rank] == 0 || waitpid(running_[rank], &status, WNOHANG) != running_[rank]) continue;
-      running_[rank] = 0;
+      if (!running_[rank].is_there() || !running_[rank].has_ended()) continue;
+      const int status = running_[rank].reap();
       if (WIFSIGNALED(status)) ends_[rank].trouble = "was ended by signal " + std::to_string(WTERMSIG(status));
     }
   }
 
   LabShared& shared_;
-  std::vector<pid_t> running_;  // 0: has ended
+  std::vector<run::Child> running_;  // by rank
   std::vector<RankEnd> ends_;
   std::atomic<int> withheld_ = 0;                         // milliseconds
   std::vector<std::pair<int64_t, int>> withheld_seen_{};  // when it was how much

@@ -12,8 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +29,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/system/child.h"
 #include "bindings/c/test_lab_run.h"
 
 namespace banyan::c {
@@ -62,7 +61,7 @@ struct Result {
 };
 
 struct Running {
-  pid_t process = 0;
+  run::Child process{};
   uint64_t seed = 0;
   const LabTopology* topology = nullptr;
   std::string name = {}, folder = {};
@@ -141,14 +140,11 @@ class Runs {
     CHECK(shared != MAP_FAILED);
     run.result = new (shared) Result();
     fflush(stdout);  // or the process would write what is kept for it, too
-    run.process = fork();
-    CHECK(run.process >= 0) << "fork";
-    if (run.process == 0) be(run);
+    run.process = run::Child([&]() -> int { be(run); });
     running_.push_back(std::move(run));
   }
 
   [[noreturn]] void be(const Running& run) const {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN);  // whoever has started this process ends it
     try {
       const LabStory story = run_in_lab(
@@ -165,12 +161,11 @@ class Runs {
 
   void look_after_all() {
     for (auto run = running_.begin(); run != running_.end();) {
-      const bool has_ended = waitpid(run->process, nullptr, WNOHANG) == run->process;
+      const bool has_ended = run->process.has_ended();
       if (!has_ended && Clock::now() - run->begin < kLongest) {
         ++run;
         continue;
       }
-      if (has_ended) run->process = 0;
       if (!has_ended || !run->result->is_there) clear_away(*run);
       count(*run);
       munmap(run->result, sizeof(Result));
@@ -179,10 +174,7 @@ class Runs {
   }
 
   static void clear_away(Running& run) {
-    if (run.process > 0) {
-      kill(run.process, SIGKILL);
-      waitpid(run.process, nullptr, 0);
-    }
+    run.process.end();
     try {
       end_lab(run.name);
     } catch (...) {

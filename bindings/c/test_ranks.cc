@@ -1,10 +1,8 @@
 #include "bindings/c/test_ranks.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,17 +11,17 @@
 #include <thread>
 
 #include "banyan/base/check.h"
-#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/child.h"
 
 namespace banyan::c {
 
 namespace {
 
+std::string host_of(int rank) { return "host" + std::to_string(rank % std::atoi(std::getenv("BANYAN_TEST_HOSTS"))); }
+
 // With BANYAN_TEST_HOSTS=2, ranks behave as if every second one were on another host.
 void move_to_host(int rank) {
-  const char* const hosts = std::getenv("BANYAN_TEST_HOSTS");
-  if (hosts == nullptr) return;
-  setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank % std::atoi(hosts))).c_str(), 1);
+  if (std::getenv("BANYAN_TEST_HOSTS") != nullptr) setenv("BANYAN_HOST_ID", host_of(rank).c_str(), 1);
 }
 
 // With BANYAN_TEST_SERVICE, a path of banyand, each of these hosts has a daemon, which carries out what goes between
@@ -38,8 +36,8 @@ class Daemons {
     for (int host = 0; host < hosts; ++host) await(host);
   }
   ~Daemons() {
-    for (const pid_t daemon : daemons_) kill(daemon, SIGTERM);
-    for (const pid_t daemon : daemons_) waitpid(daemon, nullptr, 0);
+    for (const run::Child& daemon : daemons_) daemon.send(SIGTERM);
+    for (run::Child& daemon : daemons_) daemon.reap();
   }
   Daemons(const Daemons&) = delete;
   Daemons& operator=(const Daemons&) = delete;
@@ -54,28 +52,20 @@ class Daemons {
   std::string socket_of(int host) const { return folder_ + "/service" + std::to_string(host); }
   void start(const char* program, int host) {
     const std::string socket = socket_of(host), world = "file://" + folder_ + "/service_world";
-    const pid_t daemon = fork();
-    CHECK(daemon >= 0) << "fork";
-    if (daemon == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      move_to_host(host);
-      const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-      dup2(nowhere, STDOUT_FILENO);
-      execl(program, program, "--socket", socket.c_str(), "--world", world.c_str(), "--crowded", nullptr);
-      _exit(127);
-    }
-    daemons_.push_back(daemon);
+    daemons_.push_back(run::Child({.words = {program, "--socket", socket, "--world", world, "--crowded"},
+                                   .variables = {{"BANYAN_HOST_ID", host_of(host)}},
+                                   .output = run::Program::kNothing}));
   }
   void await(int host) const {
     const std::string socket = socket_of(host);
     while (!std::filesystem::exists(socket)) {
-      CHECK(waitpid(daemons_[static_cast<size_t>(host)], nullptr, WNOHANG) == 0) << socket << " was never there";
+      CHECK(!daemons_[static_cast<size_t>(host)].has_ended()) << socket << " was never there";
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
   const std::string folder_;
-  std::vector<pid_t> daemons_;
+  std::vector<run::Child> daemons_;
 };
 
 std::string be_rank(const std::string& url, int size, int rank, const RankBody& body, const banyan_config_t* config) {
@@ -89,14 +79,6 @@ std::string be_rank(const std::string& url, int size, int rank, const RankBody& 
   return report;
 }
 
-std::string read_all(int fd) {
-  std::string text;
-  char buffer[4096];
-  ssize_t count;
-  while ((count = read(fd, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<size_t>(count));
-  return text;
-}
-
 }  // namespace
 
 MeetingPlace::MeetingPlace() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
@@ -107,28 +89,17 @@ MeetingPlace::~MeetingPlace() { std::filesystem::remove_all(folder_); }
 
 std::vector<std::string> run_processes(int count, const ProcessBody& body) {
   constexpr unsigned kLongest = 120;  // seconds; then the alarm ends the process
-  std::vector<pid_t> processes;
-  std::vector<run::FileDescriptor> pipes;
+  std::vector<run::ReportingChild> processes;
   for (int number = 0; number < count; ++number) {
-    int ends[2];
-    CHECK(pipe2(ends, O_CLOEXEC) == 0) << "pipe";
-    const pid_t process = fork();
-    CHECK(process >= 0) << "fork";
-    if (process == 0) {
+    processes.emplace_back([&] {
       alarm(kLongest);
-      const std::string report = body(number);
-      const ssize_t written = write(ends[1], report.data(), report.size());
-      _exit(written == static_cast<ssize_t>(report.size()) ? 0 : 1);
-    }
-    close(ends[1]);
-    pipes.emplace_back(ends[0]);
-    processes.push_back(process);
+      return body(number);
+    });
   }
   std::vector<std::string> reports;
-  for (size_t number = 0; number < processes.size(); ++number) {
-    reports.push_back(read_all(pipes[number].get()));
-    int status = 0;
-    CHECK(waitpid(processes[number], &status, 0) == processes[number]) << number;
+  for (run::ReportingChild& each : processes) {
+    reports.push_back(each.read_all());
+    const int status = each.process().reap();
     if (WIFSIGNALED(status)) reports.back() += "killed by " + std::to_string(WTERMSIG(status));
   }
   return reports;

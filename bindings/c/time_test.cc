@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -14,7 +13,7 @@
 #include "banyan/base/file.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/test_resets.h"
-#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
 #include "bindings/c/test_ranks.h"
@@ -30,53 +29,30 @@ constexpr milliseconds kBusy{5000};
 // A forked process, to which its parent sends signals, and which says one thing at its end.
 class Process {
  public:
-  explicit Process(const std::function<std::string()>& body) {
-    constexpr unsigned kLongest = 600;
-    int ends[2];
-    CHECK(pipe2(ends, O_CLOEXEC) == 0) << "pipe";
-    pid_ = fork();
-    CHECK(pid_ >= 0) << "fork";
-    if (pid_ == 0) {
-      alarm(kLongest);
-      const std::string report = body();
-      _exit(write(ends[1], report.data(), report.size()) == static_cast<ssize_t>(report.size()) ? 0 : 1);
-    }
-    close(ends[1]);
-    report_ = run::FileDescriptor(ends[0]);
-  }
-  ~Process() { end(); }
-  Process(Process&&) = delete;
-  Process& operator=(Process&&) = delete;
+  explicit Process(const std::function<std::string()>& body)
+      : child_([&] {
+          constexpr unsigned kLongest = 600;
+          alarm(kLongest);
+          return body();
+        }) {}
 
-  void signal(int number) const { kill(pid_, number); }
+  void signal(int number) { child_.process().send(number); }
   // What it says; "still runs", when it has not ended within this time.
   std::string await(milliseconds at_most) {
     const Clock::time_point limit = Clock::now() + at_most;
     std::atomic<int> withheld = 0;
     const WithheldTime counts(withheld);
-    std::string report;
-    for (;;) {
-      pollfd polled{.fd = report_.get(), .events = POLLIN, .revents = 0};
+    while (child_.fd() >= 0) {
+      pollfd polled{.fd = child_.fd(), .events = POLLIN, .revents = 0};
       const auto left = std::chrono::ceil<milliseconds>(limit + milliseconds(withheld) - Clock::now()).count();
       if (left <= 0) return "still runs";
-      if (poll(&polled, 1, static_cast<int>(left)) <= 0) continue;
-      char text[4096];
-      const ssize_t count = read(report_.get(), text, sizeof text);
-      if (count <= 0) return report;
-      report.append(text, static_cast<size_t>(count));
+      if (poll(&polled, 1, static_cast<int>(left)) > 0) child_.read_some();
     }
+    return child_.text();
   }
 
  private:
-  void end() const {
-    kill(pid_, SIGKILL);
-    kill(pid_, SIGCONT);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-  }
-
-  pid_t pid_ = -1;
-  run::FileDescriptor report_;
+  run::ReportingChild child_;
 };
 
 using Processes = std::vector<std::unique_ptr<Process>>;

@@ -389,20 +389,16 @@ TEST(Agent, KeepsNoDescriptors) {
 
 TEST(Agent, IsOfNoUseToAForkedChild) {
   LocalWorld world(2);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  Child child([&] {
     try {
       world[0].ask_states(kGroup, soon());
     } catch (const Error& error) {
       world.end(0);  // returns
-      _exit(error.code() == ErrorCode::unsupported ? 0 : 2);
+      return error.code() == ErrorCode::unsupported ? 0 : 2;
     }
-    _exit(3);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 3;
+  });
+  EXPECT_EQ(child.reap(), 0);
   EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].health, Health::unknown) << "the parent's goes on";
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "banyan/run/agent/agent.h"
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/shared_memory.h"
@@ -75,31 +75,19 @@ class ForkedWorld {
                                .port = listeners.back().port()});
     }
     for (uint32_t rank = 0; rank < size_; ++rank) {
-      std::array<int, 2> ends{};
-      EXPECT_EQ(pipe(ends.data()), 0);
-      const pid_t parent = getpid();
-      const pid_t child = fork();
-      EXPECT_GE(child, 0);
-      if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(1);
-        close(ends[0]);
+      ranks_.emplace_back([&] {
         world.rank = rank;
         Listener own = std::move(listeners[rank]);
         listeners.clear();  // or they would answer for their ranks when those are dead
-        live(std::move(world), std::move(own), body, ends[1]);
-      }
-      close(ends[1]);
-      pids_.push_back(child);
-      pipes_.emplace_back(ends[0]);
-      board().pids[rank] = child;
-      board().start_times[rank] = start_time_of(child).value_or(0);
+        return live(std::move(world), std::move(own), body);
+      });
+      board().pids[rank] = pid(rank);
+      board().start_times[rank] = start_time_of(pid(rank)).value_or(0);
     }
     board().say(kTest, 1);
   }
   ~ForkedWorld() {
-    for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
-    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+    for (ReportingChild& rank : ranks_) rank.process().send(SIGKILL);
   }
   ForkedWorld(const ForkedWorld&) = delete;
   ForkedWorld& operator=(const ForkedWorld&) = delete;
@@ -115,45 +103,34 @@ class ForkedWorld {
   void say(uint32_t value) { board().say(kTest, value); }
   void strike(uint32_t rank, int signal) {
     board().struck_at = std::chrono::steady_clock::now().time_since_epoch().count();
-    ASSERT_EQ(::kill(pids_[rank], signal), 0);
+    ranks_[rank].process().send(signal);
     // Its threads run on for a moment otherwise.
     if (signal == SIGSTOP) {
-      EXPECT_EQ(waitpid(pids_[rank], nullptr, WUNTRACED), pids_[rank]);
+      EXPECT_EQ(waitpid(pid(rank), nullptr, WUNTRACED), pid(rank));
     }
   }
-  pid_t pid(uint32_t rank) const { return pids_[rank]; }
+  pid_t pid(uint32_t rank) { return ranks_[rank].process().id(); }
   // What the body returned, or "error: ..." with what it threw; empty when it was killed. Waits for its end.
-  std::string report(uint32_t rank) {
-    std::string text;
-    std::array<char, 4096> buffer{};
-    for (ssize_t count; (count = read(pipes_[rank].get(), buffer.data(), buffer.size())) > 0;) {
-      text.append(buffer.data(), static_cast<size_t>(count));
-    }
-    return text;
-  }
+  std::string report(uint32_t rank) { return ranks_[rank].read_all(); }
 
  private:
-  [[noreturn]] void live(World world, Listener listener, const Body& body, int pipe) {
-    std::string text;
+  std::string live(World world, Listener listener, const Body& body) {
     try {
-      if (!board().wait_for(kTest, 1)) _exit(1);
+      if (!board().wait_for(kTest, 1)) return "";
       for (uint32_t rank = 0; rank < size_; ++rank) {
         world.members[rank].pid = board().pids[rank];
         world.members[rank].start_time = board().start_times[rank];
       }
       Member member{.world = std::move(world), .listener = std::move(listener), .board = board()};
-      text = body(member);
+      return body(member);
     } catch (const std::exception& error) {
-      text = std::string("error: ") + error.what();
+      return std::string("error: ") + error.what();
     }
-    const ssize_t written = write(pipe, text.data(), text.size());
-    _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }
 
   uint32_t size_;
   SharedMemory memory_{sizeof(Board)};
-  std::vector<pid_t> pids_;
-  std::vector<FileDescriptor> pipes_;
+  std::vector<ReportingChild> ranks_;
 };
 
 inline Agent::Clock::time_point soon() { return Agent::Clock::now() + ForkedWorld::kLong; }

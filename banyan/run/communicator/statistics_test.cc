@@ -1,8 +1,8 @@
 #include "banyan/run/communicator/statistics.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -46,14 +46,11 @@ TEST(StatisticsBoard, IsEmptyInAForkedProcess) {
   StatisticsBoard& board = StatisticsBoard::of_process();
   auto* const entry = new StatisticsBoard::Entry(board.enter("parent", {}, [] { return with_reroutes(1); }));
   EXPECT_EQ(&StatisticsBoard::of_process(), &board);
-  const pid_t child = fork();
-  if (child == 0) {
+  Child child([&] {
     delete entry;  // is no end of the parent's communicator
-    _exit(StatisticsBoard::of_process().read().empty() ? 7 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 7);
+    return StatisticsBoard::of_process().read().empty() ? 0 : 1;
+  });
+  EXPECT_EQ(child.reap(), 0);
   EXPECT_EQ(board.read().at("parent").living, 1u);
   delete entry;
   EXPECT_EQ(board.read().at("parent").living, 0u);

@@ -1,12 +1,11 @@
 #include "banyan/run/join/file_store.h"
 
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <future>
 
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/testing/test.h"
 
@@ -87,27 +86,20 @@ TEST_F(FileStoreTest, WaitsForAHostThatComesLate) {
 
 // A host that was killed leaves everything behind; nobody believes it, and the next one takes its place.
 TEST_F(FileStoreTest, DoesNotBelieveLeftovers) {
-  std::array<int, 2> ready;
-  ASSERT_EQ(pipe(ready.data()), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const Pipe ready = Pipe::make();
+  Child child([&] {
     const auto host = FileStore::host(folder_, "rank 0 of yesterday");
     host->set("k", "stale", kSoon);
-    if (write(ready[1], "x", 1) != 1) _exit(1);
-    pause();
-    _exit(0);
-  }
+    if (write(ready.writing.get(), "x", 1) != 1) return 1;
+    return pause();
+  });
   char byte;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(read(ready.reading.get(), &byte, 1), 1);
   const auto witness = FileStore::visit(folder_, kSoon);
   EXPECT_EQ(witness->get("k", kSoon), "stale");
   EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0 of today"); }).what(),
               HasSubstr("rank 0 of yesterday is meeting others here already"));
-  kill(child, SIGKILL);
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  close(ready[0]);
-  close(ready[1]);
+  child.end();
 
   EXPECT_EQ(testing::thrown_by([&] { witness->get("none", kSoon); }).code(), ErrorCode::peer_lost);
   EXPECT_THAT(testing::thrown_by([&] { FileStore::visit(folder_, Deadline::after(milliseconds(20))); }).what(),

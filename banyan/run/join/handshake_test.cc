@@ -226,15 +226,15 @@ struct Relay {
     to_caller = std::move(a_far);
     to_callee = std::move(b_far);
   }
-  std::string hear_caller() {
+  std::string receive_from_caller() {
     caller->advance();
     return receive_text(to_caller);
   }
-  State tell_caller(const std::string& text) {
+  State send_to_caller(const std::string& text) {
     send_text(to_caller, text);
     return caller->advance();
   }
-  State tell_callee(const std::string& text) {
+  State send_to_callee(const std::string& text) {
     send_text(to_callee, text);
     return callee->advance();
   }
@@ -244,8 +244,8 @@ struct Relay {
 
 TEST(Handshake, IsNotFooledByItsOwnWords) {
   Relay relay;
-  const std::string said = relay.hear_caller();
-  EXPECT_EQ(relay.tell_caller(said.substr(0, kHelloSize) + "y" + said.substr(kHelloSize + 1)), State::refused);
+  const std::string said = relay.receive_from_caller();
+  EXPECT_EQ(relay.send_to_caller(said.substr(0, kHelloSize) + "y" + said.substr(kHelloSize + 1)), State::refused);
   EXPECT_THAT(relay.caller->refusal(), HasSubstr("a greeting that was changed on its way"));
 }
 
@@ -259,9 +259,9 @@ TEST(Handshake, NoticesEveryByteThatIsChangedOnItsWay) {
       for (char& byte : text) byte = static_cast<char>(byte ^ (position++ == changed ? 0x04 : 0));
       return text;
     };
-    relay.tell_callee(passed(relay.hear_caller()));
-    const State caller = relay.tell_caller(passed(receive_text(relay.to_callee)));
-    if (caller != State::refused) relay.tell_callee(passed(receive_text(relay.to_caller)));
+    relay.send_to_callee(passed(relay.receive_from_caller()));
+    const State caller = relay.send_to_caller(passed(receive_text(relay.to_callee)));
+    if (caller != State::refused) relay.send_to_callee(passed(receive_text(relay.to_caller)));
     if (changed >= position) all = position;  // nothing was changed: this was the last one
     shutdown(relay.to_callee.get(), SHUT_WR);
     EXPECT_EQ(relay.callee->advance(), changed < position ? State::refused : State::done) << "byte " << changed;
@@ -274,18 +274,18 @@ TEST(Handshake, NoticesEveryByteThatIsChangedOnItsWay) {
 TEST(Handshake, IsForItsOwnPurposeAndRankOnly) {
   Relay lane(kLane), store(kStore);
   for (Relay* relay : {&lane, &store}) {
-    relay->tell_callee(relay->hear_caller());
-    relay->tell_caller(receive_text(relay->to_callee));
+    relay->send_to_callee(relay->receive_from_caller());
+    relay->send_to_caller(receive_text(relay->to_callee));
   }
   const std::string for_lane = receive_text(lane.to_caller), for_store = receive_text(store.to_caller);
-  EXPECT_EQ(lane.tell_callee(for_store), State::refused);
-  EXPECT_EQ(store.tell_callee(for_lane), State::refused);
+  EXPECT_EQ(lane.send_to_callee(for_store), State::refused);
+  EXPECT_EQ(store.send_to_callee(for_lane), State::refused);
 
   Relay relayed;
   Handshake other = Handshake::callee(std::move(relayed.to_callee), kSecret, "8");
   auto [near, far] = socket_pair();
   other = Handshake::callee(std::move(near), kSecret, "8");
-  send_text(far, relayed.hear_caller());
+  send_text(far, relayed.receive_from_caller());
   EXPECT_EQ(other.advance(), State::refused);
   EXPECT_THAT(other.refusal(), HasSubstr("called '7' (for 'lane'), and this is '8'"));
 }
@@ -293,36 +293,36 @@ TEST(Handshake, IsForItsOwnPurposeAndRankOnly) {
 // A caller that recorded a whole conversation and plays it again; and a callee that does.
 TEST(Handshake, IsNotFooledByAReplay) {
   Relay honest;
-  const std::string first = honest.hear_caller();
-  honest.tell_callee(first);
+  const std::string first = honest.receive_from_caller();
+  honest.send_to_callee(first);
   const std::string second = receive_text(honest.to_callee);
-  honest.tell_caller(second);
+  honest.send_to_caller(second);
   const std::string third = receive_text(honest.to_caller);
-  EXPECT_EQ(honest.tell_callee(third), State::done);
+  EXPECT_EQ(honest.send_to_callee(third), State::done);
   Relay again;
-  EXPECT_EQ(again.tell_callee(first + third), State::refused);
-  EXPECT_EQ(again.tell_caller(second), State::refused);
+  EXPECT_EQ(again.send_to_callee(first + third), State::refused);
+  EXPECT_EQ(again.send_to_caller(second), State::refused);
 }
 
 // Another version may be less careful. Both say which they speak before anything else, and stop.
 TEST(Handshake, IsNotTalkedIntoAnOlderVersion) {
   Relay relay;
-  std::string said = relay.hear_caller();
+  std::string said = relay.receive_from_caller();
   said[7] = '1';
-  EXPECT_EQ(relay.tell_callee(said), State::refused);
+  EXPECT_EQ(relay.send_to_callee(said), State::refused);
   EXPECT_THAT(relay.callee->refusal(), EndsWith("speaks banyan/1, this is banyan/3"));
-  EXPECT_EQ(relay.tell_caller("banyan/2   \n"), State::refused);
+  EXPECT_EQ(relay.send_to_caller("banyan/2   \n"), State::refused);
   EXPECT_THAT(relay.caller->refusal(), EndsWith("speaks banyan/2, this is banyan/3"));
 }
 
 // Who has a secret goes on without it for nobody.
 TEST(Handshake, IsNotTalkedOutOfItsSecret) {
   Relay relay;
-  std::string said = relay.hear_caller();
+  std::string said = relay.receive_from_caller();
   said[kHelloSize] = 'p';
-  EXPECT_EQ(relay.tell_callee(said), State::refused);
+  EXPECT_EQ(relay.send_to_callee(said), State::refused);
   EXPECT_EQ(receive_text(relay.to_callee), kHello + "s");
-  EXPECT_EQ(relay.tell_caller(kHello + "n"), State::refused);
+  EXPECT_EQ(relay.send_to_caller(kHello + "n"), State::refused);
 }
 
 std::string refusal_of_callee(const std::string& input, const Secret& secret = kSecret) {
@@ -381,7 +381,7 @@ TEST(Handshake, TakesNoMoreRecordsThanItNeeds) {
 }
 
 TEST(Handshake, NoticesThatThePeerHungUpAtAnyStep) {
-  const std::string said = Relay().hear_caller();
+  const std::string said = Relay().receive_from_caller();
   for (size_t heard = 0; heard < said.size(); heard += 9) {
     auto [a, far] = socket_pair();
     Handshake callee = Handshake::callee(std::move(a), kSecret, "7");

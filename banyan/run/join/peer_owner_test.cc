@@ -2,12 +2,12 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/socket_address.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -119,62 +119,52 @@ class OtherUser : public ::testing::Test {
 // Both at once: the child calls while this process answers.
 TEST_F(OtherUser, IsNamedByTheOneWhoRefusesIt) {
   const Listener listener = Listener::on("127.0.0.1");
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(kOther) != 0 || setuid(kOther) != 0) _exit(99);
+  Child child([&] {
+    if (setgid(kOther) != 0 || setuid(kOther) != 0) return 99;
     Handshake caller = caller_to(listener.port(), Secret());
     const State state = finish(caller);
     const bool is_told = caller.refusal().find("trusts no process of another user") != std::string::npos;
-    _exit(state == State::refused && is_told ? 0 : 1);
-  }
+    return state == State::refused && is_told ? 0 : 1;
+  });
   Handshake callee = Handshake::callee(answer(listener), Secret(), "1");
   EXPECT_EQ(finish(callee), State::refused);
   EXPECT_THAT(callee.refusal(),
               HasSubstr("belongs to user 65534, and without a secret only user 0 is trusted (set BANYAN_SECRET"));
   { const Handshake ended = std::move(callee); }  // hangs up
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(child.reap(), 0);
 }
 
 // Who squats on the port of a rank that has died, or is yet to come.
 TEST_F(OtherUser, IsNotBelievedWhenItAnswers) {
   Listener listener = Listener::on("127.0.0.1");
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(kOther) != 0 || setuid(kOther) != 0) _exit(99);
+  Child child([&] {
+    if (setgid(kOther) != 0 || setuid(kOther) != 0) return 99;
     Handshake callee = Handshake::callee(answer(listener), Secret(), "1");
     const State state = finish(callee);
-    _exit(state == State::refused && callee.refusal().find("trusts no process of another user") != std::string::npos
-              ? 0
-              : 1);
-  }
+    const bool is_told = callee.refusal().find("trusts no process of another user") != std::string::npos;
+    return state == State::refused && is_told ? 0 : 1;
+  });
   Handshake caller = caller_to(listener.port(), Secret());
   EXPECT_EQ(finish(caller), State::refused);
   EXPECT_THAT(caller.refusal(), HasSubstr("belongs to user 65534"));
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(child.reap(), 0);
 }
 
 TEST_F(OtherUser, IsLetInWithTheSecret) {
   const Secret secret = Secret::random();
   const Listener listener = Listener::on("127.0.0.1");
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(kOther) != 0 || setuid(kOther) != 0) _exit(99);
+  Child child([&] {
+    if (setgid(kOther) != 0 || setuid(kOther) != 0) return 99;
     Handshake caller = caller_to(listener.port(), secret);
     const State state = finish(caller);
     char byte;
     if (state == State::done) static_cast<void>(recv(caller.take().socket.get(), &byte, 1, 0));
-    _exit(state == State::done ? 0 : 1);
-  }
+    return state == State::done ? 0 : 1;
+  });
   Handshake callee = Handshake::callee(answer(listener), secret, "1");
   EXPECT_EQ(finish(callee), State::done) << callee.refusal();
   callee.take();  // hangs up
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(child.reap(), 0);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -17,6 +16,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
 #include "banyan/run/join/test_resets.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -277,63 +277,50 @@ TEST_F(StoreServerTest, WaitsForNobodyOnceItIsToStop) {
 
 TEST_F(StoreServerTest, CarriesOutTheLastWillOfAProcessThatIsKilled) {
   start();
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const Pipe pipe = Pipe::make();
+  Child child([&]() -> int {
     alarm(60);
     TcpStore store(host(), kSecret, "j", kSoon);
     store.leave_will({.counter = "over", .key = "news", .value = "it has ended", .process = describe_self(1, {})},
                      kSoon);
     const char mark = '.';
-    if (write(ends[1], &mark, 1) != 1) _exit(1);
+    if (write(pipe.writing.get(), &mark, 1) != 1) return 1;
     for (;;) pause();
-  }
+  });
   char mark = 0;
-  EXPECT_EQ(read(ends[0], &mark, 1), 1);
+  EXPECT_EQ(read(pipe.reading.get(), &mark, 1), 1);
   const auto store = visit();
   EXPECT_EQ(store->try_get("news", kSoon), std::nullopt);
-  kill(child, SIGKILL);
+  child.send(SIGKILL);
   EXPECT_EQ(store->get("news", Deadline::after(std::chrono::seconds(20))), "it has ended");
   EXPECT_EQ(store->add("over", 1, kSoon), 2);
-  int status = 0;
-  waitpid(child, &status, 0);
-  close(ends[0]);
-  close(ends[1]);
 }
 
 // Runs `live` in a forked process.
-pid_t start(const std::function<void()>& live) {
-  const pid_t pid = fork();
-  if (pid != 0) return pid;
-  alarm(20);
-  live();
-  _exit(0);
-}
-
-int status_of(pid_t pid) {
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return status;
+Child start(const std::function<void()>& live) {
+  return Child([&] {
+    alarm(20);
+    live();
+    return 0;
+  });
 }
 
 // A lock of libcrypto that the server's thread has while its process is forked would be locked in the child for ever;
 // it has some for long when it uses the library for the first time.
 TEST(StoreServer, LetsItsProcessForkAtAnyTime) {
   for (int i = 0; i < 100; ++i) {
-    const pid_t parent = start([] {
+    Child parent = start([] {
       const StoreServer server(Listener::on("127.0.0.1"), kSecret, {.job = "j"});
       const TcpStore::Host host{.place = "here", .name = "127.0.0.1", .port = server.port()};
-      std::vector<pid_t> visitors;
+      std::vector<Child> visitors;
       for (int k = 0; k < 5; ++k) {
         visitors.push_back(start([&] { TcpStore(host, kSecret, "j", kSoon).set("k", "v", kSoon); }));
       }
-      for (const pid_t visitor : visitors) {
-        if (status_of(visitor) != 0) _exit(1);
+      for (Child& visitor : visitors) {
+        if (visitor.reap() != 0) _exit(1);
       }
     });
-    ASSERT_EQ(status_of(parent), 0) << "round " << i;
+    ASSERT_EQ(parent.reap(), 0) << "round " << i;
   }
 }
 

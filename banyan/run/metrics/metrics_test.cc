@@ -12,6 +12,7 @@
 #include "banyan/base/file.h"
 #include "banyan/run/communicator/statistics.h"
 #include "banyan/run/join/free_port.h"
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/testing/test.h"
 
@@ -25,27 +26,22 @@ struct Ended {
 
 // What becomes of a process that does this.
 Ended process(const std::function<int()>& body, bool runs_exit_handlers = false) {
-  int pipe_ends[2];
-  EXPECT_EQ(pipe(pipe_ends), 0);
-  const pid_t child = fork();
-  if (child == 0) {
+  Pipe pipe = Pipe::make();
+  Child child([&] {
     alarm(60);
-    dup2(pipe_ends[1], STDERR_FILENO);
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
+    dup2(pipe.writing.get(), STDERR_FILENO);
+    pipe = Pipe();
     const int code = body();
     if (runs_exit_handlers) exit(code);
-    _exit(code);
-  }
-  close(pipe_ends[1]);
+    return code;
+  });
+  pipe.writing.reset();
   Ended ended;
   char piece[4096];
-  for (ssize_t got = 0; (got = read(pipe_ends[0], piece, sizeof piece)) > 0;) {
+  for (ssize_t got = 0; (got = read(pipe.reading.get(), piece, sizeof piece)) > 0;) {
     ended.said.append(piece, static_cast<size_t>(got));
   }
-  close(pipe_ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
+  const int status = child.reap();
   ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return ended;
 }

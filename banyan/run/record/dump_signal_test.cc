@@ -5,6 +5,7 @@
 
 #include <future>
 
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -12,13 +13,10 @@ namespace {
 
 // In a process of its own, since a process answers one signal for ever.
 int exit_code_of(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(body());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
+  const int status = Child([&] {
+                       alarm(20);
+                       return body();
+                     }).reap();
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

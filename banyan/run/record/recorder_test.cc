@@ -1,9 +1,8 @@
 #include "banyan/run/record/recorder.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/testing/test.h"
 
@@ -212,19 +211,16 @@ TEST_F(RecorderTest, AReaderNeverSeesAMixture) {
 TEST_F(RecorderTest, OutlivesAWriterThatIsKilled) {
   for (int round = 0; round < 20; ++round) {
     std::memset(memory().data(), 0, 64);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    Child child([&] {
       Recorder recorder(memory(), kNumbering);
       write_operations(recorder, [](uint64_t) { return true; });
-      _exit(0);
-    }
+      return 0;
+    });
     const uint64_t enough = 500 + static_cast<uint64_t>(round) * 37;
     for (uint64_t seen = 0; seen < enough; sched_yield()) {
       if (const auto now = current_operation(memory())) seen = now->sequence;
     }
-    ASSERT_EQ(kill(child, SIGKILL), 0);
-    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    child.end();
     const Snapshot all = snapshot(memory());
     EXPECT_LE(all.torn, 1u);
     EXPECT_GE(all.begun, enough);

@@ -2,7 +2,6 @@
 #include "banyan/run/sparse/sparse_all_reduce.h"
 
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <future>
@@ -10,6 +9,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/sparse/sparse_queue.h"
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/testing/test.h"
 
@@ -331,8 +331,7 @@ TEST_P(SparseAllReduces, MayEndTheirQueueAndOutliveAFork) {
   const auto body = [&](Communicator& comm) -> std::string {
     auto queue = std::make_unique<SparseQueue>(comm);
     queue->drain(seconds(10));
-    const pid_t child = fork();
-    if (child == 0) {
+    Child child([&] {
       bool is_refused = false;
       try {
         queue->start([] {});
@@ -340,10 +339,9 @@ TEST_P(SparseAllReduces, MayEndTheirQueueAndOutliveAFork) {
         is_refused = error.code() == ErrorCode::invalid_usage;
       }
       queue.reset();
-      _exit(is_refused ? 0 : 1);
-    }
-    int status = -1;
-    if (waitpid(child, &status, 0) != child || status != 0) return "the child ended with " + std::to_string(status);
+      return is_refused ? 0 : 1;
+    });
+    if (const int status = child.reap(); status != 0) return "the child " + format_status(status);
     std::vector<std::string> said;
     std::promise<void> is_filled, is_over;
     queue->start([&] {

@@ -1,10 +1,10 @@
 #include "banyan/run/system/awake_time.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -62,29 +62,22 @@ TEST(AwakeTime, NeverGoesBackOrAheadForAnyThread) {
 
 // The child waits for a deadline of 0.4 s, and is stopped for 1.2 s meanwhile.
 TEST(AwakeTime, LeavesOutWhatAStoppedProcessMissed) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const Pipe pipe = Pipe::make();
+  Child child([&] {
     alarm(60);
     const auto begin = std::chrono::steady_clock::now();
     const auto end = AwakeClock::now() + milliseconds(400);
     char mark = '.';
-    if (write(ends[1], &mark, 1) != 1) _exit(2);
+    if (write(pipe.writing.get(), &mark, 1) != 1) return 2;
     while (next_sleep(end).count() > 0) std::this_thread::sleep_for(next_sleep(end));
-    _exit(std::chrono::steady_clock::now() - begin > milliseconds(1300) ? 0 : 1);
-  }
+    return std::chrono::steady_clock::now() - begin > milliseconds(1300) ? 0 : 1;
+  });
   char mark = 0;
-  ASSERT_EQ(read(ends[0], &mark, 1), 1);
-  kill(child, SIGSTOP);
+  ASSERT_EQ(read(pipe.reading.get(), &mark, 1), 1);
+  child.send(SIGSTOP);
   std::this_thread::sleep_for(milliseconds(1200));
-  kill(child, SIGCONT);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  close(ends[0]);
-  close(ends[1]);
+  child.send(SIGCONT);
+  EXPECT_EQ(child.reap(), 0);
 }
 
 TEST(AwakeTime, IsLookedAtForWhoBlocks) {

@@ -1,12 +1,12 @@
 #include "banyan/run/system/reactor.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <future>
 #include <new>
 #include <stdexcept>
 
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -53,12 +53,10 @@ int exit_status_of_fork(const std::function<void(const std::atomic<bool>& has_fo
   });
   std::thread thread([&] { reactor.run([](const Error& error) { ADD_FAILURE() << error.what(); }); });
   begun.get_future().wait();
-  const pid_t child = fork();
-  if (child == 0) _exit(is_well_in_child() ? 0 : 1);
+  Child child([&] { return is_well_in_child() ? 0 : 1; });
   has_forked = true;
   reactor.stop();
-  int status = -1;
-  waitpid(child, &status, 0);
+  const int status = child.reap();
   thread.join();
   return status;
 }

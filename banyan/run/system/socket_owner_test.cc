@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -36,10 +36,7 @@ class SocketOwners : public ::testing::Test {
   }
   // Who listens is who has called listen(): here a child that is another user.
   static void listen_as(uid_t user, const FileDescriptor& socket) {
-    const pid_t child = fork();
-    if (child == 0) _exit(setuid(user) == 0 && listen(socket.get(), 5) == 0 ? 0 : 1);
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0) << status;
+    CHECK_EQ(Child([&] { return setuid(user) == 0 && listen(socket.get(), 5) == 0 ? 0 : 1; }).reap(), 0);
   }
   // "" where it may be called, else why not.
   std::string refusal() const {

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -14,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/base/check.h"
 #include "banyan/run/join/free_port.h"
+#include "banyan/run/system/child.h"
+#include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::service {
 
@@ -43,37 +41,24 @@ class EtcdProcess {
       words.push_back(option + peer);
     }
     words.insert(words.end(), more.begin(), more.end());
-    id_ = fork();
-    CHECK(id_ >= 0) << errno;
-    if (id_ == 0) become(words);
+    const run::FileDescriptor log(open((folder_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    etcd_ = run::Child({.words = words, .output = log.get(), .errors = log.get()});
   }
   void stop(int signal = SIGTERM) {
-    if (id_ <= 0) return;
-    kill(id_, SIGCONT);
-    kill(id_, signal);
-    waitpid(std::exchange(id_, 0), nullptr, 0);
+    if (!etcd_.is_there()) return;
+    etcd_.send(SIGCONT);
+    etcd_.send(signal);
+    etcd_.reap();
   }
   void forget_all() const { std::filesystem::remove_all(folder_ + "/data"); }
 
   std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
-  pid_t id() const { return id_; }
+  pid_t id() const { return etcd_.id(); }
 
  private:
-  [[noreturn]] void become(const std::vector<std::string>& words) const {
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int file = open((folder_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    dup2(file, STDOUT_FILENO);
-    dup2(file, STDERR_FILENO);
-    execvp(arguments[0], arguments.data());
-    _exit(127);
-  }
-
   const std::string folder_;
   const uint16_t port_;
-  pid_t id_ = 0;
+  run::Child etcd_;
 };
 
 }  // namespace banyan::service

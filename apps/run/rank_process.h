@@ -1,4 +1,4 @@
-// Child: a process that runs another program for us, in a process group of its own. It dies with us.
+// RankProcess: the program of a rank, in a process group of its own. It dies with us.
 #pragma once
 
 #include <signal.h>
@@ -9,11 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::app {
 
-class Child {
+class RankProcess {
  public:
   struct Start {
     std::vector<std::string> words;                              // the program, looked for in PATH, and its arguments
@@ -22,26 +23,22 @@ class Child {
     std::optional<std::string> input{};  // what it reads first; its end comes with that of this object, or end()
     std::string network_namespace{};     // that it runs in, as `ip netns` names it; empty: ours
     bool reads_our_input = false;        // else, and without `input`, it reads nothing
-    bool is_heard = false;               // its output and errors come to output_lines() and error_lines()
+    bool collects_output = false;        // its output and errors come to output_lines() and error_lines()
     sigset_t signal_mask{};
   };
 
   // Throws Error{not_found} when there is no such program, Error{io}.
-  explicit Child(Start start);
-  // Kills and reaps it, unless it was reaped.
-  ~Child();
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
+  explicit RankProcess(const Start& start);
 
-  bool is_running() const { return pid_ > 0; }  // or not reaped yet
-  bool has_ended() const;
+  bool is_running() const { return child_.is_there(); }  // or not reaped yet
+  bool has_ended() const { return child_.has_ended(); }
   // Its process group, while it is running.
-  pid_t group() const { return pid_; }
-  // As waitpid(2) tells it. After has_ended().
+  pid_t group() const { return child_.id(); }
+  // As waitpid(2) gives it. After has_ended().
   int reap();
 
   // To its group. Nothing happens when it is not running.
-  void send(int signal) const;
+  void send(int signal) const { child_.send(signal); }
   // Ends its input; where it has none from us (any more), sends the signal.
   void end(int signal);
 
@@ -59,9 +56,9 @@ class Child {
     std::vector<std::string> read(bool is_last);
   };
 
-  pid_t pid_ = -1;
   run::FileDescriptor input_;
   Stream output_, errors_;
+  run::Child child_;
 };
 
 }  // namespace banyan::app
