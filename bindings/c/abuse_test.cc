@@ -205,43 +205,6 @@ std::vector<std::string> places(const MeetingPlace& folder) {
   return {folder.url(), "tcp://127.0.0.1:" + std::to_string(run::free_port())};
 }
 
-TEST(Meeting, WhoeverDoesNotComeIsNamedByAllOthersInTime) {
-  for (const int absent : {0, 1, 3}) {
-    const MeetingPlace folder;
-    for (const std::string& place : places(folder)) {
-      const auto begin = Clock::now();
-      const auto reports = run_processes(4, [&](int rank) { return rank == absent ? "" : join(place, 4, rank, 1); });
-      EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
-      for (int rank = 0; rank < 4; ++rank) {
-        if (rank == absent) continue;
-        EXPECT_THAT(reports[static_cast<size_t>(rank)],
-                    AllOf(HasSubstr("timed out"), HasSubstr("rank " + std::to_string(absent) + " has not come to "),
-                          HasSubstr("within 1 s")))
-            << place;
-      }
-    }
-  }
-}
-
-TEST(Meeting, ARankThatComesTwiceIsToldToAll) {
-  const MeetingPlace folder;
-  for (const std::string& place : places(folder)) {
-    // Nobody is rank 2, so that all are there who could come.
-    const auto reports = run_processes(3, [&](int number) { return join(place, 3, number == 2 ? 1 : number, 10); });
-    EXPECT_THAT(reports, Each(HasSubstr("rank 1 has come to"))) << place;
-    EXPECT_THAT(reports, Each(HasSubstr("twice"))) << place;
-  }
-}
-
-TEST(Meeting, DifferentSizesAreToldToAll) {
-  const MeetingPlace folder;
-  for (const std::string& place : places(folder)) {
-    const auto reports = run_processes(3, [&](int rank) { return join(place, rank == 2 ? 4 : 3, rank, 10); });
-    EXPECT_THAT(reports, Each(HasSubstr("expects 3"))) << place;
-    EXPECT_THAT(reports, Each(HasSubstr("expects 4"))) << place;
-  }
-}
-
 TEST(Meeting, ARankWithAnotherSecretIsRefusedAndTheMendIsNamed) {
   const MeetingPlace folder;
   for (const std::string& place : places(folder)) {

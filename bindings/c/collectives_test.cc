@@ -1,109 +1,77 @@
 // Every collective, type and reduction through the C interface, against answers computed here, serially.
 
+#include "banyan/testing/call_shape.h"
 #include "banyan/testing/test.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
 
+using run::OperationKind;
+
 constexpr int kTypes = BANYAN_FLOAT64 + 1, kOps = BANYAN_BXOR + 1;
 
-size_t bytes_of(int type) {
-  constexpr size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
-  return sizes[type];
-}
 bool is_float(int type) { return type >= BANYAN_FLOAT16; }
 bool is_bitwise(int op) { return op >= BANYAN_BAND; }
 
-template <typename To, typename From>
-void put(std::byte* at, From value) {
-  const To converted = static_cast<To>(value);
+template <typename T>
+void put(std::byte* at, int64_t value) {
+  const T converted = static_cast<T>(value);
   std::memcpy(at, &converted, sizeof converted);
 }
 template <typename T>
-T get(const std::byte* at) {
+double get(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
-  return value;
+  return static_cast<double>(value);
 }
 
 // Numbers that float16 and bfloat16 hold exactly: whole, or with a few bits behind the point.
-void put_half(std::byte* at, double value) {
+void put_half(std::byte* at, int64_t value) {
   int exponent = 0;
-  const double mantissa = std::frexp(value, &exponent);  // in [0.5, 1)
+  const double mantissa = std::frexp(static_cast<double>(value), &exponent);  // in [0.5, 1)
   put<uint16_t>(at, value == 0 ? 0 : (exponent + 14) << 10 | static_cast<int>((mantissa * 2 - 1) * 1024));
 }
 double get_half(const std::byte* at) {
-  const int bits = get<uint16_t>(at), exponent = bits >> 10 & 31;
+  const int bits = static_cast<int>(get<uint16_t>(at)), exponent = bits >> 10 & 31;
   if ((bits & 0x7fff) == 0) return 0;
   return std::ldexp(1 + (bits & 1023) / 1024.0, exponent - 15) * (bits >> 15 != 0 ? -1 : 1);
 }
 
-void encode(int type, std::byte* at, int64_t value) {
-  switch (type) {
-    case BANYAN_INT8:
-      return put<int8_t>(at, value);
-    case BANYAN_INT16:
-      return put<int16_t>(at, value);
-    case BANYAN_INT32:
-      return put<int32_t>(at, value);
-    case BANYAN_INT64:
-      return put<int64_t>(at, value);
-    case BANYAN_UINT8:
-      return put<uint8_t>(at, value);
-    case BANYAN_UINT16:
-      return put<uint16_t>(at, value);
-    case BANYAN_UINT32:
-      return put<uint32_t>(at, value);
-    case BANYAN_UINT64:
-      return put<uint64_t>(at, value);
-    case BANYAN_FLOAT16:
-      return put_half(at, static_cast<double>(value));
-    case BANYAN_BFLOAT16: {
-      const float number = static_cast<float>(value);
-      uint32_t bits;
-      std::memcpy(&bits, &number, 4);
-      return put<uint16_t>(at, bits >> 16);
-    }
-    case BANYAN_FLOAT32:
-      return put<float>(at, value);
-    default:
-      return put<double>(at, value);
-  }
+float of_bfloat(uint16_t half) {
+  const uint32_t bits = uint32_t{half} << 16;
+  float number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
+// Rounds to the nearest, ties to even.
+uint16_t to_bfloat(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-double decode(int type, const std::byte* at) {
-  switch (type) {
-    case BANYAN_INT8:
-      return get<int8_t>(at);
-    case BANYAN_INT16:
-      return get<int16_t>(at);
-    case BANYAN_INT32:
-      return get<int32_t>(at);
-    case BANYAN_INT64:
-      return static_cast<double>(get<int64_t>(at));
-    case BANYAN_UINT8:
-      return get<uint8_t>(at);
-    case BANYAN_UINT16:
-      return get<uint16_t>(at);
-    case BANYAN_UINT32:
-      return get<uint32_t>(at);
-    case BANYAN_UINT64:
-      return static_cast<double>(get<uint64_t>(at));
-    case BANYAN_FLOAT16:
-      return get_half(at);
-    case BANYAN_BFLOAT16: {
-      const uint32_t bits = static_cast<uint32_t>(get<uint16_t>(at)) << 16;
-      float number;
-      std::memcpy(&number, &bits, 4);
-      return number;
-    }
-    case BANYAN_FLOAT32:
-      return get<float>(at);
-    default:
-      return get<double>(at);
-  }
-}
+// By their numbers: their bytes, and how a whole number is written and an element read.
+struct Type {
+  size_t bytes;
+  void (*encode)(std::byte* at, int64_t value);
+  double (*decode)(const std::byte* at);
+};
+constexpr Type kTypesOf[] = {
+    {1, put<int8_t>, get<int8_t>},
+    {2, put<int16_t>, get<int16_t>},
+    {4, put<int32_t>, get<int32_t>},
+    {8, put<int64_t>, get<int64_t>},
+    {1, put<uint8_t>, get<uint8_t>},
+    {2, put<uint16_t>, get<uint16_t>},
+    {4, put<uint32_t>, get<uint32_t>},
+    {8, put<uint64_t>, get<uint64_t>},
+    {2, put_half, get_half},
+    {2, [](std::byte* at, int64_t value) { put<uint16_t>(at, to_bfloat(static_cast<float>(value))); },
+     [](const std::byte* at) { return static_cast<double>(of_bfloat(static_cast<uint16_t>(get<uint16_t>(at)))); }},
+    {4, put<float>, get<float>},
+    {8, put<double>, get<double>}};
+static_assert(std::size(kTypesOf) == kTypes);
 
 // Of 51 bits, which a double holds exactly; a shorter type gets the lower ones, and its sign with them. Seven in eight
 // are set for an and, one in eight for an or, so that those of 8 ranks leave some of both.
@@ -142,8 +110,8 @@ double reduced(int type, int op, int size, uint64_t position) {
   }
   if (is_bitwise(op)) {
     std::byte element[8];
-    encode(type, element, result);
-    return decode(type, element);
+    kTypesOf[type].encode(element, result);
+    return kTypesOf[type].decode(element);
   }
   if (op == BANYAN_PROD && type == BANYAN_INT8) return static_cast<int8_t>(result);
   if (op == BANYAN_PROD && type == BANYAN_UINT8) return static_cast<uint8_t>(result);
@@ -166,16 +134,17 @@ class Rank {
     for (int type = 0; type < kTypes; ++type) {
       for (int op = 0; op < kOps; ++op) {
         if (is_bitwise(op) && is_float(type)) continue;
-        all_reduce(type, op, count);
-        reduce(type, op, count, static_cast<int>(count) % size_);
-        reduce_scatter(type, op, count);
+        for (const OperationKind kind :
+             {OperationKind::all_reduce, OperationKind::reduce, OperationKind::reduce_scatter})
+          call(kind, type, op, count);
       }
-      broadcast(type, count, static_cast<int>(count + 1) % size_);
-      all_gather(type, count);
-      all_to_all(type, count);
-      gather(type, count, static_cast<int>(count) % size_);
-      scatter(type, count, static_cast<int>(count) % size_);
-      if (!in_place) vectors(type, count);
+      for (const OperationKind kind : {OperationKind::broadcast, OperationKind::all_gather, OperationKind::all_to_all,
+                                       OperationKind::gather, OperationKind::scatter})
+        call(kind, type, 0, count);
+      if (in_place) continue;
+      for (const OperationKind kind :
+           {OperationKind::all_gather_v, OperationKind::reduce_scatter_v, OperationKind::all_to_all_v})
+        call(kind, type, BANYAN_SUM, count);
     }
     expect_ok(banyan_barrier(comm_, nullptr));
   }
@@ -205,122 +174,77 @@ class Rank {
     bool shared;
   };
 
-  // Buffers such that in place, the send buffer lies `place` elements into the receive buffer, or the other way round.
-  void prepare(int type, int op, size_t sent, size_t received, size_t send_place, size_t recv_place) {
-    type_ = type;
-    op_ = op;
-    const size_t bytes = bytes_of(type);
+  void call(OperationKind kind, int type, int op, size_t count) {
+    const testing::CallShape shape{.kind = kind,
+                                   .ranks = static_cast<uint32_t>(size_),
+                                   .count = count,
+                                   .root = static_cast<uint32_t>(count) % static_cast<uint32_t>(size_)};
+    const auto rank = static_cast<uint32_t>(rank_);
+    const Type& of = kTypesOf[type];
+    const size_t sent = shape.sent(rank), received = shape.received(rank);
     if (in_place_) {
-      first_.emplace(std::max(sent + send_place, received + recv_place) * bytes, shared_);
-      send_ = first_->data + send_place * bytes;
-      recv_ = first_->data + recv_place * bytes;
+      const size_t send_at = shape.send_place(rank), recv_at = shape.recv_place(rank);
+      first_.emplace(std::max(sent + send_at, received + recv_at) * of.bytes, shared_);
+      send_ = first_->data + send_at * of.bytes;
+      recv_ = first_->data + recv_at * of.bytes;
     } else {
-      first_.emplace(sent * bytes, shared_);
-      second_.emplace(received * bytes, shared_);
+      first_.emplace(sent * of.bytes, shared_);
+      second_.emplace(received * of.bytes, shared_);
       send_ = first_->data;
       recv_ = second_->data;
     }
-    for (size_t i = 0; i < sent; ++i) encode(type, send_ + i * bytes, sample(op, rank_, i));
-  }
-
-  void all_reduce(int type, int op, size_t count) {
-    prepare(type, op, count, count, 0, 0);
-    expect_ok(banyan_all_reduce(send_, recv_, count, t(), op, comm_, nullptr));
-    for (size_t i = 0; i < count; ++i) expect("allreduce", i, reduced(type, op, size_, i));
-  }
-  void reduce(int type, int op, size_t count, int root) {
-    prepare(type, op, count, count, 0, 0);
-    expect_ok(banyan_reduce(send_, recv_, count, t(), op, root, comm_, nullptr));
-    for (size_t i = 0; i < count && rank_ == root; ++i) expect("reduce", i, reduced(type, op, size_, i));
-  }
-  void reduce_scatter(int type, int op, size_t count) {
-    const size_t at = count * static_cast<size_t>(rank_);
-    prepare(type, op, count * static_cast<size_t>(size_), count, 0, at);
-    expect_ok(banyan_reduce_scatter(send_, recv_, count, t(), op, comm_, nullptr));
-    for (size_t i = 0; i < count; ++i) expect("reduce-scatter", i, reduced(type, op, size_, at + i));
-  }
-  void broadcast(int type, size_t count, int root) {
-    prepare(type, 0, count, count, 0, 0);
-    expect_ok(banyan_broadcast(send_, recv_, count, t(), root, comm_, nullptr));
-    for (size_t i = 0; i < count; ++i) expect("broadcast", i, static_cast<double>(sample(0, root, i)));
-  }
-  void all_gather(int type, size_t count) {
-    prepare(type, 0, count, count * static_cast<size_t>(size_), count * static_cast<size_t>(rank_), 0);
-    expect_ok(banyan_all_gather(send_, recv_, count, t(), comm_, nullptr));
-    for (size_t i = 0; i < count * static_cast<size_t>(size_); ++i) {
-      expect("allgather", i, static_cast<double>(sample(0, static_cast<int>(i / count), i % count)));
-    }
-  }
-  void all_to_all(int type, size_t count) {
-    const size_t all = count * static_cast<size_t>(size_), at = count * static_cast<size_t>(rank_);
-    prepare(type, 0, all, all, 0, 0);
-    expect_ok(banyan_all_to_all(send_, recv_, count, t(), comm_, nullptr));
-    for (size_t i = 0; i < all; ++i) {
-      expect("all-to-all", i, static_cast<double>(sample(0, static_cast<int>(i / count), at + i % count)));
-    }
-  }
-  void gather(int type, size_t count, int root) {
-    prepare(type, 0, count, count * static_cast<size_t>(size_), count * static_cast<size_t>(rank_), 0);
-    expect_ok(banyan_gather(send_, recv_, count, t(), root, comm_, nullptr));
-    for (size_t i = 0; i < count * static_cast<size_t>(size_) && rank_ == root; ++i) {
-      expect("gather", i, static_cast<double>(sample(0, static_cast<int>(i / count), i % count)));
-    }
-  }
-  void scatter(int type, size_t count, int root) {
-    const size_t at = count * static_cast<size_t>(rank_);
-    prepare(type, 0, count * static_cast<size_t>(size_), count, 0, at);
-    expect_ok(banyan_scatter(send_, recv_, count, t(), root, comm_, nullptr));
-    for (size_t i = 0; i < count; ++i) expect("scatter", i, static_cast<double>(sample(0, root, at + i)));
-  }
-  // The three with counts per rank: rank p's part is p + 1 times as long as rank 0's.
-  void vectors(int type, size_t count) {
-    std::vector<size_t> counts;
-    for (int rank = 0; rank < size_; ++rank) counts.push_back(count * static_cast<size_t>(rank % 3));
-    const size_t total = std::accumulate(counts.begin(), counts.end(), size_t{0});
-    const size_t before = std::accumulate(counts.begin(), counts.begin() + rank_, size_t{0});
-    const size_t own = counts[static_cast<size_t>(rank_)];
-    prepare(type, 0, own, total, 0, 0);
-    expect_ok(banyan_all_gather_v(send_, recv_, counts.data(), nullptr, t(), comm_, nullptr));
-    size_t at = 0;
-    for (int rank = 0; rank < size_; ++rank) {
-      for (size_t i = 0; i < counts[static_cast<size_t>(rank)]; ++i) {
-        expect("allgatherv", at++, static_cast<double>(sample(0, rank, i)));
-      }
-    }
-    prepare(type, 0, total, own, 0, 0);
-    expect_ok(banyan_reduce_scatter_v(send_, recv_, counts.data(), t(), BANYAN_SUM, comm_, nullptr));
-    for (size_t i = 0; i < own; ++i) expect("reduce-scatterv", i, reduced(type, BANYAN_SUM, size_, before + i));
-    // Rank a sends (a + b) mod 3 parts to rank b.
-    for (int peer = 0; peer < size_; ++peer)
-      counts[static_cast<size_t>(peer)] = count * static_cast<size_t>((rank_ + peer) % 3);
-    const size_t sent = std::accumulate(counts.begin(), counts.end(), size_t{0});
-    prepare(type, 0, sent, sent, 0, 0);
-    expect_ok(banyan_all_to_all_v(send_, counts.data(), nullptr, recv_, counts.data(), nullptr, t(), comm_, nullptr));
-    at = 0;
-    for (int peer = 0; peer < size_; ++peer) {
-      size_t there = 0;
-      for (int other = 0; other < rank_; ++other) there += count * static_cast<size_t>((peer + other) % 3);
-      for (size_t i = 0; i < counts[static_cast<size_t>(peer)]; ++i) {
-        expect("all-to-allv", at++, static_cast<double>(sample(0, peer, there + i)));
+    for (size_t i = 0; i < sent; ++i) of.encode(send_ + i * of.bytes, sample(op, rank_, i));
+    expect_ok(make(shape, static_cast<banyan_type_t>(type), op));
+    for (const testing::CallShape::Piece& piece : shape.pieces(rank)) {
+      for (size_t i = 0; i < piece.count; ++i) {
+        const double due = piece.from ? static_cast<double>(sample(op, static_cast<int>(*piece.from), piece.there + i))
+                                      : reduced(type, op, size_, piece.there + i);
+        const double got = of.decode(recv_ + (piece.here + i) * of.bytes);
+        if (std::abs(got - due) <= tolerance(type, op) || !report_.empty()) continue;
+        report_ = std::string(to_string(kind)) + " of type " + std::to_string(type) + ", op " + std::to_string(op) +
+                  ", element " + std::to_string(piece.here + i) + ": got " + std::to_string(got) + ", expected " +
+                  std::to_string(due);
       }
     }
   }
 
-  banyan_type_t t() const { return static_cast<banyan_type_t>(type_); }
+  banyan_result_t make(const testing::CallShape& shape, banyan_type_t type, int op) {
+    const size_t count = shape.count;
+    const int root = static_cast<int>(shape.root);
+    const std::vector<size_t> counts = shape.counts(static_cast<uint32_t>(rank_));
+    switch (shape.kind) {
+      case OperationKind::all_reduce:
+        return banyan_all_reduce(send_, recv_, count, type, op, comm_, nullptr);
+      case OperationKind::reduce:
+        return banyan_reduce(send_, recv_, count, type, op, root, comm_, nullptr);
+      case OperationKind::reduce_scatter:
+        return banyan_reduce_scatter(send_, recv_, count, type, op, comm_, nullptr);
+      case OperationKind::broadcast:
+        return banyan_broadcast(send_, recv_, count, type, root, comm_, nullptr);
+      case OperationKind::all_gather:
+        return banyan_all_gather(send_, recv_, count, type, comm_, nullptr);
+      case OperationKind::all_to_all:
+        return banyan_all_to_all(send_, recv_, count, type, comm_, nullptr);
+      case OperationKind::gather:
+        return banyan_gather(send_, recv_, count, type, root, comm_, nullptr);
+      case OperationKind::scatter:
+        return banyan_scatter(send_, recv_, count, type, root, comm_, nullptr);
+      case OperationKind::all_gather_v:
+        return banyan_all_gather_v(send_, recv_, counts.data(), nullptr, type, comm_, nullptr);
+      case OperationKind::reduce_scatter_v:
+        return banyan_reduce_scatter_v(send_, recv_, counts.data(), type, op, comm_, nullptr);
+      default:
+        return banyan_all_to_all_v(send_, counts.data(), nullptr, recv_, counts.data(), nullptr, type, comm_, nullptr);
+    }
+  }
+
   void expect_ok(banyan_result_t result) {
     if (result != BANYAN_SUCCESS && report_.empty()) report_ = banyan_last_error(comm_);
-  }
-  void expect(const char* what, size_t i, double expected) {
-    const double got = decode(type_, recv_ + i * bytes_of(type_));
-    if (std::abs(got - expected) <= tolerance(type_, op_) || !report_.empty()) return;
-    report_ = std::string(what) + " of type " + std::to_string(type_) + ", op " + std::to_string(op_) + ", element " +
-              std::to_string(i) + ": got " + std::to_string(got) + ", expected " + std::to_string(expected);
   }
 
   banyan_comm_t comm_;
   int rank_, size_;
   bool shared_, in_place_ = false;
-  int type_ = 0, op_ = 0;
   std::optional<Buffer> first_, second_;
   std::byte *send_ = nullptr, *recv_ = nullptr;
   std::string report_;
@@ -443,20 +367,6 @@ TEST(Collectives, APremultipliedSumScalesWhatEachRankContributes) {
     return "";
   };
   EXPECT_THAT(run_ranks(3, body), Each(""));
-}
-
-float of_bfloat(uint16_t half) {
-  const uint32_t bits = uint32_t{half} << 16;
-  float number;
-  std::memcpy(&number, &bits, sizeof number);
-  return number;
-}
-
-// Rounds to the nearest, ties to even.
-uint16_t to_bfloat(float number) {
-  uint32_t bits;
-  std::memcpy(&bits, &number, sizeof bits);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 TEST(Collectives, TheProductsOfAPremultipliedSumAreRoundedToTheirType) {

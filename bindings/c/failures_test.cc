@@ -170,24 +170,5 @@ TEST(Timeouts, OfPartsAreThoseOfTheWhole) {
   EXPECT_THAT(run_ranks(2, body, &config), Each("late late"));
 }
 
-TEST(Fork, TheChildMayNeitherShrinkNorAbort) {
-  const auto body = [](banyan_comm_t comm, int) -> std::string {
-    int ends[2];
-    if (pipe(ends) != 0) return "pipe";
-    if (fork() == 0) {
-      banyan_comm_t smaller = nullptr;
-      const bool is_refused = banyan_comm_shrink(comm, nullptr, 0, &smaller, nullptr) == BANYAN_INVALID_USAGE &&
-                              banyan_comm_abort(comm) == BANYAN_INVALID_USAGE;
-      const char right = is_refused ? 'y' : 'n';
-      _exit(write(ends[1], &right, 1) == 1 ? 0 : 1);
-    }
-    char right = '?';
-    if (read(ends[0], &right, 1) != 1 || right != 'y') return "allowed";
-    int sum = 0;
-    return sum_ones(comm, &sum) == BANYAN_SUCCESS && sum == 2 ? "" : banyan_last_error(comm);
-  };
-  EXPECT_THAT(run_ranks(2, body), Each(""));
-}
-
 }  // namespace
 }  // namespace banyan::c

@@ -127,18 +127,6 @@ TEST(Mismatch, OfTheCountsOfAnAllToAllVIsNamed) {
   }
 }
 
-TEST(Mismatch, OfTheLengthOfAMessageIsNamed) {
-  const auto reports = run_ranks(2, [](banyan_comm_t comm, int rank) -> std::string {
-    const banyan_result_t result = rank == 0 ? banyan_send(send_buffer.data(), 10, BANYAN_INT32, 1, comm, nullptr)
-                                             : banyan_recv(recv_buffer.data(), 11, BANYAN_INT32, 0, comm, nullptr);
-    if (rank == 1) return result == BANYAN_MISMATCH ? banyan_last_error(comm) : "not noticed";
-    banyan_result_t error = result;
-    while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
-    return error == BANYAN_MISMATCH ? banyan_last_error(comm) : "not told";
-  });
-  EXPECT_THAT(reports, Each(AllOf(HasSubstr("40"), HasSubstr("44"))));
-}
-
 // In a message that the sender is done with at once, and in one that waits for its receive.
 TEST(Mismatch, OfTheTypesOfAMessageIsNamedOnBothRanks) {
   for (const size_t count : {size_t{1}, send_buffer.size() / 4}) {

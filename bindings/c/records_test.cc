@@ -135,28 +135,6 @@ std::string error_of(banyan_comm_t comm, banyan_result_t result) {
   return (result == BANYAN_TIMED_OUT ? "" : "another error: ") + std::string(banyan_last_error(comm));
 }
 
-// UCX and the daemons of the service take so many bytes before their receive is there.
-TEST_F(Records, NameTwoThatBothSendFirst) {
-  const char* const transport = std::getenv("BANYAN_TRANSPORT");
-  const bool is_ucx = transport != nullptr && std::string(transport) == "ucx";
-  if (is_ucx || std::getenv("BANYAN_TEST_SERVICE") != nullptr) GTEST_SKIP() << "its sends need no receive";
-  const banyan_config_t config = impatient();
-  const RankBody body = [](banyan_comm_t comm, int rank) {
-    const std::vector<int32_t> values(100'000, rank);
-    return error_of(comm, banyan_send(values.data(), values.size(), BANYAN_INT32, 1 - rank, comm, nullptr));
-  };
-  const auto errors = run_ranks(2, body, &config);
-  const char* const all =
-      "rank 0 waits to send 400,000 bytes (tag 0) to rank 1, which waits to send 400,000 bytes (tag 0) to rank 0 and "
-      "has "
-      "no receive open: both send first";
-  EXPECT_THAT(errors, Each(HasSubstr(all)));
-  EXPECT_THAT(errors[0], HasSubstr("400,000 bytes (tag 0) to rank 1"));
-  EXPECT_THAT(errors[1], HasSubstr("400,000 bytes (tag 0) to rank 0"));
-  EXPECT_EQ(finding().sentence, all);
-  EXPECT_EQ(finding().kind, run::FindingKind::message);
-}
-
 // A pipeline in which rank 1 leaves out its sixth send: it is named, and not those that wait because of it.
 TEST_F(Records, NameARankThatHasForgottenAMessage) {
   const banyan_config_t config = impatient();
@@ -180,18 +158,6 @@ TEST_F(Records, NameARankThatHasForgottenAMessage) {
   for (size_t rank = 0; rank < 4; ++rank) EXPECT_THAT(errors[rank], HasSubstr(own[rank]));
   EXPECT_EQ(finding().sentence, all);
   EXPECT_THAT(finding().ranks, ElementsAre(1));
-}
-
-TEST_F(Records, NameAMessageToOneself) {
-  const banyan_config_t config = impatient();
-  const RankBody body = [](banyan_comm_t comm, int rank) -> std::string {
-    const std::vector<int32_t> values(10);
-    return rank == 0 ? error_of(comm, banyan_barrier(comm, nullptr))
-                     : error_of(comm, banyan_send(values.data(), 10, BANYAN_INT32, 1, comm, nullptr));
-  };
-  EXPECT_THAT(run_ranks(2, body, &config),
-              Each(HasSubstr("rank 1 waits to send 40 bytes (tag 0) to rank 1, which is itself: a blocking send to "
-                             "oneself waits for a receive that only another thread can make")));
 }
 
 TEST_F(Records, AreWrittenByAllRanksWhenOneProgramAsks) {

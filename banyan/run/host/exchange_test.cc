@@ -5,21 +5,20 @@
 
 #include <unistd.h>
 
-#include "banyan/run/host/calls.h"
+#include "banyan/run/host/test_tasks.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
 namespace {
 
-constexpr element::ReduceTask kSum{.type = element::DataType::int32, .op = element::ReduceOp::sum};
-
-enum class What { all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all, gather, scatter, barrier };
-constexpr int kWhats = 9;
+constexpr std::array kKinds = {OperationKind::all_reduce, OperationKind::reduce,         OperationKind::broadcast,
+                               OperationKind::all_gather, OperationKind::reduce_scatter, OperationKind::all_to_all,
+                               OperationKind::gather,     OperationKind::scatter,        OperationKind::barrier};
 
 struct Scene {
   uint32_t ranks = 2;
   bool regions = false, attach = false;
-  std::vector<std::pair<What, uint64_t>> operations = {};  // with a count
+  std::vector<std::pair<OperationKind, uint64_t>> operations = {};  // with a count
   uint64_t seed = 1;
   std::optional<uint32_t> victim = {};
   uint64_t victim_steps = 0;  // advances that it makes before it stops
@@ -111,6 +110,7 @@ class Stage {
   struct Actor {
     std::unique_ptr<Exchange> exchange;
     HostTask task = {};  // of the operation
+    TaskLists lists = {};
     size_t operation = 0;
     bool is_started = false;
     std::byte *input = nullptr, *output = nullptr;
@@ -127,9 +127,9 @@ class Stage {
 
   void begin(uint32_t rank) {
     Actor& actor = actors_[rank];
-    const auto [what, count] = scene_.operations[actor.operation];
+    const testing::CallShape shape = shape_of(actor.operation);
     auto* const in = reinterpret_cast<int32_t*>(actor.input);
-    for (uint64_t i = 0; i < count * scene_.ranks; ++i) in[i] = value(actor.operation, rank, i);
+    for (uint64_t i = 0; i < shape.sent(rank); ++i) in[i] = value(actor.operation, rank, i);
     const HostCall call{.rank = rank,
                         .ranks = scene_.ranks,
                         .signature = actor.operation,
@@ -137,61 +137,29 @@ class Stage {
                         .element_bytes = 4,
                         .send = actor.input,
                         .recv = actor.output};
-    actor.task = task(call, what, count, root_of(actor.operation));
+    actor.task = task_of(shape, call, actor.lists);
     actor.exchange->start(actor.task);
     actor.is_started = true;
   }
 
-  uint32_t root_of(size_t operation) const { return static_cast<uint32_t>(operation) % scene_.ranks; }
-
-  static HostTask task(const HostCall& call, What what, uint64_t count, uint32_t root) {
-    switch (what) {
-      case What::all_reduce:
-        return all_reduce_task(call, count, kSum);
-      case What::reduce:
-        return reduce_task(call, count, kSum, root);
-      case What::broadcast:
-        return broadcast_task(call, count, root);
-      case What::all_gather:
-        return all_gather_task(call, count);
-      case What::reduce_scatter:
-        return reduce_scatter_task(call, count, kSum);
-      case What::all_to_all:
-        return all_to_all_task(call, count);
-      case What::gather:
-        return gather_task(call, count, root);
-      case What::scatter:
-        return scatter_task(call, count, root);
-      case What::barrier:
-        break;
-    }
-    return barrier_task(call);
+  testing::CallShape shape_of(size_t operation) const {
+    const auto [kind, count] = scene_.operations[operation];
+    return {
+        .kind = kind, .ranks = scene_.ranks, .count = count, .root = static_cast<uint32_t>(operation) % scene_.ranks};
   }
 
   void expect_right(uint32_t rank) {
-    const Actor& actor = actors_[rank];
-    const size_t operation = actor.operation;
-    const auto [what, count] = scene_.operations[operation];
-    const uint32_t root = root_of(operation);
-    const auto* const out = reinterpret_cast<const int32_t*>(actor.output);
-    const auto sum = [&](uint64_t i) {
-      int32_t all = 0;
-      for (uint32_t other = 0; other < scene_.ranks; ++other) all += value(operation, other, i);
-      return all;
-    };
-    const bool gathers = what == What::all_gather || what == What::all_to_all || what == What::gather;
-    if (what == What::barrier || ((what == What::reduce || what == What::gather) && rank != root)) return;
-    for (uint64_t i = 0; i < (gathers ? count * scene_.ranks : count); ++i) {
-      int32_t expected = 0;
-      const auto from = static_cast<uint32_t>(gathers ? i / count : root);
-      if (what == What::all_reduce || what == What::reduce) expected = sum(i);
-      if (what == What::reduce_scatter) expected = sum(rank * count + i);
-      if (what == What::broadcast) expected = value(operation, root, i);
-      if (what == What::scatter) expected = value(operation, root, rank * count + i);
-      if (what == What::all_gather || what == What::gather) expected = value(operation, from, i % count);
-      if (what == What::all_to_all) expected = value(operation, from, rank * count + i % count);
-      ASSERT_EQ(out[i], expected) << "operation " << operation << ", rank " << rank << ", element " << i << "; "
-                                  << describe();
+    const size_t operation = actors_[rank].operation;
+    const auto* const out = reinterpret_cast<const int32_t*>(actors_[rank].output);
+    for (const testing::CallShape::Piece& piece : shape_of(operation).pieces(rank)) {
+      for (uint64_t i = 0; i < piece.count; ++i) {
+        int32_t expected = 0;
+        for (uint32_t other = 0; other < scene_.ranks; ++other) {
+          if (!piece.from || piece.from == other) expected += value(operation, other, piece.there + i);
+        }
+        ASSERT_EQ(out[piece.here + i], expected)
+            << "operation " << operation << ", rank " << rank << ", element " << piece.here + i << "; " << describe();
+      }
     }
   }
 
@@ -200,8 +168,8 @@ class Stage {
     if (scene_.victim) {
       text += ", rank " + std::to_string(*scene_.victim) + " stops after " + std::to_string(scene_.victim_steps);
     }
-    for (const auto& [what, count] : scene_.operations) {
-      text += " " + std::to_string(static_cast<int>(what)) + "x" + std::to_string(count);
+    for (const auto& [kind, count] : scene_.operations) {
+      text += " " + std::string(to_string(kind)) + " x " + std::to_string(count);
     }
     return text + (scene_.regions ? ", regions" : "") + (scene_.attach ? ", attached" : "");
   }
@@ -213,11 +181,11 @@ class Stage {
   std::vector<Actor> actors_;
 };
 
-std::vector<std::pair<What, uint64_t>> random_operations(std::mt19937_64& random) {
-  std::vector<std::pair<What, uint64_t>> operations;
+std::vector<std::pair<OperationKind, uint64_t>> random_operations(std::mt19937_64& random) {
+  std::vector<std::pair<OperationKind, uint64_t>> operations;
   for (int i = 0; i < 8; ++i) {
     const uint64_t count = random() % (random() % 2 == 0 ? 20 : 1500);
-    operations.emplace_back(static_cast<What>(random() % kWhats), count);
+    operations.emplace_back(kKinds[random() % kKinds.size()], count);
   }
   return operations;
 }
@@ -239,13 +207,12 @@ TEST(Exchange, IsRightInEveryOrderOfEvents) {
 // Every kind, way and victim, and every step at which it can stop.
 TEST(Exchange, ARankThatStopsAtAnyStepIsWaitedForAndNobodyHangsUnseen) {
   uint64_t stops = 0;
-  for (int what = 0; what < kWhats; ++what) {
+  for (const OperationKind kind : kKinds) {
     for (const uint64_t count : {uint64_t{3}, uint64_t{100}, uint64_t{900}}) {
       for (uint32_t ranks = 2; ranks <= 4; ++ranks) {
         for (const int memory : {0, 1, 2}) {
           Scene scene{.ranks = ranks, .regions = memory == 1, .attach = memory == 2};
-          scene.operations = {
-              {static_cast<What>(what), count}, {What::all_reduce, 2}, {static_cast<What>(what), count}};
+          scene.operations = {{kind, count}, {OperationKind::all_reduce, 2}, {kind, count}};
           scene.victim = static_cast<uint32_t>((count + ranks) % ranks);
           scene.victim_steps = UINT64_MAX;
           const uint64_t steps = Stage(scene).play();
@@ -335,7 +302,7 @@ TEST(Exchange, CallsOfNoBytesSpoilNoEarlierOffer) {
   std::vector<Piece> pieces;
   for (uint64_t ahead = 1; ahead < Segment::kPosts - 1; ++ahead) {
     pieces.clear();
-    const HostTask next = reduce_scatter_v_task(call, none, kSum, pieces);
+    const HostTask next = reduce_scatter_v_task(call, none, kTestSum, pieces);
     root.start(next);
     ASSERT_TRUE(root.advance()) << ahead;
   }

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "banyan/run/host/calls.h"
+#include "banyan/run/host/test_tasks.h"
 #include "banyan/run/system/cores.h"
 #include "banyan/testing/test.h"
 
@@ -81,142 +81,47 @@ int32_t sum_of(uint64_t operation, uint32_t ranks, uint64_t position) {
   return sum;
 }
 
-constexpr element::ReduceTask kSum{.type = element::DataType::int32, .op = element::ReduceOp::sum};
-
 // One rank's part of one operation: makes buffers, calls, compares.
 class Actor {
  public:
   Actor(Host& host, HostGroup& group) : host_(host), group_(group), ranks_(group.ranks()), rank_(group.rank()) {}
 
-  void all_reduce(uint64_t operation, uint64_t count) {
-    prepare(operation, count, count, 0);
-    finish(all_reduce_task(call(), count, kSum));
-    for (uint64_t i = 0; i < count; ++i) expect(i, sum_of(operation, ranks_, i));
-  }
-
-  void reduce(uint64_t operation, uint64_t count, uint32_t root) {
-    prepare(operation, count, count, 0);
-    finish(reduce_task(call(), count, kSum, root));
-    for (uint64_t i = 0; i < count && rank_ == root; ++i) expect(i, sum_of(operation, ranks_, i));
-  }
-
-  void reduce_scatter(uint64_t operation, uint64_t count) {
-    prepare(operation, count * ranks_, count, 0);
-    if (host_.setting().in_place) recv_ = send_ + count * rank_;
-    finish(reduce_scatter_task(call(), count, kSum));
-    for (uint64_t i = 0; i < count; ++i) expect(i, sum_of(operation, ranks_, count * rank_ + i));
-  }
-
-  void broadcast(uint64_t operation, uint64_t count, uint32_t root) {
-    prepare(operation, count, count, 0);
-    finish(broadcast_task(call(), count, root));
-    for (uint64_t i = 0; i < count; ++i) expect(i, sample(operation, root, i));
-  }
-
-  void all_gather(uint64_t operation, uint64_t count) {
-    prepare(operation, count, count * ranks_, count * rank_);
-    finish(all_gather_task(call(), count));
-    for (uint64_t i = 0; i < count * ranks_; ++i) {
-      expect(i, sample(operation, static_cast<uint32_t>(i / count), i % count));
+  // Pieces of an all-to-allv have gaps between them.
+  void call(OperationKind kind, uint64_t operation, uint64_t count, uint32_t root = 0) {
+    const testing::CallShape shape{.kind = kind, .ranks = ranks_, .count = count, .root = root, .gap = 3};
+    prepare(shape, operation);
+    group_.run(task_of(shape,
+                       {.rank = rank_,
+                        .ranks = ranks_,
+                        .signature = 1234,
+                        .element_bytes = 4,
+                        .send = reinterpret_cast<std::byte*>(send_),
+                        .recv = reinterpret_cast<std::byte*>(recv_)},
+                       lists_),
+               watch_);
+    for (const testing::CallShape::Piece& piece : shape.pieces(rank_)) {
+      for (uint64_t i = 0; i < piece.count; ++i) {
+        const int32_t due =
+            piece.from ? sample(operation, *piece.from, piece.there + i) : sum_of(operation, ranks_, piece.there + i);
+        wrong_ += recv_[piece.here + i] != due ? 1 : 0;
+      }
     }
   }
-
-  void all_to_all(uint64_t operation, uint64_t count) {
-    prepare(operation, count * ranks_, count * ranks_, 0);
-    finish(all_to_all_task(call(), count));
-    for (uint64_t i = 0; i < count * ranks_; ++i) {
-      expect(i, sample(operation, static_cast<uint32_t>(i / count), count * rank_ + i % count));
-    }
-  }
-
-  void gather(uint64_t operation, uint64_t count, uint32_t root) {
-    prepare(operation, count, count * ranks_, count * rank_);
-    finish(gather_task(call(), count, root));
-    for (uint64_t i = 0; i < count * ranks_ && rank_ == root; ++i) {
-      expect(i, sample(operation, static_cast<uint32_t>(i / count), i % count));
-    }
-  }
-
-  void scatter(uint64_t operation, uint64_t count, uint32_t root) {
-    prepare(operation, count * ranks_, count, 0);
-    if (host_.setting().in_place) recv_ = send_ + count * rank_;
-    finish(scatter_task(call(), count, root));
-    for (uint64_t i = 0; i < count; ++i) expect(i, sample(operation, root, count * rank_ + i));
-  }
-
-  // Rank p contributes p + 1 times as much as rank 0.
-  void all_gather_v(uint64_t operation, uint64_t count) {
-    const std::vector<size_t> counts = uneven(count);
-    const size_t before = std::accumulate(counts.begin(), counts.begin() + rank_, size_t{0});
-    const size_t total = std::accumulate(counts.begin(), counts.end(), size_t{0});
-    prepare(operation, counts[rank_], total, before);
-    finish(all_gather_v_task(call(), counts, {}, pieces_));
-    uint64_t at = 0;
-    for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      for (uint64_t i = 0; i < counts[rank]; ++i) expect(at++, sample(operation, rank, i));
-    }
-  }
-
-  void reduce_scatter_v(uint64_t operation, uint64_t count) {
-    const std::vector<size_t> counts = uneven(count);
-    const size_t before = std::accumulate(counts.begin(), counts.begin() + rank_, size_t{0});
-    prepare(operation, std::accumulate(counts.begin(), counts.end(), size_t{0}), counts[rank_], 0);
-    if (host_.setting().in_place) recv_ = send_ + before;
-    finish(reduce_scatter_v_task(call(), counts, kSum, pieces_));
-    for (uint64_t i = 0; i < counts[rank_]; ++i) expect(i, sum_of(operation, ranks_, before + i));
-  }
-
-  // Rank a sends count * ((a + b) mod 3) elements to rank b, with gaps between the pieces.
-  void all_to_all_v(uint64_t operation, uint64_t count) {
-    std::vector<size_t> counts, displacements;
-    size_t next = 0;
-    for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      counts.push_back(count * ((rank_ + peer) % 3));
-      displacements.push_back(next);
-      next += counts.back() + 3;
-    }
-    prepare(operation, next, next, 0);
-    finish(all_to_all_v_task(call(), {counts, displacements}, {counts, displacements}, pieces_));
-    for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      size_t at_peer = 0;  // where the piece for this rank lies at the peer
-      for (uint32_t other = 0; other < rank_; ++other) at_peer += count * ((peer + other) % 3) + 3;
-      for (size_t i = 0; i < counts[peer]; ++i) expect(displacements[peer] + i, sample(operation, peer, at_peer + i));
-    }
-  }
-
-  void barrier() { finish(barrier_task({.rank = rank_, .ranks = ranks_, .signature = 99})); }
 
   uint64_t wrong() const { return wrong_; }
 
  private:
-  std::vector<size_t> uneven(uint64_t count) const {
-    std::vector<size_t> counts;
-    for (uint32_t rank = 0; rank < ranks_; ++rank) counts.push_back(count * ((rank + 2) % 4));
-    return counts;
-  }
-
-  void prepare(uint64_t operation, uint64_t input, uint64_t output, uint64_t place) {
+  void prepare(const testing::CallShape& shape, uint64_t operation) {
     const bool in_place = host_.setting().in_place;
-    input_ = host_.buffer(rank_, 4 * (in_place ? std::max(input + place, output) : input));
-    if (!in_place) output_ = host_.buffer(rank_, 4 * output);
-    send_ = reinterpret_cast<int32_t*>(input_.get()) + (in_place ? place : 0);
-    recv_ = reinterpret_cast<int32_t*>(in_place ? input_.get() : output_.get());
-    for (uint64_t i = 0; i < input; ++i) send_[i] = sample(operation, rank_, i);
-    if (!in_place) std::fill_n(recv_, output, -1);
+    const uint64_t sent = shape.sent(rank_), received = shape.received(rank_);
+    const uint64_t send_at = in_place ? shape.send_place(rank_) : 0, recv_at = in_place ? shape.recv_place(rank_) : 0;
+    input_ = host_.buffer(rank_, 4 * (in_place ? std::max(sent + send_at, received + recv_at) : sent));
+    if (!in_place) output_ = host_.buffer(rank_, 4 * received);
+    send_ = reinterpret_cast<int32_t*>(input_.get()) + send_at;
+    recv_ = reinterpret_cast<int32_t*>(in_place ? input_.get() : output_.get()) + recv_at;
+    for (uint64_t i = 0; i < sent; ++i) send_[i] = sample(operation, rank_, i);
+    if (!in_place) std::fill_n(recv_, received, -1);
   }
-
-  HostCall call() const {
-    return {.rank = rank_,
-            .ranks = ranks_,
-            .signature = 1234,
-            .element_bytes = 4,
-            .send = reinterpret_cast<std::byte*>(send_),
-            .recv = reinterpret_cast<std::byte*>(recv_)};
-  }
-
-  void finish(const HostTask& task) { group_.run(task, watch_); }
-
-  void expect(uint64_t i, int32_t expected) { wrong_ += recv_[i] != expected ? 1 : 0; }
 
   Host& host_;
   HostGroup& group_;
@@ -224,7 +129,7 @@ class Actor {
   NoWatch watch_;
   Host::Buffer input_, output_;
   int32_t *send_ = nullptr, *recv_ = nullptr;
-  std::vector<Piece> pieces_;
+  TaskLists lists_;
   uint64_t wrong_ = 0;
 };
 
@@ -265,6 +170,10 @@ std::vector<Setting> settings() {
 INSTANTIATE_TEST_SUITE_P(Host, Collectives, ::testing::ValuesIn(settings()),
                          [](const auto& test) { return name_of(test.param); });
 
+constexpr std::array kEqualKinds = {OperationKind::all_reduce, OperationKind::reduce,         OperationKind::broadcast,
+                                    OperationKind::all_gather, OperationKind::reduce_scatter, OperationKind::all_to_all,
+                                    OperationKind::gather,     OperationKind::scatter};
+
 TEST_P(Collectives, AreRightAtEverySizeWithNoBarrierBetween) {
   Host host(GetParam());
   host.run([&](HostGroup& group) {
@@ -272,18 +181,11 @@ TEST_P(Collectives, AreRightAtEverySizeWithNoBarrierBetween) {
     uint64_t operation = 0;
     for (const uint64_t count : {0u, 1u, 2u, 5u, 10u, 25u, 26u, 27u, 64u, 127u, 250u, 251u, 500u, 1021u, 4099u}) {
       const uint32_t root = static_cast<uint32_t>(count % group.ranks());
-      actor.all_reduce(++operation, count);
-      actor.reduce(++operation, count, root);
-      actor.broadcast(++operation, count, root);
-      actor.all_gather(++operation, count);
-      actor.reduce_scatter(++operation, count);
-      actor.all_to_all(++operation, count);
-      actor.gather(++operation, count, root);
-      actor.scatter(++operation, count, root);
-      actor.barrier();
-      actor.all_gather_v(++operation, count / 2);
-      actor.reduce_scatter_v(++operation, count / 2);
-      if (!GetParam().in_place) actor.all_to_all_v(++operation, count);
+      for (const OperationKind kind : kEqualKinds) actor.call(kind, ++operation, count, root);
+      actor.call(OperationKind::barrier, ++operation, 0);
+      actor.call(OperationKind::all_gather_v, ++operation, count / 2);
+      actor.call(OperationKind::reduce_scatter_v, ++operation, count / 2);
+      if (!GetParam().in_place) actor.call(OperationKind::all_to_all_v, ++operation, count);
       ASSERT_EQ(actor.wrong(), 0u) << count << " elements, rank " << group.rank();
     }
   });
@@ -299,35 +201,9 @@ TEST_P(Collectives, AreRightInRandomOrder) {
     for (uint64_t operation = 1; operation <= 400; ++operation) {
       const uint64_t count = random() % (random() % 4 == 0 ? 3000 : 40);
       const uint32_t root = static_cast<uint32_t>(random() % group.ranks());
-      switch (random() % 9) {
-        case 0:
-          actor.all_reduce(operation, count);
-          break;
-        case 1:
-          actor.reduce(operation, count, root);
-          break;
-        case 2:
-          actor.broadcast(operation, count, root);
-          break;
-        case 3:
-          actor.all_gather(operation, count);
-          break;
-        case 4:
-          actor.reduce_scatter(operation, count);
-          break;
-        case 5:
-          actor.all_to_all(operation, count);
-          break;
-        case 6:
-          actor.gather(operation, count, root);
-          break;
-        case 7:
-          actor.scatter(operation, count, root);
-          break;
-        case 8:
-          actor.all_gather_v(operation, count);
-          break;
-      }
+      const uint64_t drawn = random() % (kEqualKinds.size() + 1);
+      const bool is_equal = drawn < kEqualKinds.size();
+      actor.call(is_equal ? kEqualKinds[drawn] : OperationKind::all_gather_v, operation, count, root);
       ASSERT_EQ(actor.wrong(), 0u) << "operation " << operation << ", rank " << group.rank() << ", seed " << kSeed;
     }
   });
@@ -380,7 +256,7 @@ TEST(HostGroup, NamesTheRankThatCalledSomethingElse) {
     HostCall call{.rank = group.rank(), .ranks = 3, .signature = group.rank() == 2 ? 8u : 7u, .element_bytes = 4};
     call.send = call.recv = reinterpret_cast<std::byte*>(&value);
     try {
-      group.run(all_reduce_task(call, 1, kSum), watch);
+      group.run(all_reduce_task(call, 1, kTestSum), watch);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::mismatch);
       group.break_with(error);
