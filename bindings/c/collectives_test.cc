@@ -1,7 +1,7 @@
 // Every collective, type and reduction through the C interface, against answers computed here, serially.
 
-#include "banyan/testing/call_shape.h"
 #include "banyan/testing/test.h"
+#include "bindings/c/test_calls.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
@@ -178,7 +178,8 @@ class Rank {
     const testing::CallShape shape{.kind = kind,
                                    .ranks = static_cast<uint32_t>(size_),
                                    .count = count,
-                                   .root = static_cast<uint32_t>(count) % static_cast<uint32_t>(size_)};
+                                   .root = static_cast<uint32_t>(count) % static_cast<uint32_t>(size_),
+                                   .parts = testing::uneven_parts(static_cast<uint32_t>(size_), count)};
     const auto rank = static_cast<uint32_t>(rank_);
     const Type& of = kTypesOf[type];
     const size_t sent = shape.sent(rank), received = shape.received(rank);
@@ -194,7 +195,8 @@ class Rank {
       recv_ = second_->data;
     }
     for (size_t i = 0; i < sent; ++i) of.encode(send_ + i * of.bytes, sample(op, rank_, i));
-    expect_ok(make(shape, static_cast<banyan_type_t>(type), op));
+    expect_ok(
+        make_call(shape, {.send = send_, .recv = recv_, .type = static_cast<banyan_type_t>(type), .op = op}, comm_));
     for (const testing::CallShape::Piece& piece : shape.pieces(rank)) {
       for (size_t i = 0; i < piece.count; ++i) {
         const double due = piece.from ? static_cast<double>(sample(op, static_cast<int>(*piece.from), piece.there + i))
@@ -205,36 +207,6 @@ class Rank {
                   ", element " + std::to_string(piece.here + i) + ": got " + std::to_string(got) + ", expected " +
                   std::to_string(due);
       }
-    }
-  }
-
-  banyan_result_t make(const testing::CallShape& shape, banyan_type_t type, int op) {
-    const size_t count = shape.count;
-    const int root = static_cast<int>(shape.root);
-    const std::vector<size_t> counts = shape.counts(static_cast<uint32_t>(rank_));
-    switch (shape.kind) {
-      case OperationKind::all_reduce:
-        return banyan_all_reduce(send_, recv_, count, type, op, comm_, nullptr);
-      case OperationKind::reduce:
-        return banyan_reduce(send_, recv_, count, type, op, root, comm_, nullptr);
-      case OperationKind::reduce_scatter:
-        return banyan_reduce_scatter(send_, recv_, count, type, op, comm_, nullptr);
-      case OperationKind::broadcast:
-        return banyan_broadcast(send_, recv_, count, type, root, comm_, nullptr);
-      case OperationKind::all_gather:
-        return banyan_all_gather(send_, recv_, count, type, comm_, nullptr);
-      case OperationKind::all_to_all:
-        return banyan_all_to_all(send_, recv_, count, type, comm_, nullptr);
-      case OperationKind::gather:
-        return banyan_gather(send_, recv_, count, type, root, comm_, nullptr);
-      case OperationKind::scatter:
-        return banyan_scatter(send_, recv_, count, type, root, comm_, nullptr);
-      case OperationKind::all_gather_v:
-        return banyan_all_gather_v(send_, recv_, counts.data(), nullptr, type, comm_, nullptr);
-      case OperationKind::reduce_scatter_v:
-        return banyan_reduce_scatter_v(send_, recv_, counts.data(), type, op, comm_, nullptr);
-      default:
-        return banyan_all_to_all_v(send_, counts.data(), nullptr, recv_, counts.data(), nullptr, type, comm_, nullptr);
     }
   }
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "banyan/testing/call_shape.h"
+
 namespace banyan::c {
 
 // The same seed gives the same calls on all ranks of a communicator, which make them together. Kinds, types (unsigned
@@ -38,15 +40,15 @@ class Load {
   std::string calls(uint64_t count, size_t most);
 
  private:
-  struct Draw;
+  // What all ranks have sent, from so many bytes on, and how it is reduced.
+  struct Sent {
+    banyan_op_t op;
+    size_t offset;
+  };
   template <typename T>
   std::string call_as(banyan_type_t type, size_t most);
   template <typename T>
-  banyan_result_t make(const Draw& draw, banyan_request_t* request);
-  template <typename T>
-  T expected(const Draw& draw, size_t position) const;
-  template <typename T>
-  size_t received(const Draw& draw) const;
+  T expected(const testing::CallShape::Piece& piece, size_t at, const Sent& sent) const;
   size_t below(size_t end) { return end == 0 ? 0 : random_() % end; }
   uint8_t* allocate(size_t bytes) const;
   void release(uint8_t* buffer) const;

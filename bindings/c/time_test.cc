@@ -12,7 +12,6 @@
 #include "banyan/base/check.h"
 #include "banyan/base/file.h"
 #include "banyan/run/join/free_port.h"
-#include "banyan/run/join/test_resets.h"
 #include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 #include "banyan/testing/withheld_time.h"
@@ -133,35 +132,6 @@ TEST_P(EveryWait, EndsAtTheTimeoutForAMessageThatNobodySends) {
   for (const auto& rank : ranks) all += rank->await(kTimeout + seconds(2) + kBusy) + "\n";
   EXPECT_GE(Clock::now() - begin, kTimeout);
   EXPECT_THAT(all, AllOf(HasSubstr("waiting: timed out"), Not(HasSubstr("success")), Not(HasSubstr("still runs"))));
-}
-
-// The peer sends when the timeout is long over.
-TEST(MessageThatNobodyWaitsFor, MayBeLate) {
-  const MeetingPlace place;
-  const banyan_config_t config = config_with(0.5, 60);
-  const auto receive = [](banyan_comm_t comm) {
-    int value = 0;
-    banyan_request_t request = nullptr;
-    banyan_recv(&value, 1, BANYAN_INT32, 1, comm, &request);
-    for (int i = 0; i < 4; ++i) {
-      banyan_test(&request);  // now and then
-      std::this_thread::sleep_for(milliseconds(500));
-    }
-    const banyan_result_t result = banyan_wait(&request);
-    banyan_comm_destroy(comm);
-    return outcome("receive", result) + std::to_string(value);
-  };
-  const auto send = [](banyan_comm_t comm) {
-    std::this_thread::sleep_for(milliseconds(2000));
-    const int value = 4711;
-    const banyan_result_t result = banyan_send(&value, 1, BANYAN_INT32, 0, comm, nullptr);
-    banyan_comm_destroy(comm);
-    return outcome("send", result);
-  };
-  const auto receiver = start_rank(place.url(), 2, 0, config, receive);
-  const auto sender = start_rank(place.url(), 2, 1, config, send);
-  EXPECT_EQ(receiver->await(seconds(60)), "receive: success; 4711");
-  EXPECT_EQ(sender->await(seconds(60)), "send: success; ");
 }
 
 // An operation ends with an error while nobody waits for it. Whoever ends the communicator is told, and only once.
@@ -305,29 +275,6 @@ TEST_P(Joining, EndsAtItsTimeout) {
                 AllOf(StartsWith("join: timed out"), HasSubstr("rank 3 has not come")));
   }
   EXPECT_GE(Clock::now() - begin, seconds(2));
-}
-
-TEST(JoiningByTcp, OutlivesResetConnections) {
-  const uint16_t port = run::free_port();
-  const std::string url = "tcp://127.0.0.1:" + std::to_string(port);
-  const banyan_config_t config = config_with(20, 60);
-  Processes ranks;
-  for (int rank = 0; rank < 4; ++rank) {
-    ranks.push_back(std::make_unique<Process>([=]() -> std::string {
-      if (rank == 3) std::this_thread::sleep_for(milliseconds(1800));
-      std::thread breaker([=] {
-        for (int i = 0; i < 3 && rank != 3; ++i) {
-          std::this_thread::sleep_for(milliseconds(400));
-          run::reset_connections_to(port);
-        }
-      });
-      banyan_comm_t comm = nullptr;
-      const banyan_result_t result = banyan_comm_init_url(&comm, url.c_str(), 4, rank, &config);
-      breaker.join();
-      return result == BANYAN_SUCCESS ? be_joined(comm) : outcome("join", result) + banyan_last_error(nullptr);
-    }));
-  }
-  for (const auto& rank : ranks) EXPECT_EQ(rank->await(seconds(60)), "barrier: success; ");
 }
 
 // ---- What banyan.h says ----

@@ -4,9 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <condition_variable>
 #include <future>
-#include <mutex>
 
 #include "banyan/run/agent/test_worlds.h"
 #include "banyan/run/join/socket_address.h"
@@ -30,31 +28,6 @@ size_t open_descriptors() {
 }
 
 // ---- Who lives
-
-TEST(Agent, NoticesADeathOnItsHostAndOnOthers) {
-  ForkedWorld world({"a", "a", "b", "c", "b"}, [](Member& member) -> std::string {
-    const auto agent = start_agent(member);
-    member.say(1);
-    if (!wait_for_state(*agent, 2, Health::dead)) return "it was not noticed";
-    const milliseconds time = member.board.since_strike();
-    for (const uint32_t other : {0u, 1u, 3u, 4u}) {
-      if (agent->liveness().state(other) != Health::alive) return "too many are dead";
-    }
-    member.say(2);
-    member.wait_for_test(2);
-    return agent->liveness().why(2) + "; after " + std::to_string(time.count()) + " ms";
-  });
-  ASSERT_TRUE(world.all_say(1));
-  world.strike(2, SIGKILL);
-  for (const uint32_t rank : {0u, 1u, 3u, 4u}) EXPECT_TRUE(world.board().wait_for(rank, 2)) << rank;
-  world.say(2);
-  for (const uint32_t rank : {0u, 1u, 3u, 4u}) {
-    const std::string report = world.report(rank);
-    EXPECT_THAT(report, HasSubstr("process " + std::to_string(world.pid(2)) + " on node-b"));
-    std::printf("rank %u: %s\n", rank, report.c_str());
-    EXPECT_LT(std::stoi(report.substr(report.find("after ") + 6)), 5000);
-  }
-}
 
 TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
   ForkedWorld world({"a", "b", "c", "d"}, [](Member& member) -> std::string {
@@ -272,28 +245,6 @@ TEST(Agent, AsksWithoutAHubThatIsStopped) {
   EXPECT_EQ(world.report(0), "rank 0 is late");
   EXPECT_EQ(world.report(1), "silent I am 2 rank 0 is late");
   EXPECT_EQ(world.report(2), "rank 0 is late");
-}
-
-TEST(Agent, HasAllWriteDownWhatTheyKnow) {
-  LocalWorld world(4);
-  std::mutex mutex;
-  std::condition_variable written;
-  std::vector<std::string> reasons;
-  std::vector<HookRegistration> hooks;
-  for (uint32_t rank = 0; rank < 4; ++rank) {
-    hooks.push_back(world[rank].attach(kGroup, {.state = {},
-                                                .broadcast =
-                                                    [&](const std::string& reason) {
-                                                      const std::lock_guard lock(mutex);
-                                                      reasons.push_back(reason);
-                                                      written.notify_all();
-                                                    },
-                                                .liveness_changed = {}}));
-  }
-  world[2].tell(kGroup, "rank 1 is late");
-  std::unique_lock lock(mutex);
-  EXPECT_TRUE(written.wait_for(lock, kLong, [&] { return reasons.size() == 4; }));
-  EXPECT_THAT(reasons, ::testing::Each("rank 1 is late"));
 }
 
 TEST(Agent, HasToldWhyBeforeItsProcessEnds) {
