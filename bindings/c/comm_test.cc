@@ -5,6 +5,7 @@
 
 #include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
+#include "bindings/c/test_calls.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
@@ -217,6 +218,9 @@ TEST(Lost, ATimeoutNamesTheRankThatHasNotCalled) {
 
 // Random calls until one fails; what is strange about how it did, or nothing.
 std::string work_until_lost(banyan_comm_t comm, uint64_t seed, banyan_result_t expected, const std::string& words) {
+  using run::OperationKind;
+  constexpr std::array kKinds = {OperationKind::all_reduce, OperationKind::all_gather, OperationKind::broadcast,
+                                 OperationKind::all_to_all, OperationKind::reduce};
   std::mt19937_64 random(seed);  // the same on all ranks
   int size = 0;
   banyan_comm_count(comm, &size);
@@ -224,25 +228,10 @@ std::string work_until_lost(banyan_comm_t comm, uint64_t seed, banyan_result_t e
   while (Clock::now() < end) {
     const size_t count = random() % (random() % 3 == 0 ? 200'000 : 300);
     std::vector<float> in(count * static_cast<size_t>(size), 1), out(count * static_cast<size_t>(size));
-    const int root = static_cast<int>(random() % static_cast<uint64_t>(size));
-    banyan_result_t result = BANYAN_SUCCESS;
-    switch (random() % 5) {
-      case 0:
-        result = banyan_all_reduce(in.data(), out.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
-        break;
-      case 1:
-        result = banyan_all_gather(in.data(), out.data(), count, BANYAN_FLOAT32, comm, nullptr);
-        break;
-      case 2:
-        result = banyan_broadcast(in.data(), out.data(), count, BANYAN_FLOAT32, root, comm, nullptr);
-        break;
-      case 3:
-        result = banyan_all_to_all(in.data(), out.data(), count, BANYAN_FLOAT32, comm, nullptr);
-        break;
-      case 4:
-        result = banyan_reduce(in.data(), out.data(), count, BANYAN_FLOAT32, BANYAN_SUM, root, comm, nullptr);
-        break;
-    }
+    const auto root = static_cast<uint32_t>(random() % static_cast<uint64_t>(size));
+    const banyan_result_t result = make_call(
+        {.kind = kKinds[random() % kKinds.size()], .ranks = static_cast<uint32_t>(size), .count = count, .root = root},
+        {.send = in.data(), .recv = out.data(), .type = BANYAN_FLOAT32}, comm);
     if (result == BANYAN_SUCCESS) continue;
     const std::string error = banyan_last_error(comm);
     if (result != expected || error.find(words) == std::string::npos) return error;

@@ -4,10 +4,13 @@
 
 #include "banyan/base/check.h"
 #include "banyan/testing/test.h"
+#include "bindings/c/test_calls.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
 namespace {
+
+using run::OperationKind;
 
 constexpr size_t kCount = (size_t{1} << 31) + 4097;  // bytes, and elements of int8
 
@@ -98,73 +101,37 @@ TEST_P(Large, MoreThanTwoGibiElementsAreReducedAndBroadcast) {
   EXPECT_THAT(run_ranks(2, body), Each(""));
 }
 
-struct Absurd {
-  const char* name;
-  banyan_result_t (*call)(banyan_comm_t comm, void* buffer, size_t count);
-};
-
-const Absurd kAbsurd[] = {
-    {"allreduce",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       return banyan_all_reduce(buffer, buffer, count, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr);
-     }},
-    {"broadcast",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       return banyan_broadcast(buffer, buffer, count, BANYAN_FLOAT64, 0, comm, nullptr);
-     }},
-    {"allgather", [](banyan_comm_t comm, void* buffer,
-                     size_t count) { return banyan_all_gather(buffer, buffer, count, BANYAN_FLOAT64, comm, nullptr); }},
-    {"all-to-all",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       return banyan_all_to_all(buffer, buffer, count, BANYAN_FLOAT64, comm, nullptr);
-     }},
-    {"send",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       int rank = 0;
-       banyan_comm_user_rank(comm, &rank);
-       return banyan_send(buffer, count, BANYAN_FLOAT64, 1 - rank, comm, nullptr);
-     }},
-    {"allgatherv",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       const size_t counts[] = {count, count};
-       return banyan_all_gather_v(buffer, buffer, counts, nullptr, BANYAN_FLOAT64, comm, nullptr);
-     }},
-    {"one count of allgatherv",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       const size_t counts[] = {0, count};
-       return banyan_all_gather_v(buffer, buffer, counts, nullptr, BANYAN_FLOAT64, comm, nullptr);
-     }},
-    {"displacements of allgatherv",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       const size_t counts[] = {1, 1}, displacements[] = {0, count};
-       return banyan_all_gather_v(buffer, buffer, counts, displacements, BANYAN_FLOAT64, comm, nullptr);
-     }},
-    {"reduce_scatterv",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       const size_t counts[] = {count, count};
-       return banyan_reduce_scatter_v(buffer, buffer, counts, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr);
-     }},
-    {"all-to-allv",
-     [](banyan_comm_t comm, void* buffer, size_t count) {
-       const size_t counts[] = {count, count};
-       return banyan_all_to_all_v(buffer, counts, nullptr, buffer, counts, nullptr, BANYAN_FLOAT64, comm, nullptr);
-     }},
-};
-
 // Sums and products that would overflow are the dangerous ones.
 TEST(Absurd, CountsBeyondAllMemoryAreRefusedAndSpoilNothing) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     std::vector<double> values(64);
     for (size_t i = 0; i < values.size(); ++i) values[i] = (rank + 1) * static_cast<double>(i + 1);
-    for (const Absurd& absurd : kAbsurd) {
-      for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 2}) {
-        const banyan_result_t result = absurd.call(comm, values.data(), count);
-        if (result != BANYAN_INVALID_ARGUMENT) {
-          return std::string(absurd.name) + " of " + std::to_string(count) + ": " + banyan_result_text(result);
-        }
-        if (std::string(banyan_last_error(comm)).empty()) return std::string(absurd.name) + ": no text";
+    double* const data = values.data();
+    std::string wrong;
+    const auto expect_refusal = [&](const std::string& name, size_t count, banyan_result_t result) {
+      const bool has_text = !std::string(banyan_last_error(comm)).empty();
+      if (result == BANYAN_INVALID_ARGUMENT && has_text) return;
+      wrong +=
+          name + " of " + std::to_string(count) + ": " + banyan_result_text(result) + (has_text ? "" : ", no text");
+    };
+    for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 2}) {
+      std::vector<testing::CallShape> shapes;
+      for (const OperationKind kind :
+           {OperationKind::all_reduce, OperationKind::broadcast, OperationKind::all_gather, OperationKind::all_to_all,
+            OperationKind::all_gather_v, OperationKind::reduce_scatter_v, OperationKind::all_to_all_v}) {
+        shapes.push_back({.kind = kind, .ranks = 2, .count = count, .parts = {count, count}});
       }
+      shapes.push_back({.kind = OperationKind::all_gather_v, .ranks = 2, .parts = {0, count}});
+      for (const testing::CallShape& shape : shapes) {
+        const CallArguments of{.send = data, .recv = data, .type = BANYAN_FLOAT64};
+        expect_refusal(std::string(to_string(shape.kind)), count, make_call(shape, of, comm));
+      }
+      expect_refusal("send", count, banyan_send(data, count, BANYAN_FLOAT64, 1 - rank, comm, nullptr));
+      const size_t ones[] = {1, 1}, displacements[] = {0, count};
+      expect_refusal("displacements", count,
+                     banyan_all_gather_v(data, data, ones, displacements, BANYAN_FLOAT64, comm, nullptr));
     }
+    if (!wrong.empty()) return wrong;
     if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr) !=
         BANYAN_SUCCESS) {
       return banyan_last_error(comm);

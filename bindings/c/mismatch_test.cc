@@ -5,6 +5,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/testing/test.h"
+#include "bindings/c/test_calls.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
@@ -15,9 +16,19 @@ namespace {
 // Large enough for every call here.
 std::array<std::byte, 1 << 16> send_buffer, recv_buffer;
 
+// What one rank calls.
+struct Wish {
+  testing::CallShape shape;
+  banyan_type_t type = BANYAN_INT32;
+  banyan_op_t op = BANYAN_SUM;
+
+  banyan_result_t make(banyan_comm_t comm) const {
+    return make_call(shape, {.send = send_buffer.data(), .recv = recv_buffer.data(), .type = type, .op = op}, comm);
+  }
+};
 struct Disagreement {
   const char* name;
-  std::function<banyan_result_t(banyan_comm_t, bool is_odd)> call;
+  Wish odd, others;                // of one rank, and of the others
   std::vector<const char*> words;  // of the message
 };
 
@@ -29,63 +40,37 @@ std::string words_of_mismatch(banyan_comm_t comm, banyan_result_t result) {
 }
 
 std::vector<Disagreement> disagreements() {
-  void* const to = recv_buffer.data();
-  const void* const from = send_buffer.data();
-  static const std::vector<size_t> counts{5, 6, 7}, others{5, 7, 6};
-  return {
-      {"kind",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return is_odd ? banyan_broadcast(from, to, 8, BANYAN_INT32, 0, comm, nullptr)
-                       : banyan_all_reduce(from, to, 8, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
-       },
-       {"broadcast #1", "allreduce #1"}},
-      {"barrier",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return is_odd ? banyan_barrier(comm, nullptr) : banyan_all_gather(from, to, 8, BANYAN_INT32, comm, nullptr);
-       },
-       {"barrier #1", "allgather #1"}},
-      {"type",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_all_reduce(from, to, 8, is_odd ? BANYAN_UINT32 : BANYAN_INT32, BANYAN_SUM, comm, nullptr);
-       },
-       {"8 uint32 sum", "8 int32 sum", "the types differ"}},
-      {"op",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_all_reduce(from, to, 8, BANYAN_INT32, is_odd ? BANYAN_MAX : BANYAN_MIN, comm, nullptr);
-       },
-       {"8 int32 max", "8 int32 min", "differ"}},
-      {"root",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_broadcast(from, to, 8, BANYAN_INT32, is_odd ? 1 : 0, comm, nullptr);
-       },
-       {"from rank 1", "from rank 0", "the roots differ"}},
-      {"root of a reduction",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_reduce(from, to, 2000, BANYAN_INT32, BANYAN_SUM, is_odd ? 2 : 0, comm, nullptr);
-       },
-       {"to rank 2", "to rank 0", "the roots differ"}},
-      {"count",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_all_to_all(from, to, is_odd ? 300 : 301, BANYAN_INT32, comm, nullptr);
-       },
-       {"300 int32", "301 int32", "the counts differ"}},
-      {"no count",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_all_reduce(from, to, is_odd ? 0 : 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
-       },
-       {"0 int32", "1 int32", "the counts differ"}},
-      {"counts of allgatherv",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_all_gather_v(from, to, (is_odd ? others : counts).data(), nullptr, BANYAN_INT32, comm, nullptr);
-       },
-       {"allgatherv #1 of 18 int32", "the counts of the ranks differ"}},
-      {"counts of reduce_scatterv",
-       [=](banyan_comm_t comm, bool is_odd) {
-         return banyan_reduce_scatter_v(from, to, (is_odd ? others : counts).data(), BANYAN_INT32, BANYAN_SUM, comm,
-                                        nullptr);
-       },
-       {"reduce-scatterv #1 of 18 int32 sum", "the counts of the ranks differ"}},
-  };
+  using run::OperationKind;
+  const testing::CallShape sum{.count = 8};
+  const auto from = [](uint32_t root) { return Wish{{.kind = OperationKind::broadcast, .count = 8, .root = root}}; };
+  const auto to = [](uint32_t root) { return Wish{{.kind = OperationKind::reduce, .count = 2000, .root = root}}; };
+  const auto each = [](OperationKind kind, uint64_t count) { return Wish{{.kind = kind, .count = count}}; };
+  const auto parts = [](OperationKind kind, std::vector<uint64_t> of) { return Wish{{.kind = kind, .parts = of}}; };
+  return {{"kind", from(0), {sum}, {"broadcast #1", "allreduce #1"}},
+          {"barrier",
+           {{.kind = OperationKind::barrier}},
+           each(OperationKind::all_gather, 8),
+           {"barrier #1", "allgather #1"}},
+          {"type", {sum, BANYAN_UINT32}, {sum}, {"8 uint32 sum", "8 int32 sum", "the types differ"}},
+          {"op",
+           {sum, BANYAN_INT32, BANYAN_MAX},
+           {sum, BANYAN_INT32, BANYAN_MIN},
+           {"8 int32 max", "8 int32 min", "differ"}},
+          {"root", from(1), from(0), {"from rank 1", "from rank 0", "the roots differ"}},
+          {"root of a reduction", to(2), to(0), {"to rank 2", "to rank 0", "the roots differ"}},
+          {"count",
+           each(OperationKind::all_to_all, 300),
+           each(OperationKind::all_to_all, 301),
+           {"300 int32", "301 int32", "the counts differ"}},
+          {"no count", {{.count = 0}}, {{.count = 1}}, {"0 int32", "1 int32", "the counts differ"}},
+          {"counts of allgatherv",
+           parts(OperationKind::all_gather_v, {5, 7, 6}),
+           parts(OperationKind::all_gather_v, {5, 6, 7}),
+           {"allgatherv #1 of 18 int32", "the counts of the ranks differ"}},
+          {"counts of reduce_scatterv",
+           parts(OperationKind::reduce_scatter_v, {5, 7, 6}),
+           parts(OperationKind::reduce_scatter_v, {5, 6, 7}),
+           {"reduce-scatterv #1 of 18 int32 sum", "the counts of the ranks differ"}}};
 }
 
 // Long before the timeout, even where the ranks wait for each other and no byte moves.
@@ -98,7 +83,7 @@ TEST(Mismatch, OfEveryFieldIsNamed) {
       const auto reports = run_ranks(
           3,
           [&](banyan_comm_t comm, int rank) -> std::string {
-            return words_of_mismatch(comm, disagreement.call(comm, rank == odd));
+            return words_of_mismatch(comm, (rank == odd ? disagreement.odd : disagreement.others).make(comm));
           },
           &config);
       for (const char* const words : disagreement.words) {

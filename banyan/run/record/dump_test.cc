@@ -27,12 +27,7 @@ class DumpTest : public ::testing::Test {
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string error_of(const auto& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return testing::error_of([&] { call(); });
   }
 
   std::string folder_;

@@ -14,15 +14,9 @@ TEST(Health, IsReadByTheNameThatItIsWrittenBy) {
 }
 
 TEST(Health, NamesTheNearestOfItsNames) {
-  try {
-    parse_health("ded");
-    FAIL() << "it was read";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
-    EXPECT_THAT(error.message(), HasSubstr("unknown health 'ded'"));
-    EXPECT_THAT(error.message(), HasSubstr("did you mean 'dead'"));
-    EXPECT_THAT(error.message(), HasSubstr("unknown, alive, silent, left, dead"));
-  }
+  EXPECT_THAT(testing::error_of([] { parse_health("ded"); }, ErrorCode::invalid_input),
+              AllOf(HasSubstr("unknown health 'ded'"), HasSubstr("did you mean 'dead'"),
+                    HasSubstr("unknown, alive, silent, left, dead")));
 }
 
 TEST(Health, OfTheGoneDoesNotChangeAnyMore) {

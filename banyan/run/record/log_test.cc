@@ -162,13 +162,8 @@ TEST_F(LogTest, LevelsMayBeInCapitals) {
 
 TEST_F(LogTest, AnUnknownLevelNamesTheKnownOnes) {
   setenv("BANYAN_LOG", "inof", 1);
-  try {
-    LogConfig::from_environment();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "BANYAN_LOG: unknown level 'inof' (did you mean 'info'?); known are warning, info, debug");
-  }
+  EXPECT_EQ(testing::error_of([] { LogConfig::from_environment(); }),
+            "BANYAN_LOG: unknown level 'inof' (did you mean 'info'?); known are warning, info, debug");
 }
 
 TEST_F(LogTest, AFileThatCannotBeOpenedChangesNothing) {

@@ -70,26 +70,5 @@ TEST(MessageBook, CountsWhatItCannotKeep) {
   EXPECT_NE(book.begin({.peer = 1}), MessageBook::kNowhere);
 }
 
-// What is read is a message that there was: count and tag belong together.
-TEST(MessageBook, IsReadWhileItIsWritten) {
-  MessageBook book(2);
-  std::atomic<bool> is_over{false};
-  std::thread writer([&] {
-    for (uint32_t i = 1; i < 200'000; ++i) {
-      book.end(book.begin({.is_send = true, .peer = 1, .tag = i, .count = i}), true, 1, OperationState::done);
-    }
-    is_over = true;
-  });
-  size_t seen = 0, wrong = 0;
-  while (!is_over) {
-    for (const MessageRecord& message : book.read(1).messages) {
-      ++seen;
-      wrong += message.count == message.tag ? 0 : 1;
-    }
-  }
-  writer.join();
-  EXPECT_EQ(wrong, 0u) << "of " << seen;
-}
-
 }  // namespace
 }  // namespace banyan::run

@@ -185,28 +185,6 @@ uint64_t write_operations(Recorder& recorder, const std::function<bool(uint64_t 
   return number - 1;
 }
 
-TEST_F(RecorderTest, AReaderNeverSeesAMixture) {
-  Recorder recorder(memory(), kNumbering);
-  constexpr uint64_t kLeast = 200'000, kLooks = 100;
-  std::atomic<uint64_t> looks = 0, written = 0;
-  std::thread writer([&] {
-    written = write_operations(recorder, [&](uint64_t number) { return number <= kLeast || looks < kLooks; });
-  });
-  uint64_t mixtures = 0, last = 0;
-  do {
-    const Snapshot all = snapshot(memory());
-    for (const OperationRecord& record : all.operations) mixtures += is_of_one_piece(record) ? 0 : 1;
-    if (const auto now = current_operation(memory())) {
-      mixtures += is_of_one_piece(*now) && now->sequence >= last ? 0 : 1;
-      last = now->sequence;
-    }
-    ++looks;
-  } while (written == 0);
-  writer.join();
-  EXPECT_EQ(mixtures, 0u);
-  EXPECT_EQ(current_operation(memory())->sequence, written);
-}
-
 // The writer is killed at any instruction; what it left behind is still good.
 TEST_F(RecorderTest, OutlivesAWriterThatIsKilled) {
   for (int round = 0; round < 20; ++round) {

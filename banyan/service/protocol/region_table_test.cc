@@ -144,14 +144,6 @@ TEST(RegionTable, GivesAPlaceAnotherGeneration) {
   EXPECT_NE(table.find(next.at(0), 1), nullptr);
 }
 
-TEST(RegionTable, WithdrawsARegionOnce) {
-  RegionTable table({});
-  const OfferedMemory region = offer_memory(table, 4096);
-  table.withdraw(region.place);
-  EXPECT_THAT(testing::error_of([&] { table.withdraw(region.place); }, ErrorCode::invalid_input),
-              HasSubstr("is not offered"));
-}
-
 TEST(RegionTable, KeepsARegionMappedWhileACallUsesIt) {
   RegionTable table({});
   const OfferedMemory region = offer_memory(table, 4096);

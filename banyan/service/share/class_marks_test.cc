@@ -6,13 +6,7 @@ namespace banyan::service {
 namespace {
 
 std::string refusal_of(const std::string& text) {
-  try {
-    ClassMarks::parse(text);
-    return "nothing is wrong";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
-    return error.what();
-  }
+  return testing::error_of([&] { ClassMarks::parse(text); }, ErrorCode::invalid_input);
 }
 
 TEST(ClassMarks, AreOfTheClassesThatAreNamed) {

@@ -70,55 +70,12 @@ TEST(Steward, SharesALinkAndGivesItBack) {
   EXPECT_THAT(office.told(), ElementsAre(Pair("a", kUnlimited)));
 }
 
-TEST(Steward, TenantsShareByWeightWhateverTheNumberOfTheirCommunicators) {
-  Office office(1);
-  const std::vector<std::pair<double, int>> tenants = {{1, 1}, {2, 3}, {4, 5}};
-  for (const auto& [weight, count] : tenants) {
-    for (int i = 0; i < count; ++i) {
-      const std::string tenant = std::to_string(static_cast<int>(weight));
-      CallReport report = call_of(tenant + "/" + std::to_string(i), tenant);
-      report.weight = weight;
-      office.report(report);
-    }
-  }
-  std::map<char, double> sums;
-  for (const auto& [communicator, rate] : office.told()) sums[communicator[0]] += rate;
-  EXPECT_NEAR(sums['1'], 100.0 / 7, 1e-9);
-  EXPECT_NEAR(sums['2'], 200.0 / 7, 1e-9);
-  EXPECT_NEAR(sums['4'], 400.0 / 7, 1e-9);
-}
-
 TEST(Steward, WhatIsAloneOnItsLinksTakesNothingFromItsTenantsOtherCalls) {
   Office office(2);
   office.report(call_of("a", "x"));
   office.report(call_of("b", "y"));
   office.report({.communicator = "c", .sharer = "x", .is_under_way = true, .footprint = {{1, 100}}});
   EXPECT_THAT(office.told(), ElementsAre(Pair("a", 50), Pair("b", 50), Pair("c", kUnlimited)));
-}
-
-TEST(Steward, CommunicatorsOfATenantMayHaveWeightsOfTheirOwn) {
-  Office office(1);
-  const std::array<double, 3> weights = {4, 1, 5};
-  for (size_t i = 0; i < 3; ++i) {
-    CallReport report = call_of(std::to_string(i), i < 2 ? "x" : "y");
-    report.weight = weights[i];
-    office.report(report);
-  }
-  const auto rates = office.told();  // by 4 / 2, 1 / 2 and 5
-  EXPECT_NEAR(rates.at("0"), 100 * 2 / 7.5, 1e-9);
-  EXPECT_NEAR(rates.at("1"), 100 * 0.5 / 7.5, 1e-9);
-  EXPECT_NEAR(rates.at("2"), 100 * 5 / 7.5, 1e-9);
-}
-
-TEST(Steward, AHigherClassGoesFirstAndLeavesTheLeast) {
-  Office office(1);
-  CallReport urgent = call_of("urgent", "x");
-  urgent.share_class = ShareClass::high;
-  office.report(urgent);
-  office.report(call_of("usual", "y"));
-  auto rates = office.told();
-  EXPECT_NEAR(rates["urgent"], 95, 1e-9);
-  EXPECT_NEAR(rates["usual"], 5, 1e-9);
 }
 
 TEST(Steward, WhoHasNothingIsToldSoOnce) {
@@ -138,31 +95,6 @@ TEST(Steward, WhoHasNothingIsToldSoOnce) {
       EXPECT_TRUE(number == 1 || speed.communicator == "high");
     }
   }
-}
-
-TEST(Steward, ACapHoldsAmongOthersAndAlone) {
-  Office office(1);
-  CallReport capped = call_of("capped", "x");
-  capped.cap = 20;
-  capped.footprint = {{0, 10}};
-  office.report(capped);
-  const std::vector<Steward::Speed> alone = office.steward.decide(office.now);
-  ASSERT_EQ(alone.size(), 1);
-  EXPECT_DOUBLE_EQ(alone[0].calls_per_second, 2);
-  EXPECT_DOUBLE_EQ(alone[0].rate, 20);
-  office.report(call_of("other", "y"));
-  EXPECT_THAT(office.told(), ElementsAre(Pair("other", 80)));
-}
-
-TEST(Steward, TheFartherACallHasComeTheMoreItGets) {
-  Office office(1, {});
-  CallReport half = call_of("half", "x");
-  half.done = 0.5;
-  office.report(half);
-  office.report(call_of("begun", "y"));
-  auto rates = office.told();
-  EXPECT_NEAR(rates["half"], 100 * 1.125 / 1.375, 0.1);  // but for the order of names
-  EXPECT_NEAR(rates["begun"], 100 * 0.25 / 1.375, 0.1);
 }
 
 TEST(Steward, WhoLingersCountsAsIfItsNextCallHadBegun) {
@@ -322,16 +254,6 @@ TEST(Steward, ForgetsWhoIsNotReported) {
   CallReport anew = call_of("b", "y");  // with smaller numbers
   office.number = 0;
   office.report(anew);
-  EXPECT_THAT(office.told(), ElementsAre(Pair("b", kUnlimited)));
-}
-
-TEST(Steward, ForgetsWhoIsNoMore) {
-  Office office(1);
-  office.report(call_of("a", "x"));
-  office.report(call_of("b", "y"));
-  office.told();
-  office.steward.forget("a");
-  office.steward.forget("nobody");
   EXPECT_THAT(office.told(), ElementsAre(Pair("b", kUnlimited)));
 }
 
