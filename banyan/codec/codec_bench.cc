@@ -4,7 +4,6 @@
 // rank are those of a square matrix of as many bytes: one reads it, writes it ("expand"), or both ("subtract"), which
 // has a limit each; "flops" are additions and multiplications per second. Every case checks its answer.
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
 
 #include <cmath>
 #include <cstring>
@@ -13,40 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "banyan/base/check.h"
 #include "banyan/codec/codec.h"
 #include "banyan/codec/low_rank.h"
 #include "banyan/element/reduce.h"
+#include "banyan/element/test_memory.h"
 
 namespace banyan::codec {
 namespace {
 
 constexpr size_t kBytes = size_t{64} << 20, kCount = kBytes / sizeof(float);
 
-// Page-aligned memory whose pages are present, in large pages where the system gives them.
-template <typename T>
-class Buffer {
- public:
-  explicit Buffer(size_t count) : bytes_(count * sizeof(T) + 4096) {
-    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << bytes_;
-    madvise(memory, bytes_, MADV_HUGEPAGE);
-    data_ = static_cast<T*>(memory);
-    std::memset(memory, 0, bytes_);
-  }
-  ~Buffer() { munmap(data_, bytes_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+using element::LargeMemory;
 
-  T* data() const { return data_; }
-  T& operator[](size_t i) const { return data_[i]; }
-
- private:
-  size_t bytes_;
-  T* data_;
-};
-
-void fill(const Buffer<float>& buffer, float scale) {
+void fill(const LargeMemory<float>& buffer, float scale) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   std::vector<float> values(4096 + 37);
@@ -56,6 +34,16 @@ void fill(const Buffer<float>& buffer, float scale) {
 
 void count_floats(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(kBytes) * static_cast<int64_t>(state.iterations()));
+}
+
+// Does it as often as is asked for.
+template <typename Body>
+void measure(benchmark::State& state, const Body& body) {
+  for (auto _ : state) {
+    body();
+    benchmark::ClobberMemory();
+  }
+  count_floats(state);
 }
 
 // ---- Limits ----
@@ -71,9 +59,9 @@ Words load_words(const float* from) {
 // Reads all, and writes one of kRead vectors: the bytes of encode.
 template <size_t kRead>
 void limit_of_encode(benchmark::State& state) {
-  const Buffer<float> values(kCount), written(kCount / kRead);
+  const LargeMemory<float> values(kCount), written(kCount / kRead);
   fill(values, 1);
-  for (auto _ : state) {
+  measure(state, [&] {
     const float* from = values.data();
     for (float* to = written.data(); to != written.data() + kCount / kRead; to += 8, from += 8 * kRead) {
       Words first = {}, second = {};
@@ -84,17 +72,15 @@ void limit_of_encode(benchmark::State& state) {
       std::memcpy(to, &first, sizeof first);
       std::memcpy(to + 4, &second, sizeof second);
     }
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  });
 }
 
 // Reads two streams, changes one of them and writes one of kRead vectors: the bytes of encode with a residual.
 template <size_t kRead>
 void limit_of_residual(benchmark::State& state) {
-  const Buffer<float> values(kCount), residual(kCount), written(kCount / kRead);
+  const LargeMemory<float> values(kCount), residual(kCount), written(kCount / kRead);
   fill(values, 1);
-  for (auto _ : state) {
+  measure(state, [&] {
     for (size_t i = 0; i < kCount / (4 * kRead); ++i) {
       Words all = {};
       for (size_t k = 0; k < kRead; ++k) {
@@ -105,17 +91,15 @@ void limit_of_residual(benchmark::State& state) {
       }
       std::memcpy(written.data() + 4 * i, &all, sizeof all);
     }
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  });
 }
 
 // Reads one of kRead vectors and writes all, or adds it to all: the bytes of decode and decode_add.
 template <size_t kRead, bool kAdds>
 void limit_of_decode(benchmark::State& state) {
-  const Buffer<float> values(kCount), read(kCount / kRead);
+  const LargeMemory<float> values(kCount), read(kCount / kRead);
   fill(values, 1);
-  for (auto _ : state) {
+  measure(state, [&] {
     for (size_t i = 0; i < kCount / (4 * kRead); ++i) {
       const Words one = load_words(read.data() + 4 * i);
       for (size_t k = 0; k < kRead; ++k) {
@@ -124,13 +108,11 @@ void limit_of_decode(benchmark::State& state) {
         std::memcpy(values.data() + at, &word, sizeof word);
       }
     }
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  });
 }
 
 void limit_of_reading(benchmark::State& state) {
-  const Buffer<float> values(kCount);
+  const LargeMemory<float> values(kCount);
   fill(values, 1);
   for (auto _ : state) {
     Words first = {}, second = {};
@@ -146,49 +128,35 @@ void limit_of_reading(benchmark::State& state) {
 
 // Copies: decode.
 void limit_of_copying(benchmark::State& state) {
-  const Buffer<float> values(kCount), written(kCount);
+  const LargeMemory<float> values(kCount), written(kCount);
   fill(values, 1);
-  for (auto _ : state) {
-    std::memcpy(written.data(), values.data(), kBytes);
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  measure(state, [&] { std::memcpy(written.data(), values.data(), kBytes); });
 }
 
 // result = left + result: two streams read, one of them written.
 void limit_of_reading_two_and_writing(benchmark::State& state) {
-  const Buffer<float> left(kCount), result(kCount);
+  const LargeMemory<float> left(kCount), result(kCount);
   fill(left, 1);
   const std::byte* const sources[] = {reinterpret_cast<const std::byte*>(result.data()),
                                       reinterpret_cast<const std::byte*>(left.data())};
-  for (auto _ : state) {
+  measure(state, [&] {
     element::reduce({.type = element::DataType::float32}, reinterpret_cast<std::byte*>(result.data()), nullptr, sources,
                     kCount);
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  });
 }
 
 // values += factor: one stream, read and written.
 void limit_of_changing(benchmark::State& state) {
-  const Buffer<float> values(kCount);
+  const LargeMemory<float> values(kCount);
   fill(values, 1);
   auto* const bytes = reinterpret_cast<std::byte*>(values.data());
-  for (auto _ : state) {
-    element::scale(element::DataType::float32, bytes, bytes, kCount, 1.0);
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  measure(state, [&] { element::scale(element::DataType::float32, bytes, bytes, kCount, 1.0); });
 }
 
 // Writes: decode.
 void limit_of_writing(benchmark::State& state) {
-  const Buffer<float> written(kCount);
-  for (auto _ : state) {
-    std::memset(written.data(), 1, kBytes);
-    benchmark::ClobberMemory();
-  }
-  count_floats(state);
+  const LargeMemory<float> written(kCount);
+  measure(state, [&] { std::memset(written.data(), 1, kBytes); });
 }
 
 // ---- Codecs ----
@@ -209,7 +177,8 @@ double worst_error(const Codec& codec) {
 }
 
 // Whether what was coded from gaussian values decodes to about these.
-bool is_right(const Codec& codec, const Buffer<std::byte>& coded, const Buffer<float>& values, float residual) {
+bool is_right(const Codec& codec, const LargeMemory<std::byte>& coded, const LargeMemory<float>& values,
+              float residual) {
   std::vector<float> decoded(kCount);
   decode(codec, coded.data(), decoded.data(), kCount);
   for (size_t i = 0; i < kCount; i += 101) {
@@ -221,55 +190,47 @@ bool is_right(const Codec& codec, const Buffer<std::byte>& coded, const Buffer<f
 }
 
 void encode_one(benchmark::State& state, const Codec& codec) {
-  const Buffer<float> values(kCount);
-  const Buffer<std::byte> coded(coded_bytes(codec, kCount));
+  const LargeMemory<float> values(kCount);
+  const LargeMemory<std::byte> coded(coded_bytes(codec, kCount));
   fill(values, 1);
-  for (auto _ : state) {
-    encode({.codec = codec, .values = values.data(), .count = kCount}, coded.data());
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { encode({.codec = codec, .values = values.data(), .count = kCount}, coded.data()); });
   if (!is_right(codec, coded, values, 0)) return state.SkipWithError("wrong codes");
-  count_floats(state);
 }
 
 void encode_with_residual(benchmark::State& state, const Codec& codec) {
-  const Buffer<float> values(kCount), residual(kCount);
-  const Buffer<std::byte> coded(coded_bytes(codec, kCount));
+  const LargeMemory<float> values(kCount), residual(kCount);
+  const LargeMemory<std::byte> coded(coded_bytes(codec, kCount));
   fill(values, 1);
-  for (auto _ : state) {
+  measure(state, [&] {
     encode({.codec = codec,
             .values = values.data(),
             .residual = residual.data(),
             .lost = residual.data(),
             .count = kCount},
            coded.data());
-    benchmark::ClobberMemory();
-  }
+  });
   if (!is_right(codec, coded, values, codec.code == ValueCode::sign ? 100 : 4)) {
     return state.SkipWithError("wrong codes");
   }
-  count_floats(state);
 }
 
 void decode_one(benchmark::State& state, const Codec& codec, bool adds) {
-  const Buffer<float> values(kCount), decoded(kCount);
-  const Buffer<std::byte> coded(coded_bytes(codec, kCount));
+  const LargeMemory<float> values(kCount), decoded(kCount);
+  const LargeMemory<std::byte> coded(coded_bytes(codec, kCount));
   fill(values, 1);
   encode({.codec = codec, .values = values.data(), .count = kCount}, coded.data());
-  for (auto _ : state) {
+  measure(state, [&] {
     if (adds) {
       decode_add(codec, coded.data(), decoded.data(), kCount);
     } else {
       decode(codec, coded.data(), decoded.data(), kCount);
     }
-    benchmark::ClobberMemory();
-  }
+  });
   const auto times = adds ? static_cast<double>(state.iterations()) : 1.0;
   for (size_t i = 0; i < kCount; i += 101) {
     const double off = static_cast<double>(decoded[i]) / times - static_cast<double>(values[i]);
     if (!(std::abs(off) <= worst_error(codec))) return state.SkipWithError("wrong values");
   }
-  count_floats(state);
 }
 
 // ---- Low rank ----
@@ -307,7 +268,7 @@ struct LowRank {
   }
 
   low_rank::Shape shape;
-  Buffer<float> memory{kCount};
+  LargeMemory<float> memory{kCount};
   std::vector<float> p, q;
 };
 
@@ -321,41 +282,37 @@ void multiply_m(benchmark::State& state, size_t rank, bool is_transposed) {
   fill(one.memory, 1);
   const std::vector<float> q_rows = low_rank::transposed(one.q, rank);
   std::vector<float> found(kSide * rank);
-  for (auto _ : state) {
+  measure(state, [&] {
     if (is_transposed) {
       low_rank::multiply_transposed(one.shape, one.m(), one.p, found);
     } else {
       low_rank::multiply(one.shape, one.m(), q_rows, found);
     }
-    benchmark::ClobberMemory();
-  }
+  });
   for (size_t i = 0; i < kSide; i += kStride) {
     const double right = is_transposed ? one.last_product(i, kSide, one.p) : one.last_product(i * kSide, 1, one.q);
     if (!(std::abs(static_cast<double>(found[(i + 1) * rank - 1]) - right) < 1e-2)) {
       return state.SkipWithError("a wrong product");
     }
   }
-  count_floats(state);
   count_flops(state, 2 * kCount * rank);
 }
 
 void write_product(benchmark::State& state, size_t rank, bool subtracts) {
   const LowRank one(rank);
-  for (auto _ : state) {
+  measure(state, [&] {
     if (subtracts) {
       low_rank::subtract(one.shape, one.p, one.q, one.m());
     } else {
       low_rank::expand(one.shape, one.p, one.q, 0.25F, one.m());
     }
-    benchmark::ClobberMemory();
-  }
+  });
   const double times = subtracts ? -static_cast<double>(state.iterations()) : 0.25;
   for (size_t i = 0; i < kSide; i += kStride) {
     const size_t j = kSide - 1 - i;
     const double off = static_cast<double>(one.memory[i * kSide + j]) / times - one.product(i, j);
     if (!(std::abs(off) < 1e-3)) return state.SkipWithError("a wrong product");
   }
-  count_floats(state);
   count_flops(state, 2 * kCount * rank);
 }
 
@@ -386,22 +343,17 @@ void register_all() {
   add("limit/copy", limit_of_copying);
   add("limit/read+write", limit_of_changing);
   add("limit/read+read+write", limit_of_reading_two_and_writing);
-  add("limit/encode_1_of_2", limit_of_encode<2>);
-  add("limit/encode_1_of_4", limit_of_encode<4>);
-  add("limit/encode_1_of_8", limit_of_encode<8>);
-  add("limit/encode_1_of_32", limit_of_encode<32>);
-  add("limit/encode_residual_1_of_2", limit_of_residual<2>);
-  add("limit/encode_residual_1_of_4", limit_of_residual<4>);
-  add("limit/encode_residual_1_of_8", limit_of_residual<8>);
-  add("limit/encode_residual_1_of_32", limit_of_residual<32>);
-  add("limit/decode_1_of_2", limit_of_decode<2, false>);
-  add("limit/decode_1_of_4", limit_of_decode<4, false>);
-  add("limit/decode_1_of_8", limit_of_decode<8, false>);
-  add("limit/decode_1_of_32", limit_of_decode<32, false>);
-  add("limit/decode_add_1_of_2", limit_of_decode<2, true>);
-  add("limit/decode_add_1_of_4", limit_of_decode<4, true>);
-  add("limit/decode_add_1_of_8", limit_of_decode<8, true>);
-  add("limit/decode_add_1_of_32", limit_of_decode<32, true>);
+  const auto add_of = [&]<size_t kRead>(std::integral_constant<size_t, kRead>) {
+    const std::string part = "_1_of_" + std::to_string(kRead);
+    add("limit/encode" + part, limit_of_encode<kRead>);
+    add("limit/encode_residual" + part, limit_of_residual<kRead>);
+    add("limit/decode" + part, limit_of_decode<kRead, false>);
+    add("limit/decode_add" + part, limit_of_decode<kRead, true>);
+  };
+  add_of(std::integral_constant<size_t, 2>());
+  add_of(std::integral_constant<size_t, 4>());
+  add_of(std::integral_constant<size_t, 8>());
+  add_of(std::integral_constant<size_t, 32>());
   for (const std::string name : {"bfloat16", "float16", "fp8", "mxfp8", "int8", "int4", "mxfp4", "sign",
                                  "fp8:stochastic", "int8:stochastic", "int4:stochastic"}) {
     const Codec codec = parse_codec(name);

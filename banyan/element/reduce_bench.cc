@@ -2,40 +2,20 @@
 // streaming stores, in the build of the kernels that BANYAN_ISA names (default: the best). Every case checks its
 // answer.
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
 
 #include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "banyan/base/check.h"
 #include "banyan/element/isa.h"
 #include "banyan/element/reduce.h"
+#include "banyan/element/test_memory.h"
 
 namespace banyan::element {
 namespace {
 
-// Page-aligned memory whose pages are present, in large pages where the system gives them.
-class Buffer {
- public:
-  explicit Buffer(size_t bytes) : bytes_(bytes) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << bytes;
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    data_ = static_cast<std::byte*>(memory);
-    std::memset(data_, 0, bytes);
-  }
-  ~Buffer() { munmap(data_, bytes_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_;
-  size_t bytes_;
-};
+using Buffer = LargeMemory<std::byte>;
 
 // Source k holds k + 1 + i mod 5, so sums are exact in every type.
 void fill(std::byte* buffer, DataType type, size_t count, size_t k) {
@@ -121,24 +101,14 @@ void copy_sizes(benchmark::internal::Benchmark* bench) {
 BENCHMARK_CAPTURE(reduce_many, float32_sum, DataType::float32, ReduceOp::sum)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce_many, float16_sum, DataType::float16, ReduceOp::sum)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce_many, bfloat16_sum, DataType::bfloat16, ReduceOp::sum)->Apply(sizes);
-BENCHMARK_CAPTURE(reduce_many, float32_avg, DataType::float32, ReduceOp::avg)
-    ->Args({2, 256 << 10, 0})
-    ->ArgNames({"sources", "bytes", "streaming"});
-BENCHMARK_CAPTURE(reduce_many, float32_avg, DataType::float32, ReduceOp::avg)
-    ->Args({7, 256 << 10, 0})
-    ->ArgNames({"sources", "bytes", "streaming"});
-BENCHMARK_CAPTURE(reduce_many, float32_max, DataType::float32, ReduceOp::max)
-    ->Args({2, 256 << 10, 0})
-    ->ArgNames({"sources", "bytes", "streaming"});
-BENCHMARK_CAPTURE(reduce_many, int8_max, DataType::int8, ReduceOp::max)
-    ->Args({2, 256 << 10, 0})
-    ->ArgNames({"sources", "bytes", "streaming"});
-BENCHMARK_CAPTURE(reduce_many, int32_sum, DataType::int32, ReduceOp::sum)
-    ->Args({2, 256 << 10, 0})
-    ->ArgNames({"sources", "bytes", "streaming"});
-BENCHMARK_CAPTURE(reduce_many, int32_bxor, DataType::int32, ReduceOp::bxor)
-    ->Args({2, 256 << 10, 0})
-    ->ArgNames({"sources", "bytes", "streaming"});
+void in_cache(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"sources", "bytes", "streaming"})->Args({2, 256 << 10, 0});
+}
+BENCHMARK_CAPTURE(reduce_many, float32_avg, DataType::float32, ReduceOp::avg)->Apply(in_cache)->Args({7, 256 << 10, 0});
+BENCHMARK_CAPTURE(reduce_many, float32_max, DataType::float32, ReduceOp::max)->Apply(in_cache);
+BENCHMARK_CAPTURE(reduce_many, int8_max, DataType::int8, ReduceOp::max)->Apply(in_cache);
+BENCHMARK_CAPTURE(reduce_many, int32_sum, DataType::int32, ReduceOp::sum)->Apply(in_cache);
+BENCHMARK_CAPTURE(reduce_many, int32_bxor, DataType::int32, ReduceOp::bxor)->Apply(in_cache);
 BENCHMARK_CAPTURE(reduce_many, float32_sum_of_8, DataType::float32, ReduceOp::sum)
     ->Args({8, 256 << 10, 0})
     ->ArgNames({"sources", "bytes", "streaming"});

@@ -1,7 +1,6 @@
 // Selection of one value in a hundred, in the build of the kernels that BANYAN_ISA names (default: the best), beside
 // what memory allows: bytes_per_second counts the values alone. Every case checks its answer.
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "banyan/base/check.h"
 #include "banyan/element/reduce.h"
+#include "banyan/element/test_memory.h"
 #include "banyan/sparse/row_message.h"
 #include "banyan/sparse/row_shards.h"
 #include "banyan/sparse/selection.h"
@@ -21,24 +20,9 @@ namespace {
 
 constexpr size_t kBytes = size_t{64} << 20, kCount = kBytes / sizeof(float), kMost = kCount / 100;
 
-// Page-aligned, in large pages where the system gives them.
-class Buffer {
- public:
-  Buffer() {
-    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << kBytes;
-    madvise(memory, kBytes, MADV_HUGEPAGE);
-    data_ = static_cast<float*>(memory);
-    std::memset(memory, 0, kBytes);
-  }
-  ~Buffer() { munmap(data_, kBytes); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::span<float> values() const { return {data_, kCount}; }
-
- private:
-  float* data_;
+struct Buffer {
+  std::span<float> values() const { return {memory.data(), kCount}; }
+  element::LargeMemory<float> memory{kCount};
 };
 
 // All different: no value is there twice.
