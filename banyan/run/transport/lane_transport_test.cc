@@ -2,7 +2,6 @@
 
 #include <linux/filter.h>
 #include <netinet/in.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,40 +14,27 @@ namespace banyan::run {
 namespace {
 
 // Answers when the test says so, with one end of a pair of sockets.
-class HandConnector : public Connector {
+class HandConnector : public AnsweringConnector {
  public:
   void request(uint32_t peer, uint32_t lane, const Path& path) override {
     asked_.push_back({peer, lane});
     paths_.push_back(path);
   }
-  std::vector<Answer> take() override {
-    eventfd_t count = 0;
-    eventfd_read(event_.get(), &count);
-    return std::move(answers_);
-  }
-  int event_fd() const override { return event_.get(); }
 
   FileDescriptor connect(uint32_t peer, uint32_t lane) {
-    int ends[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    give(peer, lane, FileDescriptor(ends[0]));
-    return FileDescriptor(ends[1]);
+    std::array<FileDescriptor, 2> ends = Switchboard::make_local_pair();
+    give(peer, lane, std::move(ends[0]));
+    return std::move(ends[1]);
   }
   void give(uint32_t peer, uint32_t lane, FileDescriptor socket) {
-    answers_.push_back({.peer = peer, .lane = lane, .socket = std::move(socket), .failure = {}});
-    eventfd_write(event_.get(), 1);
+    answer({.peer = peer, .lane = lane, .socket = std::move(socket), .failure = {}});
   }
   void refuse(uint32_t peer, uint32_t lane, Error error) {
-    answers_.push_back({.peer = peer, .lane = lane, .socket = {}, .failure = std::move(error)});
-    eventfd_write(event_.get(), 1);
+    answer({.peer = peer, .lane = lane, .socket = {}, .failure = std::move(error)});
   }
 
   std::vector<std::pair<uint32_t, uint32_t>> asked_;
   std::vector<Path> paths_;
-
- private:
-  FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-  std::vector<Answer> answers_;
 };
 
 struct Fixture {
@@ -110,13 +96,12 @@ TEST(LaneTransport, TellsWhyThereIsNoConnectionAndWhenOneIsLost) {
   FileDescriptor peer = fixture.connector->connect(2, 0);
   transport.peek(transport.channel(2, 0));
   peer.reset();
-  try {
-    while (transport.peek(transport.channel(2, 0)).empty()) transport.wait(milliseconds(10));
-    ADD_FAILURE() << "bytes from nowhere";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_THAT(error.what(), HasSubstr("rank 2"));
-  }
+  EXPECT_THAT(testing::error_of(
+                  [&] {
+                    while (transport.peek(transport.channel(2, 0)).empty()) transport.wait(milliseconds(10));
+                  },
+                  ErrorCode::peer_lost),
+              HasSubstr("rank 2"));
 }
 
 TEST(LaneTransport, AsksForTheMemoryOfEachConnectionBeforeItIsMadeAndLetsGoOfIt) {
@@ -143,12 +128,7 @@ TEST(LaneTransport, AsksForTheMemoryOfEachConnectionBeforeItIsMadeAndLetsGoOfIt)
   connect(1, 0);
   EXPECT_EQ(held, of_tcp + of_both);
   EXPECT_EQ(shared, 1u);
-  try {
-    connect(2, 0);
-    ADD_FAILURE() << "more than there is";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("not so much"));
-  }
+  EXPECT_THAT(testing::error_of([&] { connect(2, 0); }), HasSubstr("not so much"));
   transport.drop_if([](uint32_t) { return true; });
   EXPECT_EQ(held, 0u);
 }

@@ -23,21 +23,9 @@
 
 namespace banyan::run {
 
-// Answers at once.
-class ReadyConnector : public Connector {
+// Passes on the answers that it is given.
+class AnsweringConnector : public Connector {
  public:
-  explicit ReadyConnector(std::vector<FileDescriptor> sockets) : sockets_(std::move(sockets)) {}
-
-  void request(uint32_t peer, uint32_t lane, const Path& /*path*/) override {
-    Answer answer{.peer = peer, .lane = lane, .socket = {}, .failure = {}};
-    if (lane == 0 && sockets_.at(peer).is_open()) {
-      answer.socket = std::move(sockets_.at(peer));
-    } else {
-      answer.failure = Error(ErrorCode::timed_out, "rank " + std::to_string(peer) + " did not answer");
-    }
-    answers_.push_back(std::move(answer));
-    eventfd_write(event_.get(), 1);
-  }
   std::vector<Answer> take() override {
     eventfd_t count = 0;
     eventfd_read(event_.get(), &count);
@@ -45,13 +33,36 @@ class ReadyConnector : public Connector {
   }
   int event_fd() const override { return event_.get(); }
 
+  void answer(Answer answer) {
+    answers_.push_back(std::move(answer));
+    eventfd_write(event_.get(), 1);
+  }
+
+ private:
+  std::vector<Answer> answers_;
+  FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+};
+
+// Answers at once.
+class ReadyConnector : public AnsweringConnector {
+ public:
+  explicit ReadyConnector(std::vector<FileDescriptor> sockets) : sockets_(std::move(sockets)) {}
+
+  void request(uint32_t peer, uint32_t lane, const Path& /*path*/) override {
+    Answer ready{.peer = peer, .lane = lane, .socket = {}, .failure = {}};
+    if (lane == 0 && sockets_.at(peer).is_open()) {
+      ready.socket = std::move(sockets_.at(peer));
+    } else {
+      ready.failure = Error(ErrorCode::timed_out, "rank " + std::to_string(peer) + " did not answer");
+    }
+    answer(std::move(ready));
+  }
+
  protected:
   void give(std::vector<FileDescriptor> sockets) { sockets_ = std::move(sockets); }
 
  private:
   std::vector<FileDescriptor> sockets_;  // by peer
-  std::vector<Answer> answers_;
-  FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 };
 
 // Two connected sockets, by TCP on this machine: of AF_INET or AF_INET6.
@@ -98,25 +109,16 @@ class Switchboard {
   std::unique_ptr<Connector> connector(uint32_t rank) { return std::make_unique<Cord>(*this, rank); }
 
  private:
-  class Cord : public Connector {
+  class Cord : public AnsweringConnector {
    public:
     Cord(Switchboard& board, uint32_t rank) : board_(board), rank_(rank) {}
     void request(uint32_t peer, uint32_t lane, const Path&) override {
-      answers_.push_back({.peer = peer, .lane = lane, .socket = board_.end_of(rank_, peer, lane), .failure = {}});
-      eventfd_write(event_.get(), 1);
+      answer({.peer = peer, .lane = lane, .socket = board_.end_of(rank_, peer, lane), .failure = {}});
     }
-    std::vector<Answer> take() override {
-      eventfd_t count = 0;
-      eventfd_read(event_.get(), &count);
-      return std::exchange(answers_, {});
-    }
-    int event_fd() const override { return event_.get(); }
 
    private:
     Switchboard& board_;
     const uint32_t rank_;
-    std::vector<Answer> answers_;
-    FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   };
 
   // Whoever asks first gets one end, and leaves the other one here.
