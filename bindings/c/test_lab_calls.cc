@@ -8,20 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/c/test_calls.h"
+
 namespace banyan::c {
 namespace {
 
 constexpr size_t kLarge = 100'000, kExchanged = 5'000, kSmall = 8, kPassed = 50'000;
 // So that several labs at a time leave each other room.
 constexpr std::chrono::milliseconds kPause{10};
-
-// Sums of them are exact.
-float value_of(size_t rank, size_t call, size_t position) {
-  return static_cast<float>((position + call * 13 + rank * (position % 5 + 1)) % 97);
-}
-uint32_t word_of(size_t from, size_t to, size_t call, size_t position) {
-  return static_cast<uint32_t>(position * 31 + from * 1'000'003 + to * 17 + call * 7);
-}
 
 class Calls {
  public:
@@ -30,14 +24,23 @@ class Calls {
     int size = 0;
     banyan_comm_count(comm, &size);
     size_ = static_cast<size_t>(size);
-    sent_.resize(kExchanged * size_);
-    received_.resize(kExchanged * size_);
   }
 
   void run() {
+    using run::OperationKind;
+    const auto ranks = static_cast<uint32_t>(size_);
+    const testing::CallShape sum{.ranks = ranks, .count = kLarge};
+    const testing::CallShape even{.kind = OperationKind::all_to_all, .ranks = ranks, .count = kExchanged};
+    const auto pass = [&](size_t count) {
+      return makes("message", {.kind = OperationKind::group, .ranks = ranks, .count = count});
+    };
     while (!report_.is_over) {
-      if (!reduces(kLarge, false) || !reduces(kLarge, true) || !exchanges() || !exchanges_unevenly() ||
-          !passes(kSmall) || !passes(kPassed) || !hears_whether_over()) {
+      testing::CallShape uneven{.kind = OperationKind::all_to_all_v, .ranks = ranks};
+      while (uneven.parts.size() < size_) {  // nothing, or up to kExchanged words
+        uneven.parts.push_back((uneven.parts.size() * 3 + call_) % 4 * (kExchanged / 3));
+      }
+      if (!makes("allreduce", sum) || !makes("allreduce in place", sum, true) || !makes("all-to-all", even) ||
+          !makes("all-to-allv", uneven) || !pass(kSmall) || !pass(kPassed) || !hears_whether_over()) {
         return;
       }
       std::this_thread::sleep_for(kPause);
@@ -45,71 +48,27 @@ class Calls {
   }
 
  private:
-  bool reduces(size_t count, bool is_in_place) {
-    for (size_t i = 0; i < count; ++i) values_[i] = value_of(rank_, call_, i);
-    if (is_in_place) sums_ = values_;
-    if (!is_fine(banyan_all_reduce(is_in_place ? sums_.data() : values_.data(), sums_.data(), count, BANYAN_FLOAT32,
-                                   BANYAN_SUM, comm_, nullptr))) {
-      return false;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      float sum = 0;
-      for (size_t rank = 0; rank < size_; ++rank) sum += value_of(rank, call_, i);
-      if (sums_[i] != sum) return is_wrong("allreduce", i, 0);
-    }
-    return is_right();
+  // What a rank sends in this call.
+  uint32_t word_of(size_t from, size_t position) const {
+    return static_cast<uint32_t>(position * 31 + from * 1'000'003 + call_ * 7);
   }
 
-  bool exchanges() {
-    for (size_t i = 0; i < sent_.size(); ++i) sent_[i] = word_of(rank_, i / kExchanged, call_, i % kExchanged);
-    if (!is_fine(banyan_all_to_all(sent_.data(), received_.data(), kExchanged, BANYAN_UINT32, comm_, nullptr))) {
-      return false;
-    }
-    for (size_t i = 0; i < received_.size(); ++i) {
-      if (received_[i] != word_of(i / kExchanged, rank_, call_, i % kExchanged)) {
-        return is_wrong("all-to-all", i % kExchanged, i / kExchanged);
+  bool makes(const char* what, const testing::CallShape& shape, bool is_in_place = false) {
+    const auto rank = static_cast<uint32_t>(rank_);
+    std::vector<uint32_t> sent(shape.sent(rank)), received(shape.received(rank));
+    for (size_t i = 0; i < sent.size(); ++i) sent[i] = word_of(rank_, i);
+    if (is_in_place) received = sent;
+    const CallArguments of{
+        .send = is_in_place ? received.data() : sent.data(), .recv = received.data(), .type = BANYAN_UINT32};
+    if (!is_fine(make_call(shape, of, comm_))) return false;
+    for (const testing::CallShape::Piece& piece : shape.pieces(rank)) {
+      for (size_t i = 0; i < piece.count; ++i) {
+        uint32_t due = 0;
+        for (size_t from = 0; from < size_; ++from) {
+          if (!piece.from || piece.from == from) due += word_of(from, piece.there + i);
+        }
+        if (received[piece.here + i] != due) return is_wrong(what, piece.here + i, piece.from.value_or(0));
       }
-    }
-    return is_right();
-  }
-
-  // Nothing, or up to kExchanged words.
-  size_t words_between(size_t from, size_t to) const { return (from * 7 + to * 3 + call_) % 4 * (kExchanged / 3); }
-
-  bool exchanges_unevenly() {
-    std::vector<size_t> sends, comes;
-    size_t at = 0;
-    for (size_t peer = 0; peer < size_; ++peer) {
-      sends.push_back(words_between(rank_, peer));
-      comes.push_back(words_between(peer, rank_));
-      for (size_t i = 0; i < sends.back(); ++i) sent_[at++] = word_of(rank_, peer, call_, i);
-    }
-    if (!is_fine(banyan_all_to_all_v(sent_.data(), sends.data(), nullptr, received_.data(), comes.data(), nullptr,
-                                     BANYAN_UINT32, comm_, nullptr))) {
-      return false;
-    }
-    at = 0;
-    for (size_t peer = 0; peer < size_; ++peer) {
-      for (size_t i = 0; i < comes[peer]; ++i) {
-        if (received_[at++] != word_of(peer, rank_, call_, i)) return is_wrong("all-to-allv", i, peer);
-      }
-    }
-    return is_right();
-  }
-
-  // A message to the next rank, and one from the rank before.
-  bool passes(size_t count) {
-    const size_t next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
-    std::vector<uint32_t> sent(count), received(count);
-    for (size_t i = 0; i < count; ++i) sent[i] = word_of(rank_, next, call_, i);
-    banyan_request_t request = nullptr;
-    const int to = static_cast<int>(next), from = static_cast<int>(before);
-    if (!is_fine(banyan_send(sent.data(), count, BANYAN_UINT32, to, comm_, &request))) return false;
-    const bool is_received = is_fine(banyan_recv(received.data(), count, BANYAN_UINT32, from, comm_, nullptr));
-    const banyan_result_t is_sent = banyan_wait(&request);
-    if (!is_received || !is_fine(is_sent)) return false;
-    for (size_t i = 0; i < count; ++i) {
-      if (received[i] != word_of(before, rank_, call_, i)) return is_wrong("message", i, before);
     }
     return is_right();
   }
@@ -152,8 +111,6 @@ class Calls {
   const size_t rank_;
   size_t size_ = 0, call_ = 0;
   int64_t last_ = lab_now();
-  std::vector<float> values_ = std::vector<float>(kLarge), sums_ = std::vector<float>(kLarge);
-  std::vector<uint32_t> sent_, received_;
 };
 
 }  // namespace

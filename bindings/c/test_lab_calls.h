@@ -34,7 +34,7 @@ inline int64_t lab_now() {
 }
 
 // Joins by the environment, and makes rounds of calls until one fails, gives wrong data, or all have heard that it is
-// over: an allreduce out of place and one in place, of 400 kB; an all-to-all; a short and a long message to the next
+// over: an allreduce out of place and one in place, of 400 kB; two all-to-alls; a short and a long message to the next
 // rank; a small allreduce, which tells everybody whether it is over. Data depend on rank, call and position. Then the
 // communicator is destroyed.
 void join_and_call(LabShared& shared, int rank, const banyan_config_t& config);
