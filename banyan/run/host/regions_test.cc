@@ -97,21 +97,16 @@ TEST(PeerRegions, RefuseWhatTheOwnerDoesNotHave) {
   const RegionPlace place = pool.find(data, 1);
   PeerRegions peer(getpid(), pool.directory_fd());
   const auto refusal = [&](RegionId region, uint64_t offset, size_t bytes) -> std::string {
-    try {
-      peer.at(region, offset, bytes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "none";
+    return testing::error_of([&] { peer.at(region, offset, bytes); });
   };
-  EXPECT_EQ(refusal(place.region, 0, 4096), "none");
+  EXPECT_EQ(refusal(place.region, 0, 4096), "no error");
   EXPECT_THAT(refusal(place.region, 1, 4096), HasSubstr("shorter"));
   EXPECT_THAT(refusal(place.region, UINT64_MAX, 2), HasSubstr("shorter"));
   EXPECT_THAT(refusal(place.region + 1, 0, 1), HasSubstr("not there"));
   EXPECT_THAT(refusal(0, 0, 1), HasSubstr("not there"));
   pool.free(data);
   std::byte* const other = pool.allocate(4096);
-  EXPECT_EQ(refusal(pool.find(other, 1).region, 0, 1), "none");
+  EXPECT_EQ(refusal(pool.find(other, 1).region, 0, 1), "no error");
   EXPECT_THAT(refusal(place.region, 0, 1), HasSubstr("not there"));
 }
 
