@@ -58,13 +58,12 @@ TEST(CollectiveData, DependsOnRankAndPosition) {
 
 TEST(CollectiveData, NamesTheFirstElementThatIsWrong) {
   const MemoryShape shape = shape_of(CollectiveKind::all_reduce, false);
-  try {
-    expect_outputs(shape, {{11, 22}, {11, 23}}, {{11, 22}, {11, 22}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("gpu 1 output chunk 1 element 0 is 23, not 22 as the allreduce promises"));
-  }
+  EXPECT_THAT(testing::error_of(
+                  [&] {
+                    expect_outputs(shape, {{11, 22}, {11, 23}}, {{11, 22}, {11, 22}});
+                  },
+                  ErrorCode::mismatch),
+              HasSubstr("gpu 1 output chunk 1 element 0 is 23, not 22 as the allreduce promises"));
 }
 
 TEST(DeviceMemory, KeepsInputAndOutputApartOutOfPlace) {
