@@ -159,13 +159,8 @@ TEST(Goal, RefusesToWriteCollectives) {
   builder.add_stream({"s", Stream::Order::program});
   builder.add_node({.kind = NodeKind::collective, .name = builder.add_name("grads"), .bytes = 8});
   builder.add_rank(0, std::vector{0u}, {});
-  try {
-    write_job(std::move(builder).build());
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_THAT(error.what(), HasSubstr("rank 0 node 0 'grads' is a collective (allreduce)"));
-  }
+  EXPECT_THAT(testing::error_of([&] { write_job(std::move(builder).build()); }, ErrorCode::unsupported),
+              HasSubstr("rank 0 node 0 'grads' is a collective (allreduce)"));
 }
 
 TEST(Goal, ReadsFilesInPieces) {
@@ -184,13 +179,8 @@ TEST(Goal, ReadsFilesInPieces) {
     EXPECT_EQ(job.program(0).nodes[i].duration, std::chrono::nanoseconds(i));
     EXPECT_THAT(job.program(0).needs(i), ElementsAre(i / 2));
   }
-  try {
-    read_job(path);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_THAT(error.what(), StartsWith(path + ": cannot read it: "));
-  }
+  EXPECT_THAT(testing::error_of([&] { read_job(path); }, ErrorCode::not_found),
+              StartsWith(path + ": cannot read it: "));
 }
 
 // As some editors write it.
