@@ -30,12 +30,7 @@ TEST(Fabric, NamesTheRankThatIsCutOff) {
 
 TEST(Fabric, SuggestsTheNearestName) {
   const Fabric fabric = parse_fabric_text("gpu0 <-> gpu1 1GB/s");
-  try {
-    fabric.at("gpu9");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("did you mean 'gpu0'?"));
-  }
+  EXPECT_THAT(testing::error_of([&] { fabric.at("gpu9"); }), HasSubstr("did you mean 'gpu0'?"));
 }
 
 TEST(Fabric, KeepsASymmetryOnlyWhileItHolds) {

@@ -2,36 +2,23 @@
 
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::fabric {
 namespace {
 
-// In a folder that goes away with the test.
-class HandedOn : public ::testing::Test {
+class HandedOn : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  HandedOn() {
-    std::string path = (std::filesystem::temp_directory_path() / "banyan_handed_on_XXXXXX").string();
-    EXPECT_NE(::mkdtemp(path.data()), nullptr);
-    folder_ = path;
-  }
-  ~HandedOn() override { std::filesystem::remove_all(folder_); }
-
   Fabric load(const std::string& text, const std::string& behind, std::vector<FabricEdit> edits = {}) {
-    const std::string path = (folder_ / "file").string();
+    const std::string path = folder_ + "/file";
     write_file(path, text);
     notes_.clear();
     return load_fabric({.fabric = path + behind, .edits = std::move(edits)}, &notes_);
   }
   std::string problem(const std::string& text, const std::string& behind, std::vector<FabricEdit> edits = {}) {
-    try {
-      load(text, behind, std::move(edits));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "read";
+    return testing::error_of([&] { load(text, behind, std::move(edits)); });
   }
-  std::filesystem::path folder_;
   std::vector<std::string> notes_;
 };
 
@@ -61,9 +48,9 @@ TEST_F(HandedOn, SlurmIsTheSameInAllItsSpellings) {
                     "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s[0-1]\n")}) {
     EXPECT_EQ(load(text, "@400Gb/s").fingerprint(), expected) << text;
   }
-  write_file((folder_ / "leaf.conf").string(), "SwitchName=s0 Nodes=n[0-1]\n");
+  write_file(folder_ + "/leaf.conf", "SwitchName=s0 Nodes=n[0-1]\n");
   EXPECT_EQ(load("Include leaf.conf\n" + upper, "@400Gb/s").fingerprint(), expected);
-  write_file((folder_ / "leaf.conf").string(), "Include leaf.conf\n");
+  write_file(folder_ + "/leaf.conf", "Include leaf.conf\n");
   EXPECT_THAT(problem("Include leaf.conf\n" + upper, "@400Gb/s"), HasSubstr("more than 8 files include one another"));
 }
 

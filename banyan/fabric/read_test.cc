@@ -4,6 +4,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::fabric {
@@ -11,25 +12,14 @@ namespace {
 
 using Kind = FabricEdit::Kind;
 
-// A folder that goes away with the test.
-class ReadFabric : public ::testing::Test {
+class ReadFabric : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  ReadFabric() {
-    std::string path = (std::filesystem::temp_directory_path() / "banyan_read_XXXXXX").string();
-    EXPECT_NE(::mkdtemp(path.data()), nullptr);
-    folder_ = path;
-  }
-  ~ReadFabric() override { std::filesystem::remove_all(folder_); }
-
   std::string file(const std::string& name, std::string_view contents) const {
-    const std::string path = (folder_ / name).string();
+    const std::string path = folder_ + "/" + name;
     std::ofstream(path, std::ios::binary) << contents;
     return path;
   }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
- private:
-  std::filesystem::path folder_;
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
 };
 
 std::string error_of(const FabricSource& source) {
@@ -164,17 +154,10 @@ TEST(FabricManual, ShowsFabricsThatCanBeRead) {
 }
 
 TEST(LoadFabric, SaysThatALinkGoesRoundInACircle) {
-  std::string folder = ::testing::TempDir() + "banyan_read_test_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/fabric.json";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.path() + "/fabric.json";
   std::filesystem::create_symlink(path, path);
-  try {
-    load_fabric({.fabric = path});
-    ADD_FAILURE() << "read it";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("symbolic links"));
-  }
-  std::filesystem::remove_all(folder);
+  EXPECT_THAT(testing::error_of([&] { load_fabric({.fabric = path}); }), ::testing::HasSubstr("symbolic links"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "banyan/run/record/diagnosis.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -13,26 +14,16 @@ class StoppedClock : public TimeSource {
   TimePoint now() const override { return TimePoint() + std::chrono::hours(1); }
 };
 
-class CallLogTest : public ::testing::Test {
+class CallLogTest : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  CallLogTest() {
-    folder_ = ::testing::TempDir() + "/call-log-XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~CallLogTest() override {
-    unsetenv("BANYAN_RECORDER_DIR");
-    std::filesystem::remove_all(folder_);
-  }
+  CallLogTest() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
+  ~CallLogTest() override { unsetenv("BANYAN_RECORDER_DIR"); }
   std::vector<RankDump> dumps() const { return read_dumps(folder_); }
 
   StoppedClock clock_;
   Health health_ = Health::alive;  // of every peer
   CallLog log_{{.communicator = "c", .id = "", .rank = 1, .size = 3, .health = [this](uint32_t) { return health_; }},
                clock_};
-
- private:
-  std::string folder_;
 };
 
 // Rank 0 tells of a failure, and leaves before a call of this rank fails of it.

@@ -3,8 +3,8 @@
 
 #include <deque>
 
-#include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -92,13 +92,9 @@ class FakeFactory : public ExecutorFactory {
   const std::shared_ptr<Script> script_;  // shared with the test
 };
 
-class ExecutorFactories : public ::testing::Test {
+class ExecutorFactories : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  ExecutorFactories() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~ExecutorFactories() override { std::filesystem::remove_all(folder_); }
+  ExecutorFactories() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   decltype(Communicator::Options::executors) fakes() {
     return [script = script_](const auto&, const auto&) { return std::make_unique<FakeFactory>(script); };
@@ -116,7 +112,6 @@ class ExecutorFactories : public ::testing::Test {
   const std::shared_ptr<Script> script_ = std::make_shared<Script>();  // shared with the fakes
 
  private:
-  std::string folder_;
   RegionPool pool_;
 };
 

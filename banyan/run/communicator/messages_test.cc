@@ -4,11 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/transport.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -34,13 +34,8 @@ struct By {
   Encryption encryption = Encryption::automatic;
 };
 
-class Messages : public ::testing::TestWithParam<By> {
+class Messages : public ::testing::TestWithParam<By>, protected testing::TemporaryFolder {
  protected:
-  Messages() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-  }
-  ~Messages() override { std::filesystem::remove_all(folder_); }
-
   // The rank that is to be killed, if any, does that itself.
   std::vector<std::string> run_ranks(uint32_t size, const std::function<std::string(Communicator&)>& body,
                                      uint32_t killed = kNoRank) {
@@ -78,7 +73,6 @@ class Messages : public ::testing::TestWithParam<By> {
   static constexpr const char* kNoUcx = "there is no UCX on this machine";
 
  private:
-  std::string folder_;
   int meetings_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(

@@ -4,9 +4,9 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -14,13 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Requests : public ::testing::TestWithParam<Communicator::Progress> {
+class Requests : public ::testing::TestWithParam<Communicator::Progress>, protected testing::TemporaryFolder {
  protected:
-  Requests() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~Requests() override { std::filesystem::remove_all(folder_); }
+  Requests() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   // What each of two ranks says of `body`: "right", or what is not.
   std::vector<std::string> run_ranks(const std::function<std::string(Communicator&)>& body) {
@@ -32,9 +28,6 @@ class Requests : public ::testing::TestWithParam<Communicator::Progress> {
       return body(comm);
     });
   }
-
- private:
-  std::string folder_;
 };
 INSTANTIATE_TEST_SUITE_P(By, Requests, ::testing::Values(Communicator::Progress::soon, Communicator::Progress::at_once),
                          [](const auto& test) {

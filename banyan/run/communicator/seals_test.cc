@@ -1,8 +1,8 @@
 // What becomes of BANYAN_ENCRYPTION when processes join.
 
-#include "banyan/base/check.h"
 #include "banyan/run/communicator/joined_processes.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -20,8 +20,7 @@ std::string words_of(const Seals& seals) {
 }
 
 std::vector<std::string> ends(const Wish& first, const Wish& second) {
-  std::string folder = std::filesystem::temp_directory_path() / "banyan-test-XXXXXX";
-  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
+  const testing::TemporaryFolder folder;
   const auto reports = run_processes(2, std::chrono::seconds(60), [&](uint32_t rank) -> std::string {
     const Wish& wish = rank == 0 ? first : second;
     setenv("BANYAN_HOST_ID", wish.is_between_hosts && rank == 1 ? "b" : "a", 1);
@@ -29,7 +28,7 @@ std::vector<std::string> ends(const Wish& first, const Wish& second) {
     RegionPool pool;
     try {
       return words_of(JoinedProcesses::join(pool,
-                                            {.url = "file://" + folder + "/meeting",
+                                            {.url = "file://" + folder.path() + "/meeting",
                                              .rank = rank,
                                              .size = 2,
                                              .name = {},
@@ -40,7 +39,6 @@ std::vector<std::string> ends(const Wish& first, const Wish& second) {
       return error.what();
     }
   });
-  std::filesystem::remove_all(folder);
   return reports;
 }
 std::vector<std::string> ends(const Wish& both) { return ends(both, both); }

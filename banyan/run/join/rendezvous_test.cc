@@ -11,6 +11,7 @@
 #include "banyan/run/join/reach.h"
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -19,19 +20,15 @@ namespace {
 const Secret kSecret = Secret::parse("00112233445566778899aabbccddeeff", "test");
 
 // tcp: and file: places that nobody else has.
-class RendezvousTest : public ::testing::TestWithParam<const char*> {
+class RendezvousTest : public ::testing::TestWithParam<const char*>, protected testing::TemporaryFolder {
  protected:
   RendezvousTest() {
-    std::string pattern = ::testing::TempDir() + "banyan_rendezvous_XXXXXX";
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    parent_ = pattern;
     if (GetParam() == std::string("file")) {
-      url_ = "file://" + parent_ + "/meet";
+      url_ = "file://" + folder_ + "/meet";
     } else {
       url_ = tcp_url("127.0.0.1", free_port());
     }
   }
-  ~RendezvousTest() override { std::filesystem::remove_all(parent_); }
 
   std::vector<EndpointRecord> meet_as(uint32_t rank, uint32_t size, milliseconds within = std::chrono::minutes(1),
                                       const std::string& job = "") const {
@@ -61,7 +58,7 @@ class RendezvousTest : public ::testing::TestWithParam<const char*> {
     });
   }
 
-  std::string parent_, url_;
+  std::string url_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Over, RendezvousTest, ::testing::Values("tcp", "file"),
@@ -136,14 +133,12 @@ TEST_P(RendezvousTest, EndsInAnErrorWhenACardIsNone) {
     Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = 0}, deadline);
     for (const char* name : {"seat-1", "came"}) rendezvous.store().add(card.substr(0, 3) + name, 1, deadline);
     rendezvous.store().set(card.substr(0, 3) + "card-1", card, deadline);
-    try {
-      meet(rendezvous.store(), record_of_endpoint(0, rendezvous), 2, deadline, card.substr(0, 3));
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
-      EXPECT_THAT(error.what(), HasSubstr("no card of a process"));
-    }
-    std::filesystem::remove_all(parent_ + "/meet");
+    EXPECT_THAT(
+        testing::error_of(
+            [&] { meet(rendezvous.store(), record_of_endpoint(0, rendezvous), 2, deadline, card.substr(0, 3)); },
+            ErrorCode::invalid_input),
+        HasSubstr("no card of a process"));
+    std::filesystem::remove_all(folder_ + "/meet");
   }
 }
 
@@ -315,12 +310,9 @@ TEST(Reach, CallsAddressesOfALinkByTheOwnInterface) {
 
 TEST(Rendezvous, TrustsOnlyThisMachineWithoutASecret) {
   const Deadline deadline = Deadline::after(std::chrono::minutes(1));
-  try {
-    Rendezvous(Place::parse("tcp://192.0.2.77:5000"), Secret(), {.rank = 1}, deadline);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("without a secret only this one is trusted (set BANYAN_SECRET"));
-  }
+  EXPECT_THAT(
+      testing::error_of([&] { Rendezvous(Place::parse("tcp://192.0.2.77:5000"), Secret(), {.rank = 1}, deadline); }),
+      HasSubstr("without a secret only this one is trusted (set BANYAN_SECRET"));
   const uint16_t port = free_port();
   const Rendezvous here(Place::parse(tcp_url("127.0.0.1", port)), Secret(), {.rank = 0}, deadline);
   EXPECT_THAT(here.own_addresses(), ::testing::ElementsAre("127.0.0.1"));
@@ -354,13 +346,10 @@ TEST(Rendezvous, ListensWhereTheUserSays) {
 TEST(Rendezvous, SaysWhenThePortIsTaken) {
   const Listener other = Listener::on("127.0.0.1");
   const std::string url = tcp_url("127.0.0.1", other.port());
-  try {
-    Rendezvous(Place::parse(url), Secret(), {.rank = 0}, Deadline::after(std::chrono::minutes(1)));
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(url));
-    EXPECT_THAT(error.what(), HasSubstr("Address already in use"));
-  }
+  EXPECT_THAT(testing::error_of([&] {
+                Rendezvous(Place::parse(url), Secret(), {.rank = 0}, Deadline::after(std::chrono::minutes(1)));
+              }),
+              AllOf(HasSubstr(url), HasSubstr("Address already in use")));
 }
 
 TEST(EndpointRecord, SaysWhatItWasTold) {
@@ -384,13 +373,8 @@ TEST(EndpointRecord, RefusesOtherVersionsAndOtherThings) {
   std::string text = EndpointRecord{}.encode();
   const std::string own = std::to_string(EndpointRecord::kVersion), version = "\"version\":" + own;
   text.replace(text.find(version), version.size(), "\"version\":9");
-  try {
-    EndpointRecord::decode(text);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads " + own));
-  }
+  EXPECT_THAT(testing::error_of([&] { EndpointRecord::decode(text); }, ErrorCode::mismatch),
+              HasSubstr("version 9, and this process reads " + own));
   for (const std::string& wrong :
        std::vector<std::string>{"", "[]", "{" + version + "}", "nonsense", "{\"version\":\"1\"}"}) {
     EXPECT_THROW(EndpointRecord::decode(wrong), Error) << wrong;

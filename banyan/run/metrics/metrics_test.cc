@@ -14,6 +14,7 @@
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -72,16 +73,6 @@ std::string get(uint16_t port, const std::string& host = "localhost") {
   }
   return answer;
 }
-
-class Folder {
- public:
-  Folder() { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string path(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = ::testing::TempDir() + "/metrics-XXXXXX";
-};
 
 TEST(Metrics, AreServedOnThePortOfTheRank) {
   const uint16_t port = free_port(1);
@@ -148,16 +139,16 @@ TEST(Metrics, AreMissingWithAWarningWhereThePortIsTaken) {
 }
 
 TEST(Metrics, AreWrittenAtTheEndOfACommunicatorAndOfTheProcess) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const auto destroyed = [&] {
-    start_metrics({.target = folder.path("destroyed.prom")});
+    start_metrics({.target = folder.path() + "/destroyed.prom"});
     { const StatisticsBoard::Entry entry = enter(17, {}); }
     return 7;
   };
   EXPECT_EQ(process(destroyed).code, 7);
-  EXPECT_THAT(read_file(folder.path("destroyed.prom")), HasSubstr("kind=\"barrier\"} 17"));
+  EXPECT_THAT(read_file(folder.path() + "/destroyed.prom"), HasSubstr("kind=\"barrier\"} 17"));
   const auto left = [&] {
-    start_metrics({.target = folder.path("left.prom")});
+    start_metrics({.target = folder.path() + "/left.prom"});
     static uint64_t calls = 1;
     new StatisticsBoard::Entry(
         StatisticsBoard::of_process().enter("world", {.rank = 2, .size = 4}, [] { return with_calls(calls); }));
@@ -165,7 +156,7 @@ TEST(Metrics, AreWrittenAtTheEndOfACommunicatorAndOfTheProcess) {
     return 7;
   };
   EXPECT_EQ(process(left, true).code, 7);
-  EXPECT_THAT(read_file(folder.path("left.2.prom")), HasSubstr("kind=\"barrier\"} 18"));
+  EXPECT_THAT(read_file(folder.path() + "/left.2.prom"), HasSubstr("kind=\"barrier\"} 18"));
 }
 
 TEST(Metrics, AreMissingWithOneWarningWhereTheFileCannotBeWritten) {
@@ -182,13 +173,14 @@ TEST(Metrics, AreMissingWithOneWarningWhereTheFileCannotBeWritten) {
 }
 
 TEST(Metrics, OfAForkedProcessThatJoinsAnewAreItsOwn) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const auto body = [&] {
-    start_metrics({.target = folder.path("%p.prom")});
+    start_metrics({.target = folder.path() + "/%p.prom"});
     const StatisticsBoard::Entry entry = enter(1, {});
     const auto in_child = [&] {
       { const StatisticsBoard::Entry own = enter(2, {}); }
-      return read_file(folder.path(std::to_string(getpid()) + ".prom")).find("} 2\n") != std::string::npos ? 7 : 1;
+      return read_file(folder.path() + "/" + std::to_string(getpid()) + ".prom").find("} 2\n") != std::string::npos ? 7
+                                                                                                                    : 1;
     };
     return process(in_child).code;
   };

@@ -6,6 +6,7 @@
 #include "banyan/base/file.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/record/test_dumps.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -13,24 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class DumpTest : public ::testing::Test {
+class DumpTest : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  DumpTest() {
-    std::string pattern = (fs::temp_directory_path() / "banyan-dump-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
   ~DumpTest() override {
     unsetenv("BANYAN_RECORDER_DIR");
     unsetenv("TMPDIR");
-    fs::remove_all(folder_);
   }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string error_of(const auto& call) {
     return testing::error_of([&] { call(); });
   }
-
-  std::string folder_;
 };
 
 RankDump sample() {

@@ -5,6 +5,7 @@
 
 #include "banyan/base/file.h"
 #include "banyan/run/call/operation.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -12,18 +13,13 @@ namespace {
 
 using ::testing::MatchesRegex;
 
-class LogTest : public ::testing::Test {
+class LogTest : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  LogTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "banyan-log-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
   ~LogTest() override {
     start_log({});
     set_log_rank(kNoRank);
     unsetenv("BANYAN_LOG");
     unsetenv("BANYAN_LOG_FILE");
-    std::filesystem::remove_all(folder_);
   }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
@@ -33,8 +29,6 @@ class LogTest : public ::testing::Test {
     for (std::string line; std::getline(text, line);) all.push_back(line);
     return all;
   }
-
-  std::string folder_;
 };
 
 TEST_F(LogTest, ALineTellsWhenAndWho) {

@@ -7,10 +7,10 @@
 #include <future>
 #include <limits>
 
-#include "banyan/base/check.h"
 #include "banyan/run/sparse/sparse_queue.h"
 #include "banyan/run/system/child.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -20,13 +20,9 @@ using sparse::RowList;
 
 constexpr SparseWay kWays[] = {SparseWay::dense, SparseWay::gather, SparseWay::shards, SparseWay::automatic};
 
-class SparseRanks : public ::testing::TestWithParam<uint32_t> {
+class SparseRanks : public ::testing::TestWithParam<uint32_t>, protected testing::TemporaryFolder {
  protected:
-  SparseRanks() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~SparseRanks() override { std::filesystem::remove_all(folder_); }
+  SparseRanks() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   // What each rank says of `body`: nothing, or what is wrong.
   std::vector<std::string> run_ranks(uint32_t size, const std::function<std::string(Communicator&)>& body) {
@@ -38,9 +34,6 @@ class SparseRanks : public ::testing::TestWithParam<uint32_t> {
       return body(comm);
     });
   }
-
- private:
-  std::string folder_;
 };
 
 struct Sample {

@@ -90,13 +90,8 @@ TEST(DsField, IsNoMatterOfOtherSockets) {
 }
 
 TEST(DsField, OfWhatIsNoSocketIsAnError) {
-  try {
-    mark_packets(-1, kDscp);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::io);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("Bad file descriptor"));
-  }
+  EXPECT_THAT(testing::error_of([&] { mark_packets(-1, kDscp); }, ErrorCode::io),
+              ::testing::HasSubstr("Bad file descriptor"));
 }
 
 }  // namespace

@@ -11,13 +11,9 @@ namespace {
 // Linux would rather kill processes than refuse it.
 TEST(SharedMemory, MoreThanThereIsIsRefusedBeforeItIsTaken) {
   for (const size_t bytes : {available_memory() + 4096, size_t{1} << 50, SIZE_MAX / 2 - 4095}) {
-    try {
-      SharedMemory::with_pages(bytes);
-      FAIL() << bytes;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::io);
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("are available"));
-    }
+    EXPECT_THAT(testing::error_of([&] { SharedMemory::with_pages(bytes); }, ErrorCode::io),
+                ::testing::HasSubstr("are available"))
+        << bytes;
   }
 }
 

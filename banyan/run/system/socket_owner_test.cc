@@ -8,6 +8,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/child.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -17,13 +18,9 @@ constexpr uid_t kStranger = 65'533;
 
 bool never() { return false; }
 
-class SocketOwners : public ::testing::Test {
+class SocketOwners : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  SocketOwners() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    CHECK(chmod(folder_.c_str(), 0755) == 0) << folder_;
-  }
-  ~SocketOwners() override { std::filesystem::remove_all(folder_); }
+  SocketOwners() { CHECK(chmod(folder_.c_str(), 0755) == 0) << folder_; }
 
   std::string socket() const { return folder_ + "/a.sock"; }
   FileDescriptor bound() const {
@@ -38,18 +35,10 @@ class SocketOwners : public ::testing::Test {
   static void listen_as(uid_t user, const FileDescriptor& socket) {
     CHECK_EQ(Child([&] { return setuid(user) == 0 && listen(socket.get(), 5) == 0 ? 0 : 1; }).reap(), 0);
   }
-  // "" where it may be called, else why not.
+  // "no error" where it may be called, else why not.
   std::string refusal() const {
-    try {
-      call_trusted(socket(), SOCK_SEQPACKET, never);
-      return "";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_usage) << error.what();
-      return error.what();
-    }
+    return testing::error_of([&] { call_trusted(socket(), SOCK_SEQPACKET, never); }, ErrorCode::invalid_usage);
   }
-
-  std::string folder_;
 };
 
 TEST_F(SocketOwners, AreBelievedWhereTheyAreThisUser) {
@@ -76,7 +65,7 @@ TEST_F(SocketOwners, AreBelievedWhereRootAloneCanHavePutTheirSocketThere) {
   const FileDescriptor listener = bound();
   listen_as(kStranger, listener);
   ASSERT_EQ(chown(socket().c_str(), kStranger, kStranger), 0);
-  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(refusal(), "no error");
   for (const mode_t mode : {0775, 0757, 01777}) {
     ASSERT_EQ(chmod(folder_.c_str(), mode), 0);
     EXPECT_THAT(refusal(), HasSubstr("user 65533 listens")) << "mode " << std::oct << mode;
@@ -126,13 +115,7 @@ TEST_F(SocketOwners, WaitWhileTooManyCall) {
 TEST_F(SocketOwners, HaveAFolderOfTheirOwn) {
   const std::string own = folder_ + "/own";
   const auto refusal = [&](const std::string& folder) -> std::string {
-    try {
-      is_own_folder(folder);
-      return "";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_usage);
-      return error.what();
-    }
+    return testing::error_of([&] { is_own_folder(folder); }, ErrorCode::invalid_usage);
   };
   EXPECT_FALSE(is_own_folder(own));
   ASSERT_EQ(mkdir(own.c_str(), 0700), 0);

@@ -49,7 +49,7 @@ TEST_P(HttpClientOfEachFamily, DoesNotWaitForEver) {
 }
 
 TEST(HttpClient, NamesThePlaceWhereNobodyListens) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.path() + "/socket";
   const std::string url = "unix:" + path;
   const auto ask = [](const std::string& where) { return http_ask(where, "GET", "/", "", kPatience); };
@@ -69,7 +69,7 @@ TEST(HttpClient, NamesThePlaceWhereNobodyListens) {
 }
 
 TEST(HttpClient, SaysWhoMayUseASocket) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.path() + "/socket";
   const run::FileDescriptor listener = listener_at(path);
   ASSERT_EQ(chmod(path.c_str(), 0), 0);
@@ -104,7 +104,7 @@ TEST(HttpClient, RefusesWhatIsNoPlace) {
 }
 
 TEST(HttpClient, SaysWhereWhoListensSpeaksNoHttp) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.path() + "/socket";
   const run::FileDescriptor listener = listener_at(path);
   std::thread stranger([&] {

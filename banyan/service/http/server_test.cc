@@ -375,7 +375,7 @@ TEST(HttpServer, SendsCallersToOthersOnceItLetsNobodyIn) {
 
 TEST(HttpServer, ServesSeveralSocketsEachByItsHandler) {
   run::Reactor reactor;
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   HttpServer both(reactor);
   for (const std::string name : {"a", "b"}) {
     both.serve(listener_at(folder.path() + "/" + name),

@@ -13,27 +13,12 @@
 
 #include "banyan/base/check.h"
 #include "banyan/service/http/server.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 
 enum class Family { unix_socket, tcp };
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "banyan-http-XXXXXX").string();
-    CHECK(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
@@ -230,7 +215,7 @@ class TestServer {
 
  private:
   const Family family_;
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   run::Reactor reactor_;
   std::optional<HttpServer> server_;
   uint16_t port_ = 0;
