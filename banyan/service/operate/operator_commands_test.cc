@@ -6,13 +6,7 @@ namespace banyan::service {
 namespace {
 
 std::string refusal(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.what();
-    return error.what();
-  }
-  return "nothing";
+  return testing::error_of([&] { read(); }, ErrorCode::invalid_input);
 }
 
 TEST(OperatorCommands, AnUpgradeMayNameAProgram) {

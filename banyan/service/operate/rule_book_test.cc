@@ -3,19 +3,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "banyan/base/check.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-class RuleBookTest : public ::testing::Test {
+class RuleBookTest : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  RuleBookTest() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    path_ = folder_ + "/rules.json";
-  }
-  ~RuleBookTest() override { std::filesystem::remove_all(folder_); }
+  RuleBookTest() { path_ = folder_ + "/rules.json"; }
   void write(const std::string& rules) const { std::ofstream(path_, std::ios::trunc) << rules; }
   static std::string weight_of_train(int version, int weight) {
     return "{\"version\": " + std::to_string(version) +
@@ -23,7 +19,7 @@ class RuleBookTest : public ::testing::Test {
            std::to_string(weight) + "}}]}";
   }
 
-  std::string folder_, path_;
+  std::string path_;
 };
 
 TEST_F(RuleBookTest, GrantsEverythingWithoutAFile) {

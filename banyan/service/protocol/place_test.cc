@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -39,8 +40,8 @@ TEST_F(Places, OfOperatorsAreBesideThoseOfTenants) {
 
 TEST_F(Places, OfAUserAreNotLookedForWhereOthersMayWrite) {
   if (access(socket_of_host().c_str(), F_OK) == 0) GTEST_SKIP() << "this host has a daemon";
-  std::string folder = std::filesystem::temp_directory_path() / "banyan-test-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const testing::TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
   EXPECT_EQ(found_socket(), folder + "/banyand.sock");
   EXPECT_NO_THROW(make_folder_of(found_socket()));
@@ -52,7 +53,6 @@ TEST_F(Places, OfAUserAreNotLookedForWhereOthersMayWrite) {
   ASSERT_EQ(chmod(folder.c_str(), 01777), 0);
   EXPECT_THROW(found_socket(), Error);
   EXPECT_NO_THROW(make_folder_of(folder + "/other.sock"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(Places, OfOperatorsAreThoseOfTheHostWhereItHasADaemon) {
