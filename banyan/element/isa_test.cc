@@ -29,7 +29,8 @@ TEST(Isa, RefusesWhatTheMachineLacks) {
   const std::vector<Isa> available = available_isas();
   for (const Isa isa : {Isa::avx2, Isa::avx512}) {
     if (std::find(available.begin(), available.end(), isa) != available.end()) continue;
-    EXPECT_THAT(testing::error_of([&] { choose_isa(to_string(isa)); }, ErrorCode::unsupported), HasSubstr("portable"));
+    EXPECT_THAT(testing::error_of([&] { choose_isa(to_string(isa)); }, ErrorCode::unsupported), HasSubstr("portable"))
+        << to_string(isa);
   }
 }
 

@@ -243,7 +243,8 @@ TEST(Scale, RefusesFactorsThatIntegersDoNotHave) {
   auto* const bytes = reinterpret_cast<std::byte*>(&value);
   for (const double factor : {0.5, 1e17, -1e300, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
     EXPECT_THAT(testing::error_of([&] { scale(DataType::int32, bytes, bytes, 1, factor); }, ErrorCode::invalid_input),
-                HasSubstr("cannot multiply int32"));
+                HasSubstr("cannot multiply int32"))
+        << factor;
   }
   EXPECT_EQ(value, 5);
 }

@@ -204,7 +204,8 @@ TEST(MscclInterpreter, FindsRacesWhateverTheOrder) {
                   run_msccl(program, {{1, 2}, {3, 4}}, {.seed = seed, .chunk_elements = 1, .in_place = true});
                 }),
                 AllOf(HasSubstr("race on gpu 0 o[0]"), HasSubstr("gpu 0 block 1 step 0"),
-                      HasSubstr("gpu 0 block 0 step 0"), HasSubstr("nothing orders them")));
+                      HasSubstr("gpu 0 block 0 step 0"), HasSubstr("nothing orders them")))
+        << "seed " << seed;
   }
   const std::string two_writers =
       block(0, -1, -1, step({0, "cpy", "i0", "o0"})) + block(1, -1, -1, step({0, "cpy", "i0", "o0"}));
