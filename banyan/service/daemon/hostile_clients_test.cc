@@ -22,6 +22,7 @@
 #include "banyan/service/protocol/test_memory.h"
 #include "banyan/service/session/session.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -31,16 +32,12 @@ using run::OperationKind;
 
 constexpr size_t kBuffers = 128 * RawClient::kPage;  // where pages of sessions end, in the memory of a RawClient
 
-class HostileClients : public ::testing::Test {
+class HostileClients : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  HostileClients() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-  }
   ~HostileClients() override {
     if (daemon_) daemon_->stop();
     if (thread_.joinable()) thread_.join();
     daemon_.reset();
-    std::filesystem::remove_all(folder_);
   }
   std::string socket() const { return folder_ + "/socket"; }
   void begin(const TenantLimits& limits = {}, milliseconds hello_time = seconds(10)) {
@@ -87,7 +84,6 @@ class HostileClients : public ::testing::Test {
     return ::testing::AssertionFailure() << trouble;
   }
 
-  std::string folder_;
   std::function<std::optional<std::string>(uint32_t)> name_of_ = UserNames::system_name_of;
   std::optional<Daemon> daemon_;
 
@@ -121,12 +117,8 @@ TEST_F(HostileClients, HaveConnectionsOnlyUpToTheQuotaOfTheirUser) {
   begin(limits);
   std::vector<run::FileDescriptor> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(call());
-  try {
-    RawClient more(socket());
-    FAIL() << "it is let in";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a quota for each user of 3 connections"));
-  }
+  EXPECT_THAT(testing::error_of([&] { RawClient more(socket()); }),
+              HasSubstr("a quota for each user of 3 connections"));
   silent.clear();
   EXPECT_TRUE(others_are_served());
 }
@@ -236,12 +228,8 @@ TEST_F(HostileClients, AreToldThatNoDescriptorsAreLeftAndSoAreOperators) {
   settled_descriptors();  // what others_are_served() had leaves no numbers free below
   std::vector<run::FileDescriptor> filling;
   while (filling.empty() || filling.back().get() < 224) filling.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  try {
-    RawClient client(socket());
-    FAIL() << "it is let in";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("of 256 descriptors in use and keeps the last ones"));
-  }
+  EXPECT_THAT(testing::error_of([&] { RawClient client(socket()); }),
+              HasSubstr("of 256 descriptors in use and keeps the last ones"));
   const HostView seen = view();
   EXPECT_EQ(seen.most_descriptors, 256u);
   EXPECT_GE(seen.descriptors, 224u);

@@ -3,19 +3,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "banyan/base/check.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-class SubIdsTest : public ::testing::Test {
+class SubIdsTest : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  SubIdsTest() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    path_ = folder_ + "/subuid";
-  }
-  ~SubIdsTest() override { std::filesystem::remove_all(folder_); }
+  SubIdsTest() { path_ = folder_ + "/subuid"; }
   // As shadow's tools do: another file.
   void write(const std::string& text) const {
     std::ofstream(path_ + "+") << text;
@@ -31,7 +27,7 @@ class SubIdsTest : public ::testing::Test {
                    }});
   }
 
-  std::string folder_, path_;
+  std::string path_;
   std::vector<std::string> warnings_;
 };
 

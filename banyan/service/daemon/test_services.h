@@ -5,24 +5,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
 #include "banyan/service/daemon/daemon.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 
-class Services : public ::testing::Test {
+class Services : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  Services() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~Services() override { std::filesystem::remove_all(folder_); }
+  Services() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   // `body` on each rank, rank r on host r % hosts, each host with a daemon.
   std::vector<std::string> run_ranks(uint32_t ranks, uint32_t hosts,
@@ -65,7 +61,6 @@ class Services : public ::testing::Test {
   }
   ClusterView cluster(uint32_t host) const { return cluster_view_from(ask(host, "GET", "/v1/cluster").body); }
 
-  std::string folder_;
   Daemon::Options daemons_ = {.socket = "", .is_oversubscribed = true};  // but for what is each one's own
   uint32_t ranks_per_job_ = UINT32_MAX;
   std::vector<std::string> tenants_;  // by job
