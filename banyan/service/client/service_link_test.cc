@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "banyan/base/check.h"
 #include "banyan/service/client/test_fake_daemon.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -14,13 +14,9 @@ namespace {
 using ServiceState = FakeDaemon::State;
 
 // A place at which one daemon after the other listens.
-class ServiceLinks : public ::testing::Test {
+class ServiceLinks : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  ServiceLinks() : folder_((std::filesystem::temp_directory_path() / "banyan-test-XXXXXX").string()) {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    listen(first_);
-  }
-  ~ServiceLinks() override { std::filesystem::remove_all(folder_); }
+  ServiceLinks() { listen(first_); }
 
   std::string url() const { return "unix:" + folder_ + "/socket"; }
   void listen(const FakeDaemon& daemon) const {
@@ -31,7 +27,6 @@ class ServiceLinks : public ::testing::Test {
     while (!attachment.has_gone()) std::this_thread::sleep_for(milliseconds(1));
   }
 
-  std::string folder_;
   FakeDaemon first_, second_;
   run::RegionPool pool_;
 };

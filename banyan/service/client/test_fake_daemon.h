@@ -19,11 +19,12 @@
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 
-class FakeDaemon {
+class FakeDaemon : testing::TemporaryFolder {
  public:
   struct Session {
     OpenSession opened;
@@ -96,8 +97,7 @@ class FakeDaemon {
     }
   };
 
-  FakeDaemon() : folder_((std::filesystem::temp_directory_path() / "banyan-test-XXXXXX").string()) {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  FakeDaemon() {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, path().c_str(), sizeof address.sun_path - 1);
@@ -106,10 +106,7 @@ class FakeDaemon {
     CHECK(listen(door_.get(), 16) == 0) << path();
     thread_ = std::thread([this] { run(); });
   }
-  ~FakeDaemon() {
-    die();
-    std::filesystem::remove_all(folder_);
-  }
+  ~FakeDaemon() { die(); }
   FakeDaemon(const FakeDaemon&) = delete;
   FakeDaemon& operator=(const FakeDaemon&) = delete;
 
@@ -318,7 +315,6 @@ class FakeDaemon {
                  count * size_of(call.type));
   }
 
-  std::string folder_;
   run::FileDescriptor door_;
   run::Event event_;
   std::mutex mutex_;  // protects what follows

@@ -7,13 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "banyan/base/check.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/service/cluster/etcd_directory.h"
 #include "banyan/service/cluster/test_etcd.h"
 #include "banyan/service/cluster/test_etcd_process.h"
 #include "banyan/service/cluster/test_fake_etcd.h"
 #include "banyan/service/http/client.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -27,16 +27,10 @@ std::vector<std::string> hosts_of(HostDirectory& directory) {
   return hosts;
 }
 
-class Etcd : public ::testing::Test {
+class Etcd : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  Etcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    etcd_.emplace(folder_);
-  }
-  ~Etcd() override {
-    etcd_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  Etcd() { etcd_.emplace(folder_); }
+  ~Etcd() override { etcd_.reset(); }
   void SetUp() override {
     if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
     start();
@@ -61,7 +55,7 @@ class Etcd : public ::testing::Test {
     }
   }
 
-  std::string folder_, scheme_ = "http";
+  std::string scheme_ = "http";
   std::optional<EtcdProcess> etcd_;
 };
 

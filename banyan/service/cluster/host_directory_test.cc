@@ -8,8 +8,8 @@
 
 #include <cstdarg>
 
-#include "banyan/base/check.h"
 #include "banyan/base/file.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 // In place of libc's: counts.
@@ -48,13 +48,8 @@ HostCard card_of(const std::string& host, uint16_t port = 4711) {
   return {.host = host, .name = "node of " + host, .addresses = {"10.1.2.3", "fe80::1"}, .port = port};
 }
 
-class FolderOfHosts : public ::testing::Test {
+class FolderOfHosts : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  FolderOfHosts() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-  }
-  ~FolderOfHosts() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<HostDirectory> open() const { return HostDirectory::at("file://" + folder_); }
   void overwrite_in_place(const std::string& name, const std::string& contents) const {
     std::ofstream(folder_ + "/" + name, std::ios::binary | std::ios::trunc) << contents;
@@ -64,8 +59,6 @@ class FolderOfHosts : public ::testing::Test {
     const auto file = std::filesystem::directory_iterator(folder_)->path();
     std::ofstream(file, std::ios::binary | std::ios::trunc) << contents;
   }
-
-  std::string folder_;
 };
 
 TEST_F(FolderOfHosts, ShowsAllWhatOneHasPublished) {

@@ -8,9 +8,9 @@
 #include <future>
 #include <mutex>
 
-#include "banyan/base/check.h"
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -117,15 +117,7 @@ class Node {
   std::thread thread_;
 };
 
-class MeshTest : public ::testing::Test {
- protected:
-  MeshTest() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-  }
-  ~MeshTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
-};
+class MeshTest : public ::testing::Test, protected testing::TemporaryFolder {};
 
 TEST_F(MeshTest, MessagesArriveOnceAndInOrderBothWays) {
   constexpr size_t kCount = 500;
