@@ -8,6 +8,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/shared_among_processes.h"
 #include "banyan/testing/test.h"
 #include "lab/host_programs.h"
 #include "lab/test_real_lab.h"
@@ -122,7 +123,7 @@ class ClassesInSwitches : public LabDaemons {
   }
   void let_ranks_end() const { board_->round = UINT32_MAX; }
 
-  const SharedAmongProcesses<Board> board_;
+  const testing::SharedAmongProcesses<Board> board_;
 };
 
 std::string rules() {

@@ -4,7 +4,6 @@
 // BANYAN_TEST_ENDS: how often, in the long test. BANYAN_TEST_SEED: the moments.
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -14,6 +13,8 @@
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
+#include "banyan/testing/shared_among_processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -80,19 +81,9 @@ size_t descriptors_of(pid_t process) {
   return static_cast<size_t>(std::distance(begin(open), end(open)));
 }
 
-class ClientEnds : public ::testing::Test {
+class ClientEnds : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  ClientEnds() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    board_ = new (memory) Board();
-  }
-  ~ClientEnds() override {
-    munmap(board_, sizeof(Board));
-    std::filesystem::remove_all(folder_);
-  }
+  ClientEnds() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
   std::string url_of(uint32_t rank) const { return "unix:" + socket_of(rank % kHosts); }
@@ -193,8 +184,7 @@ class ClientEnds : public ::testing::Test {
     std::cout << ends << " times; " << board_->sums << " sums of the others" << std::endl;
   }
 
-  std::string folder_;
-  Board* board_ = nullptr;
+  const testing::SharedAmongProcesses<Board> board_;
 };
 
 TEST_F(ClientEnds, CostNobodyElseAnything) { go_through(10, seconds(100)); }

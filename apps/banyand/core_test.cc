@@ -7,15 +7,15 @@
 #include <unistd.h>
 
 #include "apps/banyand/test_banyand.h"
-#include "banyan/base/check.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
 TEST(BanyandCore, IsNeverWritten) {
-  std::string folder = std::filesystem::temp_directory_path() / "banyan-test-XXXXXX";
-  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
+  const testing::TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder);  // where the kernel would put it
   rlimit limit{};
@@ -32,7 +32,6 @@ TEST(BanyandCore, IsNeverWritten) {
   }
   ASSERT_EQ(setrlimit(RLIMIT_CORE, &limit), 0);
   std::filesystem::current_path(before);
-  std::filesystem::remove_all(folder);
 }
 
 // Its file is a pipe here, for whose writer it waits.
@@ -40,8 +39,8 @@ TEST(BanyandCore, IsForgoneBeforeTheSecretIsRead) {
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
   if (limit.rlim_max == 0) GTEST_SKIP() << "no process here may leave a core";
-  std::string folder = std::filesystem::temp_directory_path() / "banyan-test-XXXXXX";
-  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
+  const testing::TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   const std::string secret = folder + "/secret", socket = folder + "/socket";
   ASSERT_EQ(mkfifo(secret.c_str(), 0600), 0);
   run::Child daemon({.words = {BANYAND_BINARY, "--socket", socket, "--secret-file", secret}});
@@ -53,7 +52,6 @@ TEST(BanyandCore, IsForgoneBeforeTheSecretIsRead) {
   } while (its.rlim_max > 0 && std::chrono::steady_clock::now() < deadline);
   EXPECT_EQ(its.rlim_max, 0u);
   daemon.end();
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

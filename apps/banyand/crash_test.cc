@@ -3,31 +3,22 @@
 //
 // BANYAN_TEST_KILLS: how often, in the long test. BANYAN_TEST_SEED: the moments.
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include <iostream>
 
 #include "apps/banyand/test_banyand.h"
 #include "apps/banyand/test_crashes.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/shared_among_processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-class Crashes : public ::testing::Test {
+class Crashes : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  Crashes() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-    void* const memory = mmap(nullptr, sizeof(CrashBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    board_ = new (memory) CrashBoard();
-  }
-  ~Crashes() override {
-    munmap(board_, sizeof(CrashBoard));
-    std::filesystem::remove_all(folder_);
-  }
+  Crashes() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
 
@@ -113,8 +104,7 @@ class Crashes : public ::testing::Test {
     EXPECT_LT(late.back(), 5000);
   }
 
-  std::string folder_;
-  CrashBoard* board_ = nullptr;
+  const testing::SharedAmongProcesses<CrashBoard> board_;
 };
 
 TEST_F(Crashes, CostProgramsTheCallsUnderWayAndNothingElse) { go_through(6, seconds(100)); }

@@ -12,23 +12,19 @@
 #include "banyan/service/cluster/test_etcd.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-class Descriptors : public ::testing::Test {
+class Descriptors : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  Descriptors() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  Descriptors() {
     daemon_.emplace(BanyandProcess::Options{.socket = folder_ + "/daemon",
                                             .world = "file://" + folder_ + "/world",
                                             .host = "host",
                                             .more = {"--operators", folder_ + "/operators"}});
-  }
-  ~Descriptors() override {
-    daemon_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   // Attaches as a program does, and detaches. What is wrong, or nothing.
@@ -73,7 +69,6 @@ class Descriptors : public ::testing::Test {
     CHECK(prlimit(daemon_->id(), RLIMIT_NOFILE, &own, nullptr) == 0) << errno;
   }
 
-  std::string folder_;
   std::optional<BanyandProcess> daemon_;
 };
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "apps/banyand/test_banyand.h"
-#include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
@@ -14,6 +13,7 @@
 #include "banyan/service/cluster/test_etcd_process.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -23,13 +23,9 @@ using run::Communicator;
 
 constexpr uint32_t kHosts = 2;
 
-class WithEtcd : public ::testing::Test {
+class WithEtcd : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  WithEtcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  ~WithEtcd() override { std::filesystem::remove_all(folder_); }
+  WithEtcd() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
   void SetUp() override {
     if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
   }
@@ -95,8 +91,6 @@ class WithEtcd : public ::testing::Test {
     if (wrong.empty()) comm.finalize();
     return wrong.empty() ? "right" : wrong;
   }
-
-  std::string folder_;
 };
 
 class EtcdGone : public WithEtcd, public ::testing::WithParamInterface<int> {

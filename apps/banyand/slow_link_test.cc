@@ -10,6 +10,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/shared_among_processes.h"
 #include "banyan/testing/test.h"
 #include "lab/host_programs.h"
 #include "lab/link_queue.h"
@@ -132,7 +133,7 @@ class SlowLinkInALab : public LabDaemons {
     EXPECT_THAT(reports, Each("right"));
   }
 
-  const SharedAmongProcesses<Board> board_;
+  const testing::SharedAmongProcesses<Board> board_;
 };
 
 TEST_F(SlowLinkInALab, IsNamedByCallsOf4kBTo4MB) {

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <grp.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +13,8 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executor.h"
 #include "banyan/service/daemon/test_raw_client.h"
+#include "banyan/testing/shared_among_processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -38,32 +39,23 @@ void become(uid_t user) {
   CHECK(setgroups(0, nullptr) == 0 && setgid(user) == 0 && setuid(user) == 0) << "user " << user;
 }
 
-class Tenants : public ::testing::Test {
+class Tenants : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  Tenants() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  Tenants() {
     std::filesystem::permissions(folder_, std::filesystem::perms(0755));
     // Other users may not go through the folders above.
     CHECK(chdir(folder_.c_str()) == 0) << folder_;
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << "no memory";
-    board_ = new (memory) Board();
     for (const char* const host : {"a", "b"}) {
       daemons_.push_back(std::make_unique<BanyandProcess>(BanyandProcess::Options{
           .socket = folder_ + "/" + host, .world = "file://" + folder_ + "/world", .host = host}));
     }
   }
-  ~Tenants() override {
-    CHECK(chdir("/") == 0) << "/";
-    munmap(board_, sizeof(Board));
-    std::filesystem::remove_all(folder_);
-  }
+  ~Tenants() override { CHECK(chdir("/") == 0) << "/"; }
   void wait_for(int step) const {
     while (board_->step < step) std::this_thread::sleep_for(milliseconds(1));
   }
 
-  std::string folder_;
-  Board* board_ = nullptr;
+  const testing::SharedAmongProcesses<Board> board_;
   std::vector<std::unique_ptr<BanyandProcess>> daemons_;
 };
 

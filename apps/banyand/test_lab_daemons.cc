@@ -12,13 +12,10 @@
 
 namespace banyan::service {
 
-LabDaemons::LabDaemons() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-  CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+LabDaemons::LabDaemons() {
   std::ofstream(folder_ + "/secret") << "5a17c0de9b3e4f605a17c0de9b3e4f60";
   std::filesystem::permissions(folder_ + "/secret", std::filesystem::perms(0600));
 }
-
-LabDaemons::~LabDaemons() { std::filesystem::remove_all(folder_); }
 
 std::string LabDaemons::daemon(const std::string& options) const {
   return std::string("exec ") + BANYAND_BINARY + " --socket " + folder_ + "/$BANYAN_LAB_HOST --operators " + folder_ +

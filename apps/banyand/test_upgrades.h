@@ -2,7 +2,6 @@
 // and each rank is a process.
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,8 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
 #include "banyan/service/http/client.h"
+#include "banyan/testing/shared_among_processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -105,19 +106,9 @@ class CallingRank {
   double longest_ = 0;
 };
 
-class Upgrades : public ::testing::Test {
+class Upgrades : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  Upgrades() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    board_ = new (memory) Board();
-  }
-  ~Upgrades() override {
-    munmap(board_, sizeof(Board));
-    std::filesystem::remove_all(folder_);
-  }
+  Upgrades() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
   using Daemons = std::vector<std::unique_ptr<BanyandProcess>>;
@@ -192,8 +183,8 @@ class Upgrades : public ::testing::Test {
     EXPECT_THAT(reports, ::testing::Each("right"));
   }
 
-  std::string folder_, program_ = BANYAND_BINARY;
-  Board* board_ = nullptr;
+  std::string program_ = BANYAND_BINARY;
+  const testing::SharedAmongProcesses<Board> board_;
 };
 
 }  // namespace banyan::service

@@ -6,7 +6,6 @@
 // BANYAN_TEST_KILLS: how often, in the long test. BANYAN_TEST_SEED: who and when.
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,8 @@
 #include "apps/banyand/test_crashes.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/http/client.h"
+#include "banyan/testing/shared_among_processes.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -39,19 +40,9 @@ struct Round {
   microseconds after{0};    // it was asked for, or has been done
 };
 
-class UpgradeKills : public ::testing::Test {
+class UpgradeKills : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
-  UpgradeKills() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
-    void* const memory = mmap(nullptr, sizeof(CrashBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    board_ = new (memory) CrashBoard();
-  }
-  ~UpgradeKills() override {
-    munmap(board_, sizeof(CrashBoard));
-    std::filesystem::remove_all(folder_);
-  }
+  UpgradeKills() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
 
   std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
   std::unique_ptr<BanyandProcess> start(uint32_t host) const {
@@ -200,8 +191,7 @@ class UpgradeKills : public ::testing::Test {
     EXPECT_THAT(reports, ::testing::Each("right"));
   }
 
-  std::string folder_;
-  CrashBoard* board_ = nullptr;
+  const testing::SharedAmongProcesses<CrashBoard> board_;
 };
 
 TEST_F(UpgradeKills, CostProgramsTheCallsUnderWayAndNothingElse) { go_through_all(6, seconds(100)); }
