@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "banyan/base/error.h"
+#include "banyan/base/place.h"
 
 namespace banyan {
 
@@ -18,11 +18,7 @@ uint64_t parse_count(std::string_view text, std::string_view option, CountRange 
 // Runs `parse` and puts the option's name in front of the Error it may throw.
 template <typename Parse>
 auto parse_option(const std::string& option, Parse parse) {
-  try {
-    return parse();
-  } catch (const Error& error) {
-    throw error.within(option);
-  }
+  return at_place(option, parse);
 }
 
 }  // namespace banyan

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 #include "banyan/fabric/node_names.h"
 #include "banyan/fabric/node_pair.h"
 #include "banyan/fabric/powers.h"
@@ -67,8 +68,7 @@ void Draft::fail(std::string_view text) {
   const auto node = pairs_.find_node(text);
   const auto pair = pairs_.find(text);
   if (node && pair) {
-    throw Error(ErrorCode::invalid_input,
-                in_quotes(text) + " is ambiguous: a node has that name, and so has a pair of nodes");
+    throw invalid(in_quotes(text) + " is ambiguous: a node has that name, and so has a pair of nodes");
   }
   if (node) return drop_links_of(*node);
   if (!pair && is_list_of_names(text)) {
@@ -82,7 +82,7 @@ void Draft::fail(std::string_view text) {
 void Draft::degrade(std::string_view text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) {
-    throw Error(ErrorCode::invalid_input, in_quotes(text) + " has no bandwidth; write it as in 'gpu0-nvsw0=100GB/s'");
+    throw invalid(in_quotes(text) + " has no bandwidth; write it as in 'gpu0-nvsw0=100GB/s'");
   }
   const Bandwidth bandwidth = Bandwidth::parse(text.substr(equals + 1));
   const NodePair pair = pairs_.at(text.substr(0, equals));
@@ -128,7 +128,7 @@ std::vector<NodeId> Draft::switches_named(std::string_view text) const {
   }
   named.push_back(pairs_.node_at(text));
   if (fabric_.is_rank(named.front())) {
-    throw Error(ErrorCode::invalid_input, in_quotes(text) + " is a rank; only a switch can multicast or reduce");
+    throw invalid(in_quotes(text) + " is a rank; only a switch can multicast or reduce");
   }
   return named;
 }
@@ -138,8 +138,7 @@ void Draft::set_powers(std::string_view text) {
   if (const size_t equals = text.rfind('='); equals != std::string_view::npos && !fabric_.find(text)) {
     const auto asked = parse_powers(text.substr(equals + 1));
     if (!asked) {
-      throw Error(ErrorCode::invalid_input,
-                  in_quotes(text.substr(equals + 1)) + " is none of multicast, reduce and none");
+      throw invalid(in_quotes(text.substr(equals + 1)) + " is none of multicast, reduce and none");
     }
     powers = *asked;
     text = text.substr(0, equals);
@@ -183,17 +182,9 @@ Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits, std:
   if (edits.empty()) return fabric;
   Draft draft(fabric, left_out);
   for (const FabricEdit& edit : edits) {
-    try {
-      draft.apply(edit);
-    } catch (const Error& error) {
-      throw error.within(edit.to_string());
-    }
+    at_place(edit.to_string(), [&] { draft.apply(edit); });
   }
-  try {
-    return std::move(draft).build();
-  } catch (const Error& error) {
-    throw error.within("after " + edits.back().to_string());
-  }
+  return at_place("after " + edits.back().to_string(), [&] { return std::move(draft).build(); });
 }
 
 }  // namespace banyan::fabric

@@ -3,9 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -13,6 +11,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/utf8.h"
+#include "banyan/fabric/rows.h"
 
 namespace banyan::fabric {
 
@@ -20,58 +19,27 @@ struct Fabric::Builder::NameIndex {
   std::unordered_map<std::string, NodeId> by_name;
 };
 
-// Links are found through a compressed row per node: out_links[out_start[v] .. out_start[v + 1]).
 struct Fabric::Body {
   std::vector<Node> nodes;
   std::vector<Link> links;
   std::vector<NodeId> ranks;
-  std::vector<uint32_t> out_start, in_start;
-  std::vector<LinkId> out_links, in_links;
+  Rows<LinkId> out_links, in_links;  // by node
   std::vector<Permutation> symmetries;
   std::shared_ptr<const Fabric::Builder::NameIndex> names;
   std::string fingerprint;
 
   void index_links();
   void compute_fingerprint();
+  // By node: whether links lead there from `start`, or from there to it.
+  std::vector<bool> reachable_from(NodeId start, bool forth) const;
 };
 
 namespace {
-
-// Rows of `ids` sorted by node, stable in the link number.
-template <typename Key>
-void build_rows(const std::vector<Link>& links, size_t nodes, Key key, std::vector<uint32_t>& start,
-                std::vector<LinkId>& ids) {
-  start.assign(nodes + 1, 0);
-  for (const Link& link : links) ++start[index(key(link)) + 1];
-  std::partial_sum(start.begin(), start.end(), start.begin());
-  ids.resize(links.size());
-  std::vector<uint32_t> next(start.begin(), start.end() - 1);
-  for (uint32_t i = 0; i < links.size(); ++i) ids[next[index(key(links[i]))]++] = LinkId{i};
-}
 
 Error undeclared(std::string_view name, std::span<const Node> known) {
   std::string message = "node '" + std::string(name.substr(0, 80)) + "' is not declared";
   if (const std::string near = nearest_name(name, known); !near.empty()) message += " (did you mean '" + near + "'?)";
   return Error(ErrorCode::not_found, message);
-}
-
-// Nodes reachable from `start`; `rows` and `ids` are one direction of the compressed links, `far` the other end.
-template <typename Far>
-std::vector<bool> reachable(NodeId start, const std::vector<uint32_t>& rows, const std::vector<LinkId>& ids, Far far) {
-  std::vector<bool> seen(rows.size() - 1, false);
-  std::vector<NodeId> stack{start};
-  seen[index(start)] = true;
-  while (!stack.empty()) {
-    const NodeId v = stack.back();
-    stack.pop_back();
-    for (uint32_t i = rows[index(v)]; i < rows[index(v) + 1]; ++i) {
-      const NodeId w = far(ids[i]);
-      if (seen[index(w)]) continue;
-      seen[index(w)] = true;
-      stack.push_back(w);
-    }
-  }
-  return seen;
 }
 
 using LinkKey = std::tuple<uint32_t, uint32_t, uint64_t, int64_t, double>;
@@ -207,10 +175,24 @@ class FreenessProof {
 }  // namespace
 
 void Fabric::Body::index_links() {
-  build_rows(
-      links, nodes.size(), [](const Link& link) { return link.from; }, out_start, out_links);
-  build_rows(
-      links, nodes.size(), [](const Link& link) { return link.to; }, in_start, in_links);
+  out_links = Rows<LinkId>(nodes.size(), links.size(), [&](uint32_t link) { return index(links[link].from); });
+  in_links = Rows<LinkId>(nodes.size(), links.size(), [&](uint32_t link) { return index(links[link].to); });
+}
+
+std::vector<bool> Fabric::Body::reachable_from(NodeId start, bool forth) const {
+  std::vector<bool> seen(nodes.size(), false);
+  std::vector<NodeId> stack{start};
+  seen[index(start)] = true;
+  while (!stack.empty()) {
+    const NodeId v = stack.back();
+    stack.pop_back();
+    for (const LinkId id : (forth ? out_links : in_links)[index(v)]) {
+      const NodeId w = forth ? links[index(id)].to : links[index(id)].from;
+      if (!seen[index(w)]) stack.push_back(w);
+      seen[index(w)] = true;
+    }
+  }
+  return seen;
 }
 
 void Fabric::Body::compute_fingerprint() {
@@ -240,15 +222,8 @@ std::span<const NodeId> Fabric::ranks() const { return body_->ranks; }
 std::span<const Permutation> Fabric::symmetries() const { return body_->symmetries; }
 const std::string& Fabric::fingerprint() const { return body_->fingerprint; }
 
-std::span<const LinkId> Fabric::out_links(NodeId id) const {
-  const auto* start = &body_->out_start[index(id)];
-  return std::span(body_->out_links).subspan(start[0], start[1] - start[0]);
-}
-
-std::span<const LinkId> Fabric::in_links(NodeId id) const {
-  const auto* start = &body_->in_start[index(id)];
-  return std::span(body_->in_links).subspan(start[0], start[1] - start[0]);
-}
+std::span<const LinkId> Fabric::out_links(NodeId id) const { return body_->out_links[index(id)]; }
+std::span<const LinkId> Fabric::in_links(NodeId id) const { return body_->in_links[index(id)]; }
 
 std::optional<NodeId> Fabric::find(std::string_view name) const {
   const auto found = body_->names->by_name.find(std::string(name));
@@ -272,21 +247,21 @@ Fabric Fabric::reversed() const {
 
 NodeId Fabric::Builder::add_node(Node node) {
   if (!names_) names_ = std::make_shared<NameIndex>();
-  if (node.name.empty()) throw Error(ErrorCode::invalid_input, "a node has an empty name");
+  if (node.name.empty()) throw invalid("a node has an empty name");
   if (std::any_of(node.name.begin(), node.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
-    throw Error(ErrorCode::invalid_input, "a node name has control characters");
+    throw invalid("a node name has control characters");
   }
   if (node.name.size() > kMaxNameBytes) {
-    throw Error(ErrorCode::invalid_input, "node name '" + node.name.substr(0, 40) + "...' is longer than " +
-                                              std::to_string(kMaxNameBytes) + " bytes");
+    throw invalid("node name '" + node.name.substr(0, 40) + "...' is longer than " + std::to_string(kMaxNameBytes) +
+                  " bytes");
   }
   // Names travel through JSON, which holds nothing else.
-  if (!is_utf8(node.name)) throw Error(ErrorCode::invalid_input, "a node name is not UTF-8");
+  if (!is_utf8(node.name)) throw invalid("a node name is not UTF-8");
   if (nodes_.size() >= kMaxNodes)
     throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxNodes) + " nodes");
   const NodeId id{static_cast<uint32_t>(nodes_.size())};
   if (!names_->by_name.emplace(node.name, id).second) {
-    throw Error(ErrorCode::invalid_input, "node '" + node.name.substr(0, 80) + "' is declared twice");
+    throw invalid("node '" + node.name.substr(0, 80) + "' is declared twice");
   }
   nodes_.push_back(std::move(node));
   return id;
@@ -296,13 +271,12 @@ LinkId Fabric::Builder::add_link(Link link) {
   CHECK(index(link.from) < nodes_.size() && index(link.to) < nodes_.size())
       << "link " << index(link.from) << " -> " << index(link.to) << " of " << nodes_.size() << " nodes";
   const auto describe = [&] { return "link " + nodes_[index(link.from)].name + " -> " + nodes_[index(link.to)].name; };
-  if (link.from == link.to) throw Error(ErrorCode::invalid_input, describe() + ": joins a node to itself; remove it");
+  if (link.from == link.to) throw invalid(describe() + ": joins a node to itself; remove it");
   const uint64_t rate = link.bandwidth.bytes_per_second();
   if (rate == 0 || rate > Bandwidth::kMaxBytesPerSecond)
-    throw Error(ErrorCode::invalid_input, describe() + ": bandwidth must be above 0 and at most 1 PB/s");
-  if (!(link.loss >= 0 && link.loss < 1))
-    throw Error(ErrorCode::invalid_input, describe() + ": loss must be in [0, 1)");
-  if (link.latency.count() < 0) throw Error(ErrorCode::invalid_input, describe() + ": latency is negative");
+    throw invalid(describe() + ": bandwidth must be above 0 and at most 1 PB/s");
+  if (!(link.loss >= 0 && link.loss < 1)) throw invalid(describe() + ": loss must be in [0, 1)");
+  if (link.latency.count() < 0) throw invalid(describe() + ": latency is negative");
   if (links_.size() >= kMaxLinks)
     throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxLinks) + " links");
   links_.push_back(link);
@@ -343,10 +317,7 @@ Fabric Fabric::Builder::build() && {
   }
   body->index_links();
   const NodeId first = body->ranks.front();
-  const auto forth =
-      reachable(first, body->out_start, body->out_links, [&](LinkId id) { return body->links[index(id)].to; });
-  const auto back =
-      reachable(first, body->in_start, body->in_links, [&](LinkId id) { return body->links[index(id)].from; });
+  const auto forth = body->reachable_from(first, true), back = body->reachable_from(first, false);
   const auto is_joined = [&](NodeId rank) { return forth[index(rank)] && back[index(rank)]; };
   const auto apart = std::find_if_not(body->ranks.begin(), body->ranks.end(), is_joined);
   if (apart != body->ranks.end()) {
@@ -356,10 +327,10 @@ Fabric Fabric::Builder::build() && {
     const bool is_reached = names_first ? back[index(*apart)] : forth[index(*apart)];
     const auto& [here, there] = names_first ? std::pair(first, *apart) : std::pair(*apart, first);
     const std::string &culprit = body->nodes[index(here)].name, &other = body->nodes[index(there)].name;
-    throw Error(ErrorCode::invalid_input, is_reached ? "rank '" + culprit + "' cannot reach rank '" + other +
-                                                           "'; add a link out of it or remove it"
-                                                     : "rank '" + culprit + "' cannot be reached from rank '" + other +
-                                                           "'; add a link into it or remove it");
+    throw invalid(is_reached
+                      ? "rank '" + culprit + "' cannot reach rank '" + other + "'; add a link out of it or remove it"
+                      : "rank '" + culprit + "' cannot be reached from rank '" + other +
+                            "'; add a link into it or remove it");
   }
   if (!symmetries_.empty()) {
     const bool small = body->links.size() <= kMaxSymmetricLinks;

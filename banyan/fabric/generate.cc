@@ -1,5 +1,6 @@
 #include "banyan/fabric/generate.h"
 
+#include <algorithm>
 #include <array>
 
 #include "banyan/base/error.h"
@@ -17,50 +18,57 @@ struct Generator {
   Fabric (*generate)(const GeneratorSpec& spec);
 };
 
+template <void (*generate)(const GeneratorSpec& spec, Fabric::Builder& builder)>
+Fabric built(const GeneratorSpec& spec) {
+  Fabric::Builder builder;
+  generate(spec, builder);
+  return std::move(builder).build();
+}
+
 constexpr std::array kGenerators = {
     Generator{"dgx-a100", "B[@NIC]", "B boxes of 8 A100 on an NVSwitch of 300 GB/s; NICs of 25 GB/s", "dgx-a100:8",
-              generate_dgx_a100},
+              built<generate_dgx_a100>},
     Generator{"dgx-h100", "B[@NIC]", "B boxes of 8 H100 on an NVSwitch of 450 GB/s; NICs of 50 GB/s", "dgx-h100:8",
-              generate_dgx_h100},
+              built<generate_dgx_h100>},
     Generator{"dgx-h200", "B[@NIC]", "B boxes of 8 H200 on an NVSwitch of 450 GB/s; NICs of 50 GB/s", "dgx-h200:8",
-              generate_dgx_h200},
+              built<generate_dgx_h200>},
     Generator{"dgx-b200", "B[@NIC]", "B boxes of 8 B200 on an NVSwitch of 900 GB/s; NICs of 50 GB/s", "dgx-b200:8",
-              generate_dgx_b200},
+              built<generate_dgx_b200>},
     Generator{"gb200-nvl72", "R[@NIC]", "R racks of 72 GB200 GPUs on NVLink switches of 900 GB/s; NICs of 50 GB/s",
-              "gb200-nvl72:2", generate_gb200_nvl72},
+              "gb200-nvl72:2", built<generate_gb200_nvl72>},
     Generator{"dgx1-v100", "B[@NIC]", "B boxes of 8 V100 in a hybrid cube mesh; one NIC of 12.5 GB/s a box",
-              "dgx1-v100:2", generate_dgx1_v100},
+              "dgx1-v100:2", built<generate_dgx1_v100>},
     Generator{"mi250", "B[@NIC]", "B boxes of 16 MI250 dies joined by xGMI; NICs of 16 GB/s", "mi250:4",
-              generate_mi250},
+              built<generate_mi250>},
     Generator{"mi300x", "B[@NIC]", "B boxes of 8 MI300X, each joined to each by xGMI; NICs of 50 GB/s", "mi300x:4",
-              generate_mi300x},
-    Generator{"ring", "N[@BANDWIDTH]", "N ranks in a circle", "ring:8", generate_ring},
-    Generator{"full", "N[@BANDWIDTH]", "N ranks, each joined to each", "full:8", generate_full},
-    Generator{"star", "N[@BANDWIDTH]", "N ranks round one switch", "star:8", generate_star},
+              built<generate_mi300x>},
+    Generator{"ring", "N[@BANDWIDTH]", "N ranks in a circle", "ring:8", built<generate_ring>},
+    Generator{"full", "N[@BANDWIDTH]", "N ranks, each joined to each", "full:8", built<generate_full>},
+    Generator{"star", "N[@BANDWIDTH]", "N ranks round one switch", "star:8", built<generate_star>},
     Generator{"torus", "AxBx..[@BANDWIDTH]", "a grid with wrap-around, up to six dimensions", "torus:8x8x8",
-              generate_torus},
+              built<generate_torus>},
     Generator{"mesh", "AxBx..[@BANDWIDTH]", "a grid without wrap-around, up to six dimensions", "mesh:4x4",
-              generate_mesh},
+              built<generate_mesh>},
     Generator{"hypercube", "D[@BANDWIDTH]", "2^D ranks, joined where one bit differs", "hypercube:6",
-              generate_hypercube},
+              built<generate_hypercube>},
     Generator{"circulant", "N,a,b,..[@BANDWIDTH]", "N ranks; rank i is joined to i+a, i+b, ...", "circulant:16,3,4",
-              generate_circulant},
+              built<generate_circulant>},
     Generator{"cayley", "m=M[,k=K][,r=R],by=a.i+b.j+..[@BANDWIDTH]",
               "M*K ranks (x, y), one-way links to (x + R^y a mod M, y + i mod K) and so on",
-              "cayley:m=8,k=2,r=7,by=2.1+5.1+1+6", generate_cayley},
+              "cayley:m=8,k=2,r=7,by=2.1+5.1+1+6", built<generate_cayley>},
     Generator{"bipartite", "MxN[@BANDWIDTH]", "M + N ranks, each of the M joined to each of the N", "bipartite:4x4",
-              generate_bipartite},
+              built<generate_bipartite>},
     Generator{"hamming", "AxBx..[@BANDWIDTH]", "a grid, up to six dimensions; ranks of a line are all joined",
-              "hamming:4x4", generate_hamming},
+              "hamming:4x4", built<generate_hamming>},
     Generator{"diamond", "[@BANDWIDTH]", "8 ranks, two one-way links out of each; three steps at full bandwidth",
-              "diamond", generate_diamond},
+              "diamond", built<generate_diamond>},
     Generator{"kautz", "n=N,d=D[@BANDWIDTH]", "generalized Kautz digraph: N ranks, D one-way links out of each",
-              "kautz:n=64,d=4", generate_kautz},
+              "kautz:n=64,d=4", built<generate_kautz>},
     Generator{"debruijn", "k=K,n=N[@BANDWIDTH]", "de Bruijn digraph: words of N letters out of K, one-way links",
-              "debruijn:k=2,n=5", generate_debruijn},
+              "debruijn:k=2,n=5", built<generate_debruijn>},
     Generator{"modified-debruijn", "k=K,n=N[@BANDWIDTH]",
               "the same with a one-way ring through the words of one letter, which point to themselves there",
-              "modified-debruijn:k=2,n=4", generate_modified_debruijn},
+              "modified-debruijn:k=2,n=4", built<generate_modified_debruijn>},
     Generator{"line", "(SPEC)[^K][@BANDWIDTH]", "the line graph of SPEC, K times: a rank for each link",
               "line:(circulant:16,3,4)^2", generate_line},
     Generator{"copies", "(SPEC)xK[@BANDWIDTH]", "K copies of each rank of SPEC, and of each link K times K",
@@ -71,31 +79,29 @@ constexpr std::array kGenerators = {
               generate_power},
     Generator{"leaf-spine", "leaves=L,hosts=H,spines=S[,uplink=BANDWIDTH][@BANDWIDTH]",
               "L leaf switches of H ranks, each joined to S spines", "leaf-spine:leaves=4,hosts=4,spines=2",
-              generate_leaf_spine},
+              built<generate_leaf_spine>},
     Generator{"fat-tree", "k=K[@BANDWIDTH]", "the K-ary fat tree: K^3/4 ranks, three levels of switches of K ports",
-              "fat-tree:k=4", generate_fat_tree},
+              "fat-tree:k=4", built<generate_fat_tree>},
     Generator{"rail", "boxes=B,gpus=G[,spines=S][,nvlink=BANDWIDTH][@NIC]",
               "B boxes of G GPUs on NVSwitch; GPU g of each box on rail switch g", "rail:boxes=4,gpus=8",
-              generate_rail},
+              built<generate_rail>},
     Generator{"dragonfly", "groups=G,routers=R,hosts=H[,globals=N][@BANDWIDTH]",
               "G groups of R routers of H ranks, routers of a group and groups all joined",
-              "dragonfly:groups=5,routers=2,hosts=2", generate_dragonfly},
+              "dragonfly:groups=5,routers=2,hosts=2", built<generate_dragonfly>},
     Generator{"subways", "racks=R,hosts=H,ports=P,spines=S[,uplink=BANDWIDTH][@BANDWIDTH]",
               "R racks in a circle of H ranks with P ports, on the switches of their own rack and the next ones",
-              "subways:racks=6,hosts=4,ports=2,spines=2", generate_subways},
+              "subways:racks=6,hosts=4,ports=2,spines=2", built<generate_subways>},
     Generator{"shufflecast", "fanout=P,columns=K[@BANDWIDTH]",
               "K columns of P^K racks; a passive splitter takes what a rack sends to P racks of the next column",
-              "shufflecast:fanout=2,columns=2", generate_shufflecast},
+              "shufflecast:fanout=2,columns=2", built<generate_shufflecast>},
     Generator{"random", "n=N,links=L[,seed=S][@UNIT]",
               "N ranks and L cables, connected, each of 1 to 16 times 1 GB/s (or UNIT)", "random:n=16,links=40,seed=7",
-              generate_random},
+              built<generate_random>},
 };
 
 const Generator* find_generator(std::string_view kind) {
-  for (const Generator& generator : kGenerators) {
-    if (generator.kind == kind) return &generator;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kGenerators, kind, &Generator::kind);
+  return found == kGenerators.end() ? nullptr : &*found;
 }
 
 std::string known_kinds() {

@@ -1,6 +1,5 @@
 // Regular direct-connect topologies, and the star: every node looks like every other (the mesh aside), so one plan can
 // be rotated to all ranks.
-#include <algorithm>
 #include <numeric>
 
 #include "banyan/fabric/generate_spec.h"
@@ -62,51 +61,44 @@ void propose_rotation(Fabric::Builder& builder, uint64_t ranks) {
 
 }  // namespace
 
-Fabric generate_ring(const GeneratorSpec& spec) {
+void generate_ring(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const uint64_t ranks = spec.number("ranks", kRanks);
   spec.expect_size(ranks, 2 * ranks);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   const uint64_t cables = ranks == 2 ? 1 : ranks;  // two ranks are joined by one cable, not by two parallel ones
   for (uint64_t i = 0; i < cables; ++i) join(builder, i, (i + 1) % ranks, bandwidth);
   propose_rotation(builder, ranks);
-  return std::move(builder).build();
 }
 
-Fabric generate_full(const GeneratorSpec& spec) {
+void generate_full(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const uint64_t ranks = spec.number("ranks", kRanks);
   spec.expect_size(ranks, ranks * (ranks - 1));
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   for (uint64_t i = 0; i < ranks; ++i) {
     for (uint64_t j = i + 1; j < ranks; ++j) join(builder, i, j, bandwidth);
   }
   propose_rotation(builder, ranks);
-  return std::move(builder).build();
 }
 
-Fabric generate_star(const GeneratorSpec& spec) {
+void generate_star(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const uint64_t ranks = spec.number("ranks", kRanks);
   spec.expect_size(ranks + 1, 2 * ranks);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   add_switches(builder, "sw", 1);
   for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks, bandwidth);
   propose_rotation(builder, ranks);
-  return std::move(builder).build();
 }
 
 // Ranks 0 .. m-1 on one side, the others on the other.
-Fabric generate_bipartite(const GeneratorSpec& spec) {
+void generate_bipartite(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const std::vector<uint64_t> sides = spec.numbers("two sides", 'x', {});
   if (sides.size() != 2) throw spec.error("has " + std::to_string(sides.size()) + " sides, not 2");
   const uint64_t m = sides[0], n = sides[1];
   spec.expect_size(m + n, 2 * m * n);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, m + n);
   for (uint64_t i = 0; i < m; ++i) {
     for (uint64_t j = 0; j < n; ++j) join(builder, i, m + j, bandwidth);
@@ -117,16 +109,14 @@ Fabric generate_bipartite(const GeneratorSpec& spec) {
     propose_symmetry(builder, [=](uint64_t v) { return v < m ? (v + m / turns) % m : m + (v - m + n / turns) % n; });
   }
   if (m == n) propose_symmetry(builder, [=](uint64_t v) { return (v + m) % (2 * m); });
-  return std::move(builder).build();
 }
 
-Fabric generate_hamming(const GeneratorSpec& spec) {
+void generate_hamming(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const Grid grid(spec);
   uint64_t neighbours = 0;
   for (size_t axis = 0; axis < grid.dimensions(); ++axis) neighbours += grid.size(axis) - 1;
   spec.expect_size(grid.count(), grid.count() * neighbours);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   grid.add_ranks(builder);
   for (uint64_t node = 0; node < grid.count(); ++node) {
     for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
@@ -137,13 +127,11 @@ Fabric generate_hamming(const GeneratorSpec& spec) {
   for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
     propose_symmetry(builder, [&](uint64_t v) { return grid.next(v, axis); });
   }
-  return std::move(builder).build();
 }
 
-Fabric generate_torus(const GeneratorSpec& spec) {
+void generate_torus(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const Grid grid(spec);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   grid.add_ranks(builder);
   for (uint64_t node = 0; node < grid.count(); ++node) {
     for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
@@ -155,13 +143,11 @@ Fabric generate_torus(const GeneratorSpec& spec) {
   for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
     propose_symmetry(builder, [&](uint64_t v) { return grid.next(v, axis); });
   }
-  return std::move(builder).build();
 }
 
-Fabric generate_mesh(const GeneratorSpec& spec) {
+void generate_mesh(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const Grid grid(spec);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   grid.add_ranks(builder);
   for (uint64_t node = 0; node < grid.count(); ++node) {
     for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
@@ -174,15 +160,13 @@ Fabric generate_mesh(const GeneratorSpec& spec) {
     propose_symmetry(builder,
                      [&](uint64_t v) { return grid.moved(v, axis, grid.size(axis) - 1 - grid.coordinate(v, axis)); });
   }
-  return std::move(builder).build();
 }
 
-Fabric generate_hypercube(const GeneratorSpec& spec) {
+void generate_hypercube(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const uint64_t dimensions = spec.number("dimensions", {.min = 1, .max = 19});
   const uint64_t ranks = uint64_t{1} << dimensions;
   spec.expect_size(ranks, ranks * dimensions);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   for (uint64_t i = 0; i < ranks; ++i) {
     for (uint64_t bit = 1; bit < ranks; bit <<= 1) {
@@ -192,14 +176,12 @@ Fabric generate_hypercube(const GeneratorSpec& spec) {
   for (uint64_t bit = 1; bit < ranks; bit <<= 1) {
     propose_symmetry(builder, [=](uint64_t v) { return v ^ bit; });
   }
-  return std::move(builder).build();
 }
 
 // Two one-way rings of four, i to i + 1; rank i of the first sends to rank i of the second, and that back to i - 1.
-Fabric generate_diamond(const GeneratorSpec& spec) {
+void generate_diamond(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_no_arguments();
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, 8);
   const auto add = [&](uint32_t from, uint32_t to) {
     builder.add_link({.from = NodeId{from}, .to = NodeId{to}, .bandwidth = bandwidth});
@@ -212,7 +194,6 @@ Fabric generate_diamond(const GeneratorSpec& spec) {
   }
   // Along the cross links: i of the first to i of the second, and that to i - 1.
   propose_symmetry(builder, [](uint64_t v) { return v < 4 ? v + 4 : (v + 3) % 4; });
-  return std::move(builder).build();
 }
 
 }  // namespace banyan::fabric

@@ -20,7 +20,7 @@ void add_one_way(Fabric::Builder& builder, uint64_t from, uint64_t to, Bandwidth
 }  // namespace
 
 // circulant:N,a,b,...: rank i is joined to i + a, i + b, ... modulo N.
-Fabric generate_circulant(const GeneratorSpec& spec) {
+void generate_circulant(const GeneratorSpec& spec, Fabric::Builder& builder) {
   const std::vector<uint64_t> counts = spec.numbers("ranks and offsets", ',', {});
   const uint64_t ranks = counts.front();
   if (ranks < 2 || counts.size() < 2) throw spec.error("needs at least 2 ranks and one offset");
@@ -40,7 +40,6 @@ Fabric generate_circulant(const GeneratorSpec& spec) {
   }
   spec.expect_size(ranks, 2 * ranks * offsets.size());
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   for (uint64_t i = 0; i < ranks; ++i) {
     for (const uint64_t offset : offsets) {
@@ -49,12 +48,11 @@ Fabric generate_circulant(const GeneratorSpec& spec) {
     }
   }
   propose_symmetry(builder, [=](uint64_t v) { return (v + 1) % ranks; });
-  return std::move(builder).build();
 }
 
 // cayley:m=M[,k=K][,r=R],by=a.i+b.j+..: a digraph of Cayley on a group of semidirect_group.h, with a link from every x
 // to x times each of the elements. Looks alike from every rank.
-Fabric generate_cayley(const GeneratorSpec& spec) {
+void generate_cayley(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"m", "k", "r", "by"});
   const uint64_t m = spec.parameter("m", {}), k = spec.parameter_or("k", 1, {}), r = spec.parameter_or("r", 1, {});
   spec.expect_size(m * k, 0);
@@ -74,7 +72,6 @@ Fabric generate_cayley(const GeneratorSpec& spec) {
   }
   spec.expect_size(m * k, m * k * elements.size());
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, group.size());
   for (uint64_t x = 0; x < group.size(); ++x) {
     for (const uint64_t element : elements) add_one_way(builder, x, group.multiply(x, element), bandwidth);
@@ -82,17 +79,15 @@ Fabric generate_cayley(const GeneratorSpec& spec) {
   // Multiplication from the left, by the two generators of the group.
   if (m > 1) propose_symmetry(builder, [&](uint64_t v) { return group.multiply(group.element(1, 0), v); });
   if (k > 1) propose_symmetry(builder, [&](uint64_t v) { return group.multiply(group.element(0, 1), v); });
-  return std::move(builder).build();
 }
 
 // Imase and Itoh's digraph: i -> (-d*i - a) mod n for a = 1..d; with n = d^k + d^(k-1) it is the Kautz graph.
-Fabric generate_kautz(const GeneratorSpec& spec) {
+void generate_kautz(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"n", "d"});
   const uint64_t n = spec.parameter("n", {.min = 3}), d = spec.parameter("d", {.min = 2});
   if (d >= n) throw spec.error("d must be less than n");
   spec.expect_size(n, n * d);
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, n);
   for (uint64_t i = 0; i < n; ++i) {
     for (uint64_t a = 1; a <= d; ++a) {
@@ -105,7 +100,6 @@ Fabric generate_kautz(const GeneratorSpec& spec) {
   if (translations > 1) propose_symmetry(builder, [=](uint64_t v) { return (v + step) % n; });
   // -1 - i + t = i has a solution unless n is even and t - 1 odd for all multiples t of step.
   if (n % 2 == 0 && step % 2 == 0) propose_symmetry(builder, [=](uint64_t v) { return n - 1 - v; });
-  return std::move(builder).build();
 }
 
 // B(k, n): the words of n letters out of k; a word points to what is left when a letter is pushed in from the right.
@@ -114,7 +108,7 @@ namespace {
 
 enum class Loops : uint8_t { dropped, joined };
 
-Fabric debruijn(const GeneratorSpec& spec, Loops loops) {
+void add_debruijn(const GeneratorSpec& spec, Fabric::Builder& builder, Loops loops) {
   spec.expect_parameters({"k", "n"});
   const uint64_t letters = spec.parameter("k", {.min = 2}), length = spec.parameter("n", {.min = 1, .max = 19});
   if (loops == Loops::joined && length < 2) throw spec.error("n must be at least 2");
@@ -125,7 +119,6 @@ Fabric debruijn(const GeneratorSpec& spec, Loops loops) {
   }
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
   const uint64_t ones = (ranks - 1) / (letters - 1);  // the word of ones
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   for (uint64_t i = 0; i < ranks; ++i) {
     for (uint64_t letter = 0; letter < letters; ++letter) {
@@ -140,17 +133,20 @@ Fabric debruijn(const GeneratorSpec& spec, Loops loops) {
     for (uint64_t place = 1; place < ranks; place *= letters) image += (v / place % letters + 1) % letters * place;
     return image;
   });
-  return std::move(builder).build();
 }
 
 }  // namespace
 
-Fabric generate_debruijn(const GeneratorSpec& spec) { return debruijn(spec, Loops::dropped); }
-Fabric generate_modified_debruijn(const GeneratorSpec& spec) { return debruijn(spec, Loops::joined); }
+void generate_debruijn(const GeneratorSpec& spec, Fabric::Builder& builder) {
+  add_debruijn(spec, builder, Loops::dropped);
+}
+void generate_modified_debruijn(const GeneratorSpec& spec, Fabric::Builder& builder) {
+  add_debruijn(spec, builder, Loops::joined);
+}
 
 // A random tree and random further pairs, so that it is connected whatever the seed. Draws use the raw output of
 // mt19937_64, which the standard fixes bit by bit, so that a spec means the same fabric everywhere.
-Fabric generate_random(const GeneratorSpec& spec) {
+void generate_random(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"n", "links", "seed"});
   constexpr uint64_t kMaxRanks = 20'000;  // all pairs are walked over once
   const uint64_t n = spec.parameter("n", {.min = 2, .max = kMaxRanks}), pairs = n * (n - 1) / 2;
@@ -164,7 +160,6 @@ Fabric generate_random(const GeneratorSpec& spec) {
   }
   std::mt19937_64 random(seed);
   const auto draw = [&](uint64_t below) { return static_cast<uint64_t>(int128{random()} * int128{below} >> 64); };
-  Fabric::Builder builder;
   add_gpus(builder, n);
   const auto add = [&](uint64_t a, uint64_t b) {
     const uint64_t units = 1 + draw(kMaxUnits);
@@ -186,7 +181,6 @@ Fabric generate_random(const GeneratorSpec& spec) {
     }
   }
   CHECK_EQ(wanted, 0u);
-  return std::move(builder).build();
 }
 
 }  // namespace banyan::fabric

@@ -4,13 +4,12 @@
 namespace banyan::fabric {
 
 // Every leaf is joined to every spine.
-Fabric generate_leaf_spine(const GeneratorSpec& spec) {
+void generate_leaf_spine(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"leaves", "hosts", "spines", "uplink"});
   const uint64_t leaves = spec.parameter("leaves", {.min = 2}), hosts = spec.parameter("hosts", {});
   const uint64_t spines = spec.parameter("spines", {}), ranks = leaves * hosts;
   spec.expect_size(ranks + leaves + spines, 2 * ranks + 2 * leaves * spines);
   const Bandwidth port = spec.bandwidth_or(kDefaultPort), uplink = spec.bandwidth_parameter_or("uplink", port);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   add_switches(builder, "leaf", leaves);
   add_switches(builder, "spine", spines);
@@ -18,19 +17,13 @@ Fabric generate_leaf_spine(const GeneratorSpec& spec) {
   for (uint64_t leaf = 0; leaf < leaves; ++leaf) {
     for (uint64_t spine = 0; spine < spines; ++spine) join(builder, ranks + leaf, ranks + leaves + spine, uplink);
   }
-  propose_symmetry(builder, [=](uint64_t v) {
-    if (v < ranks) return (v + hosts) % ranks;
-    return v < ranks + leaves ? ranks + (v - ranks + 1) % leaves : v;
-  });
-  if (hosts > 1) {
-    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
-  }
-  return std::move(builder).build();
+  propose_group_rotation(builder, ranks, hosts, leaves);
+  propose_rotation_inside(builder, ranks, hosts);
 }
 
 // The k-ary fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008): k pods of k/2 edge and k/2 aggregation switches,
 // k/2 ranks at each edge switch, (k/2)^2 core switches; aggregation switch a of each pod is joined to cores a*k/2 on.
-Fabric generate_fat_tree(const GeneratorSpec& spec) {
+void generate_fat_tree(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"k"});
   const uint64_t k = spec.parameter("k", {.min = 2, .max = 158}), half = k / 2;  // 160 would have over 10^6 ranks
   if (k % 2 != 0) throw spec.error("k is '" + std::to_string(k) + "' but must be even");
@@ -38,7 +31,6 @@ Fabric generate_fat_tree(const GeneratorSpec& spec) {
   spec.expect_size(ranks + 2 * edges + cores, 6 * ranks);
   const Bandwidth port = spec.bandwidth_or(kDefaultPort);
   const uint64_t first_edge = ranks, first_aggregation = first_edge + edges, first_core = first_aggregation + edges;
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   add_switches(builder, "edge", edges);
   add_switches(builder, "agg", edges);
@@ -68,16 +60,15 @@ Fabric generate_fat_tree(const GeneratorSpec& spec) {
       const uint64_t edge = v - first_edge;
       return first_edge + edge / half * half + (edge + 1) % half;
     });
-    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / half * half + (v + 1) % half : v; });
+    propose_rotation_inside(builder, ranks, half);
   }
-  return std::move(builder).build();
 }
 
 // Dragonfly (Kim, Dally, Scott, Abts, ISCA 2008): the routers of a group are all joined, and so are all groups. The
 // global cable from group i to group i + d (modulo the groups), copy c, is plugged in at position c * (groups - 1) +
 // d - 1 of group i, and router r holds positions r * globals on. This "relative" arrangement looks the same from every
 // group, so that groups can be rotated; positions that no whole round of all groups fills stay empty.
-Fabric generate_dragonfly(const GeneratorSpec& spec) {
+void generate_dragonfly(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"groups", "routers", "hosts", "globals"});
   const uint64_t groups = spec.parameter("groups", {.min = 2}), routers = spec.parameter("routers", {});
   const uint64_t hosts = spec.parameter("hosts", {}), peers = groups - 1;
@@ -95,7 +86,6 @@ Fabric generate_dragonfly(const GeneratorSpec& spec) {
   spec.expect_size(ranks, 2 * ranks + all_routers * (routers - 1));
   spec.expect_size(ranks, 2 * ranks + all_routers * (routers - 1) + groups * peers * copies);
   const Bandwidth port = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   for (uint64_t router = 0; router < all_routers; ++router) {
     builder.add_switch("g" + std::to_string(router / routers) + "r" + std::to_string(router % routers));
@@ -119,16 +109,13 @@ Fabric generate_dragonfly(const GeneratorSpec& spec) {
   propose_symmetry(builder, [=](uint64_t v) {
     return v < ranks ? (v + per_group) % ranks : ranks + (v - ranks + routers) % all_routers;
   });
-  if (hosts > 1) {
-    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
-  }
-  return std::move(builder).build();
+  propose_rotation_inside(builder, ranks, hosts);
 }
 
 // Servers with several ports, each on another top-of-rack switch, so that neighbouring racks share switches and the
 // racks close to a circle (Liu, Zhuo, Peter, Krishnamurthy, Anderson: Subways, CoNEXT 2015). Port p of a server in rack
 // r is on the switch of rack r + p, modulo the racks; every switch is joined to every spine.
-Fabric generate_subways(const GeneratorSpec& spec) {
+void generate_subways(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"racks", "hosts", "ports", "spines", "uplink"});
   const uint64_t racks = spec.parameter("racks", {.min = 2}), hosts = spec.parameter("hosts", {});
   const uint64_t ports = spec.parameter("ports", {}), spines = spec.parameter("spines", {}), ranks = racks * hosts;
@@ -139,7 +126,6 @@ Fabric generate_subways(const GeneratorSpec& spec) {
   spec.expect_size(ranks + racks + spines, 0);
   spec.expect_size(ranks, 2 * ranks * ports + 2 * racks * spines);
   const Bandwidth port = spec.bandwidth_or(kDefaultPort), uplink = spec.bandwidth_parameter_or("uplink", port);
-  Fabric::Builder builder;
   add_gpus(builder, ranks);
   add_switches(builder, "tor", racks);
   add_switches(builder, "spine", spines);
@@ -149,14 +135,8 @@ Fabric generate_subways(const GeneratorSpec& spec) {
   for (uint64_t tor = 0; tor < racks; ++tor) {
     for (uint64_t spine = 0; spine < spines; ++spine) join(builder, ranks + tor, ranks + racks + spine, uplink);
   }
-  propose_symmetry(builder, [=](uint64_t v) {
-    if (v < ranks) return (v + hosts) % ranks;
-    return v < ranks + racks ? ranks + (v - ranks + 1) % racks : v;
-  });
-  if (hosts > 1) {
-    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
-  }
-  return std::move(builder).build();
+  propose_group_rotation(builder, ranks, hosts, racks);
+  propose_rotation_inside(builder, ranks, hosts);
 }
 
 }  // namespace banyan::fabric

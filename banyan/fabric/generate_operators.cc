@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "banyan/base/check.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/generate_spec.h"
 

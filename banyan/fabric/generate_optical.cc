@@ -11,7 +11,7 @@ namespace banyan::fabric {
 //
 // A rank is a rack with its switch. A splitter is a switch that multicasts: one link in from its rack, one to each rack
 // that it feeds. What splitters give out is more than they take in, as copies are.
-Fabric generate_shufflecast(const GeneratorSpec& spec) {
+void generate_shufflecast(const GeneratorSpec& spec, Fabric::Builder& builder) {
   spec.expect_parameters({"fanout", "columns"});
   const uint64_t fanout = spec.parameter("fanout", {.min = 2}), columns = spec.parameter("columns", {.max = 19});
   uint64_t rows = 1;
@@ -21,7 +21,6 @@ Fabric generate_shufflecast(const GeneratorSpec& spec) {
   }
   const uint64_t racks = columns * rows;
   const Bandwidth port = spec.bandwidth_or(kDefaultPort);
-  Fabric::Builder builder;
   for (uint64_t i = 0; i < racks; ++i) builder.add_rank("tor" + std::to_string(i));
   for (uint64_t i = 0; i < racks; ++i) {
     builder.add_node({.name = "splitter" + std::to_string(i), .kind = NodeKind::switch_, .multicast = true});
@@ -49,7 +48,6 @@ Fabric generate_shufflecast(const GeneratorSpec& spec) {
     const uint64_t digit = v / place % fanout;
     return v - digit * place + (digit + 1) % fanout * place;
   });
-  return std::move(builder).build();
 }
 
 }  // namespace banyan::fabric

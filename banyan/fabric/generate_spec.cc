@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
 
@@ -25,11 +26,7 @@ GeneratorSpec GeneratorSpec::parse(std::string_view text) {
   // What stands in brackets is a spec of its own, with a bandwidth of its own.
   const size_t bracket = text.rfind(')'), at = text.rfind('@');
   if (at != std::string_view::npos && (bracket == std::string_view::npos || at > bracket)) {
-    try {
-      spec.bandwidth_ = Bandwidth::parse(text.substr(at + 1));
-    } catch (const Error& error) {
-      throw error.within("fabric spec '" + spec.shown_ + "'");
-    }
+    at_place("fabric spec '" + spec.shown_ + "'", [&] { spec.bandwidth_ = Bandwidth::parse(text.substr(at + 1)); });
     text = text.substr(0, at);
   }
   const size_t colon = text.find(':');
@@ -106,11 +103,7 @@ uint64_t GeneratorSpec::parameter_or(std::string_view name, uint64_t fallback, C
 Bandwidth GeneratorSpec::bandwidth_parameter_or(std::string_view name, Bandwidth fallback) const {
   const auto value = find(name);
   if (!value) return fallback;
-  try {
-    return Bandwidth::parse(*value);
-  } catch (const Error& error) {
-    throw error.within("fabric spec '" + shown_ + "' " + std::string(name));
-  }
+  return at_place("fabric spec '" + shown_ + "' " + std::string(name), [&] { return Bandwidth::parse(*value); });
 }
 
 std::vector<std::pair<uint64_t, uint64_t>> GeneratorSpec::number_pairs(std::string_view name) const {
@@ -178,6 +171,18 @@ void add_switches(Fabric::Builder& builder, std::string_view prefix, uint64_t co
 void join(Fabric::Builder& builder, uint64_t a, uint64_t b, Bandwidth bandwidth) {
   builder.add_cable(
       {.from = NodeId{static_cast<uint32_t>(a)}, .to = NodeId{static_cast<uint32_t>(b)}, .bandwidth = bandwidth});
+}
+
+void propose_group_rotation(Fabric::Builder& builder, uint64_t ranks, uint64_t size, uint64_t switches) {
+  if (ranks == size) return;
+  propose_symmetry(builder, [=](uint64_t v) {
+    if (v < ranks) return (v + size) % ranks;
+    return v < ranks + switches ? ranks + (v - ranks + 1) % switches : v;
+  });
+}
+
+void propose_rotation_inside(Fabric::Builder& builder, uint64_t ranks, uint64_t size) {
+  if (size > 1) propose_inside_groups(builder, ranks, size, [=](uint64_t i) { return (i + 1) % size; });
 }
 
 }  // namespace banyan::fabric

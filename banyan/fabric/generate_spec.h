@@ -88,47 +88,60 @@ void propose_symmetry(Fabric::Builder& builder, Image image) {
   builder.add_symmetry(std::move(permutation));
 }
 
-// Direct-connect topologies: generate_direct.cc and generate_graph.cc.
-Fabric generate_ring(const GeneratorSpec& spec);
-Fabric generate_full(const GeneratorSpec& spec);
-Fabric generate_star(const GeneratorSpec& spec);
-Fabric generate_torus(const GeneratorSpec& spec);
-Fabric generate_mesh(const GeneratorSpec& spec);
-Fabric generate_hypercube(const GeneratorSpec& spec);
-Fabric generate_circulant(const GeneratorSpec& spec);
-Fabric generate_kautz(const GeneratorSpec& spec);
-Fabric generate_debruijn(const GeneratorSpec& spec);
-Fabric generate_cayley(const GeneratorSpec& spec);
-Fabric generate_modified_debruijn(const GeneratorSpec& spec);
-Fabric generate_bipartite(const GeneratorSpec& spec);
-Fabric generate_hamming(const GeneratorSpec& spec);
-Fabric generate_diamond(const GeneratorSpec& spec);
-Fabric generate_random(const GeneratorSpec& spec);
+// Ranks in groups of one size, box by box or leaf by leaf: every group takes the next one's place, with the `switches`
+// that come behind the ranks, one or none for each group. Proposes nothing for a single group.
+void propose_group_rotation(Fabric::Builder& builder, uint64_t ranks, uint64_t size, uint64_t switches);
+// Rank i of every group takes the place of image(i); switches stay.
+template <typename Image>
+void propose_inside_groups(Fabric::Builder& builder, uint64_t ranks, uint64_t size, Image image) {
+  propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / size * size + image(v % size) : v; });
+}
+// Rank i of every group takes the place of rank i + 1. Proposes nothing for groups of one.
+void propose_rotation_inside(Fabric::Builder& builder, uint64_t ranks, uint64_t size);
 
-// Topologies made of others: generate_operators.cc.
+// Each generator adds nodes and links to a builder that is empty. It calls expect_size before it adds any.
+//
+// Direct-connect topologies: generate_direct.cc and generate_graph.cc.
+void generate_ring(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_full(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_star(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_torus(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_mesh(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_hypercube(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_circulant(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_kautz(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_debruijn(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_cayley(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_modified_debruijn(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_bipartite(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_hamming(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_diamond(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_random(const GeneratorSpec& spec, Fabric::Builder& builder);
+
+// Topologies made of others, which are fabrics already: generate_operators.cc.
 Fabric generate_line(const GeneratorSpec& spec);
 Fabric generate_copies(const GeneratorSpec& spec);
 Fabric generate_product(const GeneratorSpec& spec);
 Fabric generate_power(const GeneratorSpec& spec);
 
 // Vendor boxes: generate_boxes.cc.
-Fabric generate_dgx_a100(const GeneratorSpec& spec);
-Fabric generate_dgx_h100(const GeneratorSpec& spec);
-Fabric generate_dgx_h200(const GeneratorSpec& spec);
-Fabric generate_dgx_b200(const GeneratorSpec& spec);
-Fabric generate_gb200_nvl72(const GeneratorSpec& spec);
-Fabric generate_dgx1_v100(const GeneratorSpec& spec);
-Fabric generate_mi250(const GeneratorSpec& spec);
-Fabric generate_mi300x(const GeneratorSpec& spec);
-Fabric generate_rail(const GeneratorSpec& spec);
+void generate_dgx_a100(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_dgx_h100(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_dgx_h200(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_dgx_b200(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_gb200_nvl72(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_dgx1_v100(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_mi250(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_mi300x(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_rail(const GeneratorSpec& spec, Fabric::Builder& builder);
 
 // Switched networks: generate_network.cc.
-Fabric generate_leaf_spine(const GeneratorSpec& spec);
-Fabric generate_fat_tree(const GeneratorSpec& spec);
-Fabric generate_dragonfly(const GeneratorSpec& spec);
-Fabric generate_subways(const GeneratorSpec& spec);
+void generate_leaf_spine(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_fat_tree(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_dragonfly(const GeneratorSpec& spec, Fabric::Builder& builder);
+void generate_subways(const GeneratorSpec& spec, Fabric::Builder& builder);
 
 // Passive optics: generate_optical.cc.
-Fabric generate_shufflecast(const GeneratorSpec& spec);
+void generate_shufflecast(const GeneratorSpec& spec, Fabric::Builder& builder);
 
 }  // namespace banyan::fabric

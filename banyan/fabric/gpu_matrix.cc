@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
-#include "banyan/fabric/cpu_table.h"
+#include "banyan/base/text_lines.h"
 #include "banyan/fabric/nccl_box.h"
-#include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
 namespace {
@@ -125,15 +126,12 @@ class GpuMatrixReader : LineReader {
     std::map<size_t, uint32_t> cpu_node, switch_node;  // by the name of their group
     const CpuLink link = cpu_link("", "", 0, 0);
     for (size_t i = 0; i < names_.size(); ++i) {
-      if (cpus.find(i) != i) continue;
-      cpu_node[i] = static_cast<uint32_t>(box.switches.size());
-      box.switches.push_back({.name = "cpu" + std::to_string(box.cpus.size())});
-      box.cpus.push_back({.node = cpu_node[i], .host = 0, .to_peer = link.rate, .model = link.of});
+      if (cpus.find(i) == i) cpu_node[i] = box.add_cpu(0, link);
     }
     for (size_t i = 0; i < names_.size(); ++i) {
       const size_t own = switches.find(i);
       const auto alike = [&](size_t other) { return other != i && switches.find(other) == own; };
-      if (own != i || !any_device(alike)) continue;
+      if (own != i || std::ranges::none_of(std::views::iota(size_t{0}, names_.size()), alike)) continue;
       switch_node[i] = static_cast<uint32_t>(box.switches.size());
       box.switches.push_back(
           {.name = "pci" + std::to_string(switch_node.size() - 1), .parent = cpu_node.at(cpus.find(i)), .up = {pci}});
@@ -211,14 +209,6 @@ class GpuMatrixReader : LineReader {
 
   const Cell& cell(size_t a, size_t b) const { return rows_.at(names_[a]).cells[b]; }
 
-  template <typename Is>
-  bool any_device(Is is) const {
-    for (size_t i = 0; i < names_.size(); ++i) {
-      if (is(i)) return true;
-    }
-    return false;
-  }
-
   // Between GPUs that NVLinks join, the table does not tell of PCI. Devices beside both do, and their cores.
   void group(DeviceGroups& cpus, DeviceGroups& switches, std::vector<std::string>& notes) const {
     std::string contradiction;
@@ -276,7 +266,7 @@ bool is_gpu_matrix(std::string_view text) {
 
 Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::optional<Bandwidth> pci,
                         const std::string& where, std::vector<std::string>& notes) {
-  try {
+  return at_place(where, [&] {
     GpuMatrixReader reader;
     reader.read(text);
     if (!pci) {
@@ -286,9 +276,7 @@ Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::o
           where + "@48GB/s (about 12 GB/s for 16 lanes of Gen3, 24 of Gen4, 48 of Gen5)");
     }
     return build_nccl_fabric(reader.box(*pci, notes), options, notes);
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 }  // namespace banyan::fabric

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
-#include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/nccl_box.h"
 #include "banyan/fabric/xml_file.h"
 
@@ -74,16 +74,9 @@ class HwlocReader {
       std::vector<PciObject> found;
       read_pci(child, depth + 1, found);
       if (found.empty()) continue;
-      if (cpu == NcclBox::kNone) cpu = add_cpu();
+      if (cpu == NcclBox::kNone) cpu = box_.add_cpu(0, link_);
       for (const PciObject& device : found) add_pci(device, cpu, cpu);
     }
-  }
-
-  uint32_t add_cpu() {
-    const auto node = static_cast<uint32_t>(box_.switches.size());
-    box_.switches.push_back({.name = "cpu" + std::to_string(box_.cpus.size())});
-    box_.cpus.push_back({.node = node, .host = 0, .to_peer = link_.rate, .model = link_.of});
-    return node;
   }
 
   static CpuLink cpu_link_of(pugi::xml_node package) {
@@ -198,10 +191,7 @@ class HwlocReader {
 
   std::string busid_of(pugi::xml_node object, bool is_host_bridge) const {
     const std::string busid = lower(object.attribute("pci_busid").value());
-    const bool plain = std::all_of(busid.begin(), busid.end(), [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == ':' || c == '.';
-    });
-    if (!is_host_bridge && (busid.empty() || busid.size() > 20 || !plain)) {
+    if (!is_host_bridge && !is_busid(busid)) {
       throw bad(object, "pci_busid is " + in_quotes(busid) + " but must be like 0000:1a:00.0");
     }
     return busid;
@@ -309,7 +299,7 @@ bool is_hwloc_xml(std::string_view xml) {
 
 Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::optional<Bandwidth> pci,
                        const std::string& where, std::vector<std::string>& notes) {
-  try {
+  return at_place(where, [&] {
     NcclBox box = HwlocReader(xml, pci, options.gpu.empty()).read();
     const bool has_matrix = std::ranges::any_of(box.gpus, [](const auto& gpu) { return !gpu.rows.empty(); });
     if (options.gpu.empty() && !has_matrix && box.gpus.size() > 1) {
@@ -319,9 +309,7 @@ Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::opt
           "SMI is there; add links by --gpu, such as --gpu h100");
     }
     return build_nccl_fabric(std::move(box), options, notes);
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 }  // namespace banyan::fabric

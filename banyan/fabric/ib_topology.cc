@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
+#include "banyan/base/text_lines.h"
 #include "banyan/fabric/node_names.h"
 #include "banyan/fabric/parts.h"
-#include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
 namespace {
@@ -343,13 +344,11 @@ bool is_ib_topology(std::string_view text) {
 
 Fabric parse_ib_topology(std::string_view text, const std::string& where, std::vector<std::string>& notes,
                          const IbOptions& options) {
-  try {
+  return at_place(where, [&] {
     IbReader reader(options);
     reader.read(text);
     return std::move(reader).build(notes);
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 }  // namespace banyan::fabric

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -80,9 +79,9 @@ class LossyCables {
     const NodeId cut_off = *find_cut_off(fabric_, gone_);
     const Cable& needed = cables_[lossy_[high - 1]];
     const std::string loss = format_loss(loss_of(needed, fabric_));
-    throw Error(ErrorCode::invalid_input, "rank '" + fabric_.name(cut_off) + "' would be cut off: link " +
-                                              name_of(needed, fabric_, needed.ordinal > 0) + ", which loses " + loss +
-                                              ", is needed; mend it, or allow " + loss);
+    throw invalid("rank '" + fabric_.name(cut_off) + "' would be cut off: link " +
+                  name_of(needed, fabric_, needed.ordinal > 0) + ", which loses " + loss +
+                  ", is needed; mend it, or allow " + loss);
   }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <set>
 
 #include "banyan/base/error.h"
@@ -342,6 +341,17 @@ Fabric join_boxes(const BoxGraph& graph, const Racks& racks) {
 }
 
 }  // namespace
+
+uint32_t NcclBox::add_cpu(uint32_t host, const CpuLink& link) {
+  const auto node = static_cast<uint32_t>(switches.size());
+  switches.push_back({.name = "cpu" + std::to_string(cpus.size())});
+  cpus.push_back({.node = node, .host = host, .to_peer = link.rate, .model = link.of});
+  return node;
+}
+
+bool is_busid(std::string_view text) {
+  return !text.empty() && text.size() <= 20 && text.find_first_not_of("0123456789abcdef:.") == std::string_view::npos;
+}
 
 Fabric build_nccl_fabric(NcclBox box, const BoxOptions& options, std::vector<std::string>& notes) {
   if (options.boxes == 0) throw bad("--boxes is 0 but must be at least 1");

@@ -11,6 +11,7 @@
 
 #include "banyan/base/units.h"
 #include "banyan/fabric/box_options.h"
+#include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/fabric.h"
 
 namespace banyan::fabric {
@@ -60,6 +61,9 @@ struct NcclBox {
     std::vector<std::string> names = {};  // any of which --nics may say
   };
 
+  // The Switch of a CPU that is added.
+  uint32_t add_cpu(uint32_t host, const CpuLink& link);
+
   std::vector<Switch> switches;
   std::vector<Cpu> cpus;
   std::vector<Gpu> gpus;
@@ -67,6 +71,9 @@ struct NcclBox {
   bool gpus_guessed = false;    // by PCI class: the file has no gpu elements
   bool rows_are_pairs = false;  // a row tells how many links two GPUs have in common, be it through an NVSwitch
 };
+
+// True for the PCI bus id of a device in lower case, such as 0000:1a:00.0.
+bool is_busid(std::string_view text);
 
 // All that was assumed or left out is appended to `notes`. Throws Error naming the line or the option to mend.
 Fabric build_nccl_fabric(NcclBox box, const BoxOptions& options, std::vector<std::string>& notes);

@@ -5,11 +5,10 @@
 #include <map>
 #include <pugixml.hpp>
 #include <set>
-#include <tuple>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
-#include "banyan/fabric/cpu_table.h"
 #include "banyan/fabric/nccl_box.h"
 #include "banyan/fabric/xml_file.h"
 
@@ -107,11 +106,9 @@ class NcclXmlReader {
     if (box_.cpus.size() >= kMaxCpus) throw bad(cpu, "more than " + std::to_string(kMaxCpus) + " cpu elements");
     const std::string hash = cpu.attribute("host_hash").value();
     const uint32_t host = hosts_.emplace(hash, static_cast<uint32_t>(hosts_.size())).first->second;
-    const auto node = static_cast<uint32_t>(box_.switches.size());
-    box_.switches.push_back({.name = "cpu" + std::to_string(box_.cpus.size())});
     const CpuLink link = cpu_link(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
                                   number(cpu, "familyid", 0, 0, INT32_MAX), number(cpu, "modelid", 0, 0, INT32_MAX));
-    box_.cpus.push_back({.node = node, .host = host, .to_peer = link.rate, .model = link.of});
+    const uint32_t node = box_.add_cpu(host, link);
     host_ = host;
     cpu_ = node;
     for (const pugi::xml_node pci : cpu.children("pci")) read_pci(pci, node, 1);
@@ -147,10 +144,7 @@ class NcclXmlReader {
 
   std::string read_busid(pugi::xml_node pci) {
     const std::string busid = normal_busid(pci.attribute("busid").value());
-    const bool plain = std::all_of(busid.begin(), busid.end(), [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == ':' || c == '.';
-    });
-    if (busid.empty() || busid.size() > 20 || !plain) {
+    if (!is_busid(busid)) {
       throw bad(pci, "pci busid is '" + shown(busid) + "' but must be like 0000:1a:00.0");
     }
     if (!busids_.emplace(host_, busid).second) throw bad(pci, "pci busid " + busid + " occurs twice");
@@ -273,11 +267,7 @@ class NcclXmlReader {
 
 Fabric parse_nccl_xml(std::string_view xml, const BoxOptions& options, const std::string& where,
                       std::vector<std::string>& notes) {
-  try {
-    return build_nccl_fabric(NcclXmlReader(xml).read(), options, notes);
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  return at_place(where, [&] { return build_nccl_fabric(NcclXmlReader(xml).read(), options, notes); });
 }
 
 }  // namespace banyan::fabric

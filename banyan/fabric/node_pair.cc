@@ -25,10 +25,9 @@ std::optional<NodePair> NodePairs::find(std::string_view text) const {
     const auto a = find_node(text.substr(0, dash)), b = find_node(text.substr(dash + 1));
     if (!a || !b) continue;
     if (found) {
-      throw Error(ErrorCode::invalid_input,
-                  in_quotes(text) + " is ambiguous: it may be " + in_quotes(text.substr(0, found_at)) + " and " +
-                      in_quotes(text.substr(found_at + 1)) + ", or " + in_quotes(text.substr(0, dash)) + " and " +
-                      in_quotes(text.substr(dash + 1)) + "; rename a node");
+      throw invalid(in_quotes(text) + " is ambiguous: it may be " + in_quotes(text.substr(0, found_at)) + " and " +
+                    in_quotes(text.substr(found_at + 1)) + ", or " + in_quotes(text.substr(0, dash)) + " and " +
+                    in_quotes(text.substr(dash + 1)) + "; rename a node");
     }
     found = NodePair{*a, *b};
     found_at = dash;
@@ -47,7 +46,7 @@ NodePair NodePairs::at(std::string_view text) const {
   if (first != std::string_view::npos && text.find('-', first + 1) == std::string_view::npos) {
     node_at(text.substr(0, first));
   }
-  throw Error(ErrorCode::invalid_input, in_quotes(text) + " names no two nodes; write them as in 'gpu3-gpu7'");
+  throw invalid(in_quotes(text) + " names no two nodes; write them as in 'gpu3-gpu7'");
 }
 
 std::vector<LinkId> NodePairs::links_between(NodePair pair) const {
@@ -58,8 +57,7 @@ std::vector<LinkId> NodePairs::links_between(NodePair pair) const {
     }
   };
   if (pair.a == pair.b) {
-    throw Error(ErrorCode::invalid_input,
-                "names node " + in_quotes(fabric_.name(pair.a)) + " twice; no link joins a node to itself");
+    throw invalid("names node " + in_quotes(fabric_.name(pair.a)) + " twice; no link joins a node to itself");
   }
   collect(pair.a, pair.b);
   collect(pair.b, pair.a);

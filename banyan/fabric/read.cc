@@ -5,8 +5,10 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/place.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
+#include "banyan/base/text_lines.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/gpu_matrix.h"
 #include "banyan/fabric/hwloc_xml.h"
@@ -15,7 +17,6 @@
 #include "banyan/fabric/nccl_xml.h"
 #include "banyan/fabric/slurm_topology.h"
 #include "banyan/fabric/text.h"
-#include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
 namespace {
@@ -119,11 +120,9 @@ std::optional<NamedFile> find_file(const std::string& fabric) {
   if (exists(fabric)) return NamedFile{.path = fabric, .bandwidth = std::nullopt};
   const size_t at = fabric.rfind('@');
   if (at == std::string::npos || !exists(fabric.substr(0, at))) return std::nullopt;
-  try {
+  return at_place(fabric.substr(0, 200), [&] {
     return NamedFile{.path = fabric.substr(0, at), .bandwidth = Bandwidth::parse(fabric.substr(at + 1))};
-  } catch (const Error& error) {
-    throw error.within(fabric.substr(0, 200));
-  }
+  });
 }
 
 // Formats that people have and that are not read: by what only they hold, and what to give instead.
@@ -163,45 +162,48 @@ std::string read_included(const std::string& path, const std::string& name) {
   return read_plain_text(beside.string(), FabricSource::kMaxFileBytes).text;
 }
 
+// What reading finds beside the fabric.
+struct Findings {
+  std::vector<std::string> notes;     // what was assumed
+  std::vector<std::string> left_out;  // nodes that --remove left out before the fabric was made
+};
+
 // Nodes that `--remove` names may be what keeps a network from having one part: they are left out before that is
 // checked, when it is not read without. `read` is given their names, and where to put those that it met.
 template <typename Read>
-Fabric read_network(const FabricSource& source, std::vector<std::string>& notes, std::vector<std::string>& met,
-                    Read read) {
+Fabric read_network(const FabricSource& source, Findings& findings, Read read) {
   std::vector<std::string> left_out;
   for (const FabricEdit& edit : source.edits) {
     if (edit.kind == FabricEdit::Kind::remove) left_out.push_back(edit.text);
   }
-  const size_t noted = notes.size();
+  const size_t noted = findings.notes.size();
   if (!left_out.empty()) {
     try {
       return read({}, nullptr);
     } catch (const Error&) {
-      notes.resize(noted);
+      findings.notes.resize(noted);
     }
   }
-  return read(std::move(left_out), &met);
+  return read(std::move(left_out), &findings.left_out);
 }
 
-Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file,
-                  std::vector<std::string>& notes, std::vector<std::string>& met) {
-  return read_network(source, notes, met, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
+Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file, Findings& findings) {
+  return read_network(source, findings, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
     const auto include = [&](const std::string& name) { return read_included(file.path, name); };
-    return parse_slurm_topology(plain.text, file.bandwidth, file.path, notes,
+    return parse_slurm_topology(plain.text, file.bandwidth, file.path, findings.notes,
                                 {.left_out = std::move(left_out), .met = found, .include = include});
   });
 }
 
-Fabric read_ib(const PlainText& plain, const FabricSource& source, const NamedFile& file,
-               std::vector<std::string>& notes, std::vector<std::string>& met) {
-  return read_network(source, notes, met, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
-    return parse_ib_topology(plain.text, file.path, notes,
+Fabric read_ib(const PlainText& plain, const FabricSource& source, const NamedFile& file, Findings& findings) {
+  return read_network(source, findings, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
+    return parse_ib_topology(plain.text, file.path, findings.notes,
                              {.fallback = file.bandwidth, .left_out = std::move(left_out), .met = found});
   });
 }
 
-Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::vector<std::string>& notes,
-                        std::vector<std::string>& left_out) {
+Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, Findings& findings) {
+  std::vector<std::string>& notes = findings.notes;
   const std::string& path = file.path;
   PlainText plain = read_plain_text(path, FabricSource::kMaxFileBytes);
   plain.begin_at(
@@ -213,8 +215,8 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   if (format == Format::hwloc) return parse_hwloc_xml(contents, box, file.bandwidth, path, notes);
   if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
   if (format != Format::nccl) refuse_box_options(source);
-  if (format == Format::slurm) return read_slurm(plain, source, file, notes, left_out);
-  if (format == Format::ib) return read_ib(plain, source, file, notes, left_out);
+  if (format == Format::slurm) return read_slurm(plain, source, file, findings);
+  if (format == Format::ib) return read_ib(plain, source, file, findings);
   if (format == Format::nccl || format == Format::text || contents.find("\"banyan\"") == std::string::npos) {
     refuse_foreign_format(contents, path);
   }
@@ -232,11 +234,10 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   return fabric;
 }
 
-Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes, std::vector<std::string>& left_out) {
+Fabric load_unedited(const FabricSource& source, Findings& findings) {
   const std::string& fabric = source.fabric;
-  if (fabric.empty())
-    throw Error(ErrorCode::invalid_input, "the fabric's name is empty; give a file or a spec such as dgx-h100:8");
-  if (const auto file = find_file(fabric)) return read_fabric_file(source, *file, notes, left_out);
+  if (fabric.empty()) throw invalid("the fabric's name is empty; give a file or a spec such as dgx-h100:8");
+  if (const auto file = find_file(fabric)) return read_fabric_file(source, *file, findings);
   if (fabric.find("->") != std::string::npos) {
     refuse_box_options(source);
     return parse_fabric_text(fabric);
@@ -251,15 +252,10 @@ Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes
 }  // namespace
 
 Fabric load_fabric(const FabricSource& source, std::vector<std::string>* notes) {
-  std::vector<std::string> assumed;
-  std::vector<std::string> left_out;  // by --remove, before the fabric was made
-  const Fabric fabric = load_unedited(source, assumed, left_out);
-  if (notes != nullptr) notes->insert(notes->end(), assumed.begin(), assumed.end());
-  try {
-    return edit_fabric(fabric, source.edits, left_out);
-  } catch (const Error& error) {
-    throw error.within(source.fabric.substr(0, 200));
-  }
+  Findings findings;
+  const Fabric fabric = load_unedited(source, findings);
+  if (notes != nullptr) notes->insert(notes->end(), findings.notes.begin(), findings.notes.end());
+  return at_place(source.fabric.substr(0, 200), [&] { return edit_fabric(fabric, source.edits, findings.left_out); });
 }
 
 }  // namespace banyan::fabric

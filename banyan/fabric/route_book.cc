@@ -8,6 +8,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/place.h"
 
 namespace banyan::fabric {
 namespace {
@@ -65,7 +66,7 @@ RouteBook::Addresses read_addresses(JsonNode both) {
   if (both.size() != 2) throw both.error("must be the two of the ends of 'path'");
   const auto address = [](const std::string& text) {
     if (is_address(text)) return text;
-    throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 60) + "' is no IP address; write one such as 10.1.0.1");
+    throw invalid("'" + text.substr(0, 60) + "' is no IP address; write one such as 10.1.0.1");
   };
   return {.from = both[0].parsed(address), .to = both[1].parsed(address)};
 }
@@ -111,7 +112,7 @@ std::vector<RouteBook::Path> RouteBook::paths(NodeId from, NodeId to) const {
 }
 
 RouteBook RouteBook::parse(std::string_view json, const Fabric& fabric, const std::string& where) {
-  try {
+  return at_place(where, [&] {
     const JsonDocument document(json, kForm);
     const JsonNode root = document.root().with_keys({"banyan", "routes"});
     const Cables cables(fabric);
@@ -121,9 +122,7 @@ RouteBook RouteBook::parse(std::string_view json, const Fabric& fabric, const st
       book.add(read_path(entry, fabric, cables), read_addresses(entry.at("addresses")));
     }
     return book;
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 std::string RouteBook::format(const Fabric& fabric) const {

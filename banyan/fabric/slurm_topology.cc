@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
+#include "banyan/base/text_lines.h"
 #include "banyan/fabric/hostlist.h"
 #include "banyan/fabric/node_names.h"
 #include "banyan/fabric/parts.h"
-#include "banyan/fabric/text_lines.h"
 
 namespace banyan::fabric {
 namespace {
@@ -120,11 +120,8 @@ class SlurmReader : LineReader {
       throw bad("Include is followed in files only; put the lines of " + in_quotes(name) + " here");
     if (depth == kMostIncludes) throw bad("more than " + std::to_string(kMostIncludes) + " files include one another");
     const size_t line = line_;
-    try {
-      read_lines(options_.include(std::string(name)), depth + 1);
-    } catch (const Error& error) {
-      throw error.within("line " + std::to_string(line) + ": Include " + in_quotes(name));
-    }
+    at_place("line " + std::to_string(line) + ": Include " + in_quotes(name),
+             [&] { read_lines(options_.include(std::string(name)), depth + 1); });
     line_ = line;
   }
 
@@ -404,7 +401,7 @@ bool is_slurm_topology(std::string_view text) {
 
 Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
                             std::vector<std::string>& notes, const SlurmOptions& options) {
-  try {
+  return at_place(where, [&] {
     SlurmReader reader(options, notes);
     reader.read(text);
     if (!port) {
@@ -413,9 +410,7 @@ Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port
           "@400Gb/s");
     }
     return std::move(reader).build(*port);
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 }  // namespace banyan::fabric

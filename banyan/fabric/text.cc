@@ -1,21 +1,16 @@
 #include "banyan/fabric/text.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
+#include "banyan/base/text.h"
+#include "banyan/base/text_lines.h"
 #include "banyan/fabric/loss.h"
 
 namespace banyan::fabric {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 // Cuts the next word off the front.
 std::string_view take_word(std::string_view& text) {
@@ -47,15 +42,13 @@ class TextReader {
     } else if (kind == "rank") {
       builder_.add_rank(std::string(name));
     } else {
-      throw Error(ErrorCode::invalid_input,
-                  "kind '" + std::string(kind.substr(0, 40)) + "' is neither rank nor switch");
+      throw invalid("kind '" + std::string(kind.substr(0, 40)) + "' is neither rank nor switch");
     }
   }
 
   static void add_power(Node& node, std::string_view power) {
     if (power != "multicast" && power != "reduce") {
-      throw Error(ErrorCode::invalid_input,
-                  "'" + std::string(power.substr(0, 40)) + "' is neither multicast nor reduce, what a switch may do");
+      throw invalid("'" + std::string(power.substr(0, 40)) + "' is neither multicast nor reduce, what a switch may do");
     }
     (power == "multicast" ? node.multicast : node.reduce) = true;
   }
@@ -93,13 +86,12 @@ class TextReader {
     std::string_view rest = arrow == std::string_view::npos ? "" : item.substr(arrow + 2);
     const std::string_view to = take_word(rest);
     if (from.empty() || from.find_first_of(" \t") != std::string_view::npos || to.empty()) {
-      throw Error(ErrorCode::invalid_input,
-                  "expected 'a -> b 400Gb/s' or 'a <-> b 400Gb/s', found '" + std::string(item.substr(0, 60)) + "'");
+      throw invalid("expected 'a -> b 400Gb/s' or 'a <-> b 400Gb/s', found '" + std::string(item.substr(0, 60)) + "'");
     }
     const size_t end = bandwidth_end(rest);
     if (end == std::string_view::npos) {
-      throw Error(ErrorCode::invalid_input, "link " + std::string(from.substr(0, 60)) + (both ? " <-> " : " -> ") +
-                                                std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
+      throw invalid("link " + std::string(from.substr(0, 60)) + (both ? " <-> " : " -> ") +
+                    std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
     }
     Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(rest.substr(0, end)))};
     rest = trim(rest.substr(end));
@@ -109,11 +101,8 @@ class TextReader {
       rest = trim(rest.substr(0, loss));
     }
     if (!rest.empty()) link.latency = parse_duration(rest);
-    if (both) {
-      builder_.add_cable(link);
-    } else {
-      builder_.add_link(link);
-    }
+    if (both) return builder_.add_cable(link);
+    builder_.add_link(link);
   }
 
   Fabric::Builder builder_;
@@ -123,31 +112,20 @@ class TextReader {
 
 Fabric parse_fabric_text(std::string_view text, const std::string& where) {
   TextReader reader;
-  size_t line_number = 1;
-  while (!text.empty()) {
-    const size_t line_end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, line_end);
-    text.remove_prefix(std::min(line_end + 1, text.size()));
+  for_each_line(text, [&](std::string_view line, size_t number) {
     line = line.substr(0, line.find('#'));
     size_t column = 1;
-    while (!line.empty()) {
-      const size_t item_end = std::min(line.find(';'), line.size());
-      const std::string_view item = trim(line.substr(0, item_end));
+    for (const std::string_view item : split(line, ';')) {
       try {
-        if (!item.empty()) reader.read_item(item);
+        if (!trim(item).empty()) reader.read_item(trim(item));
       } catch (const Error& error) {
-        throw error.within(where + " line " + std::to_string(line_number) + " column " + std::to_string(column));
+        throw error.within(where + " line " + std::to_string(number) + " column " + std::to_string(column));
       }
-      column += item_end + 1;
-      line.remove_prefix(std::min(item_end + 1, line.size()));
+      column += item.size() + 1;
     }
-    ++line_number;
-  }
-  try {
-    return std::move(reader).finish();
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+    return true;
+  });
+  return at_place(where, [&] { return std::move(reader).finish(); });
 }
 
 }  // namespace banyan::fabric

@@ -1,4 +1,4 @@
-// The lines of a text, one after the other, for readers of files that are not read again. Private to this folder.
+// The lines of a text, one after the other, and a reader that says in its errors at which of them it is.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::fabric {
+namespace banyan {
 
 // Calls see(line, number), counting from 1, until it returns false.
 template <typename See>
@@ -31,4 +31,4 @@ class LineReader {
   size_t line_ = 0;  // 0: no line in particular
 };
 
-}  // namespace banyan::fabric
+}  // namespace banyan
