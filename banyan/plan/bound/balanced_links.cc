@@ -64,15 +64,15 @@ class BalancedSearch {
   std::vector<double> search() {
     uint32_t stalled = 0, patience = kBalancePatience;
     for (double before = 0;;) {
-      const bool is_done = program_.solve(work_) == OverlapProgram::Step::done;
+      const bool is_done = program_.solve(work_) == CutProgram::Step::done;
       stalled = program_.throughput() >= before * (1 - kSameRate) ? stalled + 1 : 0;
       before = program_.throughput();
       if (!is_done && stalled < patience) continue;
       FixedRootsProgram near(question_, before, wish_);
       near.learn_cuts_of(program_);
-      OverlapProgram::Step step = OverlapProgram::Step::violated;
-      while (step == OverlapProgram::Step::violated) step = near.solve(work_);
-      if (step == OverlapProgram::Step::done) return near.rates().front();
+      CutProgram::Step step = CutProgram::Step::violated;
+      while (step == CutProgram::Step::violated) step = near.solve(work_);
+      if (step == CutProgram::Step::done) return near.rates().front();
       if (is_done) return program_.rates().front();
       program_.learn_cuts_of(near);
       stalled = 0;
@@ -86,33 +86,20 @@ class BalancedSearch {
   WorkLeft work_{kMostBalanceWork};
 };
 
-CutsWitness witness_of(const FixedRootsProgram& program, const Network& network, bool gathering,
+CutsWitness witness_of(const CutProgram& program, const Network& network, bool gathering,
                        const std::vector<int64_t>& multipliers) {
-  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
-  int64_t common = 0;
-  for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
-  for (size_t i = 0; i < multipliers.size(); ++i) {
-    const FixedRootsProgram::Row& row = program.rows()[i];
-    if (multipliers[i] == 0) continue;
-    const int64_t times = multipliers[i] / common;
-    if (row.outside.empty()) {
-      // What enters a switch leaves it where the network is turned round.
-      witness.potentials.push_back(
-          {.gathering = gathering, .at = network.node_of(row.at), .height = gathering ? -times : times});
-    } else if (times > 0) {
-      CutsWitness::Cut cut{.gathering = gathering, .inside = {}, .times = times};
-      for (uint32_t v = 0; v < row.outside.size(); ++v) {
-        if (!row.outside[v]) cut.inside.push_back(network.node_of(v));
-      }
-      std::sort(cut.inside.begin(), cut.inside.end());
-      witness.cuts.push_back(std::move(cut));
-    }
+  CutsWitness witness = program.witness_of(multipliers, network);
+  for (CutsWitness::Cut& cut : witness.cuts) cut.gathering = gathering;
+  for (CutsWitness::Potential& potential : witness.potentials) {
+    potential.gathering = gathering;
+    // What enters a switch leaves it where the network is turned round.
+    if (gathering) potential.height = -potential.height;
   }
   return witness;
 }
 
 // The dual, rounded in the way that proves most.
-CutsWitness best_witness(const FixedRootsProgram& program, const Network& network, const Fabric& fabric,
+CutsWitness best_witness(const CutProgram& program, const Network& network, const Fabric& fabric,
                          const Collective& collective, bool gathering) {
   const Network spread(fabric, collective, false);
   CutsWitness best;
@@ -179,7 +166,7 @@ std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collectiv
   const WholeRates whole = whole_rates(*rates, network, static_cast<double>(collective.total_weight()));
   Network carried = network.with_bandwidths(whole.rates);
   CutWitness narrowest = narrowest_cut(carried, collective, cut.gathering);
-  return BalancedLinks{.witness = best_witness(search.program(), network, fabric, collective, cut.gathering),
+  return BalancedLinks{.witness = best_witness(search.program().program(), network, fabric, collective, cut.gathering),
                        .network = std::move(carried),
                        .cut = std::move(narrowest),
                        .unit_bytes = Fraction(static_cast<int128>(network.unit()), 1) / whole.parts};
@@ -194,9 +181,9 @@ std::optional<std::vector<int64_t>> balance_by_program(const Network& network, c
   FixedRootsProgram program(question, total / unit, {{within.bandwidths().begin(), within.bandwidths().end()}});
   WorkLeft work(kMostBalanceWork);
   try {
-    OverlapProgram::Step step = OverlapProgram::Step::violated;
-    while (step == OverlapProgram::Step::violated) step = program.solve(work);
-    if (step == OverlapProgram::Step::infeasible) return std::nullopt;
+    CutProgram::Step step = CutProgram::Step::violated;
+    while (step == CutProgram::Step::violated) step = program.solve(work);
+    if (step == CutProgram::Step::infeasible) return std::nullopt;
   } catch (const WorkLeft::Exhausted&) {
     return std::nullopt;
   }

@@ -1,7 +1,6 @@
 #include "banyan/plan/bound/cuts_witness.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
 #include "banyan/plan/bound/narrowest_cut.h"

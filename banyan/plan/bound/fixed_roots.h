@@ -18,14 +18,12 @@
 
 #include <cstdint>
 #include <set>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "banyan/plan/bound/overlap_program.h"
+#include "banyan/plan/bound/cut_program.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
-#include "banyan/plan/lp/linear_program.h"
 
 namespace banyan::plan {
 
@@ -39,14 +37,6 @@ class FixedRootsProgram {
  public:
   using Rates = std::vector<std::vector<double>>;  // by direction and arc, in units of the network
 
-  // A cut of a direction, or what enters and leaves a switch of it.
-  struct Row {
-    int number = 0;
-    size_t direction = 0;
-    VertexSet outside = {};  // of a cut
-    uint32_t at = 0;         // of a switch
-  };
-
   // The greatest throughput.
   explicit FixedRootsProgram(const FixedRoots& question) : FixedRootsProgram(question, 0, {}) {}
   // For this throughput, above 0, in units of the network.
@@ -54,28 +44,24 @@ class FixedRootsProgram {
 
   // Solves the program with the cuts that are known and learns those that the answer violates. Throws
   // WorkLeft::Exhausted; the answer before, if there was one, then stands.
-  OverlapProgram::Step solve(WorkLeft& work);
+  CutProgram::Step solve(WorkLeft& work);
   void learn_cuts_of(const FixedRootsProgram& other);
 
-  bool has_answer() const { return !solution_.columns.empty(); }
   double throughput() const { return throughput_ * unit_; }  // of the answer, or asked for
   Rates rates() const;
 
-  // The rows that a proof may count, and the multiplier of each in the dual.
-  const std::vector<Row>& rows() const { return rows_; }
-  std::vector<double> multipliers() const;
+  // The rows of it are cuts of a direction, and what enters and leaves a switch of it.
+  const CutProgram& program() const { return program_; }
 
  private:
   void add_columns(const Rates& wish);
   void add_links();
   void add_switches();
-  bool add_cut(size_t direction, const VertexSet& outside);
+  bool add_cut(uint32_t direction, const VertexSet& outside);
   bool add_violated();
-  int add_row(std::span<const LinearProgram::Term> terms, double low, double high);
   int column(size_t direction, uint32_t arc) const {
     return static_cast<int>(direction * network().arcs().size() + arc);
   }
-  double value(int of) const { return solution_.columns[static_cast<size_t>(of)]; }
   const Network& network() const { return *question_->directions.front(); }
 
   const FixedRoots* question_;
@@ -85,11 +71,8 @@ class FixedRootsProgram {
   double throughput_ = 0;                 // in units of columns
   bool is_second_;
   int throughput_column_ = 0;
-  LinearProgram program_;
-  LinearProgram::Solution solution_;
-  std::vector<Row> rows_;
-  uint64_t size_ = 0;  // rows and columns
-  std::set<std::pair<size_t, VertexSet>> known_;
+  CutProgram program_;
+  std::set<std::pair<uint32_t, VertexSet>> known_;
 };
 
 }  // namespace banyan::plan

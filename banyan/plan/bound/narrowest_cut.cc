@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
-#include <functional>
 #include <numeric>
 
 #include "banyan/base/check.h"
@@ -36,17 +34,7 @@ Ratio ratio_into(const Network& network, const Collective& collective, const Ver
 
 std::vector<uint8_t> reachable(const Network& network, uint32_t start, bool backwards) {
   std::vector<uint8_t> seen(network.vertex_count(), 0);
-  std::vector<uint32_t> stack{start};
-  seen[start] = 1;
-  while (!stack.empty()) {
-    const uint32_t v = stack.back();
-    stack.pop_back();
-    for (const uint32_t a : backwards ? network.in_arcs(v) : network.out_arcs(v)) {
-      const uint32_t next = backwards ? network.arcs()[a].tail : network.arcs()[a].head;
-      if (!seen[next]) stack.push_back(next);
-      seen[next] = 1;
-    }
-  }
+  for (const uint32_t v : network.reached_from({start}, backwards)) seen[v] = 1;
   return seen;
 }
 
@@ -117,9 +105,8 @@ void check_connected(const Network& network, const Fabric& fabric, const Collect
   const std::vector<uint8_t> forth = reachable(network, first, false), back = reachable(network, first, true);
   for (uint32_t t = 0; t < network.terminal_count(); ++t) {
     if (forth[t] && (back[t] || collective.weights()[t] == 0)) continue;
-    throw Error(ErrorCode::invalid_input,
-                "ranks '" + fabric.name(network.node_of(first)) + "' and '" + fabric.name(network.node_of(t)) +
-                    "' can only reach each other through ranks that do not take part; add those to --ranks");
+    throw invalid("ranks '" + fabric.name(network.node_of(first)) + "' and '" + fabric.name(network.node_of(t)) +
+                  "' can only reach each other through ranks that do not take part; add those to --ranks");
   }
 }
 

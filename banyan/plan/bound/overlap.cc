@@ -44,7 +44,7 @@ class OverlapSearch {
     uint32_t stalled = 0, patience = kFirstPatience;
     double before = 0;
     while (rounds_++ < kMostRounds) {
-      const bool is_done = program_.solve(work_) == OverlapProgram::Step::done;
+      const bool is_done = program_.solve(work_) == CutProgram::Step::done;
       if (program_.throughput() <= enough * (1 + kSame)) return;
       stalled = program_.throughput() >= before * (1 - kSame) ? stalled + 1 : 0;
       before = program_.throughput();
@@ -62,9 +62,9 @@ class OverlapSearch {
   // Whether there are shares for the throughput of the last answer; if not, the cuts that forbid it are learnt.
   bool move_near_halves() {
     OverlapProgram near = OverlapProgram::near_halves(program_);
-    OverlapProgram::Step step = OverlapProgram::Step::violated;
-    while (step == OverlapProgram::Step::violated && rounds_++ < kMostRounds) step = near.solve(work_);
-    if (step == OverlapProgram::Step::done) {
+    CutProgram::Step step = CutProgram::Step::violated;
+    while (step == CutProgram::Step::violated && rounds_++ < kMostRounds) step = near.solve(work_);
+    if (step == CutProgram::Step::done) {
       rates_ = near.rates();
       return true;
     }

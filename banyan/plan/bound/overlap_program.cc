@@ -5,8 +5,6 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "banyan/base/error.h"
-
 namespace banyan::plan {
 namespace {
 
@@ -14,7 +12,17 @@ namespace {
 // that rounding cannot explain.
 constexpr double kWhole = 0x1p50;
 constexpr double kTolerance = 1e-9;
-constexpr uint64_t kPivotsBetweenCalls = 64;  // of linear_program.cc
+
+// The terms of each column in one: a column may stand in a row once only.
+std::vector<LinearProgram::Term> summed(std::span<const LinearProgram::Term> terms) {
+  std::map<int, double> sums;
+  for (const auto& [column, factor] : terms) sums[column] += factor;
+  std::vector<LinearProgram::Term> row;
+  for (const auto& [column, factor] : sums) {
+    if (factor != 0) row.push_back({.column = column, .factor = factor});
+  }
+  return row;
+}
 
 }  // namespace
 
@@ -58,11 +66,6 @@ OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective,
   }
 }
 
-void WorkLeft::spend(uint64_t numbers) {
-  if (numbers > left_) throw Exhausted();
-  left_ -= numbers;
-}
-
 OverlapProgram::OverlapProgram(const OverlapQuestion& question) : OverlapProgram(question, 0) {
   const auto add_alone = [&](uint32_t vertex, bool gathering) {
     VertexSet alone(question.spread.vertex_count(), 0);
@@ -94,7 +97,8 @@ OverlapProgram::OverlapProgram(const OverlapQuestion& question, double throughpu
       is_second_(throughput > 0),
       roots_(choose_roots()),
       spread_sinks_(choose_sinks(false)),
-      gather_sinks_(choose_sinks(true)) {
+      gather_sinks_(choose_sinks(true)),
+      program_(is_second_) {
   const auto bandwidths = question.spread.bandwidths();
   unit_ = std::accumulate(bandwidths.begin(), bandwidths.end(), 0.0) / static_cast<double>(bandwidths.size());
   add_columns();
@@ -128,10 +132,9 @@ std::vector<uint32_t> OverlapProgram::choose_sinks(bool gathering) const {
 }
 
 void OverlapProgram::add_columns() {
-  const auto add = [&](std::vector<int>& columns, double cost) {
-    columns.push_back(program_.add_column(cost));
-    ++size_;
-  };
+  const auto add = [&](std::vector<int>& columns, double cost) { columns.push_back(program_.add_column(cost)); };
+  // Shares of links: where both directions are mirrored, one column stands for spreading and for gathering on the
+  // opposite link.
   const uint32_t count = classes().arc_classes();
   for (uint32_t c = 0; c < count; ++c) add(spread_columns_, 0);
   for (uint32_t c = 0; c < count; ++c) {
@@ -141,12 +144,13 @@ void OverlapProgram::add_columns() {
       add(gather_columns_, 0);
     }
   }
+  // What ranks root. The first program maximises their sum, by a cost below zero.
   root_columns_.assign(classes().vertex_classes(), -1);
   for (const uint32_t t : roots_) {
     const double count_of_class = static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
     root_columns_[classes().of_vertex(t)] = program_.add_column(is_second_ ? 0 : -count_of_class);
-    ++size_;
   }
+  // The second program minimises the distances from what is wished; long sums weigh more.
   if (!is_second_) return;
   for (uint32_t c = 0; c < count; ++c) {
     add(spread_distances_, static_cast<double>(classes().arc_size(c)));
@@ -159,15 +163,17 @@ void OverlapProgram::add_columns() {
 }
 
 void OverlapProgram::add_links() {
+  // Links of one class have one bandwidth.
   capacity_.assign(classes().arc_classes(), 0);
   for (uint32_t a = 0; a < question_->spread.arcs().size(); ++a) {
     capacity_[classes().of_arc(a)] = static_cast<double>(question_->spread.bandwidths()[a]) / unit_;
   }
   for (uint32_t c = 0; c < classes().arc_classes(); ++c) {
+    // Both directions share a link. One row says so for a class and its opposite.
     if (question_->is_mirrored && classes().opposite(c) < c) continue;
     const LinearProgram::Term terms[] = {{.column = spread_columns_[c], .factor = 1},
                                          {.column = gather_columns_[c], .factor = 1}};
-    add_row(terms, -LinearProgram::kInfinity, capacity_[c]);
+    program_.add_row(summed(terms), -LinearProgram::kInfinity, capacity_[c]);
   }
 }
 
@@ -179,6 +185,7 @@ void OverlapProgram::add_distances() {
       add_distance(gather_columns_[c], gather_distances_[c], capacity_[c], capacity_[c] / 2);
     }
   }
+  // Roots keep near the mean, and together they reach the throughput that is asked for.
   std::vector<LinearProgram::Term> all;
   const double mean = throughput_ / question_->spread.participant_count();
   for (size_t i = 0; i < roots_.size(); ++i) {
@@ -186,13 +193,14 @@ void OverlapProgram::add_distances() {
     add_distance(column, root_distances_[i], mean, mean);
     all.push_back({column, static_cast<double>(classes().vertex_size(classes().of_vertex(roots_[i])))});
   }
-  add_row(all, throughput_, LinearProgram::kInfinity);
+  program_.add_row(summed(all), throughput_, LinearProgram::kInfinity);
 }
 
 void OverlapProgram::add_distance(int column, int distance, double unit, double target) {
+  // An absolute value takes two rows.
   for (const double sign : {1.0, -1.0}) {
     const LinearProgram::Term terms[] = {{.column = column, .factor = sign}, {.column = distance, .factor = -unit}};
-    add_row(terms, -LinearProgram::kInfinity, sign * target);
+    program_.add_row(summed(terms), -LinearProgram::kInfinity, sign * target);
   }
 }
 
@@ -205,25 +213,14 @@ void OverlapProgram::add_switches() {
     is_seen = 1;
     for (const bool gathering : {false, true}) {
       if (gathering && question_->is_mirrored) continue;
+      // Switches that may branch need no balance: they give out more than they take in.
       if (!(gathering ? question_->gather_balanced : question_->spread_balanced)[v]) continue;
       std::vector<LinearProgram::Term> terms;
       for (const uint32_t a : network.in_arcs(v)) terms.push_back({columns(gathering)[classes().of_arc(a)], 1});
       for (const uint32_t a : network.out_arcs(v)) terms.push_back({columns(gathering)[classes().of_arc(a)], -1});
-      rows_.push_back({.number = add_row(terms, 0, 0), .gathering = gathering, .at = v});
+      program_.add_switch(summed(terms), gathering, v);
     }
   }
-}
-
-// Adds up the terms of one column: a column may stand in a row once only.
-int OverlapProgram::add_row(std::span<const LinearProgram::Term> terms, double low, double high) {
-  std::map<int, double> sums;
-  for (const auto& [column, factor] : terms) sums[column] += factor;
-  std::vector<LinearProgram::Term> row;
-  for (const auto& [column, factor] : sums) {
-    if (factor != 0) row.push_back({.column = column, .factor = factor});
-  }
-  ++size_;
-  return program_.add_row(row, low, high);
 }
 
 // What spreads must enter `outside` from, and what is gathered must leave it to, the rest. Whether that is new.
@@ -241,7 +238,7 @@ bool OverlapProgram::add_cut(const VertexSet& outside, bool gathering) {
   std::vector<LinearProgram::Term> terms;
   for (const auto& [column, factor] : sums) terms.push_back({.column = column, .factor = factor});
   if (!known_.emplace(gathering, std::move(sums)).second) return false;
-  rows_.push_back({.number = add_row(terms, 0, LinearProgram::kInfinity), .gathering = gathering, .outside = outside});
+  program_.add_cut(summed(terms), gathering, outside);
   return true;
 }
 
@@ -258,7 +255,7 @@ void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
   const Network &network = question_->spread, &others = other.question_->spread;
   std::unordered_map<uint32_t, uint32_t> at;
   for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
-  for (const Row& row : other.rows_) {
+  for (const CutProgram::Row& row : other.program_.rows()) {
     if (row.outside.empty()) continue;
     VertexSet outside(row.outside.size(), 0);
     bool holds = false;
@@ -266,43 +263,36 @@ void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
       if (!row.outside[v]) continue;
       const uint32_t here = at.at(index(others.node_of(v)));
       outside[here] = 1;
-      holds |= (row.gathering ? question_->gather_spanned : question_->spread_spanned)[here] != 0;
+      holds |= (row.direction != 0 ? question_->gather_spanned : question_->spread_spanned)[here] != 0;
     }
-    if (holds) add_cut(outside, row.gathering);
+    if (holds) add_cut(outside, row.direction != 0);
   }
 }
 
-OverlapProgram::Step OverlapProgram::solve(WorkLeft& work) {
-  const auto works_on = [&] {
-    question_->spread.tell_observer();
-    work.spend(kPivotsBetweenCalls * size_);
-  };
-  try {
-    solution_ = program_.solve(works_on);
-  } catch (const Error& error) {
-    if (!is_second_ || error.code() != ErrorCode::unsupported) throw;
-    return Step::infeasible;
-  }
+CutProgram::Step OverlapProgram::solve(WorkLeft& work) {
+  if (!program_.solve(question_->spread, work)) return CutProgram::Step::infeasible;
   throughput_ = 0;
   for (const uint32_t t : roots_) {
-    throughput_ += value(root_column(t)) * static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
+    throughput_ += program_.value(root_column(t)) * static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
   }
-  return add_violated() ? Step::violated : Step::done;
+  return add_violated() ? CutProgram::Step::violated : CutProgram::Step::done;
 }
 
 bool OverlapProgram::add_violated() {
   const Network& network = question_->spread;
+  // Rates become integers of about kWhole in all, so that sums of four times as much stay exact.
   const double whole = kWhole / throughput_ / 4 / static_cast<double>(network.arcs().size() + network.terminal_count());
   std::vector<int64_t> supply, capacity(network.arcs().size());
   for (uint32_t t = 0; t < network.participant_count(); ++t) {
-    supply.push_back(std::max<int64_t>(0, std::llround(value(root_column(t)) * whole)));
+    supply.push_back(std::max<int64_t>(0, std::llround(program_.value(root_column(t)) * whole)));
   }
   bool any = false;
   for (const bool gathering : {false, true}) {
     if (gathering && question_->is_mirrored) continue;
+    // A cut counts as violated beyond the tolerance only; the same flow check serves both directions.
     const double slack = kTolerance * throughput_;
     for (uint32_t a = 0; a < capacity.size(); ++a) {
-      const double rate = value(columns(gathering)[classes().of_arc(a)]);
+      const double rate = program_.value(columns(gathering)[classes().of_arc(a)]);
       capacity[a] = std::max<int64_t>(0, std::llround((rate + slack) * whole));
     }
     supply.resize(question_->network(gathering).terminal_count(), 0);
@@ -316,45 +306,18 @@ bool OverlapProgram::add_violated() {
 OverlapRates OverlapProgram::rates() const {
   OverlapRates rates;
   for (uint32_t a = 0; a < question_->spread.arcs().size(); ++a) {
-    rates.spread.push_back(value(spread_columns_[classes().of_arc(a)]) * unit_);
-    rates.gather.push_back(value(gather_columns_[classes().of_arc(a)]) * unit_);
+    rates.spread.push_back(program_.value(spread_columns_[classes().of_arc(a)]) * unit_);
+    rates.gather.push_back(program_.value(gather_columns_[classes().of_arc(a)]) * unit_);
   }
   for (uint32_t t = 0; t < question_->spread.participant_count(); ++t) {
-    rates.roots.push_back(value(root_column(t)) * unit_);
+    rates.roots.push_back(program_.value(root_column(t)) * unit_);
   }
   return rates;
 }
 
-std::vector<double> OverlapProgram::multipliers() const {
-  std::vector<double> result;
-  for (const Row& row : rows_) {
-    // Cuts that were learnt after the last answer have none.
-    const size_t number = static_cast<size_t>(row.number);
-    result.push_back(number < solution_.duals.size() ? solution_.duals[number] : 0);
-  }
-  return result;
-}
-
 CutsWitness OverlapProgram::witness_of(const std::vector<int64_t>& multipliers) const {
-  CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = true, .bound = Fraction(0)};
-  int64_t common = 0;
-  for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    const Row& row = rows_[i];
-    if (multipliers[i] == 0) continue;
-    const int64_t times = multipliers[i] / common;
-    if (row.outside.empty()) {
-      witness.potentials.push_back(
-          {.gathering = row.gathering, .at = question_->spread.node_of(row.at), .height = times});
-    } else if (times > 0) {
-      CutsWitness::Cut cut{.gathering = row.gathering, .inside = {}, .times = times};
-      for (uint32_t v = 0; v < row.outside.size(); ++v) {
-        if (!row.outside[v]) cut.inside.push_back(question_->spread.node_of(v));
-      }
-      std::sort(cut.inside.begin(), cut.inside.end());
-      witness.cuts.push_back(std::move(cut));
-    }
-  }
+  CutsWitness witness = program_.witness_of(multipliers, question_->spread);
+  witness.over_images = true;
   return witness;
 }
 

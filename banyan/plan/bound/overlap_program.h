@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "banyan/plan/bound/bound.h"
+#include "banyan/plan/bound/cut_program.h"
 #include "banyan/plan/bound/overlap.h"
 #include "banyan/plan/graph/arc_classes.h"
 #include "banyan/plan/graph/cut_condition.h"
 #include "banyan/plan/graph/network.h"
-#include "banyan/plan/lp/linear_program.h"
 
 namespace banyan::plan {
 
@@ -52,18 +52,6 @@ struct OverlapRates {
   std::vector<double> roots;           // by terminal
 };
 
-// The work that is left, counted in numbers that pivots of the simplex look at. Deterministic.
-class WorkLeft {
- public:
-  struct Exhausted {};
-  explicit WorkLeft(uint64_t numbers) : left_(numbers) {}
-  // Throws Exhausted.
-  void spend(uint64_t numbers);
-
- private:
-  uint64_t left_;
-};
-
 class OverlapProgram {
  public:
   // The greatest throughput.
@@ -71,31 +59,22 @@ class OverlapProgram {
   // The second program, for the throughput that `asked` has found, with its cuts.
   static OverlapProgram near_halves(const OverlapProgram& asked);
 
-  enum class Step : uint8_t { done, violated, infeasible };
   // Solves the program with the cuts that are known and learns those that the answer violates. Throws
   // WorkLeft::Exhausted; the answer before, if there was one, then stands.
-  Step solve(WorkLeft& work);
+  CutProgram::Step solve(WorkLeft& work);
   // Those that hold for this program, too.
   void learn_cuts_of(const OverlapProgram& other);
 
-  bool has_answer() const { return !solution_.columns.empty(); }
+  bool has_answer() const { return program_.has_answer(); }
   double throughput() const { return throughput_; }  // in units of columns
   OverlapRates rates() const;
 
   // The multiplier in the dual of each row that a proof may count.
-  std::vector<double> multipliers() const;
+  std::vector<double> multipliers() const { return program_.multipliers(); }
   // The witness that counts them in these proportions; its bound is zero when it proves nothing.
   CutsWitness witness_of(const std::vector<int64_t>& multipliers) const;
 
  private:
-  // A cut, or what enters and leaves a switch.
-  struct Row {
-    int number = 0;
-    bool gathering = false;
-    VertexSet outside = {};  // of a cut, by vertex of question_->spread
-    uint32_t at = 0;         // of a switch, there too
-  };
-
   // `throughput`: zero for the first program.
   OverlapProgram(const OverlapQuestion& question, double throughput);
   std::vector<uint32_t> choose_roots() const;
@@ -105,12 +84,10 @@ class OverlapProgram {
   void add_links();
   void add_switches();
   void add_distance(int column, int distance, double unit, double target);
-  int add_row(std::span<const LinearProgram::Term> terms, double low, double high);
   bool add_cut(const VertexSet& outside, bool gathering);
   VertexSet as_spread(const VertexSet& outside, bool gathering) const;
   bool add_violated();
   int root_column(uint32_t terminal) const { return root_columns_[classes().of_vertex(terminal)]; }
-  double value(int column) const { return solution_.columns[static_cast<size_t>(column)]; }
   const ArcClasses& classes() const { return question_->classes; }
   const std::vector<int>& columns(bool gathering) const { return gathering ? gather_columns_ : spread_columns_; }
 
@@ -124,10 +101,7 @@ class OverlapProgram {
   std::vector<double> capacity_;                       // by class of arcs
   std::vector<int> spread_columns_, gather_columns_, root_columns_;
   std::vector<int> spread_distances_, gather_distances_, root_distances_;  // of the second program
-  LinearProgram program_;
-  LinearProgram::Solution solution_;
-  std::vector<Row> rows_;
-  uint64_t size_ = 0;                                       // rows and columns
+  CutProgram program_;                                      // its rows are in the vertices of question_->spread
   std::set<std::pair<bool, std::map<int, double>>> known_;  // cuts, by what they say
 };
 

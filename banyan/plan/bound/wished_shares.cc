@@ -32,9 +32,9 @@ std::optional<OverlapShares> shares_for(const Fabric& fabric, const Collective& 
   FixedRootsProgram program(fixed, throughput, rates);
   WorkLeft work(kMostWishWork);
   try {
-    for (auto step = OverlapProgram::Step::violated; step != OverlapProgram::Step::done;) {
+    for (auto step = CutProgram::Step::violated; step != CutProgram::Step::done;) {
       step = program.solve(work);
-      if (step == OverlapProgram::Step::infeasible) return std::nullopt;
+      if (step == CutProgram::Step::infeasible) return std::nullopt;
     }
   } catch (const WorkLeft::Exhausted&) {
     return std::nullopt;

@@ -23,25 +23,14 @@ bool may_be_solved_exactly(const Network& network, const Demand& demand, const N
 }
 
 void check_connected(const Network& network, const Fabric& fabric, const Demand& demand) {
-  std::vector<uint8_t> reached;
-  std::vector<uint32_t> queue;
   for (uint32_t s = 0; s < demand.terminals(); ++s) {
     if (demand.out_of(s) == 0) continue;
-    reached.assign(network.vertex_count(), 0);
-    reached[s] = 1;
-    queue.assign(1, s);
-    for (size_t i = 0; i < queue.size(); ++i) {
-      for (const uint32_t a : network.out_arcs(queue[i])) {
-        const uint32_t head = network.arcs()[a].head;
-        if (!reached[head]) queue.push_back(head);
-        reached[head] = 1;
-      }
-    }
+    std::vector<uint8_t> reached(network.vertex_count(), 0);
+    for (const uint32_t v : network.reached_from({s})) reached[v] = 1;
     for (uint32_t t = 0; t < demand.terminals(); ++t) {
       if (reached[t] || demand.of(s, t) == 0) continue;
-      throw Error(ErrorCode::invalid_input, "rank '" + fabric.name(network.node_of(s)) + "' can only reach '" +
-                                                fabric.name(network.node_of(t)) +
-                                                "' through ranks that do not take part; add those to --ranks");
+      throw invalid("rank '" + fabric.name(network.node_of(s)) + "' can only reach '" +
+                    fabric.name(network.node_of(t)) + "' through ranks that do not take part; add those to --ranks");
     }
   }
 }

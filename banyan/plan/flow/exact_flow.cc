@@ -38,12 +38,15 @@ class FlowProgram {
   }
 
   ConcurrentFlow solve() {
+    // The first program finds the least load, and by its duals the lengths that prove it. The second one keeps the load
+    // and makes paths short.
     scale();
     build();
     const LinearProgram::Solution quickest = program_.solve([&] { network_.tell_observer(); });
     note_lengths(quickest);
     ask_for_short_ways(quickest.columns[load_]);
     read_flows(program_.solve([&] { network_.tell_observer(); }));
+    // Flows are read as fractions, with as little noise as possible. They are rounded where no fractions fit.
     std::optional<ConcurrentFlow> best;
     for (const double noise : kNoise) {
       const std::optional<PathFlows> exact = exact_paths(noise);
@@ -102,6 +105,7 @@ void FlowProgram::scale() {
   bandwidth_unit_ = bandwidth / (crossed / demand_unit_);
 }
 
+// Columns: the load, then the flow of each source on each arc. No flow returns to its source.
 void FlowProgram::build() {
   load_ = program_.add_column(1);
   std::vector<std::vector<LinearProgram::Term>> crossing(orbit_bandwidth_.size());
@@ -111,6 +115,7 @@ void FlowProgram::build() {
       if (network_.arcs()[a].head != source) columns[a] = program_.add_column(0);
     }
   }
+  // Rows: at every vertex but the source, what comes in less what goes out is the demand there.
   for (size_t i = 0; i < sources_.size(); ++i) {
     std::vector<LinearProgram::Term> terms;
     for (uint32_t v = 0; v < network_.vertex_count(); ++v) {
@@ -128,12 +133,14 @@ void FlowProgram::build() {
       if (columns_[i][a] >= 0) crossing[symmetry_.arc_orbit(a)].push_back({columns_[i][a], 1});
     }
   }
+  // Rows: all flows on an orbit of arcs keep within the load times its bandwidth.
   for (size_t orbit = 0; orbit < crossing.size(); ++orbit) {
     crossing[orbit].push_back({load_, -orbit_bandwidth_[orbit] / bandwidth_unit_});
     orbit_rows_.push_back(program_.add_row(crossing[orbit], -LinearProgram::kInfinity, 0));
   }
 }
 
+// The duals of the arcs' rows, in whole numbers, are the lengths of the proof.
 void FlowProgram::note_lengths(const LinearProgram::Solution& solution) {
   std::vector<double> by_orbit;
   for (const int row : orbit_rows_) by_orbit.push_back(std::max(0.0, -solution.duals[row]));
@@ -141,6 +148,7 @@ void FlowProgram::note_lengths(const LinearProgram::Solution& solution) {
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) lengths_.push_back(whole[symmetry_.arc_orbit(a)]);
 }
 
+// The load may not grow, and the arcs that flows cross cost instead of it.
 void FlowProgram::ask_for_short_ways(double load) {
   const LinearProgram::Term only_load{load_, 1};
   program_.add_row(std::span(&only_load, 1), -LinearProgram::kInfinity, load * (1 + kSlack));
@@ -153,6 +161,7 @@ void FlowProgram::ask_for_short_ways(double load) {
   }
 }
 
+// Flows that are no more than the noise of the solver count as none.
 void FlowProgram::read_flows(const LinearProgram::Solution& solution) {
   for (const std::vector<int>& columns : columns_) {
     std::vector<double>& flow = flows_.emplace_back(columns.size(), 0);
@@ -175,6 +184,7 @@ std::optional<int64_t> FlowProgram::common_denominator(double noise_of_unit) con
       if (std::max(total, amount) * static_cast<double>(parts) >= kWhole) return std::nullopt;
       const double scaled = amount * static_cast<double>(parts),
                    noise = noise_of_unit * demand_unit_ * static_cast<double>(parts);
+      // The denominator grows until the flow is a whole number of parts, within the noise.
       int64_t more = 1;
       while (std::abs(nearest_fraction(scaled, more).to_double() - scaled) > noise) {
         more *= 2;
@@ -194,6 +204,7 @@ std::vector<double> FlowProgram::amounts_of(uint32_t source, double parts) const
   return amounts;
 }
 
+// Paths of flows in whole parts, or nothing where the parts are not conserved at some vertex.
 std::optional<PathFlows> FlowProgram::exact_paths(double noise) const {
   const std::optional<int64_t> parts = common_denominator(noise);
   if (!parts) return std::nullopt;
@@ -209,6 +220,7 @@ std::optional<PathFlows> FlowProgram::exact_paths(double noise) const {
       for (const uint32_t a : network_.out_arcs(v)) left -= flow[a];
       if (left != 0 && v != sources_[i]) return std::nullopt;
     }
+    // Whole flows that are conserved fall apart into paths without a rest.
     RoughPaths paths;
     take_apart(network_, sources_[i], std::move(flow), amounts, {}, paths);
     PathFlows own;
@@ -219,6 +231,7 @@ std::optional<PathFlows> FlowProgram::exact_paths(double noise) const {
   return all;
 }
 
+// Paths of flows with their noise; what noise leaves over is rounded so that every pair ships its demand.
 PathFlows FlowProgram::rounded_paths() const {
   RoughPaths paths;
   // Arcs that carry the greatest load are dear; of the others few are better than many.
@@ -234,6 +247,7 @@ PathFlows FlowProgram::rounded_paths() const {
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) orbits.push_back(symmetry_.arc_orbit(a));
   const PathFlows rounded = round_amounts(paths, demand_, {.of = orbits, .bandwidth = orbit_bandwidth_},
                                           demand_.is_uniform() ? kLossOfRounding : kLossOfExactRounding);
+  // Paths come by source: each run of one source is repeated for the sources that it stands for.
   PathFlows all;
   all.units_per_demand = rounded.units_per_demand;
   for (size_t begin = 0, end = 0; begin < rounded.size(); begin = end) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "banyan/base/check.h"
@@ -77,18 +76,8 @@ constexpr double kMostScaled = 1e-6;
 // The targets that something is shipped to, by hops from the source: near ones go first, since what passes by them
 // would otherwise take their short ways.
 std::vector<uint32_t> targets_nearby(const Network& network, uint32_t source, std::span<const double> amounts) {
-  std::vector<uint8_t> seen(network.vertex_count(), 0);
-  std::vector<uint32_t> queue{source}, targets;
-  seen[source] = 1;
-  for (size_t i = 0; i < queue.size(); ++i) {
-    if (network.is_terminal(queue[i]) && amounts[queue[i]] > 0) targets.push_back(queue[i]);
-    for (const uint32_t a : network.out_arcs(queue[i])) {
-      const uint32_t head = network.arcs()[a].head;
-      if (seen[head]) continue;
-      seen[head] = 1;
-      queue.push_back(head);
-    }
-  }
+  std::vector<uint32_t> targets = network.reached_from({source});
+  std::erase_if(targets, [&](uint32_t v) { return !network.is_terminal(v) || amounts[v] <= 0; });
   return targets;
 }
 

@@ -1,9 +1,6 @@
 #include "banyan/plan/flow/path_balance.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <optional>
 
 #include "banyan/base/check.h"
 #include "banyan/plan/flow/arc_lengths.h"
@@ -72,15 +69,20 @@ class PathBalance {
     double amount = 0;
   };
 
+  // The power by which an arc's length grows with its load: p - 1 of the header. It doubles with every two steps of
+  // power_.
   double exponent() const {
     return power_ % 2 == 0 ? static_cast<double>(1 << power_ / 2) : 1.5 * static_cast<double>(1 << power_ / 2);
   }
+  // The arc's length at its load, relative to the greatest load, so that powers stay near 1. Odd steps begin with the
+  // third power; squares make the rest.
   void update(ArcState& arc) const {
     double power = arc.load * per_greatest_;
     if (power_ % 2 == 1) power *= power * power;
     for (int i = power_ % 2; i < power_ / 2; ++i) power *= power;
     arc.length = (power + constant_ * arc.constant) * arc.per_bandwidth;
   }
+  // Adds the amount to all arcs of the path.
   void put(const Path& path, double amount) {
     for (uint32_t i = 0; i < path.count; ++i) {
       ArcState& arc = arcs_[path_arcs_[path.begin + i]];
@@ -137,12 +139,14 @@ double PathBalance::greatest() const {
   return most;
 }
 
+// A new power makes new lengths of the same loads. The constant lengths become a smaller share of all with each power.
 void PathBalance::set_power(int power) {
   power_ = power;
   const double most = greatest();
   per_greatest_ = most > 0 ? 1 / most : 1;
   double share = kFirstConstant;
   for (int i = kFirstPower; i < power_; ++i) share = std::max(kLeastConstant, share / 2);
+  // The constants are scaled against what the powers alone sum up to.
   double powers = 0, constants = 0;
   constant_ = 0;
   for (ArcState& arc : arcs_) {
@@ -154,6 +158,7 @@ void PathBalance::set_power(int power) {
   for (ArcState& arc : arcs_) update(arc);
 }
 
+// Lengths in whole numbers, the longest as long as may be: what they prove is counted exactly.
 void PathBalance::freeze_lengths() {
   double longest = 0;
   for (const ArcState& arc : arcs_) longest = std::max(longest, arc.length);
@@ -174,6 +179,7 @@ bool PathBalance::improves(const Pair& pair) const {
   return true;
 }
 
+// The way that was just searched for becomes the first path of the pair. It carries nothing yet.
 uint32_t PathBalance::add_path(Pair& pair) {
   const std::span<const uint32_t> way = ways_.way_to(pair.target);
   Path path{.next = pair.first_path, .count = static_cast<uint32_t>(way.size()), .begin = path_arcs_.size()};
@@ -183,6 +189,7 @@ uint32_t PathBalance::add_path(Pair& pair) {
   return pair.first_path;
 }
 
+// One step of gradient projection: the amount is the difference of lengths over its derivative, at most all there is.
 void PathBalance::shift(Path& from, Path& to) {
   const double difference = length(from) - length(to);
   if (difference <= 0) return;
@@ -193,6 +200,7 @@ void PathBalance::shift(Path& from, Path& to) {
     curvature += (arcs_[a].length - constant_ * arcs_[a].constant * arcs_[a].per_bandwidth) * arcs_[a].per_bandwidth /
                  std::max(arcs_[a].load, 1e-300);
   };
+  // Stamps find the arcs that both paths cross: they keep their load, whatever is shifted.
   for (uint32_t i = 0; i < to.count; ++i) stamps_[path_arcs_[to.begin + i]] = in_to;
   for (uint32_t i = 0; i < from.count; ++i) {
     const uint32_t a = path_arcs_[from.begin + i];
@@ -206,6 +214,7 @@ void PathBalance::shift(Path& from, Path& to) {
     if (stamps_[path_arcs_[to.begin + i]] == in_to) add(path_arcs_[to.begin + i]);
   }
   curvature *= exponent();
+  // Newton's step.
   double amount = curvature * from.amount > difference ? difference / curvature : from.amount;
   put(from, -amount);
   put(to, amount);
@@ -219,6 +228,7 @@ void PathBalance::shift(Path& from, Path& to) {
   to.amount += amount;
 }
 
+// All paths of the pair give to the one that is shortest now.
 void PathBalance::shift(Pair& pair) {
   if (paths_[pair.first_path].next == kNone) return;
   uint32_t shortest = kNone;
@@ -247,6 +257,8 @@ void PathBalance::shift(Pair& pair) {
   }
 }
 
+// One round: every pair learns its shortest path by the lengths of the round's beginning, and shifts to the shortest
+// that it has by the lengths of now.
 void PathBalance::round() {
   freeze_lengths();
   crossed_ = 0;
@@ -258,6 +270,7 @@ void PathBalance::round() {
       ways_.search(lengths_, source);
     }
     crossed_ += static_cast<int128>(ways_.distance(pair.target)) * demand_.of(pair.source, pair.target);
+    // In the first round all demand takes the first path.
     if (pair.first_path == kNone) {
       Path& path = paths_[add_path(pair)];
       path.amount = pair.demand;
@@ -265,6 +278,7 @@ void PathBalance::round() {
       put(path, pair.demand);
       continue;
     }
+    // Later rounds take a path that is shorter than all others, but no long detour.
     if (improves(pair) && ways_.way_to(pair.target).size() <= pair.fewest + detour_) add_path(pair);
     shift(pair);
   }
@@ -319,6 +333,7 @@ double PathBalance::note_lengths() {
   return static_cast<double>(crossed_) / static_cast<double>(carried);
 }
 
+// The average of the last rounds' lengths proves more than most of them do.
 void PathBalance::prove_by_average() {
   const double longest = *std::max_element(average_.begin(), average_.end());
   std::vector<uint64_t> lengths;
@@ -326,6 +341,7 @@ void PathBalance::prove_by_average() {
   note_bound(lengths, least_load(network_, demand_, lengths));
 }
 
+// The next power. Behind the last one the search returns to a lower power, and from then on detours are not limited.
 void PathBalance::go_up() {
   prove_by_average();
   int power = power_ + 1;
@@ -345,6 +361,7 @@ ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
     round();
     if (paths_.size() > kMostPathsOfPair * pairs_.size()) forget_unused();
     const double most = greatest(), proved = note_lengths();
+    // A power is left when neither the loads nor the bound gain by it any more, or after too many rounds.
     const bool gains = ++of_power < 2 || most < last_most * (1 - kLittle) || proved > last_proved * (1 + kLittle);
     last_most = most;
     last_proved = proved;
@@ -353,12 +370,14 @@ ConcurrentFlow PathBalance::solve(const FlowOptions& options) {
       of_power = 0;
       go_up();
     }
+    // The gap is small enough, rounding included: the search ends.
     if (most * (1 + kLossOfRounding) <= bound_.to_double() * (1 + options.gap)) break;
     if (!goes_up) set_power(power_);
   }
   return answer();
 }
 
+// Amounts are rounded to whole units; the load is counted anew from these.
 ConcurrentFlow PathBalance::answer() const {
   std::vector<uint32_t> own(arcs_.size());
   std::vector<double> bandwidths(arcs_.size());

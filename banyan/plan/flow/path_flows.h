@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "banyan/base/fraction.h"
-#include "banyan/plan/flow/demand.h"
 #include "banyan/plan/graph/network.h"
 
 namespace banyan::plan {

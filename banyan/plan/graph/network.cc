@@ -9,17 +9,6 @@ namespace {
 
 constexpr uint32_t kGone = UINT32_MAX;
 
-template <typename Key>
-void build_rows(std::span<const Arc> arcs, size_t vertices, Key key, std::vector<uint32_t>& start,
-                std::vector<uint32_t>& ids) {
-  start.assign(vertices + 1, 0);
-  for (const Arc& arc : arcs) ++start[key(arc) + 1];
-  std::partial_sum(start.begin(), start.end(), start.begin());
-  ids.resize(arcs.size());
-  std::vector<uint32_t> next(start.begin(), start.end() - 1);
-  for (uint32_t a = 0; a < arcs.size(); ++a) ids[next[key(arcs[a])]++] = a;
-}
-
 }  // namespace
 
 Network::Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer,
@@ -87,10 +76,8 @@ Network Network::with_bandwidths(std::span<const int64_t> bandwidths) const {
 }
 
 void Network::index_arcs() {
-  build_rows(
-      arcs_, node_of_.size(), [](const Arc& arc) { return arc.tail; }, out_start_, out_arcs_);
-  build_rows(
-      arcs_, node_of_.size(), [](const Arc& arc) { return arc.head; }, in_start_, in_arcs_);
+  out_arcs_ = {node_of_.size(), arcs_.size(), [&](uint32_t a) { return arcs_[a].tail; }};
+  in_arcs_ = {node_of_.size(), arcs_.size(), [&](uint32_t a) { return arcs_[a].head; }};
   order_terminals();
 }
 
@@ -111,6 +98,20 @@ void Network::order_terminals() {
       }
     }
   }
+}
+
+std::vector<uint32_t> Network::reached_from(std::vector<uint32_t> starts, bool backwards) const {
+  std::vector<uint8_t> seen(vertex_count(), 0);
+  std::vector<uint32_t> reached = std::move(starts);
+  for (const uint32_t v : reached) seen[v] = 1;
+  for (size_t i = 0; i < reached.size(); ++i) {
+    for (const uint32_t a : backwards ? in_arcs(reached[i]) : out_arcs(reached[i])) {
+      const uint32_t next = backwards ? arcs_[a].tail : arcs_[a].head;
+      if (!seen[next]) reached.push_back(next);
+      seen[next] = 1;
+    }
+  }
+  return reached;
 }
 
 }  // namespace banyan::plan

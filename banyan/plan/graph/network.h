@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
+#include "banyan/fabric/rows.h"
 #include "banyan/plan/graph/plan_observer.h"
 #include "banyan/schedule/collective.h"
 
@@ -43,20 +44,19 @@ class Network {
   std::span<const Arc> arcs() const { return arcs_; }
   std::span<const int64_t> bandwidths() const { return bandwidths_; }  // in units of unit()
   uint64_t unit() const { return unit_; }                              // bytes per second
-  std::span<const uint32_t> out_arcs(uint32_t vertex) const { return row(out_start_, out_arcs_, vertex); }
-  std::span<const uint32_t> in_arcs(uint32_t vertex) const { return row(in_start_, in_arcs_, vertex); }
+  std::span<const uint32_t> out_arcs(uint32_t vertex) const { return out_arcs_[vertex]; }
+  std::span<const uint32_t> in_arcs(uint32_t vertex) const { return in_arcs_[vertex]; }
   // Terminals in breadth-first order from the first: neighbours come soon after each other.
   std::span<const uint32_t> terminals_nearby() const { return nearby_; }
+
+  // The vertices that paths from some of these lead to, these among them, by hops.
+  std::vector<uint32_t> reached_from(std::vector<uint32_t> starts, bool backwards = false) const;
 
   void tell_observer() const {
     if (observer_) observer_->works_on();
   }
 
  private:
-  static std::span<const uint32_t> row(const std::vector<uint32_t>& start, const std::vector<uint32_t>& ids,
-                                       uint32_t v) {
-    return std::span(ids).subspan(start[v], start[v + 1] - start[v]);
-  }
   void index_arcs();
   void order_terminals();
 
@@ -66,7 +66,8 @@ class Network {
   std::vector<NodeId> node_of_;
   std::vector<Arc> arcs_;
   std::vector<int64_t> bandwidths_;
-  std::vector<uint32_t> out_start_, out_arcs_, in_start_, in_arcs_, nearby_;
+  fabric::Rows<uint32_t> out_arcs_, in_arcs_;  // by vertex
+  std::vector<uint32_t> nearby_;
 };
 
 }  // namespace banyan::plan
