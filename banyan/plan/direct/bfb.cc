@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/direct/receivers.h"
 

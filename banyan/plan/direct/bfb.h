@@ -27,7 +27,6 @@
 // bits; the schedule has N * (N - 1) edges, times the chunks of a root. Pure: same input, same bytes out.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "banyan/base/fraction.h"

@@ -1,11 +1,9 @@
 #include "banyan/plan/forest/capacities.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <set>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/bound/balanced_links.h"
 #include "banyan/plan/graph/cut_condition.h"
@@ -25,9 +23,9 @@ struct InverseThroughput {
   int64_t p, q;
 };
 
-InverseThroughput inverse_throughput(const Network& network, const CutWitness& witness) {
-  const int64_t p = static_cast<int64_t>(witness.crossing_weight),
-                q = static_cast<int64_t>(witness.bytes_per_second / network.unit());
+InverseThroughput inverse_throughput(const TreeQuestion& question) {
+  const int64_t p = static_cast<int64_t>(question.witness.crossing_weight),
+                q = static_cast<int64_t>(question.witness.bytes_per_second / question.network.unit());
   const int64_t common = std::gcd(p, q);
   return {p / common, q / common};
 }
@@ -44,11 +42,12 @@ std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_
   return capacity;
 }
 
-[[noreturn]] void refuse_unbalanced(const Network& network, const Fabric& fabric, uint32_t v) {
+[[noreturn]] void refuse_unbalanced(const TreeQuestion& question, uint32_t v) {
+  const Network& network = question.network;
   uint64_t in = 0, out = 0;
   for (const uint32_t a : network.in_arcs(v)) in += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
   for (const uint32_t a : network.out_arcs(v)) out += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
-  throw Error(ErrorCode::unsupported, "switch '" + fabric.name(network.node_of(v)) + "' takes in " +
+  throw Error(ErrorCode::unsupported, "switch '" + question.fabric.name(network.node_of(v)) + "' takes in " +
                                           Bandwidth::bytes_per_second(in).to_string() + " but gives out " +
                                           Bandwidth::bytes_per_second(out).to_string() +
                                           ", and both are needed; trees that reach the bound need not exist then. Give "
@@ -87,8 +86,9 @@ Fraction next_step(const Fraction& time, const Network& network) {
 
 // A time that suffices: one more unit on the narrowest arc is at least one more on each, which makes up for every
 // floor.
-Fraction sure_time(int64_t trees_per_weight, const Network& network, const CutWitness& witness) {
-  const auto [p, q] = inverse_throughput(network, witness);
+Fraction sure_time(int64_t trees_per_weight, const TreeQuestion& question) {
+  const Network& network = question.network;
+  const auto [p, q] = inverse_throughput(question);
   const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
   const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
   const int128 above = ideal.numerator() / ideal.denominator() + 2;
@@ -113,6 +113,13 @@ int64_t trees_for_tight_arcs(const Network& network, const CutWitness& witness, 
   return q / common;
 }
 
+// Feasible if `time` is at least what capacities_for found.
+TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const TreeQuestion& question) {
+  TreeCapacities result = floored(time, trees_per_weight, question.network, question.collective);
+  if (const auto unbalanced = balance(result, question.network)) refuse_unbalanced(question, *unbalanced);
+  return result;
+}
+
 }  // namespace
 
 std::vector<int64_t> supplies(int64_t trees_per_weight, const Collective& collective) {
@@ -130,12 +137,13 @@ bool is_countable(int128 trees_per_weight, const Network& network, const Collect
 // With k trees in the optimal time U = k p / q, an arc across the witness cut must carry exactly U * b_e trees, so k is
 // a multiple of `step`; with k = `certain` every arc does (ForestColl, section 5.1). In between the cut condition
 // decides, so the multiples are tried from below, up to a limit.
-TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
-                                  const CutWitness& witness) {
-  const auto [p, q] = inverse_throughput(network, witness);
+TreeCapacities optimal_capacities(const TreeQuestion& question) {
+  const Network& network = question.network;
+  const Collective& collective = question.collective;
+  const auto [p, q] = inverse_throughput(question);
   int64_t common = q;
   for (const int64_t bandwidth : network.bandwidths()) common = std::gcd(common, bandwidth);
-  const int64_t certain = q / common, step = trees_for_tight_arcs(network, witness, q);
+  const int64_t certain = q / common, step = trees_for_tight_arcs(network, question.witness, q);
   for (int64_t trees = step, tried = 0; trees < certain && tried < kMaxTriedMultiples; trees += step, ++tried) {
     if (!is_countable(trees, network, collective)) break;
     TreeCapacities result{.trees_per_weight = trees, .capacity = {}, .supply = supplies(trees, collective)};
@@ -145,30 +153,22 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
     if (!balance_switches(network, result.capacity, result.supply)) return result;
   }
   if (is_countable(certain, network, collective))
-    return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
+    return capacities_at(Fraction(int128{p} * certain, q), certain, question);
   int64_t most = 1;
   while (is_countable(int128{2} * most, network, collective)) most *= 2;
-  return rounded_capacities(most, network, fabric, collective, witness);
+  return rounded_capacities(most, question);
 }
 
-TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                                  const Collective& collective, const CutWitness& witness) {
-  TreeCapacities result =
-      capacities_at(sure_time(trees_per_weight, network, witness), trees_per_weight, network, fabric, collective);
+TreeCapacities rounded_capacities(int64_t trees_per_weight, const TreeQuestion& question) {
+  TreeCapacities result = capacities_at(sure_time(trees_per_weight, question), trees_per_weight, question);
   result.exact = false;
   return result;
 }
 
-TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
-                             const Fabric& fabric, const Collective& collective) {
-  TreeCapacities result = floored(time, trees_per_weight, network, collective);
-  if (const auto unbalanced = balance(result, network)) refuse_unbalanced(network, fabric, *unbalanced);
-  return result;
-}
-
-std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
-                                                 const Collective& collective) {
-  TreeCapacities result = floored(time, trees_per_weight, network, collective);
+std::optional<TreeCapacities> find_capacities_at(const Fraction& time, int64_t trees_per_weight,
+                                                 const TreeQuestion& question) {
+  const Network& network = question.network;
+  TreeCapacities result = floored(time, trees_per_weight, network, question.collective);
   if (!is_feasible(network, result.capacity, result.supply) || balance(result, network)) return std::nullopt;
   return result;
 }
@@ -191,9 +191,10 @@ std::optional<TreeCapacities> few_balanced_trees(const Fraction& seconds_per_byt
 
 // Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the
 // least feasible j is found by halving, below the best time so far; a bandwidth that cannot beat it costs one check.
-Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
-                    const CutWitness& witness) {
-  const auto [p, q] = inverse_throughput(network, witness);
+Fraction least_time(int64_t trees_per_weight, const TreeQuestion& question) {
+  const Network& network = question.network;
+  const Collective& collective = question.collective;
+  const auto [p, q] = inverse_throughput(question);
   const Fraction ideal(int128{p} * trees_per_weight, q);
   if (!is_countable(trees_per_weight, network, collective)) {
     throw Error(ErrorCode::unsupported, std::to_string(trees_per_weight) +
@@ -225,15 +226,14 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
   return best;
 }
 
-TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                              const Collective& collective, const CutWitness& witness) {
-  const Fraction sure = sure_time(trees_per_weight, network, witness);
-  Fraction time = least_time(trees_per_weight, network, collective, witness);
+TreeCapacities capacities_for(int64_t trees_per_weight, const TreeQuestion& question) {
+  const Fraction sure = sure_time(trees_per_weight, question);
+  Fraction time = least_time(trees_per_weight, question);
   for (int tried = 0; tried < kMaxTriedTimes && time < sure; ++tried) {
-    if (auto found = find_capacities_at(time, trees_per_weight, network, collective)) return std::move(*found);
-    time = next_step(time, network);
+    if (auto found = find_capacities_at(time, trees_per_weight, question)) return std::move(*found);
+    time = next_step(time, question.network);
   }
-  return capacities_at(std::max(time, sure), trees_per_weight, network, fabric, collective);
+  return capacities_at(std::max(time, sure), trees_per_weight, question);
 }
 
 }  // namespace banyan::plan

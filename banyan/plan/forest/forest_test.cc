@@ -240,7 +240,7 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
   const Collective allgather = Collective::make(fabric, {});
   const Network network(fabric, allgather, false);
   const CutWitness witness = std::get<CutWitness>(compute_bound(fabric, allgather).witness);
-  const TreeCapacities capacities = optimal_capacities(network, fabric, allgather, witness);
+  const TreeCapacities capacities = optimal_capacities({network, fabric, allgather, witness});
   const auto source = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, 2);
   ASSERT_NE(source, nullptr);
   const Packing rotated = collect(*source);

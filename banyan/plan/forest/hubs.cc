@@ -22,6 +22,43 @@ constexpr uint32_t kNotReached = UINT32_MAX;
 constexpr uint32_t kNotTaken = UINT32_MAX;
 constexpr uint32_t kGrown = uint32_t{1} << 31;  // marks numbers of paths that are no stem's
 
+// A packing whose trees follow those of an allgather: paths that they have in common stand in it once.
+class PackingAlong {
+ public:
+  PackingAlong() = default;
+  explicit PackingAlong(const Packing& allgather) : known_(&allgather.paths), number_(known_->size(), kNotTaken) {}
+
+  // The number of a path of the allgather's.
+  uint32_t number_of(uint32_t id) {
+    if (number_[id] == kNotTaken) number_[id] = packing.paths.append(known_->path(id));
+    return number_[id];
+  }
+  // The number, until finish(), of a path that grew.
+  uint32_t add_grown(GrowingTree::Path path) { return grown_.intern(path) | kGrown; }
+
+  // Numbers the grown paths after the others, or as them where they are the same.
+  Packing finish() && {
+    std::vector<uint32_t> number(grown_.size(), kNotTaken);
+    for (uint32_t id = 0; id < packing.paths.size(); ++id) {
+      if (const auto same = grown_.find(packing.paths.path(id))) number[*same] = id;
+    }
+    for (uint32_t id = 0; id < grown_.size(); ++id) {
+      if (number[id] == kNotTaken) number[id] = packing.paths.append(grown_.path(id));
+    }
+    for (PackedTree& tree : packing.trees) {
+      for (uint32_t& id : tree.paths) id = id & kGrown ? number[id & ~kGrown] : id;
+    }
+    return std::move(packing);
+  }
+
+  Packing packing;
+
+ private:
+  const PathTable* known_ = nullptr;  // those of the allgather
+  std::vector<uint32_t> number_;      // by path of known_
+  PathTable grown_;
+};
+
 // One packing: stems (what is kept of the allgather's trees) and ways are booked for all hubs first, so that no tree
 // takes what a later one cannot do without; then tree after tree grows from its way and stem over all that is left.
 class HubPacker {
@@ -36,7 +73,7 @@ class HubPacker {
         left_(initial_),
         owed_(network_.terminal_count(), 0),
         ledger_(network_),
-        grower_(network_, left_, initial_, owed_, ledger_),
+        grower_(network_, {.left = left_, .initial = initial_, .supply = owed_}, ledger_),
         ways_(network_, capacity, root_),
         is_hub_(network_.terminal_count(), 0),
         depth_(network_.terminal_count()) {
@@ -51,7 +88,7 @@ class HubPacker {
   // Trees of `units` for each hub, which follow those that it has in `allgather`. A hub that is left without a tree is
   // served first in the next attempt, and the cut that had nothing left is kept for those who need it.
   std::optional<Packing> pack(std::vector<uint32_t> hubs, std::span<const int64_t> units, const Packing& allgather,
-                              const TreeGrower::Limits& limits, uint64_t work) {
+                              const TreeGrower::Limits& limits) {
     limits_ = limits;
     allgather_ = &allgather;
     for (const uint32_t hub : hubs) is_hub_[hub] = 1;
@@ -59,8 +96,8 @@ class HubPacker {
     for (int attempt = 0; attempt < kHubAttempts; ++attempt) {
       if (!book_ways(hubs, units)) return std::nullopt;
       const std::optional<uint32_t> failed = grow_all(hubs);
-      if (!failed) return finish();
-      if (grower_.work() - begun > work) return std::nullopt;
+      if (!failed) return std::move(result_).finish();
+      if (grower_.work() - begun > kGrowthWork) return std::nullopt;
       const bool learnt = learn();
       if (hubs.front() == *failed && !learnt) return std::nullopt;
       std::rotate(hubs.begin(), std::ranges::find(hubs, *failed), std::ranges::find(hubs, *failed) + 1);
@@ -81,9 +118,7 @@ class HubPacker {
     std::ranges::copy(initial_, left_.begin());
     std::ranges::copy(units, owed_.begin());
     ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
-    packing_ = {};
-    grown_ = {};
-    number_.assign(allgather_->paths.size(), kNotTaken);
+    result_ = PackingAlong(*allgather_);
     done_ = 0;
     shares_.assign(network_.terminal_count(), {});
     std::vector<int64_t> bare(units.begin(), units.end());  // by hub: without a stem
@@ -135,7 +170,7 @@ class HubPacker {
     VertexSet cut(network_.vertex_count(), 1);
     std::vector<uint32_t> reached;
     for (uint32_t v = 0; v < network_.terminal_count(); ++v) {
-      if (grower_.members()[v]) reached.push_back(v);
+      if (grower_.tree().members()[v]) reached.push_back(v);
     }
     for (const uint32_t v : reached) cut[v] = 0;
     for (size_t i = 0; i < reached.size(); ++i) {
@@ -157,7 +192,7 @@ class HubPacker {
     std::ranges::fill(depth_, kNotReached);
     depth_[share.tree->root] = 0;
     for (const uint32_t id : share.tree->paths) {
-      const TreeGrower::Path path = allgather_->paths.path(id);
+      const GrowingTree::Path path = allgather_->paths.path(id);
       const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
       if (depth_[from] == kNotReached || !is_hub_[to]) continue;
       depth_[to] = depth_[from] + 1;
@@ -165,7 +200,7 @@ class HubPacker {
     }
   }
 
-  void book(TreeGrower::Path path, int64_t units) {
+  void book(GrowingTree::Path path, int64_t units) {
     for (const uint32_t a : path) left_[a] += units;
   }
   void book_stem(int64_t units) {
@@ -186,7 +221,7 @@ class HubPacker {
     }
     started_with_.clear();
     for (const uint32_t id : stem_) {
-      const TreeGrower::Path path = allgather_->paths.path(id);
+      const GrowingTree::Path path = allgather_->paths.path(id);
       if (depth_[network_.arcs()[path.back()].head] != kNotReached) continue;
       start_.push_back(path);
       started_with_.push_back(id);
@@ -194,8 +229,9 @@ class HubPacker {
     for (int64_t left = way.units, units = left; left > 0; units = std::min(units, left)) {
       book_stem(units);
       book(way.arcs, units);
-      ++packing_.growths;
-      if (grower_.grow(root_, units, limits_, start_) && grower_.height() <= limits_.max_height.value_or(UINT32_MAX)) {
+      ++result_.packing.growths;
+      if (grower_.grow(root_, units, limits_, start_) &&
+          grower_.tree().height() <= limits_.max_height.value_or(UINT32_MAX)) {
         commit(units);
         left -= units;
         share.units -= units;
@@ -212,40 +248,19 @@ class HubPacker {
 
   // The tree that has grown. Its paths are those of the way, then those of the stem, which have numbers, then others.
   void commit(int64_t units) {
-    PackedTree tree{.root = root_, .units = units, .height = grower_.height()};
-    tree.paths.reserve(grower_.edges().size());
+    PackedTree tree{.root = root_, .units = units, .height = grower_.tree().height()};
+    tree.paths.reserve(grower_.tree().edges().size());
     const size_t way = start_.size() - started_with_.size();
-    for (size_t i = 0; i < grower_.edges().size(); ++i) {
-      const TreeGrower::Path path = grower_.path_of(grower_.edges()[i]);
+    for (size_t i = 0; i < grower_.tree().edges().size(); ++i) {
+      const GrowingTree::Path path = grower_.tree().path_of(grower_.tree().edges()[i]);
       const bool known = i >= way && i < start_.size();
-      tree.paths.push_back(known ? taken(started_with_[i - way]) : grown_.intern(path) | kGrown);
+      tree.paths.push_back(known ? result_.number_of(started_with_[i - way]) : result_.add_grown(path));
       book(path, -units);
     }
-    packing_.trees.push_back(std::move(tree));
+    result_.packing.trees.push_back(std::move(tree));
     ledger_.commit(units);
     done_ += units;
     if (problem_.progress) problem_.progress(static_cast<double>(done_) / static_cast<double>(supply_));
-  }
-
-  // The number in the packing of a path of the allgather's.
-  uint32_t taken(uint32_t id) {
-    if (number_[id] == kNotTaken) number_[id] = packing_.paths.append(allgather_->paths.path(id));
-    return number_[id];
-  }
-
-  // Numbers the grown paths after the taken ones, or as them where they are the same.
-  Packing finish() {
-    std::vector<uint32_t> number(grown_.size(), kNotTaken);
-    for (uint32_t id = 0; id < packing_.paths.size(); ++id) {
-      if (const auto same = grown_.find(packing_.paths.path(id))) number[*same] = id;
-    }
-    for (uint32_t id = 0; id < grown_.size(); ++id) {
-      if (number[id] == kNotTaken) number[id] = packing_.paths.append(grown_.path(id));
-    }
-    for (PackedTree& tree : packing_.trees) {
-      for (uint32_t& id : tree.paths) id = id & kGrown ? number[id & ~kGrown] : id;
-    }
-    return std::move(packing_);
   }
 
   const OneRoot& problem_;
@@ -265,12 +280,10 @@ class HubPacker {
   std::vector<uint32_t> depth_;  // scratch, by terminal
   std::vector<uint32_t> stem_;   // of the share at hand: numbers of paths
   // What the tree at hand begins with, and the numbers of those paths that are the stem's; they come last.
-  std::vector<TreeGrower::Path> start_;
+  std::vector<GrowingTree::Path> start_;
   std::vector<uint32_t> started_with_;
-  Packing packing_;
-  PathTable grown_;               // paths that are no stem's
-  std::vector<uint32_t> number_;  // by path of the allgather's: in packing_
-  int64_t done_ = 0;              // units of trees in it
+  PackingAlong result_;
+  int64_t done_ = 0;  // units of trees in it
 };
 
 }  // namespace
@@ -298,7 +311,7 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
     for (const auto waits : {TreeGrower::Waits::shorter, TreeGrower::Waits::wider}) {
       TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for = waits};
       if (best) limits.max_height = height_of(*best) - 1;
-      while (auto packing = packer.pack(hubs, units, allgather, limits, kGrowthWork)) {
+      while (auto packing = packer.pack(hubs, units, allgather, limits)) {
         best = std::move(packing);
         if (height_of(*best) <= low) return best;
         limits.max_height = height_of(*best) - 1;

@@ -17,12 +17,13 @@ namespace {
 std::optional<Packing> pack_straight(const OneRoot& problem) {
   const std::vector<int64_t> nothing_owed(problem.network.terminal_count(), 0);
   CutLedger ledger(problem.network);
-  TreeGrower grower(problem.network, problem.capacity, problem.capacity, nothing_owed, ledger);
+  TreeGrower grower(problem.network, {.left = problem.capacity, .initial = problem.capacity, .supply = nothing_owed},
+                    ledger);
   if (!grower.grow(problem.root, problem.supply, {.max_height = 1, .waits_for = TreeGrower::Waits::wider}))
     return std::nullopt;
-  Packing packing{.paths = {}, .trees = {{.root = problem.root, .units = problem.supply, .height = 1}}, .growths = 1};
-  for (const TreeGrower::Edge& edge : grower.edges())
-    packing.trees.front().paths.push_back(packing.paths.intern(grower.path_of(edge)));
+  Packing packing;
+  packing.growths = 1;
+  packing.add(grower.tree(), problem.supply);
   return packing;
 }
 

@@ -47,7 +47,7 @@ class TreePacker {
         supply_(supply.begin(), supply.end()),
         condition_(network),
         ledger_(network),
-        grower_(network, left_, initial_, supply_, ledger_),
+        grower_(network, {.left = left_, .initial = initial_, .supply = supply_}, ledger_),
         owed_(std::accumulate(supply.begin(), supply.end(), int64_t{0})) {}
 
   std::optional<Packing> pack() {
@@ -114,7 +114,7 @@ class TreePacker {
 
   void capacity_without_tree(int64_t units) {
     trial_ = left_;
-    for (uint32_t a = 0; a < trial_.size(); ++a) trial_[a] -= units * int64_t{grower_.arc_uses()[a]};
+    for (uint32_t a = 0; a < trial_.size(); ++a) trial_[a] -= units * int64_t{grower_.tree().uses()[a]};
   }
 
   // Grows trees of several roots with nothing but the known cuts to guide them, and only then checks. Those that the
@@ -251,12 +251,12 @@ class TreePacker {
       int64_t overdraft = (*violated)[root] ? 0 : -1;
       for (uint32_t a = 0; a < trial_.size(); ++a) {
         if ((*violated)[network_.arcs()[a].head] && !(*violated)[network_.arcs()[a].tail])
-          overdraft += grower_.arc_uses()[a];
+          overdraft += grower_.tree().uses()[a];
       }
       const int64_t room = slack(*violated);
       CHECK(overdraft > 0 && room >= 0 && room < int128{units} * overdraft)
           << "overdraft " << overdraft << " room " << room << " units " << units;
-      ledger_.learn(*violated, room, grower_.arc_uses(), grower_.members());
+      ledger_.learn(*violated, room, grower_.tree().uses(), grower_.tree().members());
       units = room / overdraft;
     }
     return 0;
@@ -268,23 +268,18 @@ class TreePacker {
     std::vector<int64_t> supply = supply_;
     supply[root] -= units;
     const auto violated =
-        check(trial_, supply, CutCondition::State::Batch{.members = grower_.members(), .units = units});
+        check(trial_, supply, CutCondition::State::Batch{.members = grower_.tree().members(), .units = units});
     if (!violated) return false;
-    CHECK(ledger_.learn(*violated, slack(*violated), grower_.arc_uses(), grower_.members()))
+    CHECK(ledger_.learn(*violated, slack(*violated), grower_.tree().uses(), grower_.tree().members()))
         << "a known cut was overdrawn";
     return true;
   }
 
   void commit(uint32_t root, int64_t units) {
-    PackedTree tree{.root = root, .units = units, .height = grower_.height()};
-    tree.paths.reserve(grower_.edges().size());
     own_work_ += left_.size();
-    for (const TreeGrower::Edge& edge : grower_.edges()) {
-      tree.paths.push_back(packing_.paths.intern(grower_.path_of(edge)));
-    }
-    packing_.trees.push_back(std::move(tree));
+    packing_.add(grower_.tree(), units);
     ledger_.commit(units);
-    for (uint32_t a = 0; a < left_.size(); ++a) left_[a] -= units * int64_t{grower_.arc_uses()[a]};
+    for (uint32_t a = 0; a < left_.size(); ++a) left_[a] -= units * int64_t{grower_.tree().uses()[a]};
     supply_[root] -= units;
     owed_ -= units;
   }
@@ -460,6 +455,13 @@ uint32_t least_height(const Network& network) {
   for (uint32_t root = 0; root < network.terminal_count(); ++root)
     least = std::max(least, least_height_from(network, root));
   return least;
+}
+
+void Packing::add(const GrowingTree& grown, int64_t units) {
+  PackedTree tree{.root = grown.root(), .units = units, .height = grown.height()};
+  tree.paths.reserve(grown.edges().size());
+  for (const GrowingTree::Edge& edge : grown.edges()) tree.paths.push_back(paths.intern(grown.path_of(edge)));
+  trees.push_back(std::move(tree));
 }
 
 uint32_t PathTable::intern(std::span<const uint32_t> arcs) {

@@ -52,6 +52,8 @@ class PathTable {
   std::vector<uint64_t> start_{0};
 };
 
+class GrowingTree;
+
 struct PackedTree {
   uint32_t root = 0;
   int64_t units = 0;
@@ -60,6 +62,9 @@ struct PackedTree {
 };
 
 struct Packing {
+  // Adds the tree as it has grown. Its paths that are there already are not added again.
+  void add(const GrowingTree& grown, int64_t units);
+
   PathTable paths;
   std::vector<PackedTree> trees;
   uint64_t checks = 0;  // of the cut condition; how hard it was

@@ -80,7 +80,7 @@ void expect_packing(const Packing& packing, const Network& network, const TreeCa
 void expect_sure_packing(const Fabric& fabric, const Collective& collective) {
   const Network network(fabric, collective, false);
   const CutWitness witness = std::get<CutWitness>(compute_bound(fabric, collective).witness);
-  const TreeCapacities problem = optimal_capacities(network, fabric, collective, witness);
+  const TreeCapacities problem = optimal_capacities({network, fabric, collective, witness});
   const auto packing = pack_trees(network, problem.capacity, problem.supply, {.lower = false, .guess = false});
   ASSERT_TRUE(packing.has_value());
   EXPECT_EQ(packing->growths, 0u);
@@ -126,8 +126,8 @@ TEST(Packing, RailsWithNarrowSpinesOrFailedNicsArePackedByGuesses) {
     ASSERT_TRUE(fabric.symmetries().empty());
     const Collective allgather = Collective::make(fabric, {});
     const Network network(fabric, allgather, false);
-    const TreeCapacities problem =
-        optimal_capacities(network, fabric, allgather, std::get<CutWitness>(compute_bound(fabric, allgather).witness));
+    const TreeCapacities problem = optimal_capacities(
+        {network, fabric, allgather, std::get<CutWitness>(compute_bound(fabric, allgather).witness)});
     const auto packing = pack_trees(network, problem.capacity, problem.supply, {.lower = false});
     ASSERT_TRUE(packing.has_value());
     expect_packing(*packing, network, problem);

@@ -83,14 +83,17 @@ class PricedTreePacker {
     std::vector<double> prices = first_prices();
     for (uint32_t round = 0; round < kMostRounds && spent < kMostNumbers; ++round) {
       spent += cost_of_round();
+      // No tree is cheaper than the known ones: the prices are right, and the answer is the best there is.
       if (!add_trees(prices, round == 0)) break;
       const auto works_on = [&] {
         spread_.tell_observer();
         spent += 64 * (rows_ + columns_);
       };
+      // The dual with one more tree for each root: new prices of links, and a throughput that can only grow.
       solution_ = program_.solve(works_on);
       const double throughput = solution_.value;
       if (throughput >= enough * (1 - kSame)) break;
+      // Rounds that bring nothing more are not endless: the search gives up after some of them.
       stalled = throughput > best * (1 + kLittle) ? 0 : stalled + 1;
       best = std::max(best, throughput);
       if (stalled > kPatience) break;
@@ -158,11 +161,13 @@ class PricedTreePacker {
 void PricedTreePacker::add_columns() {
   const auto bandwidths = spread_.bandwidths();
   mean_ = std::accumulate(bandwidths.begin(), bandwidths.end(), 0.0) / static_cast<double>(bandwidths.size());
+  // The objective: every price times the bandwidth of its links.
   std::vector<double> worth(classes_.arc_classes(), 0);
   for (uint32_t a = 0; a < bandwidths.size(); ++a) worth[price_of(a)] += static_cast<double>(bandwidths[a]) / mean_;
   for (const double of : worth) price_column_.push_back(program_.add_column(of));
   std::vector<LinearProgram::Term> all;
   const auto size = [&](uint32_t root) { return static_cast<double>(classes_.vertex_size(classes_.of_vertex(root))); };
+  // A column for the price of a tree, for each root and direction.
   std::vector<std::vector<LinearProgram::Term>> per_root;
   for (const uint32_t root : roots_) {
     per_root.emplace_back();
@@ -207,12 +212,14 @@ bool PricedTreePacker::add_trees(std::span<const double> prices, bool is_first) 
     for (uint32_t a = 0; a < lengths.size(); ++a) {
       lengths[a] = prices[price_of(a)] + least * 1e-7 * mean_ / static_cast<double>(spread_.bandwidths()[a]);
     }
+    // The cheapest tree is a Steiner tree by prices.
     trees.set_lengths(lengths);
     for (const uint32_t root : roots_) {
       if (!is_free_ && collective_.weights()[root] == 0) continue;
       spread_.tell_observer();
       SteinerTrees::Tree tree = trees.find(root);
       const double size = static_cast<double>(classes_.vertex_size(classes_.of_vertex(root)));
+      // All roots of the class have images of the tree. Together they cross each class of links so often.
       std::map<uint32_t, double> uses;
       double cost = 0;
       for (const std::vector<uint32_t>& path : tree.paths) {
@@ -224,6 +231,7 @@ bool PricedTreePacker::add_trees(std::span<const double> prices, bool is_first) 
       const int column = tree_price_.at({gathering, root});
       if (!is_first && cost >= value(column) * (1 - kSame)) continue;
       any = true;
+      // Its row: the price of a tree is no more than that of the links which this one crosses.
       std::vector<LinearProgram::Term> terms{{.column = column, .factor = -1}};
       for (const auto& [price, times] : uses) terms.push_back({.column = price_column_[price], .factor = times});
       const int row = program_.add_row(terms, 0, LinearProgram::kInfinity);
@@ -244,6 +252,7 @@ std::optional<std::vector<int64_t>> PricedTreePacker::units_of_trees(std::vector
     for (const double rate : rates) units.push_back(static_cast<int64_t>(std::floor(rate / most * times + kNear)));
     return units;
   };
+  // A common denominator of all rates, where there is a small one.
   int64_t common = 1;
   for (const double rate : rates) {
     const double scaled = rate / most * static_cast<double>(common);
@@ -263,6 +272,7 @@ std::optional<std::vector<int64_t>> PricedTreePacker::units_of_trees(std::vector
 void PricedTreePacker::level(std::vector<int64_t>& units) const {
   std::map<std::pair<bool, uint32_t>, int64_t> sums;
   for (size_t i = 0; i < known_.size(); ++i) sums[{known_[i].gathering, known_[i].root}] += units[i];
+  // Each root can have as much as the direction that has less.
   std::map<uint32_t, int64_t> wanted;
   int64_t per_weight = INT64_MAX;
   for (const uint32_t root : roots_) {
@@ -299,6 +309,7 @@ std::unique_ptr<TreeSource> PricedTreePacker::source(bool gathering, std::span<c
   }
   std::stable_sort(packing.trees.begin(), packing.trees.end(),
                    [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
+  // Trees of one root for each class are turned to the others by the symmetry.
   if (roots_.size() == of.participant_count()) return hand_over(std::move(packing));
   const std::vector<int64_t> any_capacity(of.arcs().size(), 0), any_supply(of.terminal_count(), 0);
   auto symmetry = Symmetry::of(of, fabric_, any_capacity, any_supply);
@@ -310,6 +321,7 @@ std::optional<PricedTrees> PricedTreePacker::trees() {
   if (solution_.duals.empty()) return std::nullopt;
   std::vector<double> rates;
   for (const Known& known : known_) {
+    // The multiplier of a tree's row is how much of it is taken. Trees of the last round have none.
     rates.push_back(known.row < solution_.duals.size() ? std::max(0.0, solution_.duals[known.row]) : 0);
   }
   auto units = units_of_trees(std::move(rates));

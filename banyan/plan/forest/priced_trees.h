@@ -12,14 +12,12 @@
 // (graph/arc_classes.h), a few in boxes or rails however many ranks there are.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "banyan/base/fraction.h"
 #include "banyan/fabric/fabric.h"
 #include "banyan/plan/forest/tree_source.h"
-#include "banyan/plan/graph/network.h"
 #include "banyan/plan/graph/plan_observer.h"
 #include "banyan/schedule/collective.h"
 

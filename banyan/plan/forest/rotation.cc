@@ -39,7 +39,7 @@ class RotatingPacker {
         supply_(supply.begin(), supply.end()),
         nothing_owed_(supply.size(), 0),
         ledger_(network),
-        grower_(network, left_, initial_, nothing_owed_, ledger_, symmetry.classes()) {
+        grower_(network, {.left = left_, .initial = initial_, .supply = nothing_owed_}, ledger_, symmetry.classes()) {
     for (const VertexSet& cut : tight) ledger_.learn(cut, 0);
   }
 
@@ -85,15 +85,11 @@ class RotatingPacker {
   }
 
   void commit(uint32_t root, int64_t units) {
-    const TreeGrower::ArcClasses& classes = symmetry_.classes();
+    const GrowingTree::ArcClasses& classes = symmetry_.classes();
     for (uint32_t a = 0; a < left_.size(); ++a)
-      left_[a] -= units * classes.weight[classes.of[a]] * int64_t{grower_.class_uses()[classes.of[a]]};
-    PackedTree tree{.root = root, .units = units, .height = grower_.height()};
-    tree.paths.reserve(grower_.edges().size());
-    for (const TreeGrower::Edge& edge : grower_.edges())
-      tree.paths.push_back(packing_.paths.intern(grower_.path_of(edge)));
+      left_[a] -= units * classes.weight[classes.of[a]] * int64_t{grower_.tree().uses()[classes.of[a]]};
+    packing_.add(grower_.tree(), units);
     symmetry_.for_orbit(root, [&](uint32_t image) { supply_[image] -= units; });
-    packing_.trees.push_back(std::move(tree));
   }
 
   const Symmetry& symmetry_;

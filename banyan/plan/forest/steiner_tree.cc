@@ -49,6 +49,7 @@ std::vector<uint32_t> least_arborescence(std::span<const double> costs, uint32_t
       if (u != v && (parent[v] == v || costs[u * count + v] < costs[parent[v] * count + v])) parent[v] = u;
     }
   }
+  // Without a circle the cheapest parents are a tree already.
   const std::vector<uint32_t> circle = circle_in(parent, root);
   if (circle.empty()) return parent;
   // Nodes outside keep their order; the circle comes last.
@@ -62,6 +63,8 @@ std::vector<uint32_t> least_arborescence(std::span<const double> costs, uint32_t
   const auto merged = static_cast<uint32_t>(outside.size());
   const uint32_t less = merged + 1;
   std::vector<double> reduced(size_t{less} * less, kUnreached);
+  // The circle becomes one node. An edge into it costs what it costs beyond the edge of the circle that it replaces; an
+  // edge out of it is the cheapest of all members.
   std::vector<uint32_t> entry(merged, circle.front()), leave(merged, circle.front());
   for (uint32_t i = 0; i < merged; ++i) {
     for (uint32_t j = 0; j < merged; ++j) reduced[i * less + j] = costs[outside[i] * count + outside[j]];
@@ -78,6 +81,7 @@ std::vector<uint32_t> least_arborescence(std::span<const double> costs, uint32_t
       }
     }
   }
+  // The tree of the smaller graph says where the circle is entered: that edge of the circle goes.
   const std::vector<uint32_t> inner = least_arborescence(reduced, place[root]);
   for (uint32_t i = 0; i < merged; ++i) {
     if (outside[i] != root) parent[outside[i]] = inner[i] == merged ? leave[i] : outside[inner[i]];
@@ -90,15 +94,8 @@ SteinerTrees::SteinerTrees(const Network& network, std::span<const uint32_t> bra
   nodes_.resize(network.participant_count());
   std::iota(nodes_.begin(), nodes_.end(), 0u);
   std::vector<uint8_t> is_reached(network.vertex_count(), 0);
-  std::vector<uint32_t> reached = nodes_;
-  for (const uint32_t t : nodes_) is_reached[t] = 1;
-  for (size_t i = 0; i < reached.size(); ++i) {
-    for (const uint32_t a : network.out_arcs(reached[i])) {
-      const uint32_t head = network.arcs()[a].head;
-      if (!is_reached[head]) reached.push_back(head);
-      is_reached[head] = 1;
-    }
-  }
+  for (const uint32_t v : network.reached_from(nodes_)) is_reached[v] = 1;
+  // Nodes of trees: participants, and switches that may branch and that something reaches.
   for (const uint32_t v : branching) {
     if (is_reached[v]) nodes_.push_back(v);
   }
@@ -116,6 +113,7 @@ void SteinerTrees::set_lengths(std::span<const double> lengths) {
     from_here.assign(network_.vertex_count(), kUnreached);
     via_[i].assign(network_.vertex_count(), kNoArc);
     from_here[nodes_[i]] = 0;
+    // Dijkstra's algorithm from each node. No path goes on through another participant.
     NearestFirst queue;
     queue.emplace(0, nodes_[i]);
     while (!queue.empty()) {
@@ -154,6 +152,7 @@ SteinerTrees::Tree SteinerTrees::nearest_first(uint32_t root) const {
     queue.pop();
     if (so_far > reach[v]) continue;
     if (network_.is_participant(v) && !in_tree[v]) {
+      // The nearest participant joins. Its path is cut at the switches on it that may branch: they become nodes.
       std::vector<std::vector<uint32_t>> paths(1);
       uint32_t w = v;
       do {
@@ -176,6 +175,7 @@ SteinerTrees::Tree SteinerTrees::nearest_first(uint32_t root) const {
       queue.emplace(reach[head], head);
     }
   }
+  // A switch with one branch alone is no node of the tree.
   const Packing cut = without_idle_switches(network_, grown);
   Tree tree;
   for (const uint32_t id : cut.trees[0].paths) {
@@ -217,6 +217,7 @@ SteinerTrees::Tree SteinerTrees::between(uint32_t root, const Nodes& switches, N
     for (const uint32_t j : nodes) costs.push_back(distance(i, j));
   }
   const std::vector<uint32_t> parent = least_arborescence(costs, root);
+  // Switches without participants behind them are left out.
   std::vector<std::vector<uint32_t>> children(nodes.size());
   for (uint32_t v = 0; v < nodes.size(); ++v) {
     if (v != root) children[parent[v]].push_back(v);

@@ -1,7 +1,6 @@
 #include "banyan/plan/forest/sure_tree.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "banyan/base/check.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
-#include "banyan/plan/forest/tree_grower.h"
+#include "banyan/plan/forest/growing_tree.h"
 #include "banyan/plan/graph/network.h"
 #include "banyan/plan/graph/network_symmetry.h"
 
@@ -27,7 +27,7 @@ class Symmetry {
 
   size_t order() const { return from_.size(); }  // elements of the group
   // The images of an arc; crossing it takes of each as often as elements map it there.
-  const TreeGrower::ArcClasses& classes() const { return classes_; }
+  const GrowingTree::ArcClasses& classes() const { return classes_; }
   // One participant of every orbit of these, the first.
   std::span<const uint32_t> representatives() const { return representatives_; }
   // Calls visit(image) for every participant of an orbit.
@@ -61,7 +61,7 @@ class Symmetry {
   std::vector<uint32_t> from_, by_;                     // by element
   std::vector<std::vector<uint32_t>> leads_to_;         // by element, the one with most elements behind it last
   std::vector<uint32_t> representatives_, element_of_;  // element_of_ by participant: takes its representative to it
-  TreeGrower::ArcClasses classes_;
+  GrowingTree::ArcClasses classes_;
 };
 
 }  // namespace banyan::plan

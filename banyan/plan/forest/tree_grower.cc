@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace banyan::plan {
@@ -15,7 +14,7 @@ constexpr double kScoreTolerance = 0.04;
 // An arc of this many times the capacity is worth waiting a level for.
 constexpr double kMuchWider = 1.5;
 constexpr uint64_t kHeapWork = 16;  // taking a candidate off the heap, in arcs looked at
-constexpr double kNoRoom = -std::numeric_limits<double>::infinity();
+constexpr double kNoRoom = GrowingTree::kNoRoom;
 
 }  // namespace
 
@@ -26,29 +25,18 @@ bool TreeGrower::Candidate::operator<(const Candidate& other) const {
   return to > other.to;
 }
 
-TreeGrower::ArcClasses TreeGrower::ArcClasses::one_each(size_t arcs) {
-  ArcClasses classes{.of = std::vector<uint32_t>(arcs), .weight = std::vector<int64_t>(arcs, 1)};
-  std::iota(classes.of.begin(), classes.of.end(), 0u);
-  return classes;
-}
-
-TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
-                       std::span<const int64_t> supply, CutLedger& ledger, ArcClasses classes)
-    : network_(network), left_(left), supply_(supply), ledger_(ledger), classes_(std::move(classes)) {
-  for (const int64_t capacity : initial)
-    inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
-  uses_.assign(classes_.weight.size(), 0);
-  depth_.assign(network.vertex_count(), 0);
-  fed_from_.assign(network.vertex_count(), kUnseen);
-  closed_.assign(network.arcs().size(), 0);
-  members_.assign(network.vertex_count(), 0);
-  retry_.assign(network.vertex_count(), 0);
-  via_.resize(network.vertex_count());
-  width_.resize(network.vertex_count());
-  switch_hops_.assign(network.vertex_count(), kUnseen);
-  ways_.resize(network.vertex_count());
-  in_frontier_.assign(network.vertex_count(), 0);
-}
+TreeGrower::TreeGrower(const Network& network, const TreeRoom& room, CutLedger& ledger, GrowingTree::ArcClasses classes)
+    : network_(network),
+      ledger_(ledger),
+      tree_(network, room, std::move(classes)),
+      fed_from_(network.vertex_count(), kUnseen),
+      closed_(network.arcs().size(), 0),
+      ways_(network.vertex_count()),
+      in_frontier_(network.vertex_count(), 0),
+      via_(network.vertex_count()),
+      width_(network.vertex_count()),
+      switch_hops_(network.vertex_count(), kUnseen),
+      retry_(network.vertex_count(), 0) {}
 
 // How a level grows. Every terminal outside that an arc leads to, from a member of the frontier or a switch that the
 // frontier reaches, is a candidate; its score is the comfort of the scarcest arc on the best way to it. Candidates wait
@@ -56,24 +44,6 @@ TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, st
 // names the best of them at the moment (best_way): so a candidate is an arc, and its path is only settled when its turn
 // comes. Where the ledger refuses the best path, single members look for others (explore). What joined is the
 // next frontier.
-//
-// The part of the arc that would be left, less one where its tail will need it for trees of its own.
-double TreeGrower::comfort(uint32_t arc) const {
-  const uint32_t tail = network_.arcs()[arc].tail;
-  const double reserve = network_.is_terminal(tail) && tail != root_ && supply_[tail] > 0 ? 1 : 0;
-  return static_cast<double>(left_[arc] - taken(arc, 1)) * inverse_initial_[arc] - reserve;
-}
-
-double TreeGrower::score(std::span<const uint32_t> path) const {
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < path.size(); ++i) {
-    const auto alike = std::count_if(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i),
-                                     [&](uint32_t earlier) { return classes_.of[earlier] == classes_.of[path[i]]; });
-    if (!has_room(path[i], 1 + static_cast<uint32_t>(alike))) return kNoRoom;
-    least = std::min(least, comfort(path[i]));
-  }
-  return least;
-}
 
 // Offers the terminal at the end of `last_arc` by the path on which explore() has come to the arc's tail.
 void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
@@ -89,7 +59,7 @@ void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
     return;
   }
   const uint32_t terminals = network_.terminal_count();
-  heap_.push_back({.score = score(path),
+  heap_.push_back({.score = tree_.score(path),
                    .tie = (to + terminals - member) % terminals,
                    .from = member,
                    .to = to,
@@ -106,12 +76,12 @@ void TreeGrower::explore(uint32_t member) {
     work_ += network_.out_arcs(v).size();
     for (const uint32_t a : network_.out_arcs(v)) {
       const uint32_t head = network_.arcs()[a].head;
-      if (members_[head] || closed_[a] || !has_room(a)) continue;
+      if (tree_.is_member(head) || !is_open(a)) continue;
       if (network_.is_terminal(head)) {
         offer(member, head, a);
         continue;
       }
-      const double through = std::min(width, comfort(a));
+      const double through = std::min(width, tree_.comfort(a));
       if (switch_hops_[head] == kUnseen) {
         switch_hops_[head] = hops + 1;
         reached.push_back(head);
@@ -147,18 +117,9 @@ void TreeGrower::join(std::span<const uint32_t> path) {
 }
 
 // Books the path and its terminal, in the ledger as well.
-void TreeGrower::add_edge(std::span<const uint32_t> path) {
-  const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
-  const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
-  for (const uint32_t arc : path) {
-    if (uses_[classes_.of[arc]]++ == 0) used_.push_back(classes_.of[arc]);
-  }
-  ledger_.take(path, to);
-  members_[to] = 1;
-  depth_[to] = depth_[from] + 1;
-  path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());
-  edges_.push_back({.from = from, .to = to, .path_begin = begin, .path_end = static_cast<uint32_t>(path_arcs_.size())});
-  height_ = std::max(height_, depth_[to]);
+void TreeGrower::add_edge(GrowingTree::Path path) {
+  ledger_.take(path, network_.arcs()[path.back()].head);
+  tree_.add(path);
 }
 
 // Lowers the distances of switches from the nearest member, by the members in feeding_.
@@ -178,13 +139,13 @@ void TreeGrower::feed_switches() {
 // Whether members can reach the candidate's terminal over a much wider last arc, or on a shorter path.
 bool TreeGrower::has_better_way(const Candidate& candidate, const Limits& limits) const {
   double narrowest = 0;  // as an inverse
-  for (const uint32_t a : path_of(candidate)) narrowest = std::max(narrowest, inverse_initial_[a]);
+  for (const uint32_t a : path_of(candidate)) narrowest = std::max(narrowest, tree_.inverse_initial(a));
   const size_t length = candidate.path_end - candidate.path_begin;
   for (const uint32_t a : network_.in_arcs(candidate.to)) {
     const uint32_t tail = network_.arcs()[a].tail;
-    const uint32_t fed = network_.is_terminal(tail) ? (members_[tail] ? 0 : kUnseen) : fed_from_[tail];
-    if (fed == kUnseen || !has_room(a)) continue;
-    if (fed <= 1 && kMuchWider * inverse_initial_[a] < narrowest) return true;
+    const uint32_t fed = network_.is_terminal(tail) ? (tree_.is_member(tail) ? 0 : kUnseen) : fed_from_[tail];
+    if (fed == kUnseen || !tree_.has_room(a)) continue;
+    if (fed <= 1 && kMuchWider * tree_.inverse_initial(a) < narrowest) return true;
     const size_t wanted = limits.waits_for == Waits::shorter      ? length - 1
                           : limits.waits_for == Waits::one_switch ? 2
                                                                   : 0;
@@ -201,18 +162,18 @@ void TreeGrower::open_ways(std::span<const uint32_t> frontier, const Limits& lim
     work_ += network_.out_arcs(v).size();
     for (const uint32_t a : network_.out_arcs(v)) {
       const uint32_t head = network_.arcs()[a].head;
-      if (network_.is_terminal(head) || closed_[a] || !has_room(a)) continue;
+      if (network_.is_terminal(head) || !is_open(a)) continue;
       if (switch_hops_[head] == kUnseen) {
         switch_hops_[head] = hops + 1;
         way_switches_.push_back(head);
       } else if (switch_hops_[head] != hops + 1) {
         continue;
       }
-      ways_[head].push_back({.score = std::min(score, comfort(a)), .arc = a});
+      ways_[head].push_back({.score = std::min(score, tree_.comfort(a)), .arc = a});
     }
   };
   for (const uint32_t member : frontier) {
-    if (limits.max_height && depth_[member] >= *limits.max_height) continue;
+    if (limits.max_height && tree_.depth(member) >= *limits.max_height) continue;
     in_frontier_[member] = 1;
     visit(member, 0, std::numeric_limits<double>::infinity());
   }
@@ -231,8 +192,7 @@ double TreeGrower::best_way(uint32_t vertex) {
   std::vector<Way>& ways = ways_[vertex];
   while (!ways.empty()) {
     const uint32_t arc = ways.front().arc;
-    const double now =
-        has_room(arc) && !closed_[arc] ? std::min(comfort(arc), best_way(network_.arcs()[arc].tail)) : kNoRoom;
+    const double now = is_open(arc) ? std::min(tree_.comfort(arc), best_way(network_.arcs()[arc].tail)) : kNoRoom;
     if (now == ways.front().score) return now;
     std::pop_heap(ways.begin(), ways.end());
     if (now == kNoRoom) {
@@ -248,13 +208,13 @@ double TreeGrower::best_way(uint32_t vertex) {
 // Offers the head of an arc from a member or switch that has a way.
 void TreeGrower::offer_over(uint32_t last_arc) {
   const auto& [tail, to, link] = network_.arcs()[last_arc];
-  if (members_[to] || closed_[last_arc] || !has_room(last_arc)) return;
+  if (tree_.is_member(to) || !is_open(last_arc)) return;
   const double way = best_way(tail);
   if (way == kNoRoom) return;
   uint32_t from = tail;
   while (!network_.is_terminal(from)) from = network_.arcs()[ways_[from].front().arc].tail;
   const uint32_t terminals = network_.terminal_count();
-  heap_.push_back({.score = std::min(way, comfort(last_arc)),
+  heap_.push_back({.score = std::min(way, tree_.comfort(last_arc)),
                    .tie = (to + terminals - from) % terminals,
                    .from = from,
                    .to = to,
@@ -305,9 +265,9 @@ bool TreeGrower::serve(const Limits& limits) {
     heap_.pop_back();
     work_ += kHeapWork;
     const bool open = best.path_end == best.path_begin;
-    if (members_[best.to] || closed_[best.last_arc] || !settle(best)) continue;
+    if (tree_.is_member(best.to) || closed_[best.last_arc] || !settle(best)) continue;
     const std::span path = path_of(best);
-    const double now = score(path);
+    const double now = tree_.score(path);
     if (now == kNoRoom || !ledger_.allows(path, best.to)) {
       if (ledger_.closes(best.last_arc)) {
         close(best.last_arc);
@@ -360,10 +320,10 @@ void TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
 // Lets one terminal join by any path that there is room for and that no known cut refuses; nothing when there is none.
 std::optional<uint32_t> TreeGrower::join_by_detour(const Limits& limits) {
   for (uint32_t i = 1; i < network_.terminal_count(); ++i) {
-    const uint32_t to = (root_ + i) % network_.terminal_count();
-    if (members_[to] || !find_detour(to, limits)) continue;
+    const uint32_t to = (tree_.root() + i) % network_.terminal_count();
+    if (tree_.is_member(to) || !find_detour(to, limits)) continue;
     const std::span path = scratch_;
-    if (score(path) == kNoRoom || !ledger_.allows(path, to)) continue;
+    if (tree_.score(path) == kNoRoom || !ledger_.allows(path, to)) continue;
     join(path);
     return to;
   }
@@ -380,9 +340,9 @@ bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
     for (const uint32_t a : network_.in_arcs(v)) {
       const uint32_t tail = network_.arcs()[a].tail;
       const bool usable = network_.is_terminal(tail)
-                              ? members_[tail] && (!limits.max_height || depth_[tail] < *limits.max_height)
+                              ? tree_.is_member(tail) && (!limits.max_height || tree_.depth(tail) < *limits.max_height)
                               : switch_hops_[tail] == kUnseen;
-      if (!usable || closed_[a] || !has_room(a) || !ledger_.allows_arc(a, to)) continue;
+      if (!usable || !is_open(a) || !ledger_.allows_arc(a, to)) continue;
       via_[tail] = a;
       if (network_.is_terminal(tail)) return std::optional(tail);
       switch_hops_[tail] = 0;
@@ -406,28 +366,28 @@ bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
 // as it is, the theorem on growing batches promises a path to a terminal outside that no cut objects to, so no known
 // one. Walking back from that terminal over arcs that known cuts allow finds a path; but it may find one that enters a
 // cut twice, which is then refused.
-bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::span<const Path> start) {
+bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::span<const GrowingTree::Path> start) {
   begin_tree(root, units);
-  for (const Path path : start) {
+  for (const GrowingTree::Path path : start) {
     if (!ledger_.allows(path, network_.arcs()[path.back()].head)) return false;
     add_edge(path);
   }
-  if (edges_.size() + 1 == network_.terminal_count()) return true;
+  if (tree_.is_complete()) return true;
   feeding_.assign(1, root);
-  for (const Edge& edge : edges_) feeding_.push_back(edge.to);
+  for (const GrowingTree::Edge& edge : tree_.edges()) feeding_.push_back(edge.to);
   feed_switches();
   // The members that the tree begins with spread in the order of their depth, as if they had grown.
-  const size_t started = edges_.size();
-  const uint32_t deepest_start = height_;
+  const size_t started = tree_.edges().size();
+  const uint32_t deepest_start = tree_.height();
   uint32_t level = 0;
   std::vector<uint32_t> frontier{root};
-  while (edges_.size() + 1 < network_.terminal_count()) {
-    const size_t before = edges_.size();
+  while (!tree_.is_complete()) {
+    const size_t before = tree_.edges().size();
     grow_level(frontier, limits);
-    if (edges_.size() == before && waiting_ && level >= deepest_start) {
+    if (tree_.edges().size() == before && waiting_ && level >= deepest_start) {
       // Whoever waits does so in vain, the wide ways are full: any member may serve it.
       frontier.assign(1, root);
-      for (const Edge& edge : edges_) frontier.push_back(edge.to);
+      for (const GrowingTree::Edge& edge : tree_.edges()) frontier.push_back(edge.to);
       patient_ = false;
       grow_level(frontier, limits);
       patient_ = true;
@@ -436,32 +396,23 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::s
     frontier.clear();
     ++level;
     for (size_t i = 0; i < started; ++i) {
-      if (depth_[edges_[i].to] == level) frontier.push_back(edges_[i].to);
+      if (tree_.depth(tree_.edges()[i].to) == level) frontier.push_back(tree_.edges()[i].to);
     }
-    for (size_t i = before; i < edges_.size(); ++i) frontier.push_back(edges_[i].to);
+    for (size_t i = before; i < tree_.edges().size(); ++i) frontier.push_back(tree_.edges()[i].to);
     if (!frontier.empty()) continue;
     const std::optional<uint32_t> joined = limits.detours ? join_by_detour(limits) : std::nullopt;
     if (!joined) return false;
     frontier.assign(1, *joined);
-    level = depth_[*joined];
+    level = tree_.depth(*joined);
   }
   return true;
 }
 
 void TreeGrower::begin_tree(uint32_t root, int64_t units) {
-  for (const uint32_t id : used_) uses_[id] = 0;
-  used_.clear();
+  tree_.begin(root, units);
+  ledger_.begin_tree(root, units);
   reopen();
   work_ += network_.vertex_count();
-  std::fill(members_.begin(), members_.end(), 0);
-  edges_.clear();
-  path_arcs_.clear();
-  root_ = root;
-  units_ = units;
-  height_ = 0;
-  members_[root] = 1;
-  ledger_.begin_tree(root, units);
-  depth_[root] = 0;
   waiting_ = false;
   std::fill(fed_from_.begin(), fed_from_.end(), kUnseen);
 }

@@ -14,18 +14,14 @@
 #include <span>
 #include <vector>
 
-#include "banyan/base/fraction.h"
 #include "banyan/plan/forest/cut_ledger.h"
+#include "banyan/plan/forest/growing_tree.h"
 #include "banyan/plan/graph/network.h"
 
 namespace banyan::plan {
 
 class TreeGrower {
  public:
-  struct Edge {
-    uint32_t from = 0, to = 0;              // terminals
-    uint32_t path_begin = 0, path_end = 0;  // into path_arcs()
-  };
   // The paths that a terminal waits for although it could join now: much wider ones only; also one through a single
   // switch; or any shorter one.
   enum class Waits { wider, one_switch, shorter };
@@ -34,39 +30,17 @@ class TreeGrower {
     Waits waits_for = Waits::shorter;
     bool detours = false;  // a tree that is stuck goes on by whatever path there is, however long
   };
-  // Arcs that a tree and its images under symmetries use alike: crossing one of them takes capacity off each.
-  struct ArcClasses {
-    std::vector<uint32_t> of;     // by arc
-    std::vector<int64_t> weight;  // by class: how often each arc of it is taken when one of them is crossed
-    static ArcClasses one_each(size_t arcs);
-  };
+  TreeGrower(const Network& network, const TreeRoom& room, CutLedger& ledger, GrowingTree::ArcClasses classes);
+  // Each arc is a class.
+  TreeGrower(const Network& network, const TreeRoom& room, CutLedger& ledger)
+      : TreeGrower(network, room, ledger, GrowingTree::ArcClasses::one_each(network.arcs().size())) {}
 
-  // `left` is the capacity left by arc, `initial` what it was at first, `supply` what each terminal still owes; all
-  // three outlive the grower.
-  TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
-             std::span<const int64_t> supply, CutLedger& ledger, ArcClasses classes);
-  TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
-             std::span<const int64_t> supply, CutLedger& ledger)
-      : TreeGrower(network, left, initial, supply, ledger, ArcClasses::one_each(network.arcs().size())) {}
-
-  // A path that a tree begins with.
-  using Path = std::span<const uint32_t>;
-
-  // True when the tree reaches every terminal. Otherwise the accessors show how far it came. It begins with the paths
+  // True when the tree reaches every terminal. Otherwise tree() shows how far it came. It begins with the paths
   // of `start`, parents before children, for which there must be room; where the ledger refuses one of them, the tree
   // does not grow.
-  bool grow(uint32_t root, int64_t units, const Limits& limits, std::span<const Path> start = {});
+  bool grow(uint32_t root, int64_t units, const Limits& limits, std::span<const GrowingTree::Path> start = {});
 
-  std::span<const Edge> edges() const { return edges_; }  // parents before children
-  std::span<const uint32_t> path_arcs() const { return path_arcs_; }
-  std::span<const uint32_t> path_of(const Edge& edge) const {
-    return std::span(path_arcs_).subspan(edge.path_begin, edge.path_end - edge.path_begin);
-  }
-  std::span<const uint32_t> class_uses() const { return uses_; }  // how often the tree crosses each class of arcs
-  // The same by arc, where each is a class.
-  std::span<const uint32_t> arc_uses() const { return uses_; }
-  std::span<const uint8_t> members() const { return members_; }  // by vertex
-  uint32_t height() const { return height_; }
+  const GrowingTree& tree() const { return tree_; }
   uint64_t work() const { return work_; }  // arcs looked at so far, over all trees
 
  private:
@@ -79,14 +53,8 @@ class TreeGrower {
     bool operator<(const Candidate& other) const;
   };
 
-  // The capacity that the tree takes of the arc once it crosses the arc's class `more` times more.
-  int128 taken(uint32_t arc, uint32_t more) const {
-    const uint32_t id = classes_.of[arc];
-    return int128{units_} * classes_.weight[id] * (int64_t{uses_[id]} + more);
-  }
-  bool has_room(uint32_t arc, uint32_t more = 1) const { return left_[arc] >= taken(arc, more); }
-  double comfort(uint32_t arc) const;
-  double score(std::span<const uint32_t> path) const;
+  // Whether the tree may grow over the arc, as far as is known without the path that leads to it.
+  bool is_open(uint32_t arc) const { return !closed_[arc] && tree_.has_room(arc); }
   void begin_tree(uint32_t root, int64_t units);
   void open_ways(std::span<const uint32_t> frontier, const Limits& limits);
   double best_way(uint32_t vertex);
@@ -110,19 +78,9 @@ class TreeGrower {
   }
 
   const Network& network_;
-  std::span<const int64_t> left_, supply_;
-  std::vector<double> inverse_initial_;
   CutLedger& ledger_;
-  const ArcClasses classes_;
-
+  GrowingTree tree_;
   uint64_t work_ = 0;
-  uint32_t root_ = 0;
-  int64_t units_ = 0;
-  uint32_t height_ = 0;
-  std::vector<Edge> edges_;
-  std::vector<uint32_t> path_arcs_, uses_, used_;  // uses_ by class; used_: the classes that it is not zero for
-  std::vector<uint8_t> members_;
-  std::vector<uint32_t> depth_;     // by member
   std::vector<uint32_t> fed_from_;  // by vertex: arcs from the nearest member, through switches
   std::vector<uint32_t> feeding_;
   bool patient_ = true;          // whether terminals wait for better ways

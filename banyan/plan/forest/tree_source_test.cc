@@ -1,7 +1,6 @@
 #include "banyan/plan/forest/tree_source.h"
 
 #include "banyan/fabric/generate.h"
-#include "banyan/fabric/text.h"
 #include "banyan/plan/forest/capacities.h"
 #include "banyan/plan/forest/rotation.h"
 #include "banyan/plan/forest/shortest_paths.h"
@@ -16,8 +15,8 @@ struct Allgather {
   Fabric fabric;
   Collective collective = Collective::make(fabric, {});
   Network network{fabric, collective, false};
-  TreeCapacities problem =
-      optimal_capacities(network, fabric, collective, std::get<CutWitness>(compute_bound(fabric, collective).witness));
+  TreeCapacities problem = optimal_capacities(
+      {network, fabric, collective, std::get<CutWitness>(compute_bound(fabric, collective).witness)});
 };
 
 Allgather generated(const char* spec) { return {.fabric = fabric::generate_fabric(spec)}; }

@@ -45,14 +45,13 @@ Collective collective_of(const Schedule& old, const Fabric& fabric, std::vector<
   const Collective& asked = old.collective();
   Collective::Options options{.kind = asked.kind(), .ranks = ranks_left(old, fabric, lost)};
   if (options.ranks.size() < 2) {
-    throw Error(ErrorCode::invalid_input,
-                "fewer than two ranks of the plan are left: '" + lost.front() + "' is gone; plan anew for the others");
+    throw invalid("fewer than two ranks of the plan are left: '" + lost.front() +
+                  "' is gone; plan anew for the others");
   }
   if (asked.is_rooted()) {
     const std::string& root = old.fabric().name(asked.root());
     if (std::ranges::find(lost, root) != lost.end()) {
-      throw Error(ErrorCode::invalid_input,
-                  "the root '" + root + "' of the plan is gone; plan anew with another --root");
+      throw invalid("the root '" + root + "' of the plan is gone; plan anew with another --root");
     }
     options.root = fabric.at(root);
   } else if (asked.fixes_roots()) {
