@@ -1,13 +1,8 @@
 #include "banyan/design/clos_choice.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <numeric>
-#include <optional>
 #include <set>
-
-#include "banyan/base/check.h"
 
 namespace banyan::design {
 namespace {

@@ -82,6 +82,7 @@ class TopologySearch {
         routing_(demands, request.bandwidth, request.hops),
         works_on_(works_on),
         wishes_(envelope(demands)) {
+    // Work is bounded by the judgements: each costs about this many steps.
     const double n = static_cast<double>(demands.size());
     const double each = n * n * (1 + std::min<double>(request.ports, n)) *
                         static_cast<double>(demands.matrices.size()) * (demands.uncertainty > Fraction(0) ? 12 : 1);
@@ -90,6 +91,7 @@ class TopologySearch {
 
   DemandTopology run(const std::vector<double>& shares) {
     std::vector<Candidate> candidates;
+    // 1. Starts of several kinds, their free ports filled by what is wished for most.
     for (Links& start : starts(shares)) {
       fill_ports(start, ports_, [&](size_t i, size_t j) {
         return wishes_[i * ports_.endpoints + j] / (1 + start[i * ports_.endpoints + j]);
@@ -100,6 +102,7 @@ class TopologySearch {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
     Candidate best = candidates.front();
+    // 2. From the best of them: annealing in stages, then descent.
     const size_t searches = std::min<size_t>(ports_.endpoints <= 16 ? candidates.size() : 3, candidates.size());
     for (size_t s = 0; s < searches; ++s) {
       Candidate found = candidates[s];
@@ -109,6 +112,7 @@ class TopologySearch {
       found = descend(std::move(found), judgements_ / searches);
       if (found.cost < best.cost) best = std::move(found);
     }
+    // 3. The best of all, unless some traffic has no way in it.
     DemandTopology result;
     result.threshold = best.choice.threshold;
     result.worst = best.choice.judgement.worst;
@@ -141,6 +145,7 @@ class TopologySearch {
   std::vector<Links> starts(const std::vector<double>& shares) const {
     const size_t n = ports_.endpoints;
     std::vector<Links> result{even_mesh(ports_), random_regular(ports_, kSeed)};
+    // Mixtures of an even mesh and the balanced demand; the demand alone comes first.
     std::vector<double> shape = wishes_;
     double largest = 0;
     for (const double wish : wishes_) largest = std::max(largest, wish);
@@ -160,6 +165,7 @@ class TopologySearch {
       }
       result.push_back(rounded(mixed));
     }
+    // The shares of the bound's program, and the best topology without any way of two hops.
     result.push_back(rounded(symmetric(shares)));
     try {
       result.push_back(best_direct_topology(demands_, request_.bandwidth, ports_).links);
@@ -214,15 +220,18 @@ class TopologySearch {
     double heat = 0.03 * start.choice.judgement.worst;
     const double cooling = std::pow(1e-2, 1.0 / static_cast<double>(judgements));
     for (size_t step = 0; step < judgements; ++step) {
+      // A hundredth of the first heat is left at the end.
       heat *= cooling;
       if (step % 64 == 0) tell();
       double tried = threshold;
+      // One step in sixteen changes the threshold, the others exchange ends of links.
       if (random() % 16 == 0) {
         tried = changed_threshold(links, threshold, random);
       } else if (!change(ends, random)) {
         continue;
       }
       const double changed = cost_at(links, tried);
+      // A worse topology is taken by chance, the less so the worse it is and the colder the search.
       const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
       if (changed > cost && chance >= std::exp((cost - changed) / heat)) {
         ends.undo();
@@ -282,6 +291,7 @@ class TopologySearch {
       };
       if (pairs > judgements) return best;
       judgements -= pairs;
+      // All single changes: exchanges of two links, moves of one end, and endpoints that take each other's place.
       for (size_t first = 0; first < count; ++first) {
         for (size_t other = first + 1; other < count * turns; ++other) {
           if (ends.exchange(first, other % count, other >= count)) look();
@@ -299,6 +309,7 @@ class TopologySearch {
           ends.undo();
         }
       }
+      // Nothing helped alone: pairs of exchanges that share a link.
       if (!found && pairs * count * turns <= judgements) {
         judgements -= pairs * count * turns;
         for (size_t first = 0; first < count; ++first) {

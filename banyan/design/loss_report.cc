@@ -1,7 +1,6 @@
 #include "banyan/design/loss_report.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -126,8 +125,7 @@ void fill(LossReport& report, const Fabric& fabric, const fabric::Cables& cables
 
 LossReport report_losses(const Fabric& fabric, const Fraction& share) {
   if (share <= Fraction(0) || share > Fraction(1)) {
-    throw Error(ErrorCode::invalid_input,
-                "a share of " + share.to_string() + " of the capacity is not above 0 and at most 1, as 0.75 is");
+    throw invalid("a share of " + share.to_string() + " of the capacity is not above 0 and at most 1, as 0.75 is");
   }
   const fabric::Cables cables(fabric);
   LossReport report = lossy_cables_of(fabric, cables);

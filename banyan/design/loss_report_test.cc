@@ -1,6 +1,5 @@
 #include "banyan/design/loss_report.h"
 
-#include "banyan/design/clos_choice.h"
 #include "banyan/design/up_paths.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"

@@ -1,12 +1,9 @@
 #include "banyan/design/port_rounding.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <queue>
 #include <random>
-
-#include "banyan/base/check.h"
 
 namespace banyan::design {
 namespace {
@@ -160,6 +157,7 @@ std::vector<uint32_t> round_links(std::span<const uint64_t> shares, uint64_t sca
   const size_t n = ports.endpoints;
   std::vector<uint32_t> links(n * n);
   std::vector<std::vector<uint32_t>> edges(n);
+  // Whole links first. What is left of each pair is rounded up or down by a matching within the ports that are left.
   for (size_t e = 0; e < n * n; ++e) links[e] = static_cast<uint32_t>(shares[e] / scale);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -180,6 +178,7 @@ std::vector<uint32_t> round_links(std::span<const uint64_t> shares, uint64_t sca
     column_ports[i] = static_cast<uint32_t>((column + scale - 1) / scale);
   }
   const PortMatching matching(std::move(edges), std::move(row_ports), std::move(column_ports));
+  // A cable needs both directions: pairs that the matching gave one of them are rounded together.
   HalfLinks halves(n);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -201,6 +200,7 @@ void fill_ports(std::vector<uint32_t>& links, const Ports& ports,
   const size_t n = ports.endpoints;
   const uint32_t enough = ports.wiring == Wiring::cables ? 2 : 1;  // to lead a link through
   while (true) {
+    // 1. Links go where they are wished for most, as long as both ends have a free port.
     FreePorts free = free_ports(links, ports);
     std::priority_queue<Wish> wishes;
     for (size_t i = 0; i < n; ++i) {
@@ -228,6 +228,7 @@ void fill_ports(std::vector<uint32_t>& links, const Ports& ports,
       best.size = wish(best.from, best.to);
       wishes.push(best);
     }
+    // 2. An endpoint that still has ports free has no partner: a link of two others is led through it, and so on.
     size_t through = 0;
     while (through < n && (free.out[through] < enough || free.in[through] < enough)) ++through;
     if (through == n || !lead_through(links, ports, through, wish)) return;

@@ -1,7 +1,6 @@
 #include "banyan/design/threshold_routing.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -52,9 +51,7 @@ class Knapsack {
 
 // The most that a link carries: `own` of its pair's traffic at most, whose units count fully, and what passes from
 // the pairs of its row and its column. The pair shares both budgets.
-double most_on_link(double own, std::vector<Item>& row, double row_budget, std::vector<Item>& column,
-                    double column_budget) {
-  Knapsack in_row(row, row_budget), in_column(column, column_budget);
+double most_on_link(double own, Knapsack in_row, Knapsack in_column) {
   double taken = 0;
   while (taken < own && in_row.price() + in_column.price() < 1) {
     const double step = std::min({own - taken, in_row.at_price(), in_column.at_price()});
@@ -64,22 +61,6 @@ double most_on_link(double own, std::vector<Item>& row, double row_budget, std::
     if (step <= 0) break;
   }
   return taken + in_row.value() + in_column.value();
-}
-
-// Calls `by(k, share)` for the middles of the ways of two hops; false when there is none.
-template <typename By>
-bool spread(std::span<const double> links, std::span<const uint32_t> next, size_t n, size_t i, size_t j, By by) {
-  double all = 0;
-  for (const uint32_t k : next) {
-    if (k != j) all += std::min(links[i * n + k], links[k * n + j]);
-  }
-  if (all <= 0) return false;
-  for (const uint32_t k : next) {
-    if (k == j) continue;
-    const double way = std::min(links[i * n + k], links[k * n + j]);
-    if (way > 0) by(k, way / all);
-  }
-  return true;
 }
 
 }  // namespace
@@ -99,6 +80,23 @@ struct ThresholdRouting::Work {
     std::fill(load.begin(), load.end(), 0);
     std::fill(far_load.begin(), far_load.end(), 0);
     unreachable = 0;
+  }
+
+  // Calls `by(k, share)` for the middles of the ways of two hops; false when there is none.
+  template <typename By>
+  bool spread(size_t i, size_t j, By by) const {
+    const size_t n = next.size();
+    double all = 0;
+    for (const uint32_t k : next[i]) {
+      if (k != j) all += std::min(links[i * n + k], links[k * n + j]);
+    }
+    if (all <= 0) return false;
+    for (const uint32_t k : next[i]) {
+      if (k == j) continue;
+      const double way = std::min(links[i * n + k], links[k * n + j]);
+      if (way > 0) by(k, way / all);
+    }
+    return true;
   }
 
   std::span<const double> links;
@@ -139,11 +137,10 @@ void ThresholdRouting::add_loads(const Matrix& matrix, double threshold, Work& w
       work.load[i * n + j] += direct;
       const double excess = amount - direct;
       if (excess <= 0) continue;
-      const bool has_way =
-          hops_ == Hops::indirect_too && spread(work.links, work.next[i], n, i, j, [&](uint32_t k, double share) {
-            work.load[i * n + k] += excess * share;
-            work.load[k * n + j] += excess * share;
-          });
+      const bool has_way = hops_ == Hops::indirect_too && work.spread(i, j, [&](uint32_t k, double share) {
+        work.load[i * n + k] += excess * share;
+        work.load[k * n + j] += excess * share;
+      });
       if (has_way) continue;
       if (links > 0) {
         work.load[i * n + j] += excess;
@@ -207,11 +204,10 @@ void ThresholdRouting::add_loads_of_uncertain(const Matrix& matrix, double thres
       if (most <= direct) continue;
       // What the unit of a full entry puts on the links of its ways: only what is beyond the threshold gets there.
       const double beyond = (most - direct) / most;
-      const bool has_way =
-          hops_ == Hops::indirect_too && spread(work.links, work.next[i], n, i, j, [&](uint32_t k, double share) {
-            work.row_items[i * n + k].push_back({.density = share * beyond, .most = most});
-            work.column_items[k * n + j].push_back({.density = share * beyond, .most = most});
-          });
+      const bool has_way = hops_ == Hops::indirect_too && work.spread(i, j, [&](uint32_t k, double share) {
+        work.row_items[i * n + k].push_back({.density = share * beyond, .most = most});
+        work.column_items[k * n + j].push_back({.density = share * beyond, .most = most});
+      });
       if (has_way) continue;
       if (links > 0) {
         own[i * n + j] = most;
@@ -225,9 +221,9 @@ void ThresholdRouting::add_loads_of_uncertain(const Matrix& matrix, double thres
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
       if (work.links[i * n + j] <= 0) continue;
-      own[i * n + j] = most_on_link(own[i * n + j], work.row_items[i * n + j], matrix.rows[i],
-                                    work.column_items[i * n + j], matrix.columns[j]) +
-                       work.far_load[i * n + j];
+      const Knapsack in_row(work.row_items[i * n + j], matrix.rows[i]);
+      const Knapsack in_column(work.column_items[i * n + j], matrix.columns[j]);
+      own[i * n + j] = most_on_link(own[i * n + j], in_row, in_column) + work.far_load[i * n + j];
     }
   }
 }

@@ -1,12 +1,9 @@
 #include "banyan/design/topology_bound.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <queue>
-#include <string>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
 #include "banyan/plan/lp/linear_program.h"

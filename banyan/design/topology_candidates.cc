@@ -1,7 +1,6 @@
 #include "banyan/design/topology_candidates.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "banyan/design/cayley_search.h"
 #include "banyan/design/topology.h"

@@ -1,7 +1,6 @@
 #include "banyan/plan/choose.h"
 
 #include "banyan/fabric/generate.h"
-#include "banyan/fabric/text.h"
 #include "banyan/plan/bound/bound.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/test.h"

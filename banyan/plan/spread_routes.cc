@@ -1,6 +1,5 @@
 #include "banyan/plan/spread_routes.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>

@@ -7,6 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/place.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/fabric/json.h"
 
@@ -197,12 +198,10 @@ void append_chunk(std::string& text, const Schedule& schedule, size_t i) {
 }  // namespace
 
 ScheduleFile parse_schedule(std::string_view json, const std::string& where) {
-  try {
+  return at_place(where, [&] {
     refuse_export(json);
     return read_document(JsonDocument(json, kForm).root());
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 ScheduleFile read_schedule(const std::string& path) {
