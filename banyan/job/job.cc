@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/job/name_table.h"
 
 namespace banyan::job {
 namespace {
@@ -46,50 +46,11 @@ void make_lists(size_t nodes, std::vector<Dependency> pairs, std::vector<uint64_
   if (all.capacity() > kept + kept / 8) all.shrink_to_fit();
 }
 
-// Numbers of texts, each text once. An open hash table of numbers: 16 to 32 bytes a name besides the text.
-class NameTable {
- public:
-  uint32_t add(std::string_view text, std::vector<std::string>& names) {
-    if (names.size() * 2 >= places_.size()) grow();
-    const auto hash = static_cast<uint32_t>(std::hash<std::string_view>{}(text));
-    const size_t mask = places_.size() - 1;
-    size_t at = hash & mask;
-    while (places_[at].number != kFree && (places_[at].hash != hash || names[places_[at].number] != text)) {
-      at = (at + 1) & mask;
-    }
-    if (places_[at].number == kFree) {
-      places_[at] = {static_cast<uint32_t>(names.size()), hash};
-      names.emplace_back(text);
-    }
-    return places_[at].number;
-  }
-
- private:
-  static constexpr uint32_t kFree = UINT32_MAX;
-  struct Place {
-    uint32_t number = kFree, hash = 0;
-  };
-
-  void grow() {
-    std::vector<Place> old(std::max<size_t>(64, places_.size() * 2));
-    old.swap(places_);
-    const size_t mask = places_.size() - 1;  // a power of two of them
-    for (const Place& place : old) {
-      if (place.number == kFree) continue;
-      size_t at = place.hash & mask;
-      while (places_[at].number != kFree) at = (at + 1) & mask;
-      places_[at] = place;
-    }
-  }
-
-  std::vector<Place> places_;
-};
-
 // Looks for nodes of one program that wait for themselves. What a node waits for: what it needs, what it follows, and,
 // on a stream that keeps its order, the node before it.
 class CircleSearch {
  public:
-  CircleSearch(const Program& program, const std::vector<std::string>& names) : program_(program), names_(names) {}
+  CircleSearch(const Program& program, const NameTable& names) : program_(program), names_(names) {}
 
   // A text that shows the circle, or nothing. Linear; takes no memory when all nodes wait for lower ones.
   std::string run() {
@@ -188,7 +149,7 @@ class CircleSearch {
   }
 
   const Program& program_;
-  const std::vector<std::string>& names_;
+  const NameTable& names_;
   std::vector<uint32_t> previous_;
   std::vector<State> state_;
   std::vector<Frame> path_;
@@ -220,7 +181,7 @@ uint64_t Job::node_count() const {
 
 struct Job::Builder::State {
   Job job;
-  NameTable name_table;
+  NameTable names;                                   // those of the job, until it is built
   std::vector<Dependency> needs, follows;            // of the program begun last
   std::vector<std::string> called;                   // by program, in errors
   std::vector<std::vector<uint32_t>> least_members;  // by program and group slot: one more than the highest root
@@ -236,7 +197,7 @@ struct Job::Builder::State {
   }
   std::string at(size_t program, size_t node) const {
     return called[program] + " node " + std::to_string(node) + " " +
-           in_quotes(job.names_[job.programs_[program].nodes[node].name]) + ": ";
+           in_quotes(names[job.programs_[program].nodes[node].name]) + ": ";
   }
 
   void finish_program();
@@ -252,12 +213,12 @@ void Job::Builder::State::check_node(uint32_t number) const {
   const Program& program = job.programs_.back();
   const Node& node = program.nodes[number];
   const auto fail = [&](const std::string& what) {
-    const bool is_named = node.name < job.names_.size();
+    const bool is_named = node.name < names.size();
     throw invalid(
         (is_named ? at(job.programs_.size() - 1, number) : called.back() + " node " + std::to_string(number) + ": ") +
         what);
   };
-  if (node.name >= job.names_.size()) fail("has name " + std::to_string(node.name) + ", which was not added");
+  if (node.name >= names.size()) fail("has name " + std::to_string(node.name) + ", which was not added");
   if (node.stream >= program.streams.size()) {
     fail("is on stream " + std::to_string(node.stream) + " of " + std::to_string(program.streams.size()));
   }
@@ -301,7 +262,7 @@ void Job::Builder::State::finish_program() {
   count_slots(program);
   make_lists(program.nodes.size(), std::exchange(needs, {}), program.needs_start_, program.needs_);
   make_lists(program.nodes.size(), std::exchange(follows, {}), program.follows_start_, program.follows_);
-  if (const std::string circle = CircleSearch(program, job.names_).run(); !circle.empty()) {
+  if (const std::string circle = CircleSearch(program, names).run(); !circle.empty()) {
     throw invalid(called[number] + ": nodes wait for one another in a circle: " + circle);
   }
   finished_nodes += program.nodes.size();
@@ -362,24 +323,16 @@ void Job::Builder::State::check_slots() const {
 
 // Group by group: marks its members, then looks at who uses it. Linear.
 void Job::Builder::State::check_memberships() const {
-  std::vector<uint64_t> start(job.groups_.size() + 1, 0);
-  const auto each_use = [&](auto&& visit) {
-    for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
-      for (uint32_t slot = 0; slot < job.program(rank).group_slots; ++slot) visit(rank, job.group(rank, slot));
-    }
-  };
-  each_use([&](uint32_t, uint32_t group) { ++start[group + 1]; });
-  std::partial_sum(start.begin(), start.end(), start.begin());
-  std::vector<uint32_t> users(start.back());
-  std::vector<uint64_t> next(start.begin(), start.end() - 1);
-  each_use([&](uint32_t rank, uint32_t group) { users[next[group]++] = rank; });
-
+  std::vector<std::vector<uint32_t>> users(job.groups_.size());
+  for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
+    for (uint32_t slot = 0; slot < job.program(rank).group_slots; ++slot) users[job.group(rank, slot)].push_back(rank);
+  }
   std::vector<uint32_t> member_of(job.rank_count(), UINT32_MAX);
   for (uint32_t group = 0; group < job.groups_.size(); ++group) {
     for (const uint32_t rank : job.groups_[group].ranks) member_of[rank] = group;
-    for (uint64_t i = start[group]; i < start[group + 1]; ++i) {
-      if (member_of[users[i]] == group) continue;
-      throw invalid("rank " + std::to_string(users[i]) + " calls a collective on group " +
+    for (const uint32_t rank : users[group]) {
+      if (member_of[rank] == group) continue;
+      throw invalid("rank " + std::to_string(rank) + " calls a collective on group " +
                     in_quotes(job.groups_[group].name) + ", of which it is not a member");
     }
   }
@@ -413,14 +366,14 @@ void Job::Builder::State::share_programs() {
 Job::Builder::Builder(std::string name) : state_(std::make_unique<State>()) { state_->job.name_ = std::move(name); }
 Job::Builder::~Builder() = default;
 
-uint32_t Job::Builder::add_name(std::string_view text) { return state_->name_table.add(text, state_->job.names_); }
+uint32_t Job::Builder::add_name(std::string_view text) { return state_->names.add(text); }
 
 uint32_t Job::Builder::add_group(std::string name, std::vector<uint32_t> ranks) {
   state_->job.groups_.push_back({std::move(name), std::move(ranks)});
   return static_cast<uint32_t>(state_->job.groups_.size() - 1);
 }
 
-std::string_view Job::Builder::name(uint32_t number) const { return state_->job.names_[number]; }
+std::string_view Job::Builder::name(uint32_t number) const { return state_->names[number]; }
 
 void Job::Builder::finish_program() { state_->finish_program(); }
 
@@ -477,6 +430,7 @@ Job Job::Builder::build() && {
   state_->check_groups();
   state_->check_memberships();
   state_->share_programs();
+  state_->job.names_ = std::move(state_->names).take();
   return std::move(state_->job);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/job/chakra/binary.h"
 #include "banyan/job/chakra/groups.h"
@@ -427,11 +428,7 @@ Job read_job(std::span<const std::string> files, const std::string& groups_file,
   const std::string groups = groups_file.empty() ? "" : read_plain_text(groups_file, uint64_t{1} << 30).text;
   const uint32_t count = checked_count(files.size());
   std::optional<Reader> reader;
-  try {
-    reader.emplace(files[0], count, groups, options);
-  } catch (const Error& error) {
-    throw error.within(groups_file);
-  }
+  at_place(groups_file, [&] { reader.emplace(files[0], count, groups, options); });
   for (const std::string& file : files) {
     std::error_code ignored;
     const bool is_file = std::filesystem::is_regular_file(file, ignored);
@@ -444,11 +441,7 @@ Job read_job(std::span<const std::string> files, const std::string& groups_file,
 Job parse_job(std::span<const TraceText> files, std::string_view groups, const Options& options) {
   const uint32_t count = checked_count(files.size());
   std::optional<Reader> reader;
-  try {
-    reader.emplace(files[0].name, count, groups, options);
-  } catch (const Error& error) {
-    throw error.within("groups");
-  }
+  at_place("groups", [&] { reader.emplace(files[0].name, count, groups, options); });
   for (const TraceText& file : files) {
     reader->read(file.name, file.content.size(), [&] { return TraceSource::from_text(file.content, file.name); });
   }
@@ -473,9 +466,8 @@ std::vector<std::string> find_files(const std::string& prefix) {
     const uint64_t rank = std::stoull(rest.substr(0, digits));
     const std::string full = path.has_parent_path() ? (folder / name).string() : name;
     if (const auto [at, is_new] = by_rank.try_emplace(rank, full); !is_new) {
-      throw Error(ErrorCode::invalid_input, "both " + std::min(at->second, full) + " and " +
-                                                std::max(at->second, full) + " are traces of rank " +
-                                                std::to_string(rank) + "; remove one");
+      throw invalid("both " + std::min(at->second, full) + " and " + std::max(at->second, full) +
+                    " are traces of rank " + std::to_string(rank) + "; remove one");
     }
   }
   std::vector<std::string> files;

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/job/chakra/node.h"
 #include "banyan/job/job.h"
 
 namespace banyan::job::chakra {

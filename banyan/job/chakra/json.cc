@@ -50,10 +50,7 @@ constexpr IntegerKey kIntegerKeys[] = {
 };
 
 bool is_one_of(std::string_view key, std::initializer_list<std::string_view> spellings) {
-  for (const std::string_view one : spellings) {
-    if (key == one) return true;
-  }
-  return false;
+  return std::ranges::find(spellings, key) != spellings.end();
 }
 
 class NodeReader {
@@ -103,8 +100,7 @@ class NodeReader {
       node_.duration_micros = natural(written, value);
     } else if (key == "inputs") {
       const JsonValue* values = value.find("values");
-      if (values != nullptr)
-        node_.input_values = values->as_text() ? std::string(*values->as_text()) : values->to_text();
+      if (values != nullptr) node_.input_values = values->text_or_json();
     } else if (is_one_of(key, {"attr", "attrs", "attribute", "attributes"})) {
       for (const JsonValue& attribute : value.items) read_listed_attribute(attribute);
     } else {
@@ -137,7 +133,7 @@ class NodeReader {
     } else if (key == "commtype") {
       node_.comm_type = number_or_name(value, kCollectives, "collective");
     } else if (key == "pgname") {
-      node_.pg_name = value.as_text() ? std::string(*value.as_text()) : std::to_string(integer(written, value));
+      node_.pg_name = value.as_text() ? value.written : std::to_string(integer(written, value));
     } else if (key == "involveddim") {
       const JsonValue* values = value.type == JsonValue::Type::object ? value.find("values") : &value;
       if (values == nullptr) return;

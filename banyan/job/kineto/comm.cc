@@ -26,8 +26,8 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 uint64_t product(uint64_t a, uint64_t b) {
   uint64_t out = 0;
   if (__builtin_mul_overflow(a, b, &out) || out > Node::kMaxBytes) {
-    throw Error(ErrorCode::invalid_input, "a size of " + std::to_string(a) + " times " + std::to_string(b) +
-                                              " bytes is beyond 2^60; the element counts are damaged");
+    throw invalid("a size of " + std::to_string(a) + " times " + std::to_string(b) +
+                  " bytes is beyond 2^60; the element counts are damaged");
   }
   return out;
 }

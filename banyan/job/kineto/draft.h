@@ -15,9 +15,9 @@
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/group_table.h"
 #include "banyan/job/kineto/kineto.h"
-#include "banyan/job/kineto/names.h"
 #include "banyan/job/kineto/pytorch_host.h"
 #include "banyan/job/kineto/trace.h"
+#include "banyan/job/name_table.h"
 
 namespace banyan::job::kineto {
 
@@ -106,7 +106,7 @@ struct RankDraft {
   std::optional<uint32_t> world_size;
   std::string source, host_source;
   int64_t origin = 0;  // the first moment
-  Names names;
+  NameTable names;
   std::vector<DraftTrack> tracks;
   std::vector<DraftWork> works;
   std::vector<DraftCall> calls;

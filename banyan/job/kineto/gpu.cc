@@ -1,7 +1,6 @@
 #include "banyan/job/kineto/gpu.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <unordered_map>

@@ -43,8 +43,8 @@ RankDraft read_rank(const Opened& files, uint32_t place, const Options& options)
 void refuse_repeated(const std::vector<RankDraft>& drafts) {
   for (size_t i = 1; i < drafts.size(); ++i) {
     if (drafts[i].rank != drafts[i - 1].rank) continue;
-    throw Error(ErrorCode::invalid_input, drafts[i - 1].source + " and " + drafts[i].source + " are both of rank " +
-                                              std::to_string(drafts[i].rank) + "; say which rank each is of");
+    throw invalid(drafts[i - 1].source + " and " + drafts[i].source + " are both of rank " +
+                  std::to_string(drafts[i].rank) + "; say which rank each is of");
   }
 }
 
@@ -62,7 +62,7 @@ std::vector<int64_t> lateness(const std::vector<RankDraft>& drafts, const RankCl
 }
 
 LinkedJob read_all(std::vector<Opened> ranks, const Options& options) {
-  if (ranks.empty()) throw Error(ErrorCode::invalid_input, "no traces were given");
+  if (ranks.empty()) throw invalid("no traces were given");
   std::vector<RankDraft> drafts;
   for (uint32_t place = 0; place < ranks.size(); ++place) drafts.push_back(read_rank(ranks[place], place, options));
   std::stable_sort(drafts.begin(), drafts.end(),

@@ -74,6 +74,16 @@ bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
   return false;
 }
 
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+// Votes for a place or a difference. The one with most of them, the lowest of several; end() where there is none.
+using Votes = std::unordered_map<int64_t, uint64_t>;
+Votes::const_iterator most_voted(const Votes& votes) {
+  return std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second < b.second : a.first > b.first;
+  });
+}
+
 // Where in a long sequence a much shorter one most likely lies: pieces of the short one are looked for, and vote for
 // the place of its beginning. Of several places that are equally good (steps that are alike), the first. Returns the
 // part of the long one to align, with room to both sides.
@@ -81,7 +91,7 @@ std::pair<size_t, size_t> find_window(const std::vector<uint32_t>& whole, const 
   constexpr size_t kPiece = 24, kRoom = 200;
   const std::pair<size_t, size_t> all(0, whole.size());
   if (whole.size() < part.size() + 2 * kRoom || part.size() < kPiece) return all;
-  std::unordered_map<int64_t, uint32_t> votes;
+  Votes votes;
   for (size_t quarter = 0; quarter < 5; ++quarter) {
     const size_t at = (part.size() - kPiece) * quarter / 4;
     const auto begin = part.begin() + static_cast<std::ptrdiff_t>(at), end = begin + kPiece;
@@ -90,9 +100,7 @@ std::pair<size_t, size_t> find_window(const std::vector<uint32_t>& whole, const 
       ++votes[(found - whole.begin()) - static_cast<int64_t>(at)];
     }
   }
-  const auto best = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-    return a.second != b.second ? a.second < b.second : a.first > b.first;
-  });
+  const auto best = most_voted(votes);
   if (best == votes.end() || best->second < 2) return all;
   // All pieces at one distance from each other: nothing is missing between.
   const size_t room = best->second == 5 ? 0 : kRoom;
@@ -109,7 +117,7 @@ class Linker {
     for (uint32_t i = 0; i < kineto.events.size(); ++i) {
       if (is_operator(kineto.events[i])) operators_.push_back(i);
     }
-    Names both;
+    NameTable both;
     for (uint32_t i = 0; i < kineto.names.size(); ++i) kineto_token_.push_back(both.add(kineto.names[i]));
     for (uint32_t i = 0; i < host.names.size(); ++i) host_token_.push_back(both.add(host.names[i]));
     for (uint32_t i = 0; i < host.nodes.size(); ++i) {
@@ -146,29 +154,42 @@ class Linker {
     event_of_[node] = event;
   }
 
+  // Events and nodes of one number: those whose names are the same, and how many others there are.
+  struct Claims {
+    Pairs right;
+    uint64_t wrong = 0;
+  };
+  void claim(uint32_t event, uint32_t node, Claims& claims) const {
+    if (!same_name(event, node)) {
+      ++claims.wrong;
+      return;
+    }
+    claims.right.emplace_back(event, node);
+  }
+
+  // Joins those whose nodes are free, and counts them.
+  uint64_t join_all(const Pairs& pairs) {
+    uint64_t joined = 0;
+    for (const auto& [event, node] : pairs) {
+      if (event_of_[node] != kNone) continue;
+      join(event, node);
+      ++joined;
+    }
+    return joined;
+  }
+
   // Both traces have the id of the operator's record.
   void by_record_id() {
-    std::vector<std::pair<uint32_t, uint32_t>> found;
-    uint64_t wrong = 0;
+    Claims claims;
     for (const uint32_t event : operators_) {
       const int64_t id = kineto_.events[event].record_id;
       if (id <= 0) continue;
       const auto at = node_of_record_.find(id);
-      if (at == node_of_record_.end() || event_of_[at->second] != kNone) continue;
-      if (same_name(event, at->second)) {
-        found.emplace_back(event, at->second);
-      } else {
-        ++wrong;
-      }
+      if (at != node_of_record_.end() && event_of_[at->second] == kNone) claim(event, at->second, claims);
     }
-    links_.contradicted = wrong;
+    links_.contradicted = claims.wrong;
     // Ids that lie more often than not are of another run, and agree by chance (pytorch issue 123640).
-    if (wrong > found.size()) return;
-    for (const auto& [event, node] : found) {
-      if (event_of_[node] != kNone) continue;
-      join(event, node);
-      ++links_.by_record_id;
-    }
+    if (claims.wrong <= claims.right.size()) links_.by_record_id += join_all(claims.right);
   }
 
   // Kineto has the place of the operator in the profiler's own count ("Ev Idx"). It differs from the record's id by a
@@ -184,7 +205,7 @@ class Linker {
     std::unordered_map<uint32_t, std::vector<uint32_t>> events_named, nodes_named;
     for (const uint32_t event : indexed) events_named[kineto_token_[kineto_.events[event].name]].push_back(event);
     for (uint32_t i = 0; i < host_.nodes.size(); ++i) nodes_named[host_token_[host_.nodes[i].name]].push_back(i);
-    std::unordered_map<int64_t, uint64_t> votes;
+    Votes votes;
     for (const auto& [token, events] : events_named) {
       const auto named = nodes_named.find(token);
       if (named == nodes_named.end()) continue;
@@ -197,31 +218,19 @@ class Linker {
         vote(events[events.size() - 1 - i], named->second[named->second.size() - 1 - i]);
       }
     }
-    const auto best = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-      return a.second != b.second ? a.second < b.second : a.first > b.first;
-    });
+    const auto best = most_voted(votes);
     if (best == votes.end()) return;
-    std::vector<std::pair<uint32_t, uint32_t>> found;
-    uint64_t wrong = 0;
+    Claims claims;
     for (const uint32_t event : indexed) {
       int64_t id = 0;
       if (__builtin_add_overflow(kineto_.events[event].index, best->first, &id)) continue;
       const auto at = node_of_record_.find(id);
-      if (at == node_of_record_.end()) continue;
-      if (same_name(event, at->second)) {
-        found.emplace_back(event, at->second);
-      } else {
-        ++wrong;
-      }
+      if (at != node_of_record_.end()) claim(event, at->second, claims);
     }
     // One in ten may differ: then the two counted different operators, and the difference is no constant.
-    if (wrong * 10 > found.size()) return;
-    links_.contradicted += wrong;
-    for (const auto& [event, node] : found) {
-      if (event_of_[node] != kNone) continue;
-      join(event, node);
-      ++links_.by_index;
-    }
+    if (claims.wrong * 10 > claims.right.size()) return;
+    links_.contradicted += claims.wrong;
+    links_.by_index += join_all(claims.right);
   }
 
   // What neither ids nor counts have linked: the two sequences of names are aligned.
@@ -248,14 +257,14 @@ class Linker {
     cut(event_names, of_events);
     cut(nodes, of_nodes);
     cut(node_names, of_nodes);
-    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    Pairs pairs;
     if (!align(event_names, node_names, pairs)) pairs = by_occurrence(event_names, node_names);
-    std::vector<std::pair<uint32_t, uint32_t>> joined;
+    Pairs joined;
     for (const auto& [i, j] : pairs) {
       join(events[i], nodes[j]);
       joined.emplace_back(events[i], nodes[j]);
     }
-    std::vector<std::pair<uint32_t, uint32_t>> wrong_ones;
+    Pairs wrong_ones;
     // Where both have an operator around them and these are linked, they must be linked to each other.
     for (const auto& [event, node] : joined) {
       const uint32_t around_event = parents_[event], around_node = host_.nodes[node].parent;
@@ -276,12 +285,11 @@ class Linker {
   }
 
   // For what cannot be aligned: the k-th of a name is the k-th of that name, where there are equally many.
-  static std::vector<std::pair<uint32_t, uint32_t>> by_occurrence(const std::vector<uint32_t>& a,
-                                                                  const std::vector<uint32_t>& b) {
+  static Pairs by_occurrence(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
     std::unordered_map<uint32_t, std::vector<uint32_t>> in_a, in_b;
     for (uint32_t i = 0; i < a.size(); ++i) in_a[a[i]].push_back(i);
     for (uint32_t j = 0; j < b.size(); ++j) in_b[b[j]].push_back(j);
-    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    Pairs pairs;
     for (const auto& [token, places] : in_a) {
       const auto others = in_b.find(token);
       if (others == in_b.end() || others->second.size() != places.size()) continue;

@@ -1,7 +1,5 @@
 #include "banyan/job/kineto/match.h"
 
-#include <utility>
-
 #include "banyan/job/kineto/align.h"
 #include "banyan/job/kineto/channels.h"
 #include "banyan/job/kineto/groups.h"

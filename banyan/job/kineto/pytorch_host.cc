@@ -15,12 +15,6 @@ namespace {
 constexpr std::string_view kParamComms = "record_param_comms";
 constexpr std::string_view kGroupInit = "## process_group:init ##";
 
-std::string_view text(const JsonValue* value) {
-  return value ? value->as_text().value_or(std::string_view()) : std::string_view();
-}
-
-std::optional<int64_t> whole(const JsonValue* value) { return value ? value->as_integer() : std::nullopt; }
-
 // What a node has: fields of its own before schema 1.1, later attributes of a list.
 class Fields {
  public:
@@ -30,7 +24,7 @@ class Fields {
     if (const JsonValue* own = node_.find(name)) return own;
     if (attributes_ == nullptr) return nullptr;
     for (const JsonValue& attribute : attributes_->items) {
-      if (text(attribute.find("name")) == name) return attribute.find("value");
+      if (text_of(attribute.find("name")) == name) return attribute.find("value");
     }
     return nullptr;
   }
@@ -97,13 +91,13 @@ class Reader {
   explicit Reader(std::string source) { trace_.source = std::move(source); }
 
   void element(const JsonValue& value) {
-    if (value.type != JsonValue::Type::object) throw Error(ErrorCode::invalid_input, "is not an object");
+    if (value.type != JsonValue::Type::object) throw invalid("is not an object");
     ++trace_.node_count;
     const Fields fields(value);
-    const auto id = whole(value.find("id"));
-    const std::string_view name = text(value.find("name"));
+    const auto id = integer_of(value.find("id"));
+    const std::string_view name = text_of(value.find("name"));
     if (!id || *id < 0 || name.empty()) {
-      throw Error(ErrorCode::invalid_input, "has no id or no name; is this a PyTorch execution trace?");
+      throw invalid("has no id or no name; is this a PyTorch execution trace?");
     }
     // The process is its own parent; threads hang on it. They are no operators.
     const bool is_operator = !name.starts_with("[pytorch|profiler|");
@@ -115,7 +109,7 @@ class Reader {
     if (!is_operator) return;
     HostNode node;
     node.id = static_cast<uint64_t>(*id);
-    node.record_id = whole(fields.find("rf_id")).value_or(-1);
+    node.record_id = integer_of(fields.find("rf_id")).value_or(-1);
     node.name = trace_.names.add(name);
     if (name == kParamComms) {
       param_comms(fields, node);
@@ -141,7 +135,7 @@ class Reader {
     const JsonValue* parent = value.find("ctrl_deps");
     if (parent == nullptr) parent = value.find("parent");
     if (parent && is_list(*parent)) parent = parent->items.empty() ? nullptr : &parent->items.front();
-    return whole(parent).value_or(-1);
+    return integer_of(parent).value_or(-1);
   }
 
   void add(CommCall call, HostNode& node) {
@@ -150,7 +144,7 @@ class Reader {
   }
 
   static std::optional<uint64_t> elements(const JsonValue* value) {
-    const auto given = whole(value);
+    const auto given = integer_of(value);
     if (!given || *given < 0) return std::nullopt;
     return static_cast<uint64_t>(*given);
   }
@@ -161,7 +155,7 @@ class Reader {
     const JsonValue* inputs = fields.inputs();
     const size_t at = inputs && is_list(*inputs) ? place_of_name(*inputs) : SIZE_MAX;
     if (name == nullptr && at == SIZE_MAX) return;
-    if (read_comm_name(name ? text(name) : text(&inputs->items[at]), call) == CommName::wrapper) return;
+    if (read_comm_name(name ? text_of(name) : text_of(&inputs->items[at]), call) == CommName::wrapper) return;
     if (at != SIZE_MAX) by_position(*inputs, at, call);
     Tensors in, out;
     if (inputs && is_list(*inputs) && at != SIZE_MAX) {
@@ -173,15 +167,15 @@ class Reader {
     call.width = in.any() ? in.width() : out.width();
     if (const auto given = elements(fields.find("in_msg_nelems"))) call.in_elements = given;
     if (const auto given = elements(either(fields, "out_msg_nelems", "Out msg nelems"))) call.out_elements = given;
-    if (const uint32_t width = element_width(text(fields.find("dtype")))) call.width = width;
+    if (const uint32_t width = element_width(text_of(fields.find("dtype")))) call.width = width;
     if (const JsonValue* group = fields.find("pg_name")) {
-      call.group = group->as_text() ? std::string(*group->as_text()) : group->to_text();
+      call.group = group->text_or_json();
       call.group_is_object = false;
     }
     if (const auto size = elements(fields.find("pg_size")))
       call.group_size = static_cast<uint32_t>(std::min<uint64_t>(*size, UINT32_MAX));
-    if (const auto first = whole(fields.find("global_rank_start"))) call.first_rank = *first;
-    if (const auto stride = whole(fields.find("global_rank_stride"))) call.rank_stride = *stride;
+    if (const auto first = integer_of(fields.find("global_rank_start"))) call.first_rank = *first;
+    if (const auto stride = integer_of(fields.find("global_rank_stride"))) call.rank_stride = *stride;
     add(std::move(call), node);
   }
 
@@ -207,7 +201,7 @@ class Reader {
   static void by_position(const JsonValue& inputs, size_t at, CommCall& call) {
     const std::vector<JsonValue>& items = inputs.items;
     if (at >= 1) {
-      const auto rank = whole(&items[at - 1]);
+      const auto rank = integer_of(&items[at - 1]);
       if (rank && *rank >= 0 && *rank < int64_t{Job::kMaxRanks}) call.peer = static_cast<uint32_t>(*rank);
     }
     if (at >= 2) {
@@ -216,7 +210,7 @@ class Reader {
         call.group = *group.items[0].as_text();
       } else if (group.as_text()) {
         call.group = *group.as_text();
-      } else if (const auto object = whole(&group)) {
+      } else if (const auto object = integer_of(&group)) {
         call.group = std::to_string(*object);
         call.group_is_object = true;
       }
@@ -236,7 +230,7 @@ class Reader {
 
   void init(const JsonValue& inputs) {
     const JsonValue* table = is_list(inputs) && !inputs.items.empty() ? &inputs.items[0] : &inputs;
-    for (ProcessGroup& group : read_group_table(table->as_text() ? std::string(*table->as_text()) : table->to_text())) {
+    for (ProcessGroup& group : read_group_table(table->text_or_json())) {
       trace_.groups.push_back(std::move(group));
     }
   }

@@ -19,7 +19,7 @@
 
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/group_table.h"
-#include "banyan/job/kineto/names.h"
+#include "banyan/job/name_table.h"
 #include "banyan/job/text/trace_source.h"
 
 namespace banyan::job::kineto {
@@ -36,7 +36,7 @@ struct HostNode {
 
 struct HostTrace {
   std::string source;
-  Names names;
+  NameTable names;
   std::vector<HostNode> nodes;  // operators, by id: in the order in which they began. Not: process and thread nodes
   std::vector<CommCall> comms;
   std::vector<ProcessGroup> groups;

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/job/kineto/draft.h"
 #include "banyan/job/kineto/launch.h"
 #include "banyan/job/kineto/link.h"
 #include "banyan/job/kineto/pytorch_host.h"

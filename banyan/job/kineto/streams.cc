@@ -56,21 +56,26 @@ uint32_t DraftStreams::first_after(uint32_t track, int64_t time) const {
   return at == launched_[track].end() ? kNoIndex : tracks_[track][static_cast<size_t>(at - launched_[track].begin())];
 }
 
+std::span<const uint32_t> DraftStreams::launched_by(uint32_t thread) const {
+  return thread == kNoIndex ? std::span<const uint32_t>() : by_thread_[thread];
+}
+
+size_t DraftStreams::launches_until(std::span<const uint32_t> works, int64_t time) const {
+  const auto at = std::ranges::upper_bound(works, time, {}, [&](uint32_t i) { return draft_.works[i].launched; });
+  return static_cast<size_t>(at - works.begin());
+}
+
 // Of what a thread launched: the first after a moment, and the last until then.
 uint32_t DraftStreams::first_launch_after(uint32_t thread, int64_t time) const {
-  if (thread == kNoIndex) return kNoIndex;
-  const std::vector<uint32_t>& works = by_thread_[thread];
-  const auto at = std::upper_bound(works.begin(), works.end(), time,
-                                   [&](int64_t t, uint32_t i) { return t < draft_.works[i].launched; });
-  return at == works.end() ? kNoIndex : *at;
+  const std::span<const uint32_t> works = launched_by(thread);
+  const size_t at = launches_until(works, time);
+  return at == works.size() ? kNoIndex : works[at];
 }
 
 uint32_t DraftStreams::last_launch_before(uint32_t thread, int64_t time) const {
-  if (thread == kNoIndex) return kNoIndex;
-  const std::vector<uint32_t>& works = by_thread_[thread];
-  const auto at = std::upper_bound(works.begin(), works.end(), time,
-                                   [&](int64_t t, uint32_t i) { return t < draft_.works[i].launched; });
-  return at == works.begin() ? kNoIndex : *std::prev(at);
+  const std::span<const uint32_t> works = launched_by(thread);
+  const size_t at = launches_until(works, time);
+  return at == 0 ? kNoIndex : works[at - 1];
 }
 
 // What the trace says, else what is likely. A wait that the trace's own times contradict is dropped: its work began

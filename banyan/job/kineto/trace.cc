@@ -26,16 +26,16 @@ class Reader {
 
   void element(const JsonValue& value, uint64_t number) {
     if (value.type != JsonValue::Type::object) {
-      throw Error(ErrorCode::invalid_input, "is not an object with name, ph and ts; is this a Kineto trace?");
+      throw invalid("is not an object with name, ph and ts; is this a Kineto trace?");
     }
     ++trace_.event_count;
-    const std::string_view phase = text(value.find("ph"));
+    const std::string_view phase = text_of(value.find("ph"));
     if (phase == "X" || phase == "B" || phase == "E") {
       duration_event(value, number, phase.front());
     } else if (phase == "s" || phase == "f") {
       arrow(value, phase == "s");
     } else if (phase.empty()) {
-      throw Error(ErrorCode::invalid_input, "has no phase (ph); is this a Kineto trace?");
+      throw invalid("has no phase (ph); is this a Kineto trace?");
     }
   }
 
@@ -44,8 +44,7 @@ class Reader {
     trace_.rank = count(value.find("rank"));
     trace_.world_size = count(value.find("world_size"));
     if (const JsonValue* groups = value.find("pg_config")) {
-      const auto given = groups->as_text();
-      trace_.groups = read_group_table(given ? std::string(*given) : groups->to_text());
+      trace_.groups = read_group_table(groups->text_or_json());
     }
   }
 
@@ -63,11 +62,8 @@ class Reader {
   }
 
  private:
-  static std::string_view text(const JsonValue* value) {
-    return value ? value->as_text().value_or(std::string_view()) : std::string_view();
-  }
   static int64_t whole(const JsonValue* value, int64_t otherwise = Event::kNone) {
-    return value ? value->as_integer().value_or(otherwise) : otherwise;
+    return integer_of(value).value_or(otherwise);
   }
   static std::optional<uint32_t> count(const JsonValue* value) {
     const int64_t given = whole(value);
@@ -106,7 +102,7 @@ class Reader {
     }
     if (!category.empty()) return std::nullopt;
     // PyTorch without Kineto writes no categories, but says in whose name the event stands.
-    const std::string_view process = text(value.find("pid"));
+    const std::string_view process = text_of(value.find("pid"));
     if (process == "CPU functions") return Kind::cpu_op;
     if (process == "CUDA functions") return Kind::kernel;
     return std::nullopt;
@@ -116,7 +112,7 @@ class Reader {
   int64_t number_of(const JsonValue* value) {
     if (value == nullptr) return 0;
     if (const auto given = value->as_integer()) return *given;
-    std::string_view words = text(value);
+    std::string_view words = text_of(value);
     const size_t digits = words.find_last_not_of("0123456789");
     const std::string_view tail = digits == std::string_view::npos ? words : words.substr(digits + 1);
     int64_t out = 0;
@@ -136,10 +132,10 @@ class Reader {
   }
 
   void duration_event(const JsonValue& value, uint64_t number, char phase) {
-    const std::string_view category = text(value.find("cat"));
+    const std::string_view category = text_of(value.find("cat"));
     const JsonValue* args = value.find("args");
     if (category == "cuda_sync") {
-      if (args) sync(text(value.find("name")), *args);
+      if (args) sync(text_of(value.find("name")), *args);
       return;
     }
     const auto kind = kind_of(category, value);
@@ -172,7 +168,7 @@ class Reader {
       thread = whole(args->find("stream"), thread);
     }
     event.track = track_of(event.on_gpu(), process, thread);
-    const std::string_view name = text(value.find("name"));
+    const std::string_view name = text_of(value.find("name"));
     event.name = trace_.names.add(name);
     // Older profilers list these as operators, and they last whether the thread is busy or not.
     if (event.kind == Kind::cpu_op && (name.starts_with("ProfilerStep#") || name.starts_with("Optimizer."))) {
@@ -228,7 +224,7 @@ class Reader {
     const JsonValue* collective = args.find("Collective name");
     if (collective == nullptr) return;
     CommCall call;
-    if (read_comm_name(text(collective), call) == CommName::wrapper) return;
+    if (read_comm_name(text_of(collective), call) == CommName::wrapper) return;
     const auto elements = [&](std::string_view key) -> std::optional<uint64_t> {
       const int64_t given = whole(args.find(key));
       if (given < 0) return std::nullopt;
@@ -236,13 +232,13 @@ class Reader {
     };
     call.in_elements = elements("In msg nelems");
     call.out_elements = elements("Out msg nelems");
-    call.width = element_width(text(args.find("dtype")));
+    call.width = element_width(text_of(args.find("dtype")));
     call.group_size = count(args.find("Group size")).value_or(0);
     if (const JsonValue* group = args.find("Process Group Name")) {
-      call.group = group->as_text() ? std::string(*group->as_text()) : group->to_text();
+      call.group = group->text_or_json();
     }
     if (const JsonValue* ranks = args.find("Process Group Ranks")) {
-      call.ranks = rank_list_of(ranks->as_text() ? std::string(*ranks->as_text()) : ranks->to_text(), call.group_size);
+      call.ranks = rank_list_of(ranks->text_or_json(), call.group_size);
     }
     call.first_rank = whole(args.find("Global rank start"));
     call.rank_stride = whole(args.find("Global rank stride"), 0);
@@ -268,7 +264,7 @@ class Reader {
   }
 
   void sync(std::string_view name, const JsonValue& args) {
-    std::string_view kind = text(args.find("cuda_sync_kind"));
+    std::string_view kind = text_of(args.find("cuda_sync_kind"));
     if (kind.empty()) kind = name;
     Sync out;
     if (kind.starts_with("Stream Wait")) {
@@ -291,7 +287,7 @@ class Reader {
   }
 
   void arrow(const JsonValue& value, bool start) {
-    const std::string_view category = text(value.find("cat"));
+    const std::string_view category = text_of(value.find("cat"));
     if (category != "ac2g" && category != "async" && category != "async_cpu_to_gpu") return;
     const auto at = time(value.find("ts"));
     const JsonValue* id = value.find("id");

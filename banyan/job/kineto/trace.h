@@ -19,7 +19,7 @@
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/group_table.h"
 #include "banyan/job/kineto/kineto.h"
-#include "banyan/job/kineto/names.h"
+#include "banyan/job/name_table.h"
 #include "banyan/job/text/trace_source.h"
 
 namespace banyan::job::kineto {
@@ -68,7 +68,7 @@ struct Track {
 
 struct Trace {
   std::string source;  // the file's name
-  Names names;
+  NameTable names;
   std::vector<Track> tracks;
   std::vector<Event> events;  // in the order of the file
   std::vector<Sync> syncs;

@@ -293,6 +293,14 @@ std::optional<int64_t> JsonValue::as_nanoseconds() const {
   return written.front() == '-' ? whole * 1000 - fraction : whole * 1000 + fraction;
 }
 
+std::string JsonValue::text_or_json() const { return type == Type::text ? written : to_text(); }
+
+std::string_view text_of(const JsonValue* value) {
+  return value ? value->as_text().value_or(std::string_view()) : std::string_view();
+}
+
+std::optional<int64_t> integer_of(const JsonValue* value) { return value ? value->as_integer() : std::nullopt; }
+
 std::string JsonValue::to_text() const {
   switch (type) {
     case Type::null:

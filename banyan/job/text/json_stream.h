@@ -37,7 +37,13 @@ struct JsonValue {
   std::optional<int64_t> as_nanoseconds() const;
   // As JSON, for messages and for values that are printed lists.
   std::string to_text() const;
+  // The text that it is, or else to_text().
+  std::string text_or_json() const;
 };
+
+// Of a member that may not be there: its text, or nothing; its whole number, or nothing.
+std::string_view text_of(const JsonValue* value);
+std::optional<int64_t> integer_of(const JsonValue* value);
 
 struct JsonStreamResult {
   uint64_t elements = 0;
