@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/test_banyan_process.h"
-#include "banyan/predict/report/prediction_json.h"
+#include "banyan/predict/report/test_prediction_reader.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::app {

@@ -171,13 +171,12 @@ std::vector<CollectivePoint> clean(std::span<const CollectivePoint> points) {
   std::map<uint64_t, std::vector<double>> by_size;
   for (const CollectivePoint& point : points) {
     if (point.bytes == 0 || !(point.seconds > 0) || !std::isfinite(point.seconds))
-      throw Error(ErrorCode::invalid_input, "a measured point of " + Bytes(point.bytes).to_string() +
-                                                " has no size or no time above zero; leave it out");
+      throw invalid("a measured point of " + Bytes(point.bytes).to_string() +
+                    " has no size or no time above zero; leave it out");
     by_size[point.bytes].push_back(point.seconds);
   }
   if (by_size.size() < 3)
-    throw Error(ErrorCode::invalid_input,
-                "a curve needs measurements of at least 3 sizes, and there are " + std::to_string(by_size.size()));
+    throw invalid("a curve needs measurements of at least 3 sizes, and there are " + std::to_string(by_size.size()));
   std::vector<CollectivePoint> result;
   for (auto& [bytes, times] : by_size) result.push_back({bytes, median(std::move(times))});
   return result;

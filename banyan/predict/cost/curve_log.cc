@@ -7,16 +7,13 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/base/text_lines.h"
 
 namespace banyan::predict {
 namespace {
 
 constexpr size_t kMaxPoints = 1'000'000;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
-
-Error invalid(size_t line, const std::string& message) {
-  return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
-}
 
 // "time(ns)", "time_us", "Size [MiB]" -> name "time", unit "ns".
 struct Heading {
@@ -33,7 +30,7 @@ Heading parse_heading(std::string_view text) {
     heading.unit = std::string(name.substr(underscore + 1));
     name = name.substr(0, underscore);
   }
-  for (const char c : name) heading.name += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  heading.name = lower(name);
   return heading;
 }
 
@@ -68,15 +65,7 @@ bool is_time(const Heading& heading) {
   return heading.name == "time" || heading.name == "latency" || heading.name == "duration";
 }
 
-double number(std::string_view text, size_t line, const char* what) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
-    throw invalid(line, "'" + std::string(text.substr(0, 40)) + "' is no " + what);
-  return value;
-}
-
-class Reader {
+class Reader : LineReader {
  public:
   explicit Reader(const CurveLogOptions& options) : options_(options) {}
 
@@ -97,8 +86,7 @@ class Reader {
 
   CurveLog finish() {
     if (log_.points.empty())
-      throw Error(ErrorCode::invalid_input,
-                  "holds no measurements; expected is what nccl-tests prints, or CSV headed like 'size(B),time(us)'");
+      throw invalid("holds no measurements; expected is what nccl-tests prints, or CSV headed like 'size(B),time(us)'");
     if (ranks_ > 1) log_.ranks = ranks_;
     return std::move(log_);
   }
@@ -130,8 +118,7 @@ class Reader {
         ranks_ > first_ranks_ && first_ranks_ > 0
             ? ", of " + plural(ranks_ - first_ranks_, "rank") + " where the first is of " + std::to_string(first_ranks_)
             : "";
-    return invalid(line_,
-                   "a second table begins here" + ranks + "; put each into a file of its own, which names its ranks");
+    return bad("a second table begins here" + ranks + "; put each into a file of its own, which names its ranks");
   }
 
   void take_units(const std::vector<std::string_view>& words) {
@@ -163,18 +150,16 @@ class Reader {
       if (size < 0 && is_size(heading)) {
         size = static_cast<int>(i);
         size_factor_ = heading.unit.empty() ? 1 : factor_of(kSizes, heading.unit);
-        if (size_factor_ == 0)
-          throw invalid(line_, "column '" + std::string(cells[i]) + "' has an unknown unit of size");
+        if (size_factor_ == 0) throw bad("column '" + std::string(cells[i]) + "' has an unknown unit of size");
       } else if (is_time(heading)) {
         times.push_back(static_cast<int>(i));
         time_factor_ = factor_of(kTimes, heading.unit);
         if (time_factor_ == 0)
-          throw invalid(line_,
-                        "column '" + std::string(cells[i].substr(0, 40)) + "' needs a unit: time(us), or ns, ms, s");
+          throw bad("column '" + std::string(cells[i].substr(0, 40)) + "' needs a unit: time(us), or ns, ms, s");
       }
     }
     if (size < 0 || times.empty())
-      throw invalid(line_, "the heading has no columns of size and time; write it as in 'size(B),time(us)'");
+      throw bad("the heading has no columns of size and time; write it as in 'size(B),time(us)'");
     size_column_ = size;
     time_column_ = options_.in_place && times.size() > 1 ? times[1] : times[0];
   }
@@ -191,20 +176,27 @@ class Reader {
     if (is_size(parse_heading(cells[std::min(static_cast<size_t>(size_column_), cells.size() - 1)])))
       throw second_table();
     if (cells.size() < needed)
-      throw invalid(line_, "has " + std::to_string(cells.size()) + " column(s) where the heading has " +
-                               std::to_string(needed) + " or more");
-    const double bytes = number(cells[static_cast<size_t>(size_column_)], line_, "size") * size_factor_;
-    const double seconds = number(cells[static_cast<size_t>(time_column_)], line_, "time") * time_factor_;
-    if (bytes > static_cast<double>(kMaxBytes)) throw invalid(line_, "a size above 1 PiB; check its unit");
+      throw bad("has " + std::to_string(cells.size()) + " column(s) where the heading has " + std::to_string(needed) +
+                " or more");
+    const double bytes = number(cells, size_column_, "size") * size_factor_;
+    const double seconds = number(cells, time_column_, "time") * time_factor_;
+    if (bytes > static_cast<double>(kMaxBytes)) throw bad("a size above 1 PiB; check its unit");
     if (bytes < 1 || seconds <= 0) return;  // nccl-tests measures 0 bytes when asked to; it says nothing about a curve
-    if (log_.points.size() == kMaxPoints)
-      throw invalid(line_, "is one measurement more than the 1,000,000 that are read");
+    if (log_.points.size() == kMaxPoints) throw bad("is one measurement more than the 1,000,000 that are read");
     log_.points.push_back({static_cast<uint64_t>(std::llround(bytes)), seconds});
+  }
+
+  double number(const std::vector<std::string_view>& cells, int column, const char* what) const {
+    const std::string_view text = cells[static_cast<size_t>(column)];
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+      throw bad("'" + std::string(text.substr(0, 40)) + "' is no " + what);
+    return value;
   }
 
   const CurveLogOptions& options_;
   CurveLog log_;
-  size_t line_ = 0;
   uint32_t ranks_ = 0, first_ranks_ = 0;  // named so far; above the first table
   int size_column_ = -1, time_column_ = -1;
   double size_factor_ = 1, time_factor_ = 1e-6;
@@ -214,12 +206,10 @@ class Reader {
 
 CurveLog parse_curve_log(std::string_view text, const CurveLogOptions& options) {
   Reader reader(options);
-  size_t number = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    reader.line(text.substr(0, end), ++number);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for_each_line(text, [&](std::string_view line, size_t number) {
+    reader.line(line, number);
+    return true;
+  });
   return reader.finish();
 }
 

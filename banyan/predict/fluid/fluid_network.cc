@@ -51,6 +51,8 @@ class FluidNetwork::Impl {
         .state = State::waits};
     ++under_way_;
     is_stale_ = true;
+    // A flow with nothing to move, or nothing that limits it, only passes its latency. Others move now or when it is
+    // over.
     const bool has_a_way = !flow.hops.empty() || row.cap < MaxMin::kUnlimited;
     if (flow.bytes <= 0 || !has_a_way) {
       row.state = State::passes;
@@ -78,6 +80,7 @@ class FluidNetwork::Impl {
       row.hops.assign(hops.begin(), hops.end());
       return;
     }
+    // What it has moved is counted on the links that it leaves. The rest begins anew on the others.
     settle();
     const double left = row.layer->clocks.release(index(flow), now_) * row.weight;
     carry(index(flow), row.asked - left);
@@ -107,6 +110,7 @@ class FluidNetwork::Impl {
     if (time < next_ || time == kEndless) return {};
     is_stale_ = true;
     ending_.clear();
+    // Flows of the group end together at this moment; then those begin whose latency is over.
     if (group_ends_ == time) {
       visit_up_to(group_limit_, [&](Layer&, uint32_t id, int64_t) { ending_.push_back(id); });
     }
@@ -153,6 +157,7 @@ class FluidNetwork::Impl {
     double bytes = carried_[link];
     for (const FlowId flow : flows_on(link)) {
       const FlowRow& row = row_of(flow);
+      // Flows under way are counted up to now; those that ended are in carried_ already.
       const double moved = row.asked - row.carried - std::max(0.0, left(row, index(flow)));
       for (const MaxMin::Hop& hop : row.layer->levels.hops(index(flow))) {
         if (hop.link == link) bytes += moved / row.weight * hop.use;
@@ -224,6 +229,7 @@ class FluidNetwork::Impl {
     std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
   }
 
+  // Takes the flow out of its layer, or out of those that wait.
   void release(uint32_t id) {
     FlowRow& row = flows_[id];
     if (row.state == State::moves) {
@@ -243,6 +249,7 @@ class FluidNetwork::Impl {
     is_stale_ = true;
   }
 
+  // A new layer comes between others: the one behind it must be told anew what is left.
   Layer& layer_of(uint8_t priority) {
     const auto at =
         std::find_if(layers_.begin(), layers_.end(), [&](const auto& l) { return l->priority >= priority; });
@@ -251,6 +258,7 @@ class FluidNetwork::Impl {
     return **layers_.insert(at, std::make_unique<Layer>(priority, capacities_));
   }
 
+  // The flow joins its layer. Its rate is found by the next settle().
   void activate(uint32_t id, std::span<const FluidHop> hops) {
     FlowRow& row = flows_[id];
     row.state = State::moves;
@@ -272,6 +280,7 @@ class FluidNetwork::Impl {
   void settle() {
     if (!is_stale_) return;
     is_stale_ = false;
+    // Layers are solved by priority. Each one tells the next about the links whose use has changed.
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = *layers_[i];
       if (!std::exchange(layer.is_fed, true)) {
@@ -300,14 +309,18 @@ class FluidNetwork::Impl {
   void solve(Layer& layer) {
     MaxMin& levels = layer.levels;
     BottleneckClocks& clocks = layer.clocks;
+    // 1. Levels as they are now.
     levels.solve();
     clocks.resize(flows_.size(), levels.bottleneck_count());
+    // 2. Flows with another bottleneck change clocks. They take along the work that is left, in units of their weight.
     for (const auto& [flow, from] : levels.moved()) {
       const FlowRow& row = flows_[flow];
       const double work = from == MaxMin::kNoLink ? (row.asked - row.carried) / row.weight : clocks.release(flow, now_);
       clocks.hold(flow, levels.bottleneck(flow), work, now_);
     }
+    // 3. Bottlenecks of another level: their clocks run at it from now on.
     for (const uint32_t bottleneck : levels.changed()) clocks.set_level(bottleneck, levels.level(bottleneck), now_);
+    // 4. Links that became full, or are full no longer: the time for which nothing was left is summed up.
     for (const uint32_t link : levels.turned()) {
       LinkRow& row = links_[link];
       if (levels.is_busy(link)) {
@@ -319,10 +332,12 @@ class FluidNetwork::Impl {
   }
 
   void find_next() {
+    // The first end of all layers begins a group.
     int64_t first = kEndless;
     for (const auto& layer : layers_) first = std::min(first, layer->clocks.first_end());
     group_limit_ = group_ends_ = first;
     if (window_ > 0 && first < kEndless) {
+      // Within a window all flows of the group end at the mean of their own ends, weighted by rate.
       group_limit_ = first + window_;
       double rates = 0, moments = 0;
       visit_up_to(group_limit_, [&](Layer& layer, uint32_t id, int64_t end) {
@@ -346,6 +361,7 @@ class FluidNetwork::Impl {
         ending_.push_back(id);
         continue;
       }
+      // The layer keeps the hops from now on.
       const std::vector<FluidHop> hops = std::move(flows_[id].hops);
       flows_[id].hops.clear();
       activate(id, hops);
@@ -353,6 +369,7 @@ class FluidNetwork::Impl {
   }
 
   void end_flows() {
+    // Ends are told in the order of the ids, whatever the order of the clocks.
     std::sort(ending_.begin(), ending_.end());
     for (const uint32_t id : ending_) {
       FlowRow& row = flows_[id];

@@ -1,7 +1,5 @@
 #include "banyan/predict/report/prediction_json.h"
 
-#include <array>
-
 #include "banyan/fabric/json.h"
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/prediction_json_keys.h"

@@ -1,6 +1,7 @@
 #include "banyan/base/check.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
+#include "banyan/predict/report/test_prediction_reader.h"
 #include "banyan/testing/fuzz.h"
 
 namespace banyan::predict {

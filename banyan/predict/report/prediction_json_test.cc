@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "banyan/base/file.h"
+#include "banyan/predict/report/test_prediction_reader.h"
 #include "banyan/predict/report/test_predictions.h"
 #include "banyan/testing/test.h"
 

@@ -1,3 +1,5 @@
+#include "banyan/predict/report/test_prediction_reader.h"
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -5,8 +7,8 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/place.h"
 #include "banyan/fabric/json.h"
-#include "banyan/predict/report/prediction_json.h"
 #include "banyan/predict/report/prediction_json_keys.h"
 
 namespace banyan::predict {
@@ -236,12 +238,10 @@ void PredictionReader::read_simulated(JsonNode counts) {
 }
 
 ReportInput read_prediction(std::string_view json, const std::string& where) {
-  try {
+  return at_place(where, [&] {
     const JsonDocument document(json, kForm);
     return PredictionReader(document.root()).read();
-  } catch (const Error& error) {
-    throw error.within(where);
-  }
+  });
 }
 
 }  // namespace banyan::predict
