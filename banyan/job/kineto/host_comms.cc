@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "banyan/job/kineto/draft.h"
+
 namespace banyan::job::kineto {
 namespace {
 

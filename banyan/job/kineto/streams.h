@@ -36,7 +36,7 @@ class DraftStreams {
  private:
   uint32_t last_before(uint32_t track, int64_t time) const;
   uint32_t first_after(uint32_t track, int64_t time) const;
-  // Of what a thread launched: the works, none where it is not known; how many of them were launched until a moment.
+  // The works that a thread launched, none where it is not known; how many of them were launched until a moment.
   std::span<const uint32_t> launched_by(uint32_t thread) const;
   size_t launches_until(std::span<const uint32_t> works, int64_t time) const;
   uint32_t first_launch_after(uint32_t thread, int64_t time) const;

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "banyan/job/kineto/draft.h"
+
 namespace banyan::job::kineto {
 namespace {
 

@@ -41,7 +41,7 @@ struct JsonValue {
   std::string text_or_json() const;
 };
 
-// Of a member that may not be there: its text, or nothing; its whole number, or nothing.
+// The text of a member that may not be there, or nothing; its whole number, or nothing.
 std::string_view text_of(const JsonValue* value);
 std::optional<int64_t> integer_of(const JsonValue* value);
 

@@ -1,4 +1,4 @@
-// What the linear programs of shares have in common: they are solved again and again, and learn cuts in between.
+// CutProgram: a linear program of shares, which is solved again and again, and learns cuts in between.
 //
 // A program owns its columns and rows, its last answer, and for each row that a proof may count which cut or which
 // switch it stands for. The programs that use it (overlap_program.h, fixed_roots.h) know what columns mean. Answers are

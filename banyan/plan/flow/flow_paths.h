@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "banyan/plan/flow/demand.h"
 #include "banyan/plan/flow/path_flows.h"
 
 namespace banyan::plan {

@@ -23,7 +23,7 @@ struct TreeCapacities {
   bool exact = true;              // false: rounded_capacities
 };
 
-// What the trees of one direction of a collective have to reach, and the cut that bounds them.
+// A question: the network in which the trees of one direction of a collective are packed, and the cut that bounds them.
 struct TreeQuestion {
   const Network& network;
   const Fabric& fabric;

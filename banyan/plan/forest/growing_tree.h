@@ -1,7 +1,8 @@
 // GrowingTree: a tree that grows path by path, and the capacity that it takes.
 //
 // A tree of so many units crosses arcs; each crossing takes the units off the arc and, where the tree has images under
-// symmetries, off all arcs of its class. What is left for others is counted elsewhere and changes only between trees.
+// symmetries, off all arcs of its class. The capacity that is left for others is counted elsewhere, and changes only
+// between trees.
 //
 // Holds at all times: edges come parents before children, members are the root and the ends of edges, and the tree has
 // room on every arc that it crosses. Memory: linear in arcs and vertices; kept from tree to tree.
@@ -18,7 +19,7 @@
 
 namespace banyan::plan {
 
-// What trees may take, in units. The spans change between trees, and outlive who holds them.
+// The units that trees may take. The spans change between trees, and outlive who holds them.
 struct TreeRoom {
   std::span<const int64_t> left;     // by arc: the capacity that is left
   std::span<const int64_t> initial;  // by arc: the capacity at first
@@ -69,7 +70,7 @@ class GrowingTree {
   std::span<const Edge> edges() const { return edges_; }
   std::span<const uint32_t> path_arcs() const { return path_arcs_; }
   Path path_of(const Edge& edge) const { return path_arcs().subspan(edge.path_begin, edge.path_end - edge.path_begin); }
-  // How often the tree crosses each class of arcs; each arc, where each is a class.
+  // The times that the tree crosses each class of arcs; each arc, where each is a class.
   std::span<const uint32_t> uses() const { return uses_; }
 
  private:

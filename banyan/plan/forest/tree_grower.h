@@ -53,7 +53,7 @@ class TreeGrower {
     bool operator<(const Candidate& other) const;
   };
 
-  // Whether the tree may grow over the arc, as far as is known without the path that leads to it.
+  // True if the tree may grow over the arc, as far as is known without the path that leads to it.
   bool is_open(uint32_t arc) const { return !closed_[arc] && tree_.has_room(arc); }
   void begin_tree(uint32_t root, int64_t units);
   void open_ways(std::span<const uint32_t> frontier, const Limits& limits);
