@@ -4,6 +4,7 @@
 
 #include "banyan/predict/train/generate.h"
 #include "banyan/predict/train/model.h"
+#include "banyan/predict/train/test_narayanan.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::answer {

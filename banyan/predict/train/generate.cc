@@ -38,22 +38,129 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
 
-// Writes the program of one stage.
-class StageWriter {
+// Places of a stage's program, in the order in which the program came to use them.
+struct StageSlots {
+  StageSlots() {
+    groups.fill(kNone);
+    peers.fill(kNone);
+  }
+  uint32_t of(GroupKind kind) {
+    if (groups[kind] == kNone) groups[kind] = group_count++;
+    return groups[kind];
+  }
+  uint32_t of(PeerKind kind) {
+    if (peers[kind] == kNone) peers[kind] = peer_count++;
+    return peers[kind];
+  }
+
+  std::array<uint32_t, kGroupKinds> groups;
+  std::array<uint32_t, kPeerKinds> peers;
+  uint32_t group_count = 0, peer_count = 0;
+};
+
+// A collective of a stage.
+struct StageCollective {
+  const char* name;
+  CollectiveKind kind;
+  GroupKind group;
+  uint64_t bytes;
+};
+
+// The nodes of one stage's program: what computes, what communicates, and what the next node on the compute stream must
+// wait for. Counts for how long the compute stream is at work.
+class StageNodes {
  public:
-  StageWriter(Job::Builder& builder, const TrainConfig& config, const Device& device, const StepCosts& costs,
-              const StepGroups& groups, uint32_t stage, const GradientPlan& plan)
-      : builder_(builder),
-        config_(config),
-        device_(device),
+  StageNodes(Job::Builder& builder, const TrainConfig& config, const Device& device, const StepGroups& groups)
+      : builder_(builder), config_(config), device_(device), groups_(groups) {}
+
+  const StageSlots& slots() const { return slots_; }
+
+ protected:
+  uint32_t add(const job::Node& node, std::initializer_list<uint32_t> needs = {}) {
+    const uint32_t number = builder_.add_node(node);
+    for (const uint32_t need : needs) {
+      if (need != kNone) builder_.add_need(number, need);
+    }
+    if (node.stream == kCompute) last_compute_ = number;
+    return number;
+  }
+
+  void at_work(double seconds) { backward_ += seconds, unit_backward_ += seconds; }
+
+  uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
+    at_work(cost.seconds);
+    return add({.kind = job::NodeKind::compute,
+                .stream = kCompute,
+                .name = builder_.add_name(name),
+                .duration = to_picoseconds(cost.seconds),
+                .fixed = to_picoseconds(cost.fixed),
+                .flop = cost.flop},
+               {need, take_arrival()});
+  }
+
+  uint32_t memory(job::Node node, const char* name, const PassCosts& cost, uint32_t need) {
+    node.kind = job::NodeKind::memory;
+    node.name = builder_.add_name(name);
+    node.duration = to_picoseconds(cost.seconds);
+    node.fixed = to_picoseconds(cost.fixed);
+    return add(node, {need});
+  }
+
+  // On the compute stream. Nothing, where the group is one rank. Returns the node, or kNone.
+  uint32_t collective(const char* name, CollectiveKind kind, GroupKind group, uint64_t bytes) {
+    return collective({name, kind, group, bytes}, kCompute, kNone);
+  }
+  uint32_t collective(const StageCollective& what, StreamKind stream, uint32_t need) {
+    if (groups_.size(what.group) < 2 || what.bytes == 0) return kNone;
+    if (stream == kCompute) {
+      const GroupShape shape{.ranks = groups_.size(what.group), .stride = 1};
+      at_work(collective_seconds(what.kind, static_cast<double>(what.bytes), shape, device_.cluster, device_.links));
+    }
+    return add({.kind = job::NodeKind::collective,
+                .collective = what.kind,
+                .stream = stream,
+                .name = builder_.add_name(what.name),
+                .slot = slots_.of(what.group),
+                .bytes = what.bytes},
+               {need, stream == kCompute ? take_arrival() : kNone});
+  }
+
+  uint32_t message(StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
+    const bool share = config_.sequence_parallel || config_.scatter_gather;
+    const bool is_send = stream == kSendForward || stream == kSendBackward;
+    return add({.kind = is_send ? job::NodeKind::send : job::NodeKind::receive,
+                .stream = stream,
+                .name = builder_.add_name(kStreamNames[stream]),
+                .slot = slots_.of(peer),
+                .tag = tag,
+                .bytes = std::max<uint64_t>(1, hidden_bytes(config_) / (share ? config_.tp : 1))},
+               {need});
+  }
+
+  // The receive that no node needs yet.
+  uint32_t take_arrival() { return std::exchange(arrival_, kNone); }
+
+  Job::Builder& builder_;
+  const TrainConfig& config_;
+  const Device& device_;
+  const StepGroups& groups_;
+  uint32_t last_compute_ = kNone, arrival_ = kNone;
+  double backward_ = 0, unit_backward_ = 0;  // as in ReducedGradients
+
+ private:
+  StageSlots slots_;
+};
+
+// Writes the program of one stage.
+class StageWriter : public StageNodes {
+ public:
+  StageWriter(const StageNodes& nodes, const StepCosts& costs, uint32_t stage, const GradientPlan& plan)
+      : StageNodes(nodes),
         costs_(costs),
-        groups_(groups),
         stage_(stage),
         codes_(stage < plan.codes.size() ? plan.codes[stage] : std::vector<std::optional<GradientCode>>()),
-        bucket_(plan.bucket.value_or(config.bucket)),
+        bucket_(plan.bucket.value_or(config_.bucket)),
         cuts_(stage < plan.cuts.size() ? plan.cuts[stage] : std::vector<uint32_t>()) {
-    group_slots_.fill(kNone);
-    peer_slots_.fill(kNone);
     last_of_way_.fill(kNone);
   }
 
@@ -78,12 +185,8 @@ class StageWriter {
     finish();
   }
 
-  const std::array<uint32_t, kGroupKinds>& group_slots() const { return group_slots_; }
-  const std::array<uint32_t, kPeerKinds>& peer_slots() const { return peer_slots_; }
-  uint32_t group_slot_count() const { return next_group_slot_; }
   const std::vector<ReducedGradients>& reduced() const { return reduced_; }
   const std::vector<ReducedGradients>& units() const { return units_; }
-  uint32_t peer_slot_count() const { return next_peer_slot_; }
 
  private:
   // Of a bucket.
@@ -92,67 +195,8 @@ class StageWriter {
   bool is_first_chunk() const { return chunk_ == 0; }
   bool is_last_chunk() const { return chunk_ + 1 == config_.chunks(); }
 
-  uint32_t add(const job::Node& node, std::initializer_list<uint32_t> needs = {}) {
-    const uint32_t number = builder_.add_node(node);
-    for (const uint32_t need : needs) {
-      if (need != kNone) builder_.add_need(number, need);
-    }
-    if (node.stream == kCompute) last_compute_ = number;
-    return number;
-  }
-
-  void at_work(double seconds) { backward_ += seconds, unit_backward_ += seconds; }
-
-  uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
-    at_work(cost.seconds);
-    return add({.kind = job::NodeKind::compute,
-                .stream = kCompute,
-                .name = builder_.add_name(name),
-                .duration = to_picoseconds(cost.seconds),
-                .fixed = to_picoseconds(cost.fixed),
-                .flop = cost.flop},
-               {need, take_arrival()});
-  }
-
-  // Nothing, where the group is one rank. Returns the node, or kNone.
-  uint32_t collective(const char* name, CollectiveKind kind, GroupKind group, uint64_t bytes,
-                      uint16_t stream = kCompute, uint32_t need = kNone) {
-    if (groups_.size(group) < 2 || bytes == 0) return kNone;
-    if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
-    if (stream == kCompute) {
-      const GroupShape shape{.ranks = groups_.size(group), .stride = 1};
-      at_work(collective_seconds(kind, static_cast<double>(bytes), shape, device_.cluster, device_.links));
-    }
-    return add({.kind = job::NodeKind::collective,
-                .collective = kind,
-                .stream = stream,
-                .name = builder_.add_name(name),
-                .slot = group_slots_[group],
-                .bytes = bytes},
-               {need, stream == kCompute ? take_arrival() : kNone});
-  }
-
-  uint32_t message(job::NodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
-    if (peer_slots_[peer] == kNone) peer_slots_[peer] = next_peer_slot_++;
-    const bool share = config_.sequence_parallel || config_.scatter_gather;
-    return add({.kind = kind,
-                .stream = stream,
-                .name = builder_.add_name(kStreamNames[stream]),
-                .slot = peer_slots_[peer],
-                .tag = tag,
-                .bytes = std::max<uint64_t>(1, hidden_bytes(config_) / (share ? config_.tp : 1))},
-               {need});
-  }
-
-  // The receive that no node needs yet.
-  uint32_t take_arrival() {
-    const uint32_t node = arrival_;
-    arrival_ = kNone;
-    return node;
-  }
-
   void arrive(StreamKind stream, PeerKind from, uint32_t tag) {
-    arrival_ = message(job::NodeKind::receive, stream, from, tag, kNone);
+    arrival_ = message(stream, from, tag, kNone);
     // Input that came in shares is put together again.
     if (config_.scatter_gather && !config_.sequence_parallel)
       collective("gather input", CollectiveKind::all_gather, kTensor, hidden_bytes(config_));
@@ -172,8 +216,7 @@ class StageWriter {
 
   // A block whose parameters may have to be gathered first (ZeRO 3).
   void layer_compute(const char* name, const PassCosts& cost) {
-    const uint32_t parameters = gathered_;
-    gathered_ = kNone;
+    const uint32_t parameters = std::exchange(gathered_, kNone);
     const uint32_t node = compute(name, cost, parameters);
     if (parameters != kNone) layer_begin_ = node;
   }
@@ -229,7 +272,7 @@ class StageWriter {
       layer_forward("forward attention", config_.model.experts > 0 ? "forward router" : "forward MLP",
                     "forward experts");
     if (!is_last_chunk()) {
-      message(job::NodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
+      message(kSendForward, kNext, tag(chunk_, false), last_compute_);
       return;
     }
     enter();
@@ -253,7 +296,7 @@ class StageWriter {
       compute("backward embedding", costs_.embedding.backward);
       reduce(embedding_slice(config_), 0);
     } else {
-      message(job::NodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
+      message(kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
     }
   }
 
@@ -271,10 +314,12 @@ class StageWriter {
   void gather_parameters() {
     if (config_.zero < 3) return;
     const double element = bytes_of(config_.precision);
-    const uint32_t dense = collective("gather parameters", CollectiveKind::all_gather, kData,
-                                      whole_bytes(layer_dense_parameters(config_) * element), kGradients);
-    const uint32_t expert = collective("gather experts", CollectiveKind::all_gather, kExpertData,
-                                       whole_bytes(layer_expert_parameters(config_) * element), kGradients);
+    const auto gather = [&](const char* name, GroupKind group, double parameters) {
+      return collective({name, CollectiveKind::all_gather, group, whole_bytes(parameters * element)}, kGradients,
+                        kNone);
+    };
+    const uint32_t dense = gather("gather parameters", kData, layer_dense_parameters(config_));
+    const uint32_t expert = gather("gather experts", kExpertData, layer_expert_parameters(config_));
     for (const uint32_t node : {dense, expert}) {
       if (node != kNone && layer_begin_ != kNone) builder_.add_follow(node, layer_begin_);
     }
@@ -291,9 +336,9 @@ class StageWriter {
     const double bucket = static_cast<double>(bucket_.count());
     if (cuts_buckets(config_) && dense > 0) add_unit(dense);
     const bool is_full = cuts_.empty() ? dense_ready_ * config_.gradient_bytes() >= bucket : units_.size() == cut_at();
-    if (at_once && (is_full || config_.zero == 3)) flush(dense_ready_, "reduce gradients", kData);
+    if (at_once && (is_full || config_.zero == 3)) flush(dense_ready_, kData);
     if (at_once && (experts_ready_ * config_.gradient_bytes() >= bucket || config_.zero == 3))
-      flush(experts_ready_, "reduce experts", kExpertData);
+      flush(experts_ready_, kExpertData);
   }
 
   void add_unit(double dense) {
@@ -313,8 +358,8 @@ class StageWriter {
     return cut_;
   }
 
-  void flush(double& ready, const char* name, GroupKind group) {
-    const CollectiveKind kind = config_.zero > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  // Reduces the gradients of a data group that are there.
+  void flush(double& ready, GroupKind group) {
     const ReducedGradients gradients{.stage = stage_,
                                      .is_of_experts = group == kExpertData,
                                      .is_scattered = config_.zero > 0,
@@ -325,14 +370,18 @@ class StageWriter {
                                      .backward = backward_};
     ready = 0;
     if (gradients.ranks < 2 || gradients.bytes == 0) return;
+    const StageCollective plain{.name = gradients.is_of_experts ? "reduce experts" : "reduce gradients",
+                                .kind = config_.zero > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                                .group = group,
+                                .bytes = gradients.bytes};
     const std::optional<GradientCode> code =
         reduced_.size() < codes_.size() ? codes_[reduced_.size()] : std::optional<GradientCode>();
     if (!code)
-      reduce_last(kAsTheyAre, collective(name, kind, group, gradients.bytes, kGradients, last_compute_));
+      reduce_last(kAsTheyAre, collective(plain, kGradients, last_compute_));
     else if (code->is_between_boxes)
-      reduce_last(kCodedBetween, reduce_between_boxes(gradients, coded_part(gradients, *code), name));
+      reduce_last(kCodedBetween, reduce_between_boxes(plain, coded_part(gradients, *code)));
     else
-      reduce_last(kCoded, reduce_coded(gradients, coded_part(gradients, *code), name, kind, group));
+      reduce_last(kCoded, reduce_coded(plain, coded_part(gradients, *code)));
     reduced_.push_back(gradients);
     backward_ = 0;
   }
@@ -340,38 +389,34 @@ class StageWriter {
   // Of buckets that go the same way the last is done last.
   void reduce_last(Way way, uint32_t node) { last_gradients_ = last_of_way_[way] = node; }
 
-  uint32_t coder_work(const char* what, StreamKind stream, uint64_t elements, const PassCosts& cost, uint32_t need) {
-    return add({.kind = job::NodeKind::memory,
-                .stream = stream,
-                .name = builder_.add_name(what),
-                .bytes = elements * sizeof(float),
-                .duration = to_picoseconds(cost.seconds),
-                .fixed = to_picoseconds(cost.fixed)},
-               {need});
+  uint32_t encode(const char* what, StreamKind stream, const CodedPart& part, uint32_t need) {
+    return memory({.stream = stream, .bytes = part.elements * sizeof(float)}, what, part.encode, need);
+  }
+  uint32_t decode(const CodedPart& part, uint32_t need) {
+    return memory({.stream = kCoder, .bytes = part.elements * sizeof(float)}, "decode gradients", part.decode, need);
   }
 
   // Two steps: each rank encodes what others own, adds up what it owns itself, encodes that once, and decodes the rest.
-  uint32_t reduce_coded(const ReducedGradients& gradients, const CodedPart& part, const char* name, CollectiveKind kind,
-                        GroupKind group) {
-    const uint32_t encoded = coder_work("encode gradients", kCompute, gradients.elements, part.encode, kNone);
-    const uint32_t reduced = collective(name, kind, group, part.bytes, kGradients, encoded);
-    return coder_work("decode gradients", kCoder, gradients.elements, part.decode, reduced);
+  uint32_t reduce_coded(StageCollective what, const CodedPart& part) {
+    what.bytes = part.bytes;
+    return decode(part, collective(what, kGradients, encode("encode gradients", kCompute, part, kNone)));
   }
 
-  uint32_t reduce_between_boxes(const ReducedGradients& gradients, const CodedPart& part, const char* name) {
-    const uint32_t scattered = collective("scatter gradients in box", CollectiveKind::reduce_scatter, kScatterInBox,
-                                          gradients.bytes, kScatter, last_compute_);
-    coder_work("make way for encoding", kCompute, part.elements, part.encode, kNone);
-    const uint32_t encoded = coder_work("encode gradients", kCoder, part.elements, part.encode, scattered);
-    const uint32_t reduced = collective(name, CollectiveKind::all_reduce, kBetweenBoxes, part.bytes, kCross, encoded);
-    const uint32_t decoded = coder_work("decode gradients", kCoder, part.elements, part.decode, reduced);
-    return collective("gather gradients in box", CollectiveKind::all_gather, kGatherInBox, gradients.bytes, kGather,
-                      decoded);
+  uint32_t reduce_between_boxes(const StageCollective& plain, const CodedPart& part) {
+    const uint32_t scattered =
+        collective({"scatter gradients in box", CollectiveKind::reduce_scatter, kScatterInBox, plain.bytes}, kScatter,
+                   last_compute_);
+    encode("make way for encoding", kCompute, part, kNone);
+    const uint32_t encoded = encode("encode gradients", kCoder, part, scattered);
+    const uint32_t reduced =
+        collective({plain.name, CollectiveKind::all_reduce, kBetweenBoxes, part.bytes}, kCross, encoded);
+    return collective({"gather gradients in box", CollectiveKind::all_gather, kGatherInBox, plain.bytes}, kGather,
+                      decode(part, reduced));
   }
 
   void finish() {
-    flush(dense_ready_, "reduce gradients", kData);
-    flush(experts_ready_, "reduce experts", kExpertData);
+    flush(dense_ready_, kData);
+    flush(experts_ready_, kExpertData);
     const TrainModel& model = config_.model;
     const uint32_t grad = config_.gradient_bytes();
     // The last of them may overtake those that went another way.
@@ -394,13 +439,8 @@ class StageWriter {
     collective("gradient norm", CollectiveKind::all_reduce, kNorm, 8);
     const double updated = updated_parameters(config_, stage_);
     const PassCosts update = optimizer_costs(config_, device_, updated);
-    add({.kind = job::NodeKind::memory,
-         .stream = kCompute,
-         .name = builder_.add_name("optimizer"),
-         .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_)),
-         .duration = to_picoseconds(update.seconds),
-         .fixed = to_picoseconds(update.fixed)},
-        {take_arrival()});
+    memory({.stream = kCompute, .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_))}, "optimizer",
+           update, take_arrival());
     if (config_.zero == 1 || config_.zero == 2) {
       const StageParameters parameters = stage_parameters(config_, stage_);
       const double element = bytes_of(config_.precision);
@@ -409,20 +449,10 @@ class StageWriter {
     }
   }
 
-  Job::Builder& builder_;
-  const TrainConfig& config_;
-  const Device& device_;
   const StepCosts& costs_;
-  const StepGroups& groups_;
   uint32_t stage_;
-
-  std::array<uint32_t, kGroupKinds> group_slots_{};
-  std::array<uint32_t, kPeerKinds> peer_slots_{};
-  uint32_t next_group_slot_ = 0, next_peer_slot_ = 0;
-
   uint32_t chunk_ = 0;  // of the model, of the pass that is being written
   bool last_micro_batch_ = false;
-  uint32_t last_compute_ = kNone, arrival_ = kNone;
   uint32_t last_gradients_ = kNone;
   std::array<uint32_t, kWays> last_of_way_{};
   uint32_t gathered_ = kNone, layer_begin_ = kNone;
@@ -432,7 +462,6 @@ class StageWriter {
   const std::vector<uint32_t> cuts_;
   size_t next_cut_ = 0, cut_ = 0;  // of cuts_; units before the end of the one before
   std::vector<ReducedGradients> reduced_, units_;
-  double backward_ = 0, unit_backward_ = 0;  // as in ReducedGradients
 };
 
 // The groups that programs use, each made once.
@@ -453,12 +482,6 @@ class JobGroups {
   Job::Builder& builder_;
   const StepGroups& groups_;
   std::array<std::vector<uint32_t>, kGroupKinds> numbers_;
-};
-
-struct StageSlots {
-  std::array<uint32_t, kGroupKinds> groups{};
-  std::array<uint32_t, kPeerKinds> peers{};
-  uint32_t group_count = 0, peer_count = 0;
 };
 
 void add_ranks(Job::Builder& builder, const TrainConfig& config, const StepGroups& of_step,
@@ -532,26 +555,14 @@ TrainingStep generate_compressed_step(const TrainConfig& config, const Device& d
   std::vector<StageSlots> slots;
   std::vector<std::vector<ReducedGradients>> reduced, units;
   for (uint32_t stage = 0; stage < config.pp; ++stage) {
-    StageWriter writer(builder, config, device, costs, groups, stage, plan);
+    StageWriter writer(StageNodes(builder, config, device, groups), costs, stage, plan);
     writer.write();
     reduced.push_back(writer.reduced());
     units.push_back(writer.units());
-    slots.push_back({writer.group_slots(), writer.peer_slots(), writer.group_slot_count(), writer.peer_slot_count()});
+    slots.push_back(writer.slots());
   }
   add_ranks(builder, config, groups, slots);
   return {.job = std::move(builder).build(), .reduced = std::move(reduced), .units = std::move(units)};
-}
-
-double total_flop(const Job& job) {
-  std::vector<double> of_program;
-  for (const job::Program& program : job.programs()) {
-    double sum = 0;
-    for (const job::Node& node : program.nodes) sum += node.flop;
-    of_program.push_back(sum);
-  }
-  double sum = 0;
-  for (uint32_t rank = 0; rank < job.rank_count(); ++rank) sum += of_program[job.program_number(rank)];
-  return sum;
 }
 
 }  // namespace banyan::predict

@@ -115,7 +115,4 @@ struct TrainingStep {
 // A code between boxes for gradients that have no such level is a CHECK.
 TrainingStep generate_compressed_step(const TrainConfig& config, const Device& device, const GradientPlan& plan);
 
-// FLOPs of all nodes of all ranks.
-double total_flop(const Job& job);
-
 }  // namespace banyan::predict

@@ -3,11 +3,25 @@
 #include "banyan/job/check.h"
 #include "banyan/predict/train/estimate.h"
 #include "banyan/predict/train/layers.h"
+#include "banyan/predict/train/test_narayanan.h"
 #include "banyan/predict/train/test_stage_player.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::predict {
 namespace {
+
+// FLOPs of all nodes of all ranks.
+double total_flop(const Job& job) {
+  std::vector<double> of_program;
+  for (const job::Program& program : job.programs()) {
+    double sum = 0;
+    for (const job::Node& node : program.nodes) sum += node.flop;
+    of_program.push_back(sum);
+  }
+  double sum = 0;
+  for (uint32_t rank = 0; rank < job.rank_count(); ++rank) sum += of_program[job.program_number(rank)];
+  return sum;
+}
 
 const Device& a100() { return DeviceTable::builtin().at("a100-80g"); }
 

@@ -150,7 +150,7 @@ const TrainModel& train_model(std::string_view name) {
 }
 
 void check_model(const TrainModel& model) {
-  const auto refuse = [&](const std::string& message) { throw Error(ErrorCode::invalid_input, message); };
+  const auto refuse = [&](const std::string& message) { throw invalid(message); };
   const auto text = [](uint32_t number) { return std::to_string(number); };
   if (model.layers == 0 || model.layers > 100'000) refuse("a model needs 1 to 100000 layers (--layers)");
   if (model.hidden == 0 || model.hidden > 10'000'000) refuse("a model needs a hidden size of 1 to 10^7 (--hidden)");
@@ -165,18 +165,6 @@ void check_model(const TrainModel& model) {
   if (model.experts > 100'000 || (model.experts > 0 && (model.top_k == 0 || model.top_k > model.experts)))
     refuse("of " + text(model.experts) + " experts, " + text(model.top_k) +
            " cannot be chosen for a token; --top-k must be 1 to the number of --experts");
-}
-
-double narayanan_parameters(const GptShape& shape) {
-  const double l = shape.layers, h = shape.hidden, v = shape.vocabulary, s = shape.sequence;
-  return 12 * l * h * h * (1 + 13 / (12 * h) + (v + s) / (12 * l * h));
-}
-
-double narayanan_flop(const GptShape& shape, double batch, bool recompute) {
-  const double l = shape.layers, h = shape.hidden, v = shape.vocabulary, s = shape.sequence;
-  // The output layer is computed once either way, so its share of 72 is a third larger than its share of 96.
-  const double factor = recompute ? 96 : 72;
-  return factor * batch * s * l * h * h * (1 + s / (6 * h) + v / ((recompute ? 16 : 12) * l * h));
 }
 
 }  // namespace banyan::predict

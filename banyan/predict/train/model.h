@@ -51,10 +51,4 @@ const TrainModel& train_model(std::string_view name);
 // like.
 void check_model(const TrainModel& model);
 
-// Narayanan et al. 2021 ("Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC21),
-// equation 2: parameters of a GPT; equation 3: FLOPs of a step over B sequences, with all activations recomputed (96)
-// or none (72).
-double narayanan_parameters(const GptShape& shape);
-double narayanan_flop(const GptShape& shape, double batch, bool recompute);
-
 }  // namespace banyan::predict

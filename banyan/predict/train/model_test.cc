@@ -1,6 +1,7 @@
 #include "banyan/predict/train/model.h"
 
 #include "banyan/predict/train/config.h"
+#include "banyan/predict/train/test_narayanan.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::predict {

@@ -53,8 +53,4 @@ uint32_t most_in_flight(const PipelineShape& shape, uint32_t stage) {
   return static_cast<uint32_t>(std::min(warm_up_of(shape, stage) + 1, all));
 }
 
-double bubble_fraction(const PipelineShape& shape) {
-  return static_cast<double>(shape.stages - 1) / (static_cast<double>(shape.chunks) * shape.micro_batches);
-}
-
 }  // namespace banyan::predict

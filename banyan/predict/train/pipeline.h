@@ -28,7 +28,4 @@ std::vector<PipelineStep> pipeline_order(const PipelineShape& shape, uint32_t st
 // Micro-batches times chunks whose activations a stage holds at most at once.
 uint32_t most_in_flight(const PipelineShape& shape, uint32_t stage);
 
-// (p - 1) / (v m): idle time over busy time, with equal stages and no communication.
-double bubble_fraction(const PipelineShape& shape);
-
 }  // namespace banyan::predict
