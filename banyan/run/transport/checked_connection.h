@@ -9,19 +9,28 @@
 
 #include <memory>
 
-#include "banyan/run/transport/framed_connection.h"
+#include "banyan/run/transport/connection.h"
 
 namespace banyan::run {
 
-class CheckedConnection final : public FramedConnection {
+class CheckedConnection final : public Connection {
  public:
+  static constexpr size_t kFrameBytes = size_t{32} << 10;
+
   CheckedConnection(uint32_t peer, std::unique_ptr<Connection> inner);
 
   // Take and show whole frames only, besides what the inner connection throws: Error{io} when bytes were damaged,
   // naming the peer; Error{mismatch} when it does not check.
   size_t write(std::span<const std::byte> head, std::span<const std::byte> body) override;
   std::span<const std::byte> peek() override;
-  size_t read(std::span<std::byte> into) override { return take(peek(), into); }
+  void consume(size_t count) override;
+  size_t read(std::span<std::byte> into) override;
+  int fd() const override { return inner_->fd(); }
+  short before_sleep() override;
+  void after_sleep() override;
+  bool uses_links() const override { return inner_->uses_links(); }
+  bool has_unsent() override;
+  size_t in_flight() const override;
 
  private:
   struct Header {
@@ -32,15 +41,21 @@ class CheckedConnection final : public FramedConnection {
     std::byte bytes[kFrameBytes];
   };
 
-  void put_header(const Header& header, size_t size);
+  bool flush();
+  bool try_to_flush();
   bool receive(std::byte* into, size_t from, size_t size);
 
   const uint32_t peer_;
-  bool has_greeted_ = false;
+  const std::unique_ptr<Connection> inner_;
+
+  std::unique_ptr<Frame> out_;
+  size_t out_size_ = 0, out_sent_ = 0;  // of header and bytes
   uint64_t frames_out_ = 0;
 
   std::unique_ptr<Frame> in_;
-  size_t in_came_ = 0;  // of header and bytes
+  size_t in_came_ = 0;   // of header and bytes
+  size_t consumed_ = 0;  // of bytes, once the frame is complete
+  bool is_complete_ = false;
   uint64_t frames_in_ = 0;
 };
 

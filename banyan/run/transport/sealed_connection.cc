@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "banyan/base/check.h"
+
 namespace banyan::run {
 namespace {
 
@@ -20,13 +22,38 @@ void write_size(size_t size, std::byte* at) {
 
 SealedConnection::SealedConnection(uint32_t peer, std::unique_ptr<TcpConnection> inner, const SessionKeys& keys,
                                    Sealing sealing, uint64_t frames_per_key)
-    : FramedConnection(std::move(inner), kBufferBytes),
-      peer_(peer),
+    : peer_(peer),
       sealing_(sealing),
-      socket_(static_cast<TcpConnection&>(*inner_)),
+      inner_(std::move(inner)),
       sealer_(keys.sending, sealing, frames_per_key),
       opener_(keys.receiving, sealing, frames_per_key),
+      out_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)),
       in_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
+
+// Whether all that was taken is on its way.
+bool SealedConnection::flush() {
+  if (out_sent_ < out_size_) out_sent_ += inner_->write({out_.get() + out_sent_, out_size_ - out_sent_}, {});
+  if (out_sent_ < out_size_) return false;
+  out_sent_ = out_size_ = 0;
+  return true;
+}
+
+// For who has taken bytes, and cannot say so by an error. What is wrong, the next call finds out.
+bool SealedConnection::try_to_flush() {
+  try {
+    return flush();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+SealedConnection::Part SealedConnection::next_part(std::span<const std::byte> head, std::span<const std::byte> body,
+                                                   size_t taken) {
+  const std::span<const std::byte> head_left = head.subspan(std::min(taken, head.size()));
+  const std::span<const std::byte> body_left = body.subspan(taken - std::min(taken, head.size()));
+  const size_t of_head = std::min(head_left.size(), kFrameBytes);
+  return {.head = head_left.first(of_head), .body = body_left.first(std::min(body_left.size(), kFrameBytes - of_head))};
+}
 
 size_t SealedConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
   return sealing_ == Sealing::encrypted ? write_encrypted(head, body) : write_signed(head, body);
@@ -73,7 +100,7 @@ size_t SealedConnection::write_signed(std::span<const std::byte> head, std::span
     const auto frames = std::span(pieces).first(count);
     size_t sent = 0;
     try {
-      sent = socket_.write_pieces(frames);
+      sent = inner_->write_pieces(frames);
     } catch (const Error&) {  // the next call finds out
     }
     keep_rest(frames, sent);
@@ -139,7 +166,13 @@ std::span<const std::byte> SealedConnection::peek() {
   return opened_;
 }
 
-// A frame that fits is opened where it is to be.
+void SealedConnection::consume(size_t count) {
+  if (count == 0) return;
+  CHECK(count <= opened_.size()) << count << " of " << opened_.size() << " bytes";
+  opened_ = opened_.subspan(count);
+}
+
+// Of one frame: to look for the next might throw, and these bytes have come. One that fits is opened where it is to be.
 size_t SealedConnection::read(std::span<std::byte> into) {
   if (opened_.empty()) {
     const std::span<std::byte> frame = next_frame();
@@ -150,7 +183,31 @@ size_t SealedConnection::read(std::span<std::byte> into) {
       return size;
     }
   }
-  return take(peek(), into);
+  const std::span<const std::byte> arrived = peek();
+  const size_t count = std::min(arrived.size(), into.size());
+  if (count > 0) std::memcpy(into.data(), arrived.data(), count);
+  consume(count);
+  return count;
+}
+
+// Part of a frame is of no use.
+size_t SealedConnection::in_flight() const {
+  const size_t of_frames = inner_->in_flight();
+  if (of_frames > SIZE_MAX / 2) return of_frames;
+  const size_t all = of_frames + out_size_ - out_sent_;
+  return all == 0 ? 0 : all + kFrameBytes;
+}
+
+bool SealedConnection::has_unsent() { return !flush(); }
+
+short SealedConnection::before_sleep() {
+  flush();  // and where it cannot, the inner connection waits for room
+  return inner_->before_sleep();
+}
+
+void SealedConnection::after_sleep() {
+  inner_->after_sleep();
+  flush();
 }
 
 }  // namespace banyan::run
