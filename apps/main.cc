@@ -126,5 +126,7 @@ int run_program(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   // A reader that closed the pipe (`banyan ... | head`) is told apart where it is written to.
   std::signal(SIGPIPE, SIG_IGN);
+  // A parent that ignores it hands that on, and the kernel would hide how our processes end.
+  std::signal(SIGCHLD, SIG_DFL);
   return banyan::app::run_program({argv + 1, argv + argc});
 }

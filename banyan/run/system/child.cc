@@ -137,6 +137,12 @@ std::optional<int> Child::status() const {
 }
 
 int Child::reap() {
+  if (const std::optional<int> status = wait_for_end()) return *status;
+  throw Error(ErrorCode::io,
+              "nobody knows how a process ended, since SIGCHLD is ignored: start this program with its default");
+}
+
+std::optional<int> Child::wait_for_end() {
   int status = 0;
   pid_t reaped;
   do {
@@ -144,7 +150,7 @@ int Child::reap() {
   } while (reaped < 0 && errno == EINTR);
   CHECK(reaped == id_ || errno == ECHILD) << "waitpid: " << std::strerror(errno);
   id_ = kNone;
-  return status;
+  return reaped < 0 ? std::nullopt : std::optional(status);
 }
 
 void Child::send(int signal) const {
@@ -154,7 +160,7 @@ void Child::send(int signal) const {
 void Child::end() {
   if (!is_there()) return;
   send(SIGKILL);
-  reap();
+  wait_for_end();
 }
 
 ReportingChild::ReportingChild(const std::function<std::string()>& body) {

@@ -60,7 +60,8 @@ class Child {
   // process whose children are reaped by the kernel (SIGCHLD is ignored) learns that they have ended, and no more: 0.
   std::optional<int> status() const;
   bool has_ended() const { return !is_there() || status().has_value(); }
-  // Waits for its end. Returns its status, and then there is none any more.
+  // Waits for its end. Returns its status, and then there is none any more. Throws Error{io} if the kernel has reaped
+  // it, since SIGCHLD is ignored here.
   int reap();
   // To its group, if it has its own. Nothing happens to a child that was reaped.
   void send(int signal) const;
@@ -69,6 +70,7 @@ class Child {
 
  private:
   static constexpr pid_t kNone = -1;
+  std::optional<int> wait_for_end();  // nothing if the kernel has reaped it
 
   pid_t id_ = kNone;
   bool has_own_group_ = false;

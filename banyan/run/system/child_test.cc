@@ -58,6 +58,16 @@ TEST(Child, HasAStatusThatIsAskedForMoreThanOnce) {
   EXPECT_EQ(format_status(Child([] { return 3; }).reap()), "ended with status 3");
 }
 
+TEST(Child, DoesNotEndWellIfTheKernelHasReapedIt) {
+  Child ignoring([] {
+    signal(SIGCHLD, SIG_IGN);
+    Child failing([] { return 7; });
+    const std::string error = testing::error_of([&] { failing.reap(); }, ErrorCode::io);
+    return error.find("SIGCHLD is ignored") != std::string::npos && !failing.is_there() ? 3 : 4;
+  });
+  EXPECT_EQ(ignoring.reap(), W_EXITCODE(3, 0));
+}
+
 TEST(Child, IsKilledAndReapedWithItsObject) {
   Pipe pipe = Pipe::make();
   {
