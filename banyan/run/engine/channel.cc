@@ -15,9 +15,9 @@ void Channel::add(Port& port) {
 }
 
 void Channel::reset() {
-  const uint64_t messages_sent = messages_sent_;
-  *this = Channel(number_, traffic_class_);
-  messages_sent_ = messages_sent;
+  const uint64_t count = messages_sent_;
+  *this = Channel(number_);
+  messages_sent_ = count;
 }
 
 // ---- Receiving ----

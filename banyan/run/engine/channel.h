@@ -1,6 +1,6 @@
 // Channel: one stream of bytes each way with a peer, as a sequence of messages of the executions that use it.
 //
-// All executions of a channel are of one class. They have their turns in the order in which they were started, each way
+// Executions have their turns in the order in which they were started, each way
 // on its own: the next one begins to send when the one before has sent all it has to send here, and to receive
 // likewise. Within a turn, credits go first, and the streams of the execution take turns slice by slice.
 //
@@ -25,7 +25,7 @@ class Channel {
  public:
   using Port = Execution::Port;
 
-  Channel(uint32_t number, uint32_t traffic_class) : number_(number), traffic_class_(traffic_class) {}
+  explicit Channel(uint32_t number) : number_(number) {}
 
   // The last in the order, in the directions in which it moves anything.
   void add(Port& port);
@@ -34,7 +34,6 @@ class Channel {
   // Forgets all turns, and what is half way.
   void reset();
   uint32_t number() const { return number_; }
-  uint32_t traffic_class() const { return traffic_class_; }
 
   // Both move what can be moved of one message within `allowance` bytes, which they count down, and say whether
   // anything moved. `finished` becomes the execution that is done with that, if one is.
@@ -54,7 +53,7 @@ class Channel {
   // True if the last send() held a confirmation back.
   bool is_holding() const { return is_holding_; }
 
-  uint64_t messages_sent() const { return messages_sent_; }
+  uint64_t message_count() const { return messages_sent_; }  // sent so far
 
  private:
   // Ports in the order of their turns, one way. Each has the link to the next one itself.
@@ -88,7 +87,7 @@ class Channel {
   void check_opening() const;
   void begin_message();
 
-  uint32_t number_ = 0, traffic_class_ = 0;
+  uint32_t number_ = 0;
   uint64_t messages_sent_ = 0;
 
   // State of receiving.

@@ -16,10 +16,9 @@ namespace banyan::run {
 
 using CallSignature = std::array<uint64_t, 4>;
 
-// A lane of a plan, as the executions of one class use it.
+// A lane of a plan, as its executions use it.
 struct LaneUse {
-  const RankPlan& plan;
-  uint32_t peer = 0, lane = 0, traffic_class = 0;
+  uint32_t peer = 0, lane = 0;
 };
 
 struct EngineCommand {
@@ -42,7 +41,6 @@ struct EngineCommand {
   // than once when the execution is repeated.
   std::span<const std::byte> residual = {};
   std::span<std::byte> lost = {};
-  uint32_t traffic_class = 0;  // of EngineOptions::classes; the same on all ranks
   // Nobody waits for the confirmation of this rank: between two ranks, it goes with the next execution, or by let_go().
   bool confirms_late = false;
 };

@@ -1,5 +1,6 @@
 #include "banyan/run/engine/direct_plan.h"
 
+#include "banyan/run/engine/test_fleet.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {

@@ -13,35 +13,27 @@ constexpr size_t kRemembered = 8;
 
 }  // namespace
 
-Engine::Engine(Transport& transport, EngineOptions options)
-    : transport_(transport),
-      options_(std::move(options)),
-      turns_(options_.classes, options_.slice_bytes),
-      active_(turns_.count()) {
+Engine::Engine(Transport& transport, EngineOptions options) : transport_(transport), options_(std::move(options)) {
   CHECK(options_.slice_bytes >= 1 && options_.window >= 1) << options_.slice_bytes << " x " << options_.window;
 }
 
 // ---- Starting ----
 
-std::unique_ptr<Execution> Engine::new_execution() {
-  const Execution::Settings settings{.slice_bytes = options_.slice_bytes,
-                                     .window = options_.window,
-                                     .can_rewind = options_.can_rewind,
-                                     .channel = &options_.channel,
-                                     .gate = options_.gate};
-  return std::make_unique<Execution>(pool_, settings);
-}
-
 // One that knows the plan, if one of the last does.
-uint32_t Engine::free_place(const EngineCommand& command) {
+uint32_t Engine::free_place(const std::shared_ptr<const RankPlan>& plan) {
   if (free_.empty()) {
+    const Execution::Settings settings{.slice_bytes = options_.slice_bytes,
+                                       .window = options_.window,
+                                       .can_rewind = options_.can_rewind,
+                                       .channel = &options_.channel,
+                                       .gate = options_.gate};
     free_.push_back(static_cast<uint32_t>(places_.size()));
-    places_.push_back({.execution = new_execution()});
+    places_.push_back({.execution = std::make_unique<Execution>(pool_, settings)});
   }
   size_t chosen = free_.size() - 1;
   for (size_t i = 0; i < std::min(kRemembered, free_.size()); ++i) {
     const size_t candidate = free_.size() - 1 - i;
-    if (!places_[free_[candidate]].execution->is_prepared_for(command)) continue;
+    if (!places_[free_[candidate]].execution->is_prepared_for(plan)) continue;
     chosen = candidate;
     break;
   }
@@ -51,10 +43,8 @@ uint32_t Engine::free_place(const EngineCommand& command) {
 }
 
 Engine::Ticket Engine::start(const EngineCommand& command) {
-  if (error_) throw Error(*error_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
-  CHECK(command.traffic_class < turns_.count()) << "class " << command.traffic_class;
-  const uint32_t number = free_place(command);
+  const uint32_t number = free_place(command.plan);
   Place& place = places_[number];
   place.serial = ++serials_;
   place.state = State::running;
@@ -73,29 +63,25 @@ Engine::Ticket Engine::start(const EngineCommand& command) {
   return ticket;
 }
 
-Channel& Engine::channel(uint32_t number, uint32_t traffic_class) {
+void Engine::make_channel(uint32_t number) {
   if (number >= channels_.size()) {
     channels_.resize(number + 1);
     is_active_.resize(number + 1);
   }
-  if (channels_[number] == nullptr) channels_[number] = std::make_unique<Channel>(number, traffic_class);
-  CHECK_EQ(channels_[number]->traffic_class(), traffic_class) << "two classes share channel " << number;
-  return *channels_[number];
+  if (channels_[number] == nullptr) channels_[number] = std::make_unique<Channel>(number);
 }
 
 void Engine::join_channels(Place& place) {
   // First all that can fail, so that no channel is left with a port of an execution that has not begun.
-  const uint32_t traffic_class = place.execution->command().traffic_class;
-  Active& active = active_[traffic_class];
-  for (const Execution::Port& port : place.execution->ports()) channel(port.channel, traffic_class);
-  active.channels.reserve(channels_.size());
+  for (const Execution::Port& port : place.execution->ports()) make_channel(port.channel);
+  active_.reserve(channels_.size());
   copying_.reserve(running_);
   for (Execution::Port& port : place.execution->ports()) {
     Channel& channel = *channels_[port.channel];
     channel.add(port);
     if (is_active_[port.channel] || channel.is_idle()) continue;
     is_active_[port.channel] = true;
-    active.channels.push_back(&channel);
+    active_.push_back(&channel);
   }
   if (place.execution->has_copies()) copying_.push_back(place.execution.get());
 }
@@ -106,10 +92,9 @@ bool Engine::progress(size_t budget) {
   if (failure_) throw Error(*failure_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   bool moved = false;
-  waits_for_peers_ = turns_.count() == 1;
+  waits_for_peers_ = true;
   try {
-    moved = turns_.step(
-        budget, [this](uint32_t traffic_class, size_t& allowance) { return serve(active_[traffic_class], allowance); });
+    moved = serve_channels(budget);
   } catch (const Error& error) {
     failure_ = error;
     throw;
@@ -138,10 +123,7 @@ void Engine::release_buffers(Ticket ticket) {
 }
 
 bool Engine::is_holding() const {
-  return std::any_of(active_.begin(), active_.end(), [](const Active& active) {
-    return std::any_of(active.channels.begin(), active.channels.end(),
-                       [](const Channel* channel) { return channel->is_holding(); });
-  });
+  return std::any_of(active_.begin(), active_.end(), [](const Channel* channel) { return channel->is_holding(); });
 }
 
 // What comes behind a confirmation may have come with it.
@@ -156,12 +138,12 @@ bool Engine::receive(Channel& channel, size_t& allowance) {
 }
 
 // At most a message each way for each channel, and confirmations.
-bool Engine::serve(Active& active, size_t& allowance) {
+bool Engine::serve_channels(size_t allowance) {
   bool moved = false;
-  const size_t count = active.channels.size();
-  active.next = count == 0 ? 0 : (active.next + 1) % count;
+  const size_t count = active_.size();
+  next_ = count == 0 ? 0 : (next_ + 1) % count;
   for (size_t i = 0; i < count && allowance > 0; ++i) {
-    Channel& channel = *active.channels[(active.next + i) % count];
+    Channel& channel = *active_[(next_ + i) % count];
     const bool has_received = receive(channel, allowance);
     moved |= has_received;
     Execution* sent = nullptr;
@@ -172,7 +154,7 @@ bool Engine::serve(Active& active, size_t& allowance) {
     waits_for_peers_ &= !has_received && !channel.has_more_to_send();
   }
   waits_for_peers_ &= allowance > 0;
-  std::erase_if(active.channels, [&](const Channel* channel) {
+  std::erase_if(active_, [&](const Channel* channel) {
     if (channel->is_idle()) is_active_[channel->number()] = false;
     return channel->is_idle();
   });
@@ -205,26 +187,11 @@ std::vector<uint32_t> Engine::places_in(State state) const {
 }
 
 void Engine::leave_channels() {
-  for (Active& active : active_) {
-    for (Channel* const channel : active.channels) channel->reset();
-    active.channels.clear();
-  }
+  for (Channel* const channel : active_) channel->reset();
+  active_.clear();
   copying_.clear();
   is_active_.assign(is_active_.size(), false);
   failure_.reset();
-}
-
-void Engine::abort(const Error& error) {
-  if (error_) return;
-  error_ = error;
-  leave_channels();
-  for (Place& place : places_) {
-    if (place.state == State::free) continue;
-    place.execution->stop();
-    place.execution->end();
-    place.state = State::aborted;
-  }
-  running_ = suspended_ = 0;
 }
 
 std::vector<Engine::Suspended> Engine::suspend() {
@@ -284,25 +251,15 @@ std::vector<Engine::Waiting> Engine::waiting_for() const {
   std::vector<Waiting> waiting;
   for (const uint32_t number : places_in(State::running)) {
     const Execution& execution = *places_[number].execution;
-    const Execution::Bytes bytes = execution.bytes();
-    waiting.push_back({.ticket = {.place = number, .serial = places_[number].serial},
-                       .sequence = execution.command().sequence,
-                       .peers = execution.waits_for(),
-                       .bytes_done = bytes.done,
-                       .bytes_to_do = bytes.all});
+    waiting.push_back({.sequence = execution.command().sequence, .peers = execution.waits_for()});
   }
   return waiting;
 }
 
 uint64_t Engine::messages_sent() const {
   uint64_t sum = 0;
-  for (const auto& channel : channels_) sum += channel == nullptr ? 0 : channel->messages_sent();
+  for (const auto& channel : channels_) sum += channel == nullptr ? 0 : channel->message_count();
   return sum;
-}
-
-void Engine::trim() {
-  pool_.trim();
-  for (const uint32_t number : free_) places_[number].execution = new_execution();
 }
 
 }  // namespace banyan::run

@@ -21,9 +21,8 @@
 // carries its sequence and signature, the first of a stream its length: so a rank that was called otherwise is found
 // out, and named.
 //
-// Classes, budgets, gates. Each execution is of a class, which has a priority and a weight (traffic_class.h), and
-// channels of its own, so that an urgent execution passes one that is not. A step moves no more than its budget, so
-// that one thread can serve many engines. A gate (slice_gate.h) may hold slices back for a while.
+// Budgets, gates. A step moves no more than its budget, so that one thread can serve many engines. A gate
+// (slice_gate.h) may hold slices back for a while.
 //
 // Memory besides input and output comes from a pool that later executions use again, and is taken when it is needed:
 //   - for each in-tree child at most `window` slices, of those that come before their turn;
@@ -45,13 +44,9 @@
 //      upwards, the second from the root downwards, which has room when its slices go down; those go down because the
 //      leaves of the out-tree take everything, and from them upwards every rank gets rid of what it holds. Trees have
 //      no cycles. So every slice reaches its root, and then every leaf; after that, the next execution is the earliest.
-//   4. Classes share nothing but the steps and the pool, which does not run out. A step serves the highest priority
-//      that can move anything, and of equal priorities each class in turn; so the class of the highest priority that is
-//      not done goes on as if it were alone, by 3, and ends, unless more of it is started for ever; then the next one
-//      does. A step with a budget moves at least a byte of what a step without one would move, and begins with another
+//   4. A step with a budget moves at least a byte of what a step without one would move, and begins with another
 //      channel each time, so that none is passed over for ever. A gate holds slices, never credits, and not for
-//      ever: it makes a slice of 3 later, as a slow transport does. With one channel for two classes this would not
-//      hold: what comes first might be of an execution that this rank starts only after one behind it is done.
+//      ever: it makes a slice of 3 later, as a slow transport does.
 // For this a receiver gives no credit that its sender will not use, so that an execution takes from every channel
 // exactly the messages that belong to it, and no barrier is needed between two.
 //
@@ -72,7 +67,6 @@
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/engine/slice_gate.h"
 #include "banyan/run/engine/slot_pool.h"
-#include "banyan/run/engine/traffic_class.h"
 #include "banyan/run/transport/transport.h"
 
 namespace banyan::run {
@@ -82,11 +76,10 @@ struct EngineOptions {
   uint64_t slice_bytes = 128 * 1024;
   uint32_t window = 4;      // equal on all ranks; at least 1
   bool can_rewind = false;  // see suspend()
-  // The transport's number for a lane of a plan; several lanes may be one, but not those of two classes. Empty: the
-  // peer's number. Asked when a plan is begun, and not always when it is begun again.
+  // The transport's number for a lane of a plan; several lanes may be one. Empty: the peer's number. Asked when a plan
+  // is begun, and not always when it is begun again.
   std::function<uint32_t(const LaneUse& use)> channel = {};
-  std::vector<TrafficClass> classes = {{}};  // their numbers and order of starts equal on all ranks
-  SliceGate* gate = nullptr;                 // belongs to the caller; none: slices leave when they are ready
+  SliceGate* gate = nullptr;  // belongs to the caller; none: slices leave when they are ready
 };
 
 class Engine {
@@ -102,23 +95,21 @@ class Engine {
     friend bool operator==(const Ticket&, const Ticket&) = default;
   };
 
-  // Begins, after all that were started before. Throws the error of an abort().
+  // Begins, after all that were started before.
   Ticket start(const EngineCommand& command);
 
-  // Moves what can be moved now, at most a message each way for each channel (of classes that share a priority, as many
-  // as their weights say), and at most `budget` bytes; copies within this rank, a slice in a step, do not count. False
-  // when nothing could be moved.
+  // Moves what can be moved now, at most a message each way for each channel, and at most `budget` bytes; copies within
+  // this rank, a slice in a step, do not count. False when nothing could be moved.
   // Throws what the transport throws, and Error{mismatch} naming the peer when it does not follow the same plan:
-  // MismatchError where it does something else altogether. After that, and until abort() or suspend(), it throws the
-  // same.
+  // MismatchError where it does something else altogether. After that, and until suspend(), it throws the same.
   static constexpr size_t kNoBudget = SIZE_MAX;
   bool progress(size_t budget = kNoBudget);
 
-  // True if the last progress() has left nothing to do before a peer does something. Always false with several classes.
+  // True if the last progress() has left nothing to do before a peer does something.
   bool waits_for_peers() const { return waits_for_peers_; }
 
   // Every element of the output is in place, the input is no longer needed, and all that peers need has been handed to
-  // the transport; or the execution was aborted.
+  // the transport.
   bool is_done(Ticket ticket) const { return !is_in(ticket, State::running) && !is_in(ticket, State::suspended); }
   bool is_idle() const { return running_ == 0; }
   // For a plan that ends with a confirmation: as is_done(), but for the confirmation: other ranks need not have their
@@ -133,12 +124,6 @@ class Engine {
   // next steps.
   bool is_holding() const;
   void let_go() { lets_go_ = is_holding(); }
-  // Why an execution was aborted; nothing for others.
-  std::optional<Error> error(Ticket ticket) const { return is_in(ticket, State::aborted) ? error_ : std::nullopt; }
-
-  // Ends all that is not done with this error; what is in the outputs is undefined, of executions in place also what is
-  // in the inputs. The channels are of no use any more, and nothing else can be started.
-  void abort(const Error& error);
 
   // ---- Repeating on other channels. Needs can_rewind. ----
   //
@@ -168,22 +153,18 @@ class Engine {
   // ---- What is told about it ----
 
   struct Waiting {
-    Ticket ticket;
     uint64_t sequence = 0;
     std::vector<uint32_t> peers;  // whose next message it needs, or who do not take what it sends; ascending
-    uint64_t bytes_done = 0, bytes_to_do = 0;  // received and sent, of elements
   };
   // Executions that are not done, in the order of the starts. Allocates: for timeouts.
   std::vector<Waiting> waiting_for() const;
 
   uint64_t messages_sent() const;
-  uint64_t steps() const { return steps_; }                 // grows with each call of progress() that moved something
-  size_t held_bytes() const { return pool_.held_bytes(); }  // of the pool
-  // Frees what no execution uses.
-  void trim();
+  uint64_t steps() const { return steps_; }  // grows with each call of progress() that moved something
+  const SlotPool& pool() const { return pool_; }
 
  private:
-  enum class State : uint8_t { free, running, suspended, aborted };
+  enum class State : uint8_t { free, running, suspended };
   struct Place {
     std::unique_ptr<Execution> execution;
     uint64_t serial = 0;
@@ -195,17 +176,11 @@ class Engine {
     const Place& place = places_[ticket.place];
     return place.serial == ticket.serial && place.state == state;
   }
-  std::unique_ptr<Execution> new_execution();
-  uint32_t free_place(const EngineCommand& command);
+  uint32_t free_place(const std::shared_ptr<const RankPlan>& plan);
   std::vector<uint32_t> places_in(State state) const;
   void join_channels(Place& place);
-  Channel& channel(uint32_t number, uint32_t traffic_class);
-  // The channels of a class on which an execution waits for a turn.
-  struct Active {
-    std::vector<Channel*> channels;
-    size_t next = 0;  // of these, the first to be served
-  };
-  bool serve(Active& active, size_t& allowance);
+  void make_channel(uint32_t number);
+  bool serve_channels(size_t allowance);
   bool receive(Channel& channel, size_t& allowance);
   bool copy_some();
   void finish(Execution& execution);
@@ -224,12 +199,11 @@ class Engine {
 
   std::vector<std::unique_ptr<Channel>> channels_;  // by number; null while not used
   std::vector<bool> is_active_;                     // by number
-  ClassTurns turns_;
-  std::vector<Active> active_;       // by class
-  std::vector<Execution*> copying_;  // those with something to copy; in turns
+  std::vector<Channel*> active_;                    // those on which an execution waits for a turn
+  size_t next_ = 0;                                 // of these, the first to be served
+  std::vector<Execution*> copying_;                 // those with something to copy; in turns
 
   std::optional<Error> failure_;  // of progress(), not yet seen to
-  std::optional<Error> error_;    // of abort()
 };
 
 }  // namespace banyan::run

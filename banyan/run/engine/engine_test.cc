@@ -242,7 +242,7 @@ TEST(Engine, UsesItsMemoryAgainAndGivesItBack) {
     for (int i = 0; i < 3; ++i) operations.push_back(TestOperation({.ranks = 6, .elements = 2000, .seed = 7}));
     ASSERT_TRUE(fleet.run(operations));
     size_t held = 0;
-    for (uint32_t rank = 0; rank < 6; ++rank) held += fleet.engine(rank).held_bytes();
+    for (uint32_t rank = 0; rank < 6; ++rank) held += fleet.engine(rank).pool().held_bytes();
     // Slots are taken when slices come before their turn, which depends on timing; three operations of two trees for
     // each of six ranks have at most a window for every child and for every sum.
     EXPECT_LE(held, 3u * 12 * (5 + 5) * 4 * 64);
@@ -251,10 +251,7 @@ TEST(Engine, UsesItsMemoryAgainAndGivesItBack) {
       EXPECT_LE(held, after_first * 2);
     }
   }
-  for (uint32_t rank = 0; rank < 6; ++rank) {
-    fleet.engine(rank).trim();
-    EXPECT_EQ(fleet.engine(rank).held_bytes(), 0u);
-  }
+  for (uint32_t rank = 0; rank < 6; ++rank) EXPECT_EQ(fleet.engine(rank).pool().taken_bytes(), 0u);
 }
 
 }  // namespace

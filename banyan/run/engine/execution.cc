@@ -367,15 +367,12 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
 
 bool Execution::may_leave(const Port& port, const Departure& departure) {
   const RoleState& state = roles_[departure.role];
-  const size_t bytes = slice_bytes(state, departure.sent);
   return settings_.gate->admit({.sequence = command_.sequence,
                                 .plan = command_.plan.get(),
-                                .traffic_class = command_.traffic_class,
                                 .channel = port.channel,
                                 .peer = port.peer,
                                 .lane = departure.to.lane,
-                                .bytes = bytes,
-                                .elements = bytes / size_of(command_.task.type)});
+                                .elements = slice_bytes(state, departure.sent) / size_of(command_.task.type)});
 }
 
 void Execution::message_sent(Port& port, const Outgoing& outgoing) {
@@ -420,18 +417,6 @@ std::vector<uint32_t> Execution::waits_for() const {
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
-}
-
-Execution::Bytes Execution::bytes() const {
-  Bytes bytes;
-  const auto count = [&](uint32_t role, uint64_t slices) {
-    const uint64_t length = roles_[role].role->length;
-    bytes.all += length * prepared_.element_bytes;
-    bytes.done += std::min(length, begin_of(slices)) * prepared_.element_bytes;
-  };
-  for (const Arrival& arrival : arrivals_) count(arrival.role, arrival.received);
-  for (const Departure& departure : departures_) count(departure.role, departure.sent);
-  return bytes;
 }
 
 }  // namespace banyan::run

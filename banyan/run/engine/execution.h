@@ -81,17 +81,11 @@ class Execution {
   // It is over, and its buffers are the caller's again: nothing is put back into them.
   void release_buffers();
   const EngineCommand& command() const { return command_; }
-  // True if it can begin this command without looking through its plan again.
-  bool is_prepared_for(const EngineCommand& command) const {
-    return prepared_.plan == command.plan && prepared_.traffic_class == command.traffic_class;
-  }
+  // True if it can begin this plan without looking through it again.
+  bool is_prepared_for(const std::shared_ptr<const RankPlan>& plan) const { return prepared_.plan == plan; }
   std::span<Port> ports() { return ports_; }
   // Those whose next message something waits for, and those who have not taken what could be sent; ascending.
   std::vector<uint32_t> waits_for() const;
-  struct Bytes {
-    uint64_t done = 0, all = 0;
-  };
-  Bytes bytes() const;  // received and sent
 
   // Elements that this rank gives itself: true while there are any; copies a slice of them.
   bool has_copies() const { return !copying_.empty(); }
@@ -183,7 +177,6 @@ class Execution {
   // The inputs of prepare(): the plan, and how the command uses it.
   struct Preparation {
     std::shared_ptr<const RankPlan> plan = {};  // shared with those who may use it again
-    uint32_t traffic_class = 0;
     size_t element_bytes = 0;
     uint64_t slice_elements = 0;
     uint32_t window = 0;

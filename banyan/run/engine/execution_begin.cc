@@ -96,11 +96,7 @@ Execution::Window Execution::add_coded_window(uint64_t slices) {
 
 uint32_t Execution::port_to(const StreamEnd& end) {
   const bool is_mapped = settings_.channel != nullptr && *settings_.channel;
-  const uint32_t channel =
-      is_mapped
-          ? (*settings_.channel)(
-                {.plan = *command_.plan, .peer = end.peer, .lane = end.lane, .traffic_class = command_.traffic_class})
-          : end.peer;
+  const uint32_t channel = is_mapped ? (*settings_.channel)({.peer = end.peer, .lane = end.lane}) : end.peer;
   if (channel >= port_of_channel_.size()) port_of_channel_.resize(channel + 1, kNone);
   uint32_t& port = port_of_channel_[channel];
   if (port == kNone) {
@@ -127,7 +123,6 @@ void Execution::begin(const EngineCommand& command) {
   CHECK(command.residual.empty() ||
         (command.codec != nullptr && command.codec->is_lossy() && command.residual.size() == command.input.size()));
   const Preparation wanted = {.plan = command.plan,
-                              .traffic_class = command.traffic_class,
                               .element_bytes = element_bytes,
                               .slice_elements = std::max<uint64_t>(1, slice_bytes / block_bytes) * block,
                               .window = plan.window > 0 ? plan.window : settings_.window,

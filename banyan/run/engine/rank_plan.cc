@@ -390,14 +390,6 @@ StreamEnd RankPlan::add_stream_from(uint32_t peer, uint32_t lane) {
   return {.peer = peer, .lane = lane, .number = streams_from[peer]++};
 }
 
-std::vector<uint32_t> peers_of(const RankPlan& plan) {
-  std::vector<uint32_t> peers;
-  for (uint32_t peer = 0; peer < plan.ranks; ++peer) {
-    if (plan.streams_to[peer] + plan.streams_from[peer] > 0) peers.push_back(peer);
-  }
-  return peers;
-}
-
 uint64_t elements_sent(const RankPlan& plan) {
   uint64_t elements = 0;
   for (const Role& role : plan.roles) {

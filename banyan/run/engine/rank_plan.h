@@ -75,8 +75,6 @@ struct RankPlan {
   StreamEnd add_stream_from(uint32_t peer, uint32_t lane = 0);
 };
 
-// Those that this rank exchanges anything with, ascending.
-std::vector<uint32_t> peers_of(const RankPlan& plan);
 // The number of elements that this rank sends in one execution.
 uint64_t elements_sent(const RankPlan& plan);
 

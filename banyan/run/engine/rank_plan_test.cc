@@ -1,6 +1,7 @@
 #include "banyan/run/engine/rank_plan.h"
 
 #include "banyan/fabric/text.h"
+#include "banyan/run/engine/test_fleet.h"
 #include "banyan/testing/test.h"
 #include "banyan/testing/test_sample_forest.h"
 

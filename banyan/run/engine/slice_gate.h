@@ -2,7 +2,6 @@
 // or that belong to a tenant who has had his share.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "banyan/run/engine/rank_plan.h"
@@ -13,9 +12,7 @@ namespace banyan::run {
 struct SliceOffer {
   uint64_t sequence = 0;  // of the execution
   const RankPlan* plan = nullptr;
-  uint32_t traffic_class = 0;
   uint32_t channel = 0, peer = 0, lane = 0;  // lane of the plan
-  size_t bytes = 0;                          // without headers
   uint64_t elements = 0;                     // of the elements_sent() of its plan
 };
 
@@ -27,8 +24,8 @@ class SliceGate {
   virtual ~SliceGate() = default;
 
   // True if the slice may leave now, and then it does. A refused one is offered again in every step, and every other
-  // slice of its class on its channel waits behind it; credits do not. Each slice must be let through at some time, and
-  // the engine's owner must see to a step then.
+  // slice on its channel waits behind it; credits do not. Each slice must be let through at some time, and the engine's
+  // owner must see to a step then.
   virtual bool admit(const SliceOffer& offer) = 0;
 };
 

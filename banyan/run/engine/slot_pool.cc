@@ -16,7 +16,9 @@ size_t exponent(size_t bytes) { return bytes <= 64 ? 6 : static_cast<size_t>(std
 
 SlotPool::~SlotPool() {
   CHECK_EQ(taken_bytes_, 0u) << "bytes of slots are still in use";
-  trim();
+  for (const std::vector<std::byte*>& blocks : free_) {
+    for (std::byte* const block : blocks) ::operator delete(block, kLine);
+  }
 }
 
 std::byte* SlotPool::take(size_t bytes) {
@@ -41,15 +43,6 @@ void SlotPool::give_back(std::byte* block, size_t bytes) noexcept {
   const size_t k = exponent(bytes);
   taken_bytes_ -= size_t{1} << k;
   free_[k].push_back(block);
-}
-
-void SlotPool::trim() {
-  for (size_t k = 0; k < kClasses; ++k) {
-    held_bytes_ -= free_[k].size() << k;
-    for (std::byte* const block : free_[k]) ::operator delete(block, kLine);
-    made_[k] -= free_[k].size();
-    free_[k].clear();  // and keeps its room for those that are taken
-  }
 }
 
 }  // namespace banyan::run

@@ -21,8 +21,6 @@ class SlotPool {
   std::byte* take(size_t bytes);
   // `bytes` as it was asked for.
   void give_back(std::byte* block, size_t bytes) noexcept;
-  // Frees what nobody has taken.
-  void trim();
 
   // Bytes of all blocks, taken or not; of those taken.
   size_t held_bytes() const { return held_bytes_; }

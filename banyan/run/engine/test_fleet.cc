@@ -28,6 +28,14 @@ uint64_t extent(std::span<const Block> blocks) {
 
 }  // namespace
 
+std::vector<uint32_t> peers_of(const RankPlan& plan) {
+  std::vector<uint32_t> peers;
+  for (uint32_t peer = 0; peer < plan.ranks; ++peer) {
+    if (plan.streams_to[peer] + plan.streams_from[peer] > 0) peers.push_back(peer);
+  }
+  return peers;
+}
+
 bool has_schedule(OperationKind kind) {
   const auto collective = collective_of(kind);
   return collective && is_planned(*collective) && !is_personal(*collective);
@@ -333,8 +341,7 @@ EngineCommand TestOperation::command(uint32_t rank, uint64_t sequence) {
           .output = std::span(own.memory).subspan(own.output_at * size_, own.output * size_),
           .codec = options.codec,
           .residual = std::as_bytes(std::span(own.residual)),
-          .lost = std::as_writable_bytes(std::span(own.lost)),
-          .traffic_class = options.traffic_class};
+          .lost = std::as_writable_bytes(std::span(own.lost))};
 }
 
 void TestOperation::take_result(uint32_t rank) {
@@ -388,10 +395,8 @@ std::string TestOperation::words() const {
 Fleet::Fleet(uint32_t ranks, const EngineOptions& options, const testing::SimulatedWorld::Options& world)
     : world_(world), ranks_(ranks) {
   EngineOptions with_lanes = options;
-  const auto classes = static_cast<uint32_t>(options.classes.size());
-  CHECK(world.lanes >= classes) << classes << " classes need as many lanes";
-  with_lanes.channel = [this, classes, lanes = world.lanes / classes](const LaneUse& use) {
-    return world_.channel(use.peer, use.lane % lanes * classes + use.traffic_class);
+  with_lanes.channel = [this, lanes = world.lanes](const LaneUse& use) {
+    return world_.channel(use.peer, use.lane % lanes);
   };
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     engines_.push_back(std::make_unique<Engine>(world_.transport(rank), with_lanes));

@@ -30,6 +30,8 @@ inline constexpr std::array kTestKinds = {
     OperationKind::reduce_scatter_v, OperationKind::all_to_all,     OperationKind::all_to_all_v,
     OperationKind::gather,           OperationKind::scatter,        OperationKind::group,
     OperationKind::barrier};
+// Those that this rank exchanges anything with, ascending.
+std::vector<uint32_t> peers_of(const RankPlan& plan);
 // Whether it follows a schedule, which needs two ranks.
 bool has_schedule(OperationKind kind);
 
@@ -45,7 +47,6 @@ struct TestOperation {
     uint32_t trees_per_root = 2;
     testing::TreeShape shape = testing::TreeShape::random;
     bool is_confirmed = false;
-    uint32_t traffic_class = 0;
     SliceCodec* codec = nullptr;
     // Of float32, sums and averages: all ranks have residuals, and inputs are whole numbers whatever the kind. Results
     // are right when they and what was lost make up what ranks had: see wrong_elements().

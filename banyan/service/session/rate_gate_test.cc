@@ -23,7 +23,7 @@ class RateGateTest : public ::testing::Test {
   }
 
   bool offer(uint64_t number, uint64_t elements = kSlice) {
-    return gate_.admit({.sequence = number, .plan = &plan_, .bytes = elements * 4, .elements = elements});
+    return gate_.admit({.sequence = number, .plan = &plan_, .elements = elements});
   }
   // How many slices of this call leave until then, asked again whenever the gate says.
   size_t slices_until(uint64_t number, Time end) {

@@ -168,7 +168,7 @@ double let_through(RateGate& gate, Time& now, uint64_t number, double call_bytes
   run::Role role{.length = 1'000'000};
   role.out_children.push_back(plan.add_stream_to(1));
   plan.roles.push_back(role);
-  const run::SliceOffer slice{.sequence = number, .plan = &plan, .bytes = 4000, .elements = 1000};
+  const run::SliceOffer slice{.sequence = number, .plan = &plan, .elements = 1000};
   double bytes = 0;
   for (const Time end = now + milliseconds(100); now < end;) {
     if (gate.admit(slice)) {
@@ -214,7 +214,7 @@ TEST_F(SessionShareTest, WakesWhenTheGateOpens) {
   SessionShare session = share(false);
   session.begin(1, all_reduce(10'000'000), source_);
   session.set_rate(500'000'000);
-  const run::SliceOffer slice{.sequence = 1, .plan = &plan, .bytes = 400, .elements = 100};
+  const run::SliceOffer slice{.sequence = 1, .plan = &plan, .elements = 100};
   while (gate_->admit(slice)) {
   }
   const std::optional<Time> next = session.next();
