@@ -85,11 +85,14 @@ int64_t sum(std::span<const int64_t> capacity, std::span<const uint32_t> arcs) {
 
 // Takes from the arcs into a switch what it cannot pass on, or the other way round, from each in proportion.
 void balance_evenly(const Network& network, std::vector<int64_t>& capacity) {
+  // Each round may upset neighbours again. Rounds are limited: what is still uneven then is left to make_packable().
   bool changed = true;
   for (int round = 0; changed && round < kBalancingRounds; ++round) {
     changed = false;
     for (uint32_t v = network.terminal_count(); v < network.vertex_count(); ++v) {
       const int64_t in = sum(capacity, network.in_arcs(v)), out = sum(capacity, network.out_arcs(v));
+      // The larger side shrinks. Rounding errors do not add up: both sums run down together, and the last arc takes the
+      // rest.
       int64_t left = std::max(in, out), wanted = std::min(in, out);
       changed |= in != out;
       for (const uint32_t a : in > out ? network.in_arcs(v) : network.out_arcs(v)) {
@@ -107,6 +110,8 @@ bool make_packable(const Network& network, std::vector<int64_t>& capacity, const
   const auto holds = [&](std::span<const int64_t> some) {
     return !CutCondition(network).find_violated({.capacity = some, .supply = supply});
   };
+  // The even balance is preferred, but only where the cut condition survives it. The rest is taken off arc by arc,
+  // within the cut condition; without success there is no packing.
   if (!holds(capacity)) return false;
   std::vector<int64_t> even = capacity;
   balance_evenly(network, even);
@@ -123,7 +128,9 @@ class Halves {
         far_(problem.network, cut_, 0) {}
 
   std::optional<OneRootPacking> pack() {
+    // Steps 1 to 3 of the header. Each may fail; then there is no result.
     if (!find_crossings() || !pack_far() || !pack_near()) return std::nullopt;
+    // Step 4 needs near trees, crossings and far trees in the same parts of a unit.
     make_units_common();
     if (parts_ > problem_.most_units / problem_.supply) return std::nullopt;
     join();
@@ -135,6 +142,7 @@ class Halves {
   const Arc& arc(uint32_t a) const { return problem_.network.arcs()[a]; }
 
   bool find_crossings() {
+    // Every far terminal is an entry: the flow of K units ends there in equal parts if it can.
     std::vector<uint32_t> entries;
     for (uint32_t t = 0; t < problem_.network.terminal_count(); ++t) {
       if (!cut_[t]) entries.push_back(t);
@@ -144,8 +152,11 @@ class Halves {
                           near_.network().terminal_count() > 1 ? problem_.supply : problem_.most_units);
     if (!dealt) return false;
     parts_ = dealt->parts;
+    // Capacities from here on are in the parts of a unit that the flow needed.
     left_.assign(problem_.capacity.begin(), problem_.capacity.end());
     for (int64_t& units : left_) units *= parts_;
+    // The flow is taken apart into ways. A crossing begins at the last near terminal of its way; what it takes of arcs
+    // is not there for near and far trees.
     for (size_t i = 0; i < entries.size(); ++i) {
       for (int64_t units = dealt->units[i]; units > 0; units -= crossings_.back().units) {
         const Way way = dealt->flow.take_way(entries[i], units);
@@ -162,10 +173,12 @@ class Halves {
 
   bool pack_far() {
     const Network& network = far_.network();
+    // Each far terminal owes as many trees as crossings end in it, in what the crossings leave.
     std::vector<int64_t> capacity = far_.capacity(left_);
     std::vector<int64_t> supply(network.terminal_count(), 0);
     for (const Crossing& crossing : crossings_) supply[far_.own(crossing.entry)] += crossing.units;
     if (!make_packable(network, capacity, supply)) return false;
+    // A far tree hangs at least one hop below the root, so it has one level less.
     PackingOptions options{.progress = problem_.progress, .patient = true};
     if (problem_.max_height) {
       if (*problem_.max_height < 2) return false;
@@ -181,6 +194,7 @@ class Halves {
   bool pack_near() {
     const Network& network = near_.network();
     const uint32_t root = near_.own(problem_.root);
+    // The root alone is a near side without edges: one tree of all units.
     if (network.terminal_count() == 1) {
       near_trees_.trees.push_back({.root = root, .units = problem_.supply});
       return true;
@@ -192,6 +206,8 @@ class Halves {
     std::vector<int64_t> supply(network.terminal_count(), 0);
     supply[root] = problem_.supply;
     if (!make_packable(network, capacity, supply)) return false;
+    // The near side is a smaller problem of the same kind, so the low searches are tried first. The recursion ends,
+    // since the far side is not empty. If they find nothing, trees that grow one after the other will do.
     if (auto packing = pack_one_root({.network = network,
                                       .fabric = problem_.fabric,
                                       .capacity = capacity,
@@ -211,6 +227,7 @@ class Halves {
   }
 
   void make_units_common() {
+    // The far side and the crossings were cut into parts_, the near trees into near_parts_.
     const int64_t common = std::lcm(parts_, near_parts_);
     for (PackedTree& tree : near_trees_.trees) tree.units *= common / near_parts_;
     for (PackedTree& tree : far_trees_.trees) tree.units *= common / parts_;
@@ -222,9 +239,11 @@ class Halves {
   // from deepest goes on with the lowest far tree.
   void join() {
     find_depths();
+    // At each meeting both lists hold the same units: those of the crossings whose first arcs lead there.
     std::vector<std::vector<NearPart>> near = assign_exits();
     std::vector<std::vector<FarPart>> far = assign_far_trees();
     for (uint32_t meeting = 0; meeting < near.size(); ++meeting) {
+      // The shallowest near part gets the highest far tree, so the deepest gets the lowest.
       std::ranges::stable_sort(near[meeting], std::less(), &NearPart::depth);
       std::ranges::stable_sort(far[meeting], std::greater(), &FarPart::height);
       auto begin = near[meeting].begin();
@@ -253,11 +272,14 @@ class Halves {
   // By the vertex behind the first arc, the parts of near trees that come there: the transport from trees to exits
   // whose greatest depth is least, and beyond that greedy.
   std::vector<std::vector<NearPart>> assign_exits() const {
+    // Exits want the units of their crossings; every near tree offers its units to any of its terminals.
     const size_t exits = near_.network().terminal_count(), trees = near_trees_.trees.size();
     std::vector<int64_t> wanted(exits, 0), unused;
     for (const Crossing& crossing : crossings_) wanted[near_.own(crossing.exit)] += crossing.units;
     for (const PackedTree& tree : near_trees_.trees) unused.push_back(tree.units);
     std::vector<std::vector<int64_t>> given(exits, std::vector<int64_t>(trees, 0));
+    // The depth that is allowed rises level by level, and at each level augmenting paths are used up before. So the
+    // greatest depth is least. At the greatest depth of all any tree serves any exit, so the loop ends.
     for (uint32_t deepest = 0; std::ranges::any_of(wanted, [](int64_t units) { return units > 0; }); ++deepest) {
       CHECK(deepest < exits) << "near trees and crossings have not the same units";
       for (uint32_t exit = 0; exit < exits; ++exit) {
@@ -265,6 +287,7 @@ class Halves {
         }
       }
     }
+    // Each crossing takes of the trees that its exit was given, one tree after the other, and is cut where a tree ends.
     std::vector<std::vector<NearPart>> parts(problem_.network.vertex_count());
     std::vector<size_t> tree(exits, 0);
     for (const Crossing& crossing : crossings_) {
@@ -288,6 +311,8 @@ class Halves {
   bool augment(uint32_t exit, uint32_t deepest, std::vector<int64_t>& wanted, std::vector<int64_t>& unused,
                std::vector<std::vector<int64_t>>& given) const {
     const size_t exits = given.size(), trees = unused.size();
+    // Breadth first, by turns: from an exit to the trees in which it stands high enough, from a tree to exits that have
+    // some of it. The search ends at a tree with unused units.
     std::vector<uint32_t> taker(trees, kNone), from(exits, kNone), queue{exit};
     size_t last = trees;
     for (size_t i = 0; i < queue.size() && last == trees; ++i) {
@@ -303,10 +328,12 @@ class Halves {
       }
     }
     if (last == trees) return false;
+    // The path bears as much as its scarcest step.
     int64_t units = std::min(wanted[exit], unused[last]);
     for (uint32_t at = taker[last]; at != exit; at = taker[from[at]]) units = std::min(units, given[at][from[at]]);
     unused[last] -= units;
     wanted[exit] -= units;
+    // Along the path back each exit gives up units of one tree and gets as many of the next; the first exit has more.
     size_t tree = last;
     for (uint32_t at = taker[last];; at = taker[tree]) {
       given[at][tree] += units;
@@ -318,6 +345,8 @@ class Halves {
 
   // By the vertex behind the first arc, what goes on from there.
   std::vector<std::vector<FarPart>> assign_far_trees() const {
+    // The far trees of a terminal serve the crossings that end there, in any order: heights are matched at the
+    // meetings.
     std::vector<std::vector<size_t>> of_entry(problem_.network.terminal_count());
     std::vector<int64_t> left;
     for (size_t i = 0; i < far_trees_.trees.size(); ++i) {
@@ -327,6 +356,7 @@ class Halves {
     std::vector<std::vector<FarPart>> parts(problem_.network.vertex_count());
     for (size_t c = 0; c < crossings_.size(); ++c) {
       const Crossing& crossing = crossings_[c];
+      // The height above the exit: hops of the crossing itself, then the far tree.
       const auto hops =
           std::ranges::count_if(crossing.arcs, [&](uint32_t a) { return problem_.network.is_terminal(arc(a).head); });
       std::vector<size_t>& trees = of_entry[crossing.entry];
@@ -350,6 +380,7 @@ class Halves {
     PackedTree tree{.root = problem_.root, .units = units};
     std::vector<uint32_t> depth(problem_.network.terminal_count(), kNone);
     depth[problem_.root] = 0;
+    // A terminal that the tree has reached already keeps its first parent, so the result is a tree.
     const auto add = [&](std::span<const uint32_t> path) {
       uint32_t& to = depth[arc(path.back()).head];
       if (to != kNone) return;
@@ -358,6 +389,8 @@ class Halves {
       tree.paths.push_back(joined_.paths.intern(path));
     };
     for (const uint32_t id : near_trees_.trees[near.tree].paths) add(near_.path(near_trees_.paths.path(id)));
+    // The crossing is entered over the near part's own first arc: both end in the meeting. Behind it the way is cut
+    // into an edge for each terminal that it passes.
     std::vector<uint32_t> way = crossings_[far.crossing].arcs;
     way.front() = near.first_arc;
     for (size_t begin = 0, i = 0; i < way.size(); ++i) {

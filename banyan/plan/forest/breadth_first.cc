@@ -23,11 +23,13 @@ class BreadthFirstGrower {
   explicit BreadthFirstGrower(const Network& network) : network_(network), load_(network.arcs().size(), 0) {}
 
   void add(Packing& packing, uint32_t root, int64_t units) {
+    // Shortest paths first, by hops and then by the load of the trees so far.
     find_distances_from(root);
     PackedTree tree{.root = root, .units = units};
     CHECK_EQ(order_.size(), network_.terminal_count()) << "not every terminal is reached from " << root;
     for (const uint32_t terminal : order_) {
       if (terminal == root) continue;
+      // An edge of the tree: back from the terminal through switches to the terminal before it, which joined earlier.
       path_.clear();
       uint32_t at = terminal;
       do {
@@ -35,6 +37,7 @@ class BreadthFirstGrower {
         at = network_.arcs()[by_[at]].tail;
       } while (!network_.is_terminal(at));
       std::ranges::reverse(path_);
+      // Later roots see this load and turn to other paths of as few hops.
       for (const uint32_t a : path_) load_[a] += units;
       tree.paths.push_back(packing.paths.intern(path_));
       tree.height = std::max(tree.height, distance_[terminal].hops);
@@ -60,11 +63,13 @@ class BreadthFirstGrower {
     while (!next.empty()) {
       const auto [distance, at] = next.top();
       next.pop();
+      // A vertex that was reached on a shorter path since then has been dealt with.
       if (distance != distance_[at]) continue;
       const bool is_terminal = network_.is_terminal(at);
       if (is_terminal) order_.push_back(at);
       for (const uint32_t a : network_.out_arcs(at)) {
         const uint32_t head = network_.arcs()[a].head;
+        // A hop begins at each terminal, so paths through more switches are not longer in hops.
         const Distance longer{
             .hops = distance.hops + is_terminal,
             .busy = distance.busy + static_cast<double>(load_[a]) / static_cast<double>(network_.bandwidths()[a])};

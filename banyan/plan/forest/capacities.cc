@@ -144,6 +144,7 @@ TreeCapacities optimal_capacities(const TreeQuestion& question) {
   int64_t common = q;
   for (const int64_t bandwidth : network.bandwidths()) common = std::gcd(common, bandwidth);
   const int64_t certain = q / common, step = trees_for_tight_arcs(network, question.witness, q);
+  // Below `certain` floors may leave a cut short; the cut condition tells which multiples will do all the same.
   for (int64_t trees = step, tried = 0; trees < certain && tried < kMaxTriedMultiples; trees += step, ++tried) {
     if (!is_countable(trees, network, collective)) break;
     TreeCapacities result{.trees_per_weight = trees, .capacity = {}, .supply = supplies(trees, collective)};
@@ -154,6 +155,7 @@ TreeCapacities optimal_capacities(const TreeQuestion& question) {
   }
   if (is_countable(certain, network, collective))
     return capacities_at(Fraction(int128{p} * certain, q), certain, question);
+  // Not countable: the largest power of two that is, rounded.
   int64_t most = 1;
   while (is_countable(int128{2} * most, network, collective)) most *= 2;
   return rounded_capacities(most, question);
@@ -227,6 +229,8 @@ Fraction least_time(int64_t trees_per_weight, const TreeQuestion& question) {
 }
 
 TreeCapacities capacities_for(int64_t trees_per_weight, const TreeQuestion& question) {
+  // From the least time on, every time in which some arc carries one more is tried, until switches can be balanced. The
+  // search ends at the sure time.
   const Fraction sure = sure_time(trees_per_weight, question);
   Fraction time = least_time(trees_per_weight, question);
   for (int tried = 0; tried < kMaxTriedTimes && time < sure; ++tried) {

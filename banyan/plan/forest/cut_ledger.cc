@@ -9,6 +9,8 @@ namespace banyan::plan {
 bool CutLedger::learn(const VertexSet& cut, int64_t slack, std::span<const uint32_t> arc_uses,
                       std::span<const uint8_t> members) {
   if (!known_.insert(key(cut)).second) return false;
+  // A cut that is learnt while a tree grows counts what this tree has done already: its entries, and its members
+  // inside.
   const uint32_t id = static_cast<uint32_t>(cuts_.size());
   Cut row{.inside = cut, .slack = slack, .holds_root = cut[root_] != 0};
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) {
@@ -34,6 +36,8 @@ void CutLedger::restore_slacks(std::span<const int64_t> slacks) {
 }
 
 void CutLedger::take_back(uint32_t root, int64_t units, std::span<const uint32_t> arcs) {
+  // The reverse of commit(): each entry gives its units back, but for the one that the tree owed to a cut outside its
+  // root.
   for (Cut& cut : cuts_) cut.slack -= cut.inside[root] ? 0 : units;
   for (const uint32_t a : arcs) {
     for (const uint32_t id : entering_[a]) cuts_[id].slack += units;
@@ -51,6 +55,7 @@ void CutLedger::begin_tree(uint32_t root, int64_t units) {
 }
 
 int32_t CutLedger::count_entering(uint32_t cut, std::span<const uint32_t> path) const {
+  // A path may enter a cut several times; all entries count at once.
   const VertexSet& inside = cuts_[cut].inside;
   int32_t count = 0;
   work_ += path.size();
@@ -59,6 +64,7 @@ int32_t CutLedger::count_entering(uint32_t cut, std::span<const uint32_t> path) 
 }
 
 bool CutLedger::allows(std::span<const uint32_t> path, uint32_t to) const {
+  // Only cuts that the path enters can object to it. Each is asked with all entries of the path.
   for (const uint32_t a : path) {
     for (const uint32_t id : entering_[a]) {
       if (overdraws(cuts_[id], count_entering(id, path), cuts_[id].inside[to])) return false;
@@ -74,6 +80,7 @@ bool CutLedger::allows_arc(uint32_t arc, uint32_t to) const {
 }
 
 bool CutLedger::closes(uint32_t arc) const {
+  // Even if the path's end joined inside, which is the most that a cut allows for, this entry would overdraw the cut.
   const auto& cuts = entering_[arc];
   return std::any_of(cuts.begin(), cuts.end(), [&](uint32_t id) { return overdraws(cuts_[id], 1, true); });
 }
@@ -97,6 +104,7 @@ void CutLedger::give_back(std::span<const uint32_t> path, uint32_t to) {
 }
 
 void CutLedger::commit(int64_t units) {
+  // One entry of each cut outside the root was owed; only what goes beyond it uses up slack.
   work_ += cuts_.size();
   for (Cut& cut : cuts_) {
     cut.slack -= units * (cut.entered - (cut.holds_root ? 0 : 1));

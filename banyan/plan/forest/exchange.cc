@@ -50,6 +50,8 @@ class Assignment {
 
   // All trees side by side, level by level; then the vertices that no tree could reach get what is left over.
   void grow() {
+    // Level by level a vertex takes free units whose tails joined on the level above. The tree that may choose first
+    // changes with vertex and level, so that no tree is preferred.
     for (uint32_t level = 0, joined = 1; joined > 0; ++level) {
       joined = 0;
       for (uint32_t v = 0; v < vertices_; ++v) {
@@ -105,6 +107,7 @@ class Assignment {
 
   // The tree comes to the vertex over another unit; who came over that takes the tree's.
   void exchange(uint32_t tree, uint32_t v, uint32_t unit) {
+    // A unit belongs to one tree at most before and after, so no arc is ever overloaded.
     const uint32_t other = units_[v][unit].tree, own = unit_[at(tree, v)];
     leave(tree, v);
     if (other != kNowhere) leave(other, v);
@@ -118,6 +121,7 @@ class Assignment {
     Packing packing;
     for (uint32_t tree = 0; tree < trees_; ++tree) {
       PackedTree packed{.root = root_, .units = 1};
+      // Breadth first from the root: parents come before children, and the last vertex is the deepest.
       std::vector<uint32_t> order{root_};
       for (size_t i = 0; i < order.size(); ++i) {
         packed.height = depth_[at(tree, order[i])];
@@ -148,6 +152,7 @@ class Assignment {
   void charge(size_t place, uint32_t before, uint32_t after) {
     const int64_t was = cost_of(before), is = cost_of(after);
     cost_ += is - was;
+    // The list of places that cost something follows in constant time: the last one fills a hole.
     if ((was > 0) == (is > 0)) return;
     if (is > 0) {
       place_of_bad_[place] = static_cast<uint32_t>(bad_.size());
@@ -179,8 +184,10 @@ class Assignment {
     units_[v][unit].tree = tree;
     unit_[here] = unit;
     uint32_t depth = depth_[at(tree, parent)];
+    // A parent that hangs below the vertex closes a circle: the vertex and all below it are cut off from the root.
     if (depth != kNowhere && hangs_below(tree, parent, v)) depth = kNowhere;
     if (depth != kNowhere) ++depth;
+    // The vertex becomes the first of its parent's children; then the depths of all below it follow.
     previous_[here] = kNowhere;
     next_[here] = first_child_[at(tree, parent)];
     if (next_[here] != kNowhere) previous_[at(tree, next_[here])] = v;
@@ -191,6 +198,7 @@ class Assignment {
   // Of a vertex that hangs together with the root.
   bool hangs_below(uint32_t tree, uint32_t below, uint32_t v) {
     if (depth_[at(tree, v)] == kNowhere) return false;
+    // A walk up to the vertex's own depth tells; it takes a step for each level between.
     while (below != root_ && depth_[at(tree, below)] > depth_[at(tree, v)]) {
       below = tail(below, unit_[at(tree, below)]);
       ++work_;
@@ -298,8 +306,11 @@ class Exchange {
       const double done = static_cast<double>(trees_.work() - begun + steps) / static_cast<double>(work);
       if (done >= 1) return false;
       if (problem_.progress && steps % kStepsBetweenReports == 0) problem_.progress(done);
+      // It cools from hottest to coldest with the work that is used up, in equal proportions.
       const double temperature = hottest * std::pow(kColdest / hottest, done);
       uint32_t tree = 0, v = 0;
+      // One exchange: a vertex of a tree comes over another unit, chosen at random. It stays if it costs no more, or by
+      // chance.
       trees_.choose(random_, tree, v);
       const uint32_t own = trees_.unit(tree, v), unit = static_cast<uint32_t>(random_() % trees_.units_in(v));
       if (unit == own) continue;

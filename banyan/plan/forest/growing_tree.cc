@@ -23,11 +23,13 @@ GrowingTree::GrowingTree(const Network& network, const TreeRoom& room, ArcClasse
 }
 
 void GrowingTree::begin(uint32_t root, int64_t units) {
+  // Only the classes that the last tree crossed are cleared: arcs are many, and a tree crosses few of them.
   for (const uint32_t id : used_) uses_[id] = 0;
   used_.clear();
   std::fill(members_.begin(), members_.end(), 0);
   edges_.clear();
   path_arcs_.clear();
+  // The root alone is the first member.
   root_ = root;
   units_ = units;
   height_ = 0;
@@ -38,9 +40,11 @@ void GrowingTree::begin(uint32_t root, int64_t units) {
 void GrowingTree::add(Path path) {
   const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
   const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
+  // The path takes capacity off each class that it crosses. There is room for that: the caller has asked.
   for (const uint32_t arc : path) {
     if (uses_[classes_.of[arc]]++ == 0) used_.push_back(classes_.of[arc]);
   }
+  // Its terminal joins below a member, so edges stay in the order of parents before children.
   members_[to] = 1;
   depth_[to] = depth_[from] + 1;
   path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());

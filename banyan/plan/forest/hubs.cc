@@ -38,6 +38,7 @@ class PackingAlong {
 
   // Numbers the grown paths after the others, or as them where they are the same.
   Packing finish() && {
+    // A grown path that the allgather's trees have too gets their number; the others get numbers of their own.
     std::vector<uint32_t> number(grown_.size(), kNotTaken);
     for (uint32_t id = 0; id < packing.paths.size(); ++id) {
       if (const auto same = grown_.find(packing.paths.path(id))) number[*same] = id;
@@ -94,9 +95,12 @@ class HubPacker {
     for (const uint32_t hub : hubs) is_hub_[hub] = 1;
     const uint64_t begun = grower_.work();
     for (int attempt = 0; attempt < kHubAttempts; ++attempt) {
+      // Everything is booked anew in each attempt, so that it depends on the order of hubs and on the known cuts alone.
       if (!book_ways(hubs, units)) return std::nullopt;
       const std::optional<uint32_t> failed = grow_all(hubs);
       if (!failed) return std::move(result_).finish();
+      // The next attempt must differ: a cut is known now, or the failed hub comes first. If neither is so it would fail
+      // again.
       if (grower_.work() - begun > kGrowthWork) return std::nullopt;
       const bool learnt = learn();
       if (hubs.front() == *failed && !learnt) return std::nullopt;
@@ -115,12 +119,14 @@ class HubPacker {
 
   // Takes what stems and the ways to the hubs need out of the capacity; false when there are no such ways.
   bool book_ways(const std::vector<uint32_t>& hubs, std::span<const int64_t> units) {
+    // All capacity is there again, and every hub owes all of its units.
     std::ranges::copy(initial_, left_.begin());
     std::ranges::copy(units, owed_.begin());
     ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
     result_ = PackingAlong(*allgather_);
     done_ = 0;
     shares_.assign(network_.terminal_count(), {});
+    // Units follow the hub's own trees of the allgather as far as those have units; the rest has no stem.
     std::vector<int64_t> bare(units.begin(), units.end());  // by hub: without a stem
     for (const PackedTree& tree : allgather_->trees) {
       const int64_t used = std::min(tree.units, bare[tree.root]);
@@ -128,6 +134,7 @@ class HubPacker {
       shares_[tree.root].push_back({.units = used, .tree = &tree});
       bare[tree.root] -= used;
     }
+    // Stems are taken out of the capacity first: the ways have to do with what is left.
     for (const uint32_t hub : hubs) {
       if (bare[hub] > 0) shares_[hub].push_back({.units = bare[hub]});
       for (const Share& share : shares_[hub]) {
@@ -135,6 +142,7 @@ class HubPacker {
         book_stem(-share.units);
       }
     }
+    // The ways to the hubs are a flow of each hub's units. Nothing promises that it exists.
     ways_ = RootFlow(network_, left_, root_);
     for (const uint32_t hub : hubs) {
       if (ways_.send(hub, units[hub]) > 0) return false;
@@ -173,6 +181,7 @@ class HubPacker {
       if (grower_.tree().members()[v]) reached.push_back(v);
     }
     for (const uint32_t v : reached) cut[v] = 0;
+    // The cut is all that the tree's members cannot reach over arcs with something left.
     for (size_t i = 0; i < reached.size(); ++i) {
       for (const uint32_t a : network_.out_arcs(reached[i])) {
         const uint32_t head = network_.arcs()[a].head;
@@ -209,6 +218,7 @@ class HubPacker {
 
   // The units of a way, as trees of the way, the stem without whom the way has passed, and what grows from both.
   bool grow(uint32_t hub, const Way& way, Share& share) {
+    // The tree starts with the way to the hub, one edge for each terminal on it.
     start_.clear();
     std::ranges::fill(depth_, kNotReached);
     depth_[root_] = 0;
@@ -219,6 +229,7 @@ class HubPacker {
       start_.push_back(std::span(way.arcs).subspan(begin, i + 1 - begin));
       begin = i + 1;
     }
+    // Next comes the stem. The stem's edges to ranks that the way has passed are left out.
     started_with_.clear();
     for (const uint32_t id : stem_) {
       const GrowingTree::Path path = allgather_->paths.path(id);
@@ -226,6 +237,8 @@ class HubPacker {
       start_.push_back(path);
       started_with_.push_back(id);
     }
+    // The tree gets its own booking back while it grows. If it does not grow, it is booked again and half the units are
+    // tried, for which narrower arcs will do.
     for (int64_t left = way.units, units = left; left > 0; units = std::min(units, left)) {
       book_stem(units);
       book(way.arcs, units);
@@ -311,6 +324,7 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
     for (const auto waits : {TreeGrower::Waits::shorter, TreeGrower::Waits::wider}) {
       TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for = waits};
       if (best) limits.max_height = height_of(*best) - 1;
+      // Once all trees stand they are grown again below the height of the tallest, until that fails or they are low.
       while (auto packing = packer.pack(hubs, units, allgather, limits)) {
         best = std::move(packing);
         if (height_of(*best) <= low) return best;

@@ -51,10 +51,13 @@ class TreePacker {
         owed_(std::accumulate(supply.begin(), supply.end(), int64_t{0})) {}
 
   std::optional<Packing> pack() {
+    // The invariant holds at the start: check_start() tests it.
     check_start();
     order_roots();
     const int64_t total = owed_;
     while (owed_ > 0) {
+      // Cheapest first: several trees and one check; then one tree with a check of its own; then the tree that cannot
+      // fail.
       if (!options_.guess) {
         add_sure_tree(next_root());
       } else if (!add_trees_unchecked()) {
@@ -63,6 +66,7 @@ class TreePacker {
       }
       if (options_.progress) options_.progress(1 - static_cast<double>(owed_) / static_cast<double>(total));
     }
+    // The packing is complete and proved. Lowering swaps trees within it.
     if (options_.lower || options_.max_height) lower();
     if (options_.max_height && max_height() > *options_.max_height) return std::nullopt;
     std::stable_sort(packing_.trees.begin(), packing_.trees.end(),
@@ -127,6 +131,7 @@ class TreePacker {
       if (!grower_.grow(root, supply_[root], {.detours = true})) break;
       commit(root, supply_[root]);
     }
+    // The batch grows while checks take nothing back, and shrinks when they do: checks are few where guesses are good.
     if (packing_.trees.size() == verified) return false;
     const bool all_kept = take_back_overdraft(verified);
     batch_ = all_kept ? std::min(2 * batch_, kMaxBatch) : std::max<size_t>(1, batch_ / 2);
@@ -142,6 +147,8 @@ class TreePacker {
       const auto violated = check(left_, supply_);
       if (!violated) break;
       all_kept = false;
+      // The latest trees are taken back first, as many units as the cut lacks. The first ones were verified before, so
+      // the cut has room again by then.
       int64_t room = slack(*violated);
       for (size_t i = packing_.trees.size(); room < 0 && i > verified; --i) {
         const int64_t overdraft = overdraft_of(packing_.trees[i - 1], *violated);
@@ -193,6 +200,7 @@ class TreePacker {
   // are tried, as narrower paths will do for them. Every turn of the loop learns a cut, halves the units or counts as a
   // try, and turns are limited.
   bool add_guessed_tree(uint32_t root) {
+    // All that the root owes is tried at first: fewer trees of more units are fewer messages.
     int64_t units = supply_[root];
     int tries = 0;
     for (int growths = 0; growths <= kMaxRegrowths; ++growths) {
@@ -295,6 +303,8 @@ class TreePacker {
     std::mt19937_64 random(1);
     const uint64_t begun = work(), budget = lowering_budget();
     Pace pace;
+    // Each turn costs a few trees. It ends at the aim, with the budget, or where the pace says that the budget will not
+    // do.
     for (int failures = 0; failures < kLoweringFailures;) {
       const uint64_t done = work() - begun;
       const uint32_t height = max_height();
@@ -365,6 +375,7 @@ class TreePacker {
     trees.resize(trees.size() - others - 1);
     std::stable_sort(taken.begin(), taken.end(),
                      [](const PackedTree& a, const PackedTree& b) { return a.height > b.height; });
+    // All chosen trees are taken out first, so that the tall one has room; it then grows first.
     const std::vector<int64_t> before = ledger_.slacks();
     for (const PackedTree& tree : taken) take_back(tree);
     const size_t kept = trees.size();

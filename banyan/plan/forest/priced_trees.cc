@@ -192,6 +192,7 @@ void PricedTreePacker::add_columns() {
 }
 
 std::vector<double> PricedTreePacker::first_prices() const {
+  // Without a solution a link's price is one over its bandwidth: wide links are cheap.
   std::vector<double> prices(price_column_.size(), 0);
   for (uint32_t a = 0; a < spread_.arcs().size(); ++a) {
     prices[price_of(a)] = mean_ / static_cast<double>(spread_.bandwidths()[a]);
@@ -228,6 +229,7 @@ bool PricedTreePacker::add_trees(std::span<const double> prices, bool is_first) 
           cost += prices[price_of(a)] * size * (is_mirrored_ ? 2 : 1);
         }
       }
+      // A tree that costs as much as the known ones cannot raise the throughput.
       const int column = tree_price_.at({gathering, root});
       if (!is_first && cost >= value(column) * (1 - kSame)) continue;
       any = true;

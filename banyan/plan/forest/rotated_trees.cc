@@ -16,6 +16,8 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
     }
     return place[participant];
   };
+  // Each path is brought home, to the representative that it is an image from. Paths that come home as the same are
+  // one.
   PathTable homes;
   std::vector<uint32_t> uses, home;  // uses: by number in homes
   for (const PackedTree& tree : grown.trees) {
@@ -24,6 +26,8 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
     for (const uint32_t id : tree.paths) {
       const Path path = grown.paths.path(id);
       const uint32_t leaves = network.arcs()[path.front()].tail, enters = network.arcs()[path.back()].head;
+      // A path out of a switch is told by the participant that it leads to, or by the root: an element may keep a
+      // switch.
       const uint32_t from = network.is_participant(leaves)   ? leaves
                             : network.is_participant(enters) ? enters
                                                              : tree.root;
@@ -36,6 +40,7 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
     trees->height_ = std::max(trees->height_, tree.height);
     trees->trees_.push_back(std::move(row));
   }
+  // Numbers of paths are e * P + p in 32 bits.
   if (homes.size() * trees->symmetry_.order() > UINT32_MAX) return nullptr;
   trees->part_paths(homes, uses);
   trees->number_elements(network.participant_count());
@@ -43,6 +48,7 @@ std::unique_ptr<RotatedTrees> RotatedTrees::make(const Network& network, Symmetr
 }
 
 void RotatedTrees::part_paths(const PathTable& homes, std::span<const uint32_t> uses) {
+  // Paths that trees take more than once on average come first: they are looked up most and lie close together.
   const auto group_of = [&](uint32_t path) { return uses[path] > trees_.size() ? 0u : 1u; };
   std::vector<uint32_t> number(homes.size());
   for (uint32_t path = 0; path < homes.size(); ++path)
@@ -55,6 +61,8 @@ void RotatedTrees::part_paths(const PathTable& homes, std::span<const uint32_t> 
 
 void RotatedTrees::number_elements(uint32_t participants) {
   element_of_.resize(participants);
+  // One walk over the elements numbers them, and tells for every participant which element takes its representative
+  // there.
   std::vector<uint32_t> points;
   for (const uint32_t terminal : symmetry_.representatives()) points.push_back(symmetry_.point_of_vertex(terminal));
   uint32_t element = 0;
@@ -92,6 +100,7 @@ void RotatedTrees::visit_paths(const PathTable& home, const std::function<void(P
       arcs.push_back(static_cast<uint32_t>(at - points.begin()));
     }
   }
+  // The walk takes elements in the order of their numbers, so paths come out in the order of theirs.
   symmetry_.walk(points, [&](Symmetry::Points images) {
     size_t at = 0;
     for (uint32_t p = 0; p < home.size(); ++p) {
@@ -104,6 +113,7 @@ void RotatedTrees::visit_paths(const PathTable& home, const std::function<void(P
 
 void RotatedTrees::visit_trees(const std::function<void(const Tree&)>& visit) {
   std::vector<uint32_t> first(kGroups * tails_.size()), ids;  // first: numbers of the first paths out of each tail
+  // For each element the first number of the paths out of each tail; an edge of an image is then one addition.
   symmetry_.walk(tails_, [&](Symmetry::Points images) {
     for (size_t i = 0; i < first.size(); ++i) {
       const Group& group = groups_[i % kGroups];

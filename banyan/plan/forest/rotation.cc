@@ -55,12 +55,15 @@ class RotatingPacker {
 
  private:
   void allot(Share share, int64_t units, std::span<const int64_t> available) {
+    // Trees of one orbit grow at once, so what is owed is counted in orbits.
     int64_t owed = 0;
     for (const int64_t supply : supply_) owed += supply;
     const int64_t order = static_cast<int64_t>(symmetry_.order());
     owed = (owed + order - 1) / order;
     const int64_t widest = *std::max_element(initial_.begin(), initial_.end());
     for (size_t a = 0; a < left_.size(); ++a) {
+      // The share of this tree: the capacity that is left over the units that are owed, rounded as the share says,
+      // times the units of the tree.
       const bool down = share == Share::thrifty && initial_[a] < widest;
       const int64_t edges = available[a] / owed + (!down && available[a] % owed > 0);
       left_[a] = share == Share::all ? available[a] : std::min(available[a], edges * units);
@@ -143,6 +146,8 @@ std::unique_ptr<TreeSource> pack_by_rotation(const Network& network, const Fabri
     }
     return grown ? RotatedTrees::make(network, *symmetry, *grown) : nullptr;
   };
+  // The first manner that packs all trees is taken. If its paths would need too much memory, a manner with fewer paths
+  // is tried as well.
   for (const Manner& manner : manners) {
     auto trees = pack(manner);
     if (!trees) continue;

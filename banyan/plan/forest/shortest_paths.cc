@@ -33,6 +33,8 @@ class Square {
 
    private:
     static constexpr uint32_t kAtATime = 32;
+    // Rows lie one after the other, so a column alone would touch a line of the cache for every number. Some columns at
+    // a time use what a line holds.
     void take() {
       const uint32_t first = at_ - 1, count = std::min(kAtATime, square_.side_ - first);
       for (uint32_t i = 0; i < square_.side_; ++i) {
@@ -99,6 +101,7 @@ class Receiver {
     for (uint32_t bin = 0; bin < bins; ++bin) {
       if (is_allowed(root, bin) && room_[bin] > 0 && (best == kNone || room_[bin] > room_[best])) best = bin;
     }
+    // All bins of the root are full.
     if (best == kNone) return move_others(root, need);
     const int64_t units = std::min(need, room_[best]);
     room_[best] -= units;
@@ -108,6 +111,7 @@ class Receiver {
 
   int64_t move_others(uint32_t root, int64_t need) {
     const uint32_t bins = static_cast<uint32_t>(room_.size());
+    // A search for an augmenting path between bins, breadth first from those that the root may use.
     mover_.assign(bins, kNone);
     from_.assign(bins, kNone);
     seen_.assign(bins, 0);
@@ -119,6 +123,8 @@ class Receiver {
       queue_.push_back(bin);
     }
     for (size_t i = 0; i < queue_.size() && best == kNone; ++i) {
+      // Some root that has units here may use another bin: those units could move there. Only roots up to this one have
+      // units.
       const uint32_t full = queue_[i];
       for (uint32_t other = 0; other <= root && best == kNone; ++other) {
         if (held(other, full) == 0) continue;
@@ -136,10 +142,12 @@ class Receiver {
       }
     }
     if (best == kNone) return 0;
+    // As many units move as the scarcest step of the path bears.
     int64_t units = std::min(need, room_[best]);
     for (uint32_t bin = best; from_[bin] != kNone; bin = from_[bin])
       units = std::min(units, held(mover_[bin], from_[bin]));
     room_[best] -= units;
+    // Each root along the path moves on to the next bin; the first bin has room for the new units then.
     uint32_t bin = best;
     for (; from_[bin] != kNone; bin = from_[bin]) {
       held(mover_[bin], bin) += units;
@@ -193,6 +201,8 @@ std::optional<Shares> share_out(const Network& network, std::span<const int64_t>
   for (uint32_t t = 0; t < terminals; ++t) {
     const std::span arcs = network.in_arcs(t);
     const size_t bins = arcs.size();
+    // A root may use those in-arcs that come from one hop nearer to it: any choice of them is a tree, as low as
+    // possible.
     room.clear();
     for (const uint32_t a : arcs) room.push_back(capacity[a]);
     allowed.assign(terminals * bins, 0);
@@ -201,6 +211,7 @@ std::optional<Shares> share_out(const Network& network, std::span<const int64_t>
       const std::span here = distance.row(t), before = distance.row(network.arcs()[arcs[b]].tail);
       for (uint32_t root = 0; root < terminals; ++root) allowed[root * bins + b] = before[root] + 1 == here[root];
     }
+    // The receiver's transport problem stands alone: no other receiver uses its in-arcs.
     needs[t] = 0;
     Receiver receiver(room, allowed, amount);
     if (!receiver.split(needs)) return std::nullopt;
@@ -275,10 +286,12 @@ class ShortestPathTrees : public TreeSource {
 
   void number_paths(const Network& network) {
     const uint32_t terminals = network.terminal_count();
+    // Every in-arc that some tree uses is a path of one arc, numbered by receiver.
     std::vector<uint8_t> used;
     for (uint32_t t = 0; t < terminals; ++t) {
       first_bin_.push_back(static_cast<uint32_t>(used.size()));
       used.resize(used.size() + network.in_arcs(t).size(), 0);
+      // Most roots send all units over one in-arc, which is a number. Only the others need portions.
       for (uint32_t root = 0; root < terminals; ++root) {
         const uint16_t bin = shares_.bin.row(t)[root];
         if (bin != kSplit && root != t && supply_[root] > 0) used[first_bin_[t] + bin] = 1;
@@ -299,6 +312,8 @@ class ShortestPathTrees : public TreeSource {
     for (uint32_t root = 0; root < supply_.size(); ++root) {
       if (supply_[root] > 0) cuts_.push_back({.root = root, .end = supply_[root]});
     }
+    // Units of a root are in the same order for all receivers. A tree ends where some receiver changes its parent, so
+    // the ends of all portions are cuts.
     int64_t end = 0;
     for (const Portion& portion : shares_.portions) {
       end += portion.units;
@@ -312,6 +327,8 @@ class ShortestPathTrees : public TreeSource {
   void visit_trees_of(uint32_t root, std::span<const uint16_t> distance, std::span<const uint16_t> bin,
                       std::span<const Cut> cuts, std::span<const Portion> portions,
                       const std::function<void(const Tree&)>& visit) {
+    // Parents before children: receivers in the order of their distance. Those with one parent are the same in all
+    // trees.
     order_by(distance);
     parent_path_.resize(bin.size());
     for (uint32_t t = 0; t < bin.size(); ++t)
@@ -319,6 +336,7 @@ class ShortestPathTrees : public TreeSource {
     Tree tree{.root = root, .units = 0, .height = distance[order_.back()], .paths = {}};
     int64_t begin = 0;
     for (const Cut& cut : cuts) {
+      // Receivers with several parents take the one whose portion holds this tree's units.
       int64_t portion_end = 0;
       for (const Portion& portion : portions) {
         portion_end += portion.units;

@@ -22,6 +22,8 @@ using NearestFirst = std::priority_queue<Near, std::vector<Near>, std::greater<>
 
 // A circle of parents, or nothing.
 std::vector<uint32_t> circle_in(const std::vector<uint32_t>& parent, uint32_t root) {
+  // Each walk up the parents is marked with its start. A walk that meets its own mark has found a circle; one that
+  // meets an older mark ends, so all walks together are linear.
   std::vector<uint32_t> seen_from(parent.size(), UINT32_MAX);
   for (uint32_t start = 0; start < parent.size(); ++start) {
     uint32_t v = start;
@@ -211,6 +213,7 @@ SteinerTrees::Tree SteinerTrees::between(uint32_t root, const Nodes& switches, N
   Nodes nodes(network_.participant_count());
   std::iota(nodes.begin(), nodes.end(), 0u);
   nodes.insert(nodes.end(), switches.begin(), switches.end());
+  // Costs between known nodes are shortest paths through switches, so the tree is a least arborescence.
   std::vector<double> costs;
   costs.reserve(nodes.size() * nodes.size());
   for (const uint32_t i : nodes) {
@@ -248,8 +251,11 @@ SteinerTrees::Tree SteinerTrees::between(uint32_t root, const Nodes& switches, N
 }
 
 SteinerTrees::Tree SteinerTrees::find(uint32_t root) const {
+  // The tree that joins the nearest is the first answer; on large fabrics it is the only one.
   Tree best = nearest_first(root);
   if (is_large()) return best;
+  // Three first choices of switches: those of that tree, all, and none. Each goes on with the switches that its tree
+  // uses, until a choice comes twice. Choices are finite, so this ends.
   Nodes all(nodes_.size() - network_.participant_count());
   std::iota(all.begin(), all.end(), network_.participant_count());
   std::vector<Nodes> tried;

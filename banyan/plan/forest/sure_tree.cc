@@ -71,11 +71,13 @@ class SureGrower {
   // What would violate the condition if `units` units of the tree were committed.
   std::optional<VertexSet> check(int64_t units) {
     if (stale_) {
+      // The graph changes with every binding, so the condition is set up anew for it.
       std::vector<Arc> ends;
       for (const BoundArc& arc : arcs_) ends.push_back(arc.ends);
       condition_.emplace(network_, ends);
       stale_ = false;
     }
+    // This asks the claim, with `units` of the tree taken off its arcs and off what the root owes.
     capacity_.resize(arcs_.size());
     for (size_t a = 0; a < arcs_.size(); ++a) capacity_[a] = arcs_[a].capacity - (arcs_[a].in_tree ? units : 0);
     owed_ = supply_;
@@ -122,6 +124,7 @@ class SureGrower {
   // Lets the arc join the tree if the tree can keep `least` units then. What a cut leaves over falls evenly with the
   // units, so the cut that is violated says how many it bears; each cut that follows bears fewer.
   bool join(uint32_t a, int64_t least) {
+    // The arc joins on trial.
     BoundArc& arc = arcs_[a];
     int64_t units = std::min(units_, arc.capacity);
     arc.in_tree = true;
@@ -133,6 +136,7 @@ class SureGrower {
       CHECK(whole >= 0 && overdraft > 0);
       units = static_cast<int64_t>(whole / overdraft);
     }
+    // The cut condition does not bear enough units: the arc stays out, and the claim holds as before.
     if (units < least) {
       arc.in_tree = false;
       members_[arc.ends.head] = 0;
@@ -190,6 +194,7 @@ class SureGrower {
       move(-back);
       units -= back;
     }
+    // Nothing could be bound: the new arc goes again, so that rows do not fill with empty ones.
     if (units > 0 || loop) return;
     out_[ends.tail].pop_back();
     arcs_.pop_back();

@@ -13,17 +13,21 @@ class SwitchCutter {
   SwitchCutter(const Network& network, const PathTable& from) : network_(network), from_(from) {}
 
   PackedTree cut(const PackedTree& tree, PathTable& paths) {
+    // Edges come parents before children, so the way to an edge's tail is known when the edge comes.
     count_children(tree);
     way_to_.assign(network_.vertex_count(), {});
     depth_.assign(network_.vertex_count(), 0);
     PackedTree result{.root = tree.root, .units = tree.units, .height = 0, .paths = {}};
     for (const uint32_t id : tree.paths) {
       const auto [tail, head] = ends(id);
+      // A switch without children is cut off, with the path that leads to it.
       if (!network_.is_participant(head) && children_[head] == 0) continue;
+      // The path begins with what led through switches of a single child.
       std::vector<uint32_t> way = way_to_[tail];
       way.insert(way.end(), from_.path(id).begin(), from_.path(id).end());
       cut_short(way);
       depth_[head] = depth_[tail];
+      // A switch with a single child becomes a part of the path through it.
       if (!network_.is_participant(head) && children_[head] == 1) {
         way_to_[head] = std::move(way);
         continue;
@@ -51,6 +55,7 @@ class SwitchCutter {
   // Leaves out the circles of a path.
   void cut_short(std::vector<uint32_t>& way) const {
     for (size_t i = 0; i < way.size(); ++i) {
+      // The last time that the path leaves this vertex counts; all between is a circle.
       const uint32_t vertex = network_.arcs()[way[i]].tail;
       for (size_t last = way.size(); last-- > i + 1;) {
         if (network_.arcs()[way[last]].tail != vertex) continue;

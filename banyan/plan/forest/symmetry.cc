@@ -33,6 +33,7 @@ void Symmetry::take_generators(const NetworkSymmetry& declared, size_t arcs) {
 
 bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply) const {
   return std::ranges::all_of(image_, [&](const std::vector<uint32_t>& image) {
+    // Generators are enough: a problem that all generators keep is kept by the whole group.
     for (uint32_t t = 0; t < network.terminal_count(); ++t) {
       if (!network.is_terminal(image[t]) || supply[image[t]] != supply[t]) return false;
     }
@@ -44,6 +45,8 @@ bool Symmetry::fits(const Network& network, std::span<const int64_t> capacity, s
 }
 
 void Symmetry::find_elements(uint32_t participants) {
+  // An element is known by where it takes participant 0, so the orbit of 0, found breadth first by generators, lists
+  // them.
   element_of_.assign(participants, kNone);
   std::vector<uint32_t> orbit{0};
   from_.assign(1, 0);
@@ -59,6 +62,8 @@ void Symmetry::find_elements(uint32_t participants) {
       by_.push_back(g);
     }
   }
+  // Other orbits follow the same elements, each image from that of the element it comes from. Participant 0 was done
+  // above but for its place among the representatives.
   for (uint32_t t = 0; t < participants; ++t) {
     if (t > 0 && element_of_[t] != kNone) continue;
     representatives_.push_back(t);
@@ -68,6 +73,7 @@ void Symmetry::find_elements(uint32_t participants) {
       element_of_[orbit[e]] = e;
     }
   }
+  // An element's successors, with the one that has most behind it last: descend() needs that for its memory.
   std::vector<uint32_t> behind(order(), 1);
   leads_to_.resize(order());
   for (uint32_t e = static_cast<uint32_t>(order()) - 1; e > 0; --e) {
@@ -111,6 +117,7 @@ void Symmetry::descend(uint32_t element, std::vector<uint32_t>& images,
 }
 
 void Symmetry::bring_home(uint32_t participant, std::vector<uint32_t>& arcs) const {
+  // An element is its generators in turn; their inverses undo it from the last one back.
   for (uint32_t e = element_of_[participant]; e != 0; e = from_[e]) {
     for (uint32_t& a : arcs) a = arc_of_point(inverse_[by_[e]][point_of_arc(a)]);
   }

@@ -53,11 +53,14 @@ void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
     scratch_.push_back(via_[v]);
   std::reverse(scratch_.begin() + begin, scratch_.end());
   const std::span path = std::span(scratch_).subspan(begin);
+  // A path that would overdraw a known cut is no candidate. If the cut refuses the arc for good, nobody comes over it
+  // again.
   if (!ledger_.allows(path, to)) {
     if (ledger_.closes(last_arc)) close(last_arc);
     scratch_.resize(begin);
     return;
   }
+  // Ties go to the terminal next after the parent in cyclic order, which spreads the load of different roots.
   const uint32_t terminals = network_.terminal_count();
   heap_.push_back({.score = tree_.score(path),
                    .tie = (to + terminals - member) % terminals,
@@ -81,6 +84,7 @@ void TreeGrower::explore(uint32_t member) {
         offer(member, head, a);
         continue;
       }
+      // A switch keeps the arc that came to it first; another arc takes its place only if it is as near and wider.
       const double through = std::min(width, tree_.comfort(a));
       if (switch_hops_[head] == kUnseen) {
         switch_hops_[head] = hops + 1;
@@ -92,6 +96,7 @@ void TreeGrower::explore(uint32_t member) {
       width_[head] = through;
     }
   };
+  // Breadth first from the one member, so that paths through the fewest switches are found first.
   visit(member, 0, std::numeric_limits<double>::infinity());
   // Switches are visited in the order of their distance, so all of one distance know their widest way by then.
   for (size_t i = 0; i < reached.size(); ++i) visit(reached[i], switch_hops_[reached[i]], width_[reached[i]]);
@@ -138,6 +143,7 @@ void TreeGrower::feed_switches() {
 
 // Whether members can reach the candidate's terminal over a much wider last arc, or on a shorter path.
 bool TreeGrower::has_better_way(const Candidate& candidate, const Limits& limits) const {
+  // Widths are compared as inverses: the narrowest arc of the path has the largest.
   double narrowest = 0;  // as an inverse
   for (const uint32_t a : path_of(candidate)) narrowest = std::max(narrowest, tree_.inverse_initial(a));
   const size_t length = candidate.path_end - candidate.path_begin;
@@ -145,7 +151,9 @@ bool TreeGrower::has_better_way(const Candidate& candidate, const Limits& limits
     const uint32_t tail = network_.arcs()[a].tail;
     const uint32_t fed = network_.is_terminal(tail) ? (tree_.is_member(tail) ? 0 : kUnseen) : fed_from_[tail];
     if (fed == kUnseen || !tree_.has_room(a)) continue;
+    // A much wider arc counts only where it starts at a member or one switch behind a member.
     if (fed <= 1 && kMuchWider * tree_.inverse_initial(a) < narrowest) return true;
+    // A shorter path counts as far as the limits let the terminal wait: any, one through a single switch, or none.
     const size_t wanted = limits.waits_for == Waits::shorter      ? length - 1
                           : limits.waits_for == Waits::one_switch ? 2
                                                                   : 0;
@@ -172,6 +180,7 @@ void TreeGrower::open_ways(std::span<const uint32_t> frontier, const Limits& lim
       ways_[head].push_back({.score = std::min(score, tree_.comfort(a)), .arc = a});
     }
   };
+  // All of the frontier starts at once, but for members that stand at the greatest height already.
   for (const uint32_t member : frontier) {
     if (limits.max_height && tree_.depth(member) >= *limits.max_height) continue;
     in_frontier_[member] = 1;
@@ -190,6 +199,8 @@ void TreeGrower::open_ways(std::span<const uint32_t> frontier, const Limits& lim
 double TreeGrower::best_way(uint32_t vertex) {
   if (network_.is_terminal(vertex)) return std::numeric_limits<double>::infinity();
   std::vector<Way>& ways = ways_[vertex];
+  // The top is the best if its score still holds. Scores only fall while a level grows, so an outdated top sinks and
+  // the next one is looked at. Tails are a hop nearer to the frontier, so the recursion ends.
   while (!ways.empty()) {
     const uint32_t arc = ways.front().arc;
     const double now = is_open(arc) ? std::min(tree_.comfort(arc), best_way(network_.arcs()[arc].tail)) : kNoRoom;
@@ -211,6 +222,7 @@ void TreeGrower::offer_over(uint32_t last_arc) {
   if (tree_.is_member(to) || !is_open(last_arc)) return;
   const double way = best_way(tail);
   if (way == kNoRoom) return;
+  // The member at which the best way begins now is needed for ties.
   uint32_t from = tail;
   while (!network_.is_terminal(from)) from = network_.arcs()[ways_[from].front().arc].tail;
   const uint32_t terminals = network_.terminal_count();
@@ -242,6 +254,7 @@ bool TreeGrower::settle(Candidate& candidate) {
   if (candidate.path_end > candidate.path_begin) return true;
   uint32_t v = network_.arcs()[candidate.last_arc].tail;
   if (best_way(v) == kNoRoom) return false;
+  // The path runs back from the last arc over the best arc into each switch until it comes to a member.
   candidate.path_begin = static_cast<uint32_t>(scratch_.size());
   scratch_.push_back(candidate.last_arc);
   while (!network_.is_terminal(v)) {
@@ -264,9 +277,12 @@ bool TreeGrower::serve(const Limits& limits) {
     Candidate best = heap_.back();
     heap_.pop_back();
     work_ += kHeapWork;
+    // A candidate of explore() brings its path; one of offer_all() gets the best path of this moment.
     const bool open = best.path_end == best.path_begin;
     if (tree_.is_member(best.to) || closed_[best.last_arc] || !settle(best)) continue;
     const std::span path = path_of(best);
+    // Others have joined since the offer. If the path has lost its room or a cut refuses it now, either its last arc is
+    // closed for this tree, or its member looks for another path later (explore).
     const double now = tree_.score(path);
     if (now == kNoRoom || !ledger_.allows(path, best.to)) {
       if (ledger_.closes(best.last_arc)) {
@@ -276,10 +292,13 @@ bool TreeGrower::serve(const Limits& limits) {
       }
       continue;
     }
+    // A terminal with a better way to come waits. It is offered again by a later frontier, or once patience has ended.
     if (patient_ && path.size() > 1 && has_better_way(best, limits)) {
       waiting_ = true;
       continue;
     }
+    // An outdated candidate goes back to its place in the order. A path that was settled just now is forgotten: another
+    // one may be best by the next turn.
     if (now < best.score - kScoreTolerance) {
       best.score = now;
       if (open) {
@@ -303,9 +322,11 @@ void TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
     heap_.clear();
     scratch_.clear();
   };
+  // The best ways: one at a time for each switch.
   begin();
   offer_all(frontier, limits);
   serve(limits);
+  // Members that lost a path look for others. Each further round has let a terminal join, so rounds end.
   for (bool again = true; again;) {
     begin();
     for (const uint32_t member : frontier) {
@@ -323,6 +344,8 @@ std::optional<uint32_t> TreeGrower::join_by_detour(const Limits& limits) {
     const uint32_t to = (tree_.root() + i) % network_.terminal_count();
     if (tree_.is_member(to) || !find_detour(to, limits)) continue;
     const std::span path = scratch_;
+    // The search saw each arc alone. The whole path may cross a class of arcs or enter a cut twice, so it is asked
+    // again.
     if (tree_.score(path) == kNoRoom || !ledger_.allows(path, to)) continue;
     join(path);
     return to;
@@ -339,6 +362,7 @@ bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
     work_ += network_.in_arcs(v).size();
     for (const uint32_t a : network_.in_arcs(v)) {
       const uint32_t tail = network_.arcs()[a].tail;
+      // The walk may end at any member below the height limit and passes each switch once.
       const bool usable = network_.is_terminal(tail)
                               ? tree_.is_member(tail) && (!limits.max_height || tree_.depth(tail) < *limits.max_height)
                               : switch_hops_[tail] == kUnseen;
@@ -354,6 +378,7 @@ bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
   for (size_t i = 0; i < seen_switches_.size() && !from; ++i) from = visit(seen_switches_[i]);
   for (const uint32_t v : seen_switches_) switch_hops_[v] = kUnseen;
   if (!from) return false;
+  // The arcs by which the walk came lead forward from the member to the terminal.
   for (uint32_t v = *from; v != to; v = network_.arcs()[via_[v]].head) scratch_.push_back(via_[v]);
   return true;
 }
@@ -373,6 +398,7 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::s
     add_edge(path);
   }
   if (tree_.is_complete()) return true;
+  // Switches learn how far they are from the nearest member: better ways are judged by that (has_better_way).
   feeding_.assign(1, root);
   for (const GrowingTree::Edge& edge : tree_.edges()) feeding_.push_back(edge.to);
   feed_switches();
@@ -393,6 +419,7 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::s
       patient_ = true;
       waiting_ = false;
     }
+    // The next frontier is who has joined in this turn, and who of the given start stands on the next level.
     frontier.clear();
     ++level;
     for (size_t i = 0; i < started; ++i) {
@@ -400,6 +427,7 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::s
     }
     for (size_t i = before; i < tree_.edges().size(); ++i) frontier.push_back(tree_.edges()[i].to);
     if (!frontier.empty()) continue;
+    // Nobody joined and no part of the start is left. One terminal joins by a detour, or the tree is stuck.
     const std::optional<uint32_t> joined = limits.detours ? join_by_detour(limits) : std::nullopt;
     if (!joined) return false;
     frontier.assign(1, *joined);

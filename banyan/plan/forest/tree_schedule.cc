@@ -58,6 +58,7 @@ void reserve(Schedule::Builder& builder, const TreeSource::Sizes& sizes, size_t 
 // Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
 void add_joined_chunks(Schedule::Builder& builder, DirectedTrees& gather, TreeWriter& in, DirectedTrees& spread,
                        TreeWriter& out) {
+  // Units of both directions in a common measure.
   const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
   const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
   const Packing in_trees = collect(*gather.trees), out_trees = collect(*spread.trees);
@@ -69,6 +70,7 @@ void add_joined_chunks(Schedule::Builder& builder, DirectedTrees& gather, TreeWr
     CHECK_EQ(in_tree.root, out_tree.root);
     if (in_left == 0) in_left = in_tree.units * in_scale;
     if (out_left == 0) out_left = out_tree.units * out_scale;
+    // A chunk lasts until one of the two trees is used up.
     const int64_t units = std::min(in_left, out_left);
     builder.add_chunk({.root = spread.network.node_of(out_tree.root),
                        .units = static_cast<uint64_t>(units),
@@ -95,6 +97,7 @@ void add_mirrored_chunks(Schedule::Builder& builder, DirectedTrees& spread, Tree
 // For each link its opposite of the same bandwidth, or nothing when some link has none.
 std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
   using Key = std::tuple<NodeId, NodeId, Bandwidth>;
+  // Parallel links of the same bandwidth pair off in order; if one way has more of them, some link has no opposite.
   std::map<Key, std::vector<LinkId>> by_ends;
   for (uint32_t l = 0; l < fabric.links().size(); ++l) {
     const Link& link = fabric.link(LinkId{l});
