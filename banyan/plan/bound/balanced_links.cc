@@ -64,16 +64,19 @@ class BalancedSearch {
   std::vector<double> search() {
     uint32_t stalled = 0, patience = kBalancePatience;
     for (double before = 0;;) {
+      // The first program says how much; its throughput falls as it learns cuts.
       const bool is_done = program_.solve(work_) == CutProgram::Step::done;
       stalled = program_.throughput() >= before * (1 - kSameRate) ? stalled + 1 : 0;
       before = program_.throughput();
       if (!is_done && stalled < patience) continue;
+      // The second asks for rates of that throughput which are as near as can be to all bandwidth.
       FixedRootsProgram near(question_, before, wish_);
       near.learn_cuts_of(program_);
       CutProgram::Step step = CutProgram::Step::violated;
       while (step == CutProgram::Step::violated) step = near.solve(work_);
       if (step == CutProgram::Step::done) return near.rates().front();
       if (is_done) return program_.rates().front();
+      // It cannot be reached: the first goes on with the cuts that say so.
       program_.learn_cuts_of(near);
       stalled = 0;
       patience *= 2;
@@ -124,6 +127,7 @@ struct WholeRates {
 
 WholeRates rounded_down(const std::vector<double>& rates, const Network& network, double weight) {
   const double total = std::accumulate(rates.begin(), rates.end(), 0.0);
+  // A power of two for parts, so that scaling is exact; what rounding down upset at switches is balanced again.
   const int scale = std::ilogb(kRoundedRates / total / weight);
   WholeRates result{.rates = {},
                     .parts = scale < 0 ? Fraction(1, int128{1} << -scale) : Fraction(int128{1} << scale, 1)};
@@ -137,6 +141,7 @@ WholeRates rounded_down(const std::vector<double>& rates, const Network& network
 }
 
 WholeRates whole_rates(const std::vector<double>& rates, const Network& network, double weight) {
+  // Fractions stand only if they keep within the links, can be counted and are balanced; else they are rounded down.
   const auto exact = as_fractions(rates);
   if (!exact) return rounded_down(rates, network, weight);
   double total = 0;
@@ -158,11 +163,13 @@ std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collectiv
   if (is_balanced(network, network.bandwidths()) || has_power(network, fabric, cut.gathering) ||
       balances_at(network, collective, cut))
     return std::nullopt;
+  // 1. The rates of the best trees, by the program.
   const FixedRoots question{.directions = {&network},
                             .weights = {collective.weights().begin(), collective.weights().end()}};
   BalancedSearch search(question);
   const auto rates = search.rates();
   if (!rates) return std::nullopt;
+  // 2. Whole rates. They are a network on which the narrowest cut can be reached.
   const WholeRates whole = whole_rates(*rates, network, static_cast<double>(collective.total_weight()));
   Network carried = network.with_bandwidths(whole.rates);
   CutWitness narrowest = narrowest_cut(carried, collective, cut.gathering);
@@ -174,6 +181,7 @@ std::optional<BalancedLinks> balance_links(const Fabric& fabric, const Collectiv
 
 std::optional<std::vector<int64_t>> balance_by_program(const Network& network, const std::vector<int64_t>& capacity,
                                                        const std::vector<int64_t>& supply) {
+  // The throughput is given, and the capacities are what is wished for: only the second program is needed.
   const Network within = network.with_bandwidths(capacity);
   const FixedRoots question{.directions = {&within}, .weights = supply};
   const double unit = static_cast<double>(within.unit());
@@ -194,6 +202,7 @@ std::optional<std::vector<int64_t>> balance_by_program(const Network& network, c
     result.push_back(most == 0 ? 0 : std::llround(rates[next++] * unit));
     if (result.back() < 0 || result.back() > most) return std::nullopt;
   }
+  // The program's answer is floating point. It is taken only if the whole numbers hold exactly.
   if (!is_balanced(network, result) || CutCondition(network).find_violated({.capacity = result, .supply = supply}))
     return std::nullopt;
   return result;

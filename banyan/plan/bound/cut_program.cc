@@ -36,6 +36,7 @@ void CutProgram::add_switch(std::span<const LinearProgram::Term> terms, uint32_t
 }
 
 bool CutProgram::solve(const Network& network, WorkLeft& work) {
+  // The solver calls after so many pivots, each of which looks at about as many numbers as there are rows and columns.
   const auto works_on = [&] {
     network.tell_observer();
     work.spend(kPivotsBetweenCalls * size_);
@@ -61,6 +62,7 @@ std::vector<double> CutProgram::multipliers() const {
 
 CutsWitness CutProgram::witness_of(const std::vector<int64_t>& multipliers, const Network& network) const {
   CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
+  // Multiplicities in lowest terms: only their proportions count.
   int64_t common = 0;
   for (const int64_t multiplier : multipliers) common = std::gcd(common, multiplier);
   for (size_t i = 0; i < rows_.size(); ++i) {

@@ -70,6 +70,7 @@ std::optional<Charges> charges_of(const CutsWitness& witness, const Fabric& fabr
   std::vector<int128> spread(classes.arc_classes(), 0), gather(classes.arc_classes(), 0);
   std::vector<int128> crossings(classes.vertex_classes(), 0);
   for (const CutsWitness::Cut& cut : witness.cuts) {
+    // A piece that is rooted inside must come to somebody outside, so it crosses the cut once at least.
     const auto inside = marked(network, at, cut.inside);
     if (!inside || cut.times < 1 || cut.times > kMostTimes) return std::nullopt;
     bool some_outside = false;
@@ -85,6 +86,8 @@ std::optional<Charges> charges_of(const CutsWitness& witness, const Fabric& fabr
     }
   }
   for (const CutsWitness::Potential& potential : witness.potentials) {
+    // A potential charges what enters a switch and pays back what leaves it: nothing in all where the switch only
+    // passes on. That fails where trees of its direction branch.
     const auto v = at.find(index(potential.at));
     if (v == at.end() || network.is_participant(v->second) || std::abs(potential.height) > kMostTimes) {
       return std::nullopt;
@@ -95,6 +98,7 @@ std::optional<Charges> charges_of(const CutsWitness& witness, const Fabric& fabr
     for (const uint32_t a : network.in_arcs(v->second)) costs[classes.of_arc(a)] += potential.height;
     for (const uint32_t a : network.out_arcs(v->second)) costs[classes.of_arc(a)] -= potential.height;
   }
+  // A link carries either direction's pieces, so a crossing of it counts the dearer of both at most.
   Charges charges{.crossings = std::move(crossings), .mirrored = witness.over_images && classes.is_symmetric()};
   for (uint32_t c = 0; c < classes.arc_classes(); ++c) {
     int128 one = spread[c], other = gather[c];
@@ -119,6 +123,7 @@ std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fa
   int128 total = 0;  // mirrored: twice as much
   for (uint32_t c = 0; c < classes.arc_classes(); ++c) total += charges->costs[c] * bandwidth[c];
   if (!weights.empty()) return of_mean_piece(crossings, weights, total, network);
+  // An allreduce may root pieces anywhere, so the root whose pieces cross least counts: the mean of its class.
   std::optional<Fraction> least;
   for (uint32_t t = 0; t < network.participant_count(); ++t) {
     const uint32_t c = classes.of_vertex(t);

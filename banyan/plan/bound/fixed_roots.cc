@@ -25,6 +25,7 @@ FixedRootsProgram::FixedRootsProgram(const FixedRoots& question, double throughp
   add_columns(wish);
   add_links();
   add_switches();
+  // The sets around one terminal are the first cuts; others are generated.
   for (uint32_t d = 0; d < question.directions.size(); ++d) {
     for (uint32_t t = 0; t < network().terminal_count(); ++t) {
       VertexSet alone(network().vertex_count(), 0);
@@ -77,6 +78,7 @@ void FixedRootsProgram::add_switches() {
 }
 
 bool FixedRootsProgram::add_cut(uint32_t direction, const VertexSet& outside) {
+  // Each cut once: a program with the same row twice is no tighter.
   if (!known_.emplace(direction, outside).second) return false;
   const Network& own = *question_->directions[direction];
   std::vector<LinearProgram::Term> terms;

@@ -20,6 +20,7 @@ constexpr double kFineness = 0x1p20;
 std::optional<Integers> as_fractions(const std::vector<double>& values) {
   Integers result;
   for (const double value : values) {
+    // The common denominator grows by what this value lacks; a value that is whole by now asks for nothing more.
     const double scaled = value * static_cast<double>(result.denominator);
     if (std::abs(scaled) > 0x1p50) return std::nullopt;
     const Fraction near = nearest_fraction(scaled, kMostDenominator);

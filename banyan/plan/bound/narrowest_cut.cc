@@ -45,6 +45,7 @@ class BottleneckSearch {
   BottleneckSearch(const Network& network, const Collective& collective) : network_(network), collective_(collective) {}
 
   VertexSet find() {
+    // The first guess; then each violated cut is a better one. Ratios rise strictly and there are finitely many cuts.
     start_at_the_narrowest_terminal();
     scale();
     CutCondition condition(network_);
@@ -62,6 +63,7 @@ class BottleneckSearch {
  private:
   void start_at_the_narrowest_terminal() {
     for (uint32_t t = 0; t < network_.terminal_count(); ++t) {
+      // A terminal alone must take in all that others root.
       VertexSet alone(network_.vertex_count(), 0);
       alone[t] = 1;
       Ratio ratio{.weight = static_cast<int64_t>(collective_.total_weight() - collective_.weights()[t])};
@@ -104,6 +106,7 @@ void check_connected(const Network& network, const Fabric& fabric, const Collect
   while (collective.weights()[first] == 0) ++first;
   const std::vector<uint8_t> forth = reachable(network, first, false), back = reachable(network, first, true);
   for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    // The first must reach everybody; each that has weight must reach the first, and through it all others.
     if (forth[t] && (back[t] || collective.weights()[t] == 0)) continue;
     throw invalid("ranks '" + fabric.name(network.node_of(first)) + "' and '" + fabric.name(network.node_of(t)) +
                   "' can only reach each other through ranks that do not take part; add those to --ranks");
@@ -118,6 +121,7 @@ CutWitness narrowest_cut(const Fabric& fabric, const Collective& collective, boo
 }
 
 CutWitness narrowest_cut(const Network& network, const Collective& collective, bool gathering) {
+  // The search says who must receive; the witness names the other side, who must send.
   const VertexSet sink_side = BottleneckSearch(network, collective).find();
   const Ratio ratio = ratio_into(network, collective, sink_side);
   CutWitness witness{.gathering = gathering,
@@ -146,6 +150,7 @@ std::string name_list(const Fabric& fabric, std::vector<NodeId> ids) {
   for (size_t i = 0; i < ids.size();) {
     size_t end = i + 1;
     auto [stem, number] = split(ids[i]);
+    // A run goes on while only the final number differs, by one each time.
     for (; end < ids.size(); ++end) {
       const auto next = split(ids[end]);
       if (number < 0 || next.first != stem || next.second != number + 1) break;
@@ -193,6 +198,7 @@ bool holds_as_cut(const CutWitness& witness, const Fabric& fabric, const Collect
     if (index(id) >= inside.size() || !present[index(id)] || inside[index(id)]) return false;
     inside[index(id)] = 1;
   }
+  // The sums are counted anew on the fabric: some participant is outside, and what is inside must cross.
   uint64_t weight = 0;
   bool some_outside = false;
   for (size_t i = 0; i < collective.participants().size(); ++i) {

@@ -44,16 +44,21 @@ class OverlapSearch {
     uint32_t stalled = 0, patience = kFirstPatience;
     double before = 0;
     while (rounds_++ < kMostRounds) {
+      // The first program. With each cut that it learns its throughput falls or stays.
       const bool is_done = program_.solve(work_) == CutProgram::Step::done;
       if (program_.throughput() <= enough * (1 + kSame)) return;
       stalled = program_.throughput() >= before * (1 - kSame) ? stalled + 1 : 0;
       before = program_.throughput();
+      // Once the throughput stays the same the second program is asked whether it can be reached.
       if (!is_done && stalled < patience) continue;
       if (move_near_halves()) return;
+      // No cut is violated and no shares near halves were found: the first program's own answer stands.
       if (is_done) {
         rates_ = program_.rates();
         return;
       }
+      // It cannot be reached: the first goes on with the cuts that the second has learnt, and waits longer before it
+      // asks again.
       stalled = 0;
       patience *= 2;
     }
@@ -90,6 +95,7 @@ namespace {
 std::optional<OverlapShares> shares_of(const OverlapSearch& search, const OverlapQuestion& question,
                                        const SwitchTerminals& terminals) {
   if (!search.rates()) return std::nullopt;
+  // Exact fractions if they are few; else whole units, a little less.
   std::optional<OverlapShares> shares = exact_shares(*search.rates(), question);
   if (!shares) shares = rounded_shares(*search.rates(), question);
   if (!shares) return std::nullopt;
@@ -144,13 +150,16 @@ class BranchingSearch {
   }
 
   Overlap find() {
+    // 1. The shares of trees that span what has room for every tree. This program is the quicker one.
     try_terminals(roomy_switches(fabric_, relaxed_, time_of_narrowest_rank(relaxed_.spread)));
+    // 2. The bound, with the cuts that were found. It need only exclude more than the best shares reach.
     OverlapSearch bound(relaxed_);
     for (const Tried& before : tried_) bound.learn_cuts_of(*before.search);
     bound.search(best_);
     result_.rounds += bound.rounds();
     result_.witness = rounded_witness(bound.program(), relaxed_);
     if (is_reached()) return std::move(result_);
+    // 3. Other choices of switches to span: those with room for what the bound says, and none.
     try_terminals(roomy_switches(fabric_, relaxed_, result_.witness.bound));
     if (!is_reached()) try_terminals({});
     return std::move(result_);

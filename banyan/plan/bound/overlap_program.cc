@@ -67,6 +67,7 @@ OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective,
 }
 
 OverlapProgram::OverlapProgram(const OverlapQuestion& question) : OverlapProgram(question, 0) {
+  // The program begins with the sets around one terminal, one of each class.
   const auto add_alone = [&](uint32_t vertex, bool gathering) {
     VertexSet alone(question.spread.vertex_count(), 0);
     alone[vertex] = 1;
@@ -237,6 +238,7 @@ bool OverlapProgram::add_cut(const VertexSet& outside, bool gathering) {
   }
   std::vector<LinearProgram::Term> terms;
   for (const auto& [column, factor] : sums) terms.push_back({.column = column, .factor = factor});
+  // Sets that say the same about classes are one row: it stands for all images of the set.
   if (!known_.emplace(gathering, std::move(sums)).second) return false;
   program_.add_cut(summed(terms), gathering, outside);
   return true;
@@ -271,6 +273,7 @@ void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
 
 CutProgram::Step OverlapProgram::solve(WorkLeft& work) {
   if (!program_.solve(question_->spread, work)) return CutProgram::Step::infeasible;
+  // The throughput is what all ranks root, each class as often as it has members.
   throughput_ = 0;
   for (const uint32_t t : roots_) {
     throughput_ += program_.value(root_column(t)) * static_cast<double>(classes().vertex_size(classes().of_vertex(t)));

@@ -13,6 +13,7 @@ namespace {
 // A rank sends every piece out, in its in-tree or, as its root, in its out-tree; and takes every piece in.
 CutsWitness witness_of_one_rank(const Network& network, uint32_t rank, bool sends) {
   CutsWitness witness{.cuts = {}, .potentials = {}, .over_images = false, .bound = Fraction(0)};
+  // One cut counts what the rank's own pieces need, the other what the pieces of all others need.
   CutsWitness::Cut alone{.gathering = !sends, .inside = {network.node_of(rank)}, .times = 1};
   CutsWitness::Cut others{.gathering = sends, .inside = {}, .times = 1};
   for (uint32_t v = 0; v < network.vertex_count(); ++v) {
@@ -120,6 +121,7 @@ OverlapShares rounded_down(const OverlapRates& rates, const OverlapQuestion& que
     result.spread.push_back(down(rates.spread[a] * within));
     result.gather.push_back(down(rates.gather[a] * within));
   }
+  // Roots are rounded down by more than shares are, so that cuts hold with what balancing takes away.
   for (const double rate : rates.roots) result.supply.push_back(down(rate * kept));
   balance(network, question.spread_balanced, result.spread);
   if (!question.is_mirrored) {
@@ -138,6 +140,7 @@ CutsWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion
   CutsWitness best;
   const auto offer = [&](CutsWitness witness) {
     const ArcClasses& classes = question.classes;
+    // A rounded dual is a witness of its own: its sums are counted anew, and the one that proves most is kept.
     const auto proven = count_crossings(witness, question.fabric, question.spread,
                                         witness.over_images ? classes : ArcClasses::alone(question.spread));
     if (!proven || !(best.bound < proven->seconds_per_byte())) return;
@@ -160,6 +163,7 @@ std::optional<OverlapShares> exact_shares(const OverlapRates& rates, const Overl
   }
   const auto integers = as_fractions(values);
   if (!integers) return std::nullopt;
+  // All rates get one common denominator: so many parts make a unit of bandwidth.
   const auto arcs = static_cast<std::ptrdiff_t>(rates.spread.size());
   const auto begin = integers->values.begin();
   OverlapShares result{.parts = Fraction(integers->denominator),
@@ -171,6 +175,7 @@ std::optional<OverlapShares> exact_shares(const OverlapRates& rates, const Overl
 }
 
 std::optional<OverlapShares> rounded_shares(const OverlapRates& rates, const OverlapQuestion& question) {
+  // Few units first, and of each number the least loss first. All that is returned has been checked exactly.
   for (const int bits : {20, 26, 32, 38}) {
     for (const int loss : {18, 16, 14}) {
       OverlapShares result = rounded_down(rates, question, std::ldexp(1.0, bits), 1 - std::ldexp(1.0, -loss));

@@ -22,6 +22,7 @@ std::optional<OverlapShares> shares_for(const Fabric& fabric, const Collective& 
   const double throughput =
       1 / (seconds_per_byte * Fraction(static_cast<int128>(question.spread.unit()), 1)).to_double();
   const double total = std::accumulate(wish.supply.begin(), wish.supply.end(), 0.0);
+  // The wish: the loads of the trees there are, at the throughput asked for, with the room that is left to them.
   FixedRootsProgram::Rates rates;
   for (const std::vector<int64_t>* loads : {&wish.gather, &wish.spread}) {
     rates.emplace_back();
@@ -42,6 +43,7 @@ std::optional<OverlapShares> shares_for(const Fabric& fabric, const Collective& 
   rates = program.rates();
   OverlapRates found{.spread = rates[1], .gather = rates[0], .roots = {}};
   for (const int64_t weight : wish.supply) found.roots.push_back(throughput * static_cast<double>(weight) / total);
+  // Floating-point rates become whole shares that are checked.
   if (auto shares = exact_shares(found, question)) return shares;
   return rounded_shares(found, question);
 }

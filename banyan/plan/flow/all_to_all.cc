@@ -36,10 +36,12 @@ class ScheduleWriter {
     hops_.clear();
     steps_.clear();
     for (size_t begin = 0, end = 0; begin < path.arcs.size(); begin = end) {
+      // A hop ends at the next terminal. Hop h is tied to step h.
       do ++end;
       while (!network_.is_terminal(network_.arcs()[path.arcs[end - 1]].head));
       hops_.push_back(route(path.arcs.subspan(begin, end - begin)));
       steps_.push_back(static_cast<uint32_t>(hops_.size()));
+      // A rank in the middle of the path may have to hold what it forwards.
       if (end < path.arcs.size()) forwarded_[network_.arcs()[path.arcs[end - 1]].head] += path.amount;
     }
     builder_.add_chunk({.root = network_.node_of(path.source),
@@ -53,6 +55,7 @@ class ScheduleWriter {
 
  private:
   RouteId route(std::span<const uint32_t> arcs) {
+    // Equal hops of many paths are one route: found by a hash, and compared arc by arc.
     uint64_t key = arcs.size();
     for (const uint32_t a : arcs) key = mix(key, a);
     std::vector<Known>& known = routes_[key];
@@ -115,6 +118,7 @@ LinkLengths lengths_on(const Fabric& fabric, const Network& network, const Concu
     lengths.length[index(link)] = flow.lengths[a];
     lengths.carried += int128{flow.lengths[a]} * int128{fabric.link(link).bandwidth.bytes_per_second()};
   }
+  // The bound is crossed over carried, so the sum over the traffic need not be counted again.
   const Fraction crossed = flow.bound * Fraction(lengths.carried / static_cast<int128>(network.unit()), 1);
   CHECK(crossed.denominator() == 1) << crossed;
   lengths.crossed = crossed.numerator();

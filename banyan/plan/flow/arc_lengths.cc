@@ -15,6 +15,7 @@ constexpr int kVertexBits = 20;  // a fabric has at most 10^6 nodes; so a distan
 
 ShortestWays::ShortestWays(const Network& network)
     : network_(&network), distance_(network.vertex_count()), came_by_(network.vertex_count()) {
+  // The arcs out of a vertex lie side by side, since a search reads them all.
   for (uint32_t v = 0; v < network.vertex_count(); ++v) {
     first_.push_back(static_cast<uint32_t>(ids_.size()));
     for (const uint32_t a : network.out_arcs(v)) {
@@ -29,12 +30,15 @@ void ShortestWays::search(std::span<const uint64_t> lengths, uint32_t source) {
   source_ = source;
   std::fill(distance_.begin(), distance_.end(), kUnreached);
   distance_[source] = 0;
+  // An entry is a distance and a vertex in one number. Equal distances go by vertex, so that ways are the same
+  // everywhere.
   heap_.assign(1, source);
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     const uint64_t distance = heap_.back() >> kVertexBits;
     const uint32_t v = static_cast<uint32_t>(heap_.back() & ((uint64_t{1} << kVertexBits) - 1));
     heap_.pop_back();
+    // A shorter way to the vertex was found after this entry was made.
     if (distance != distance_[v]) continue;
     for (uint32_t i = first_[v]; i < first_[v + 1]; ++i) {
       const uint64_t longer = distance + lengths[ids_[i]];
@@ -56,12 +60,14 @@ std::span<const uint32_t> ShortestWays::way_to(uint32_t vertex) {
 }
 
 Fraction least_load(const Network& network, const Demand& demand, std::span<const uint64_t> lengths) {
+  // All arcs together carry so much of the lengths in a second.
   int128 crossed = 0, carried = 0;
   for (size_t a = 0; a < lengths.size(); ++a) carried += static_cast<int128>(lengths[a]) * network.bandwidths()[a];
   ShortestWays ways(network);
   for (uint32_t s = 0; s < demand.terminals(); ++s) {
     if (demand.out_of(s) == 0) continue;
     network.tell_observer();
+    // A demand crosses at least the distance from its source, whatever paths it takes.
     ways.search(lengths, s);
     for (uint32_t t = 0; t < demand.terminals(); ++t) {
       const int64_t amount = demand.of(s, t);
@@ -87,6 +93,7 @@ std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t mos
   constexpr double kNearWhole = 1e-6;
   const double greatest = *std::max_element(values.begin(), values.end());
   CHECK(greatest > 0);
+  // A small common denominator, if there is one, gives back the fractions that the solver had in mind.
   double units = 0;
   for (uint64_t tried = 1; tried <= kMostUnits && units == 0; ++tried) {
     const bool fits = std::all_of(values.begin(), values.end(), [&](double value) {
@@ -95,6 +102,7 @@ std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t mos
     });
     if (fits) units = static_cast<double>(tried);
   }
+  // There is none: the numbers are as fine as they may be, and prove a little less.
   if (units == 0) units = static_cast<double>(most);
   std::vector<uint64_t> lengths;
   for (const double value : values) lengths.push_back(static_cast<uint64_t>(std::llround(value / greatest * units)));

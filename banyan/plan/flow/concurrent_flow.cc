@@ -60,7 +60,9 @@ ConcurrentFlow solve_concurrent_flow(const Network& network, const Fabric& fabri
                                             " pairs of ranks have something to ship, the limit is " +
                                             std::to_string(kMostPairs));
   }
+  // Both methods need a path for every pair.
   check_connected(network, fabric, demand);
+  // Symmetries decide how large the program is. Either method says what it has proved.
   const NetworkSymmetry symmetry = symmetry_of(network, fabric, demand);
   if (may_be_solved_exactly(network, demand, symmetry)) return solve_exactly(network, demand, symmetry, options);
   return balance_paths(network, demand, options);

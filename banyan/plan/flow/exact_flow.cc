@@ -92,6 +92,7 @@ class FlowProgram {
 void FlowProgram::scale() {
   demand_unit_ = static_cast<double>(demand_.total()) / static_cast<double>(demand_.pairs());
   const double bandwidth = std::accumulate(orbit_bandwidth_.begin(), orbit_bandwidth_.end(), 0.0);
+  // Arcs must carry at least every demand times the fewest arcs of its way.
   ShortestWays ways(network_);
   const std::vector<uint64_t> hops(network_.arcs().size(), 1);
   double crossed = 0;
@@ -268,6 +269,7 @@ void FlowProgram::add_images(uint32_t source, const PathFlows& paths, size_t beg
         all.add(paths[i]);
         continue;
       }
+      // A later source of the orbit is the image of an earlier one by a generator, and so are its paths.
       const PathFlows::Path path = all[starts[from] + i - begin];
       arcs.clear();
       for (const uint32_t a : path.arcs) arcs.push_back(symmetry_.arc(generator, a));

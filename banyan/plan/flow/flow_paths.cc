@@ -19,6 +19,7 @@ class Peeler {
 
   // The fewest arcs that carry `amount`; false when no way does.
   bool find_shortest(uint32_t target, double amount) {
+    // Breadth first from the target backwards, over arcs that still carry the amount.
     reached_.assign(network_.vertex_count(), 0);
     queue_.assign(1, target);
     reached_[target] = 1;
@@ -38,6 +39,8 @@ class Peeler {
   double widest(uint32_t target) {
     std::vector<double> width(network_.vertex_count(), 0);
     std::vector<uint8_t> done(network_.vertex_count(), 0);
+    // The vertex with the widest way to the target is settled next, as in Dijkstra's algorithm with the least arc in
+    // place of a sum. O(vertices^2), which is only asked where no way carries all that is left.
     width[target] = HUGE_VAL;
     while (true) {
       uint32_t best = UINT32_MAX;
@@ -91,6 +94,7 @@ void take_apart(const Network& network, uint32_t source, std::vector<double> flo
     const size_t first = paths.size();
     const double least = noise.noise * amounts[target];
     double left = amounts[target];
+    // The shortest path that carries all that is left, up to noise; without one, the shortest of those that carry most.
     while (left > least && amounts[target] > noise.least) {
       double amount = left;
       if (!peeler.find_shortest(target, left - least)) {
@@ -101,7 +105,9 @@ void take_apart(const Network& network, uint32_t source, std::vector<double> flo
       paths.add(source, target, amount, peeler.take(target, amount));
       left -= amount;
     }
+    // With noise the flow may fall short of the demand.
     if (left == 0) continue;
+    // If much is missing the rest takes the path that is shortest by the lengths.
     if (paths.size() == first || left > kMostScaled * amounts[target]) {
       CHECK(!noise.lengths.empty()) << "no flow to " << target << ", " << left << " of " << amounts[target];
       if (!ways) {
@@ -111,6 +117,7 @@ void take_apart(const Network& network, uint32_t source, std::vector<double> flo
       paths.add(source, target, left, ways->way_to(target));
       continue;
     }
+    // A little that is missing is spread over the paths found, so that they sum to the demand.
     const double scale = amounts[target] / (amounts[target] - left);
     for (size_t i = first; i < paths.size(); ++i) paths.set_amount(i, paths[i].amount * scale);
   }
@@ -136,6 +143,7 @@ class Rounder {
   double round(int64_t parts) {
     parts_ = parts;
     units_.assign(paths_.size(), 0);
+    // Loads begin unrounded. Each pair that is rounded changes them for the next, so that errors are evened out.
     loads_ = unrounded_;
     for (size_t begin = 0, end = 0; begin < paths_.size(); begin = end) {
       while (end < paths_.size() && paths_[end].source == paths_[begin].source &&
@@ -215,6 +223,7 @@ PathFlows round_amounts(const RoughPaths& paths, const Demand& demand, const Flo
   // All units together are counted in 62 bits; demand alone fits in them.
   const int most =
       std::clamp(61 - static_cast<int>(std::bit_width(static_cast<uint64_t>(demand.total()))), 0, kMostHalvings);
+  // As few shares as will do: a unit of demand is cut into one, two, four and so on until the load is near enough.
   for (int halvings = 0; halvings < most; ++halvings) {
     if (rounder.round(int64_t{1} << halvings) <= 1 + loss) return rounder.flows();
   }

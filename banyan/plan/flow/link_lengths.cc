@@ -25,6 +25,7 @@ std::vector<uint64_t> distances(const Fabric& fabric, const std::vector<bool>& t
     for (const LinkId id : fabric.out_links(node)) {
       const NodeId next = fabric.link(id).to;
       const uint64_t longer = so_far + length[index(id)];
+      // Ranks that do not take part forward nothing: no path goes through them.
       if (!takes_part[index(next)] || longer >= distance[index(next)]) continue;
       distance[index(next)] = longer;
       waiting.emplace(longer, next);
@@ -58,6 +59,7 @@ bool holds(const LinkLengths& lengths, const Fabric& fabric, const Collective& c
   if (std::any_of(lengths.length.begin(), lengths.length.end(), [](uint64_t length) { return length > kMostLength; }))
     return false;
   const std::vector<bool> takes_part = those_that_take_part(fabric, collective);
+  // The capacity side: links both ends of which take part.
   int128 crossed = 0, carried = 0;
   for (size_t l = 0; l < lengths.length.size(); ++l) {
     const Link& link = fabric.links()[l];
@@ -67,6 +69,7 @@ bool holds(const LinkLengths& lengths, const Fabric& fabric, const Collective& c
   const auto participants = collective.participants();
   for (size_t s = 0; s < participants.size(); ++s) {
     if (collective.weights()[s] == 0) continue;
+    // The traffic side: distances are measured anew, so nothing is taken on trust but the lengths.
     const std::vector<uint64_t> distance = distances(fabric, takes_part, lengths.length, participants[s]);
     for (size_t t = 0; t < participants.size(); ++t) {
       if (s == t || collective.traffic(s, t) == 0) continue;
