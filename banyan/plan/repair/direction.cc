@@ -18,6 +18,8 @@ Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
       supply_(network_.terminal_count(), 0) {
   std::vector<uint32_t> arc_of(old.fabric.links().size());
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) arc_of[index(network_.arcs()[a].link)] = a;
+  // Each chunk is a tree of terminals and arcs as they are now. Lost ranks are left out; an edge out of one is gone,
+  // and an edge over a link that is gone keeps the arcs that are still there.
   for (const size_t c : old.chunks) {
     const Chunk chunk = old.schedule.chunk(c);
     const auto edges = gathering ? chunk.in_tree : chunk.out_tree;
@@ -69,9 +71,11 @@ struct Direction::Patching {
 
 std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacities, const Fraction& least,
                                                     const Fraction& most) const {
+  // As many trees stay as can in the longest time; then the least time for these is tried.
   TreeKeeper keeper(network_, capacities, supply_, trees_);
   keeper.choose(most);
   std::optional<Patching> best = patch_in(keeper, keeper.least_time(least));
+  // If many trees would move in that time, the longest may let more of them be patched.
   if (!best || kFewOf * best->moved() > trees_.size()) {
     auto longer = patch_in(keeper, most);
     if (longer && (!best || longer->moved() < best->moved())) best = std::move(longer);
@@ -81,6 +85,7 @@ std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacit
 }
 
 std::optional<Direction::Patching> Direction::patch_in(const TreeKeeper& keeper, const Fraction& time) const {
+  // The capacity that is left must be balanced at switches: patching and packing need that.
   std::vector<int64_t> left = keeper.capacity_left(time);
   if (balance_switches(network_, left, keeper.supply_left())) return std::nullopt;
   Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
@@ -89,12 +94,14 @@ std::optional<Direction::Patching> Direction::patch_in(const TreeKeeper& keeper,
     outcome.fates.push_back(keeper.stays()[i] ? Fate::stays : Fate::moved);
     if (!keeper.stays()[i]) broken.push_back({.root = trees_[i].root, .units = trees_[i].units, .edges = edges_[i]});
   }
+  // All others are broken: some have lost edges, some only take too much.
   TreePatcher patcher(network_, std::move(left), keeper.supply_left());
   TreePatcher::Patched patched = patcher.patch(broken);
   for (size_t i = 0, b = 0; i < trees_.size(); ++i) {
     if (outcome.fates[i] == Fate::stays) continue;
     outcome.edges[i].clear();
     if (auto& edges = patched[b++]) {
+      // A patched tree without new edges has stayed as it was.
       const bool is_whole = std::ranges::all_of(*edges, [](const PathEdge& edge) { return edge.origin != SIZE_MAX; });
       outcome.fates[i] = is_whole ? Fate::stays : Fate::patched;
       outcome.edges[i] = std::move(*edges);

@@ -25,12 +25,14 @@ void match_parallel(const Fabric& before, const Fabric& after, const std::vector
     match.now[index(old)] = *place;
     news.erase(place);
   };
+  // Links of equal bandwidth are the same ones, in the order of their numbers.
   for (const LinkId old : olds) {
     const auto equal = std::find_if(news.begin(), news.end(), [&](LinkId link) {
       return after.link(link).bandwidth == before.link(old).bandwidth;
     });
     if (equal != news.end()) take(old, equal);
   }
+  // The rest became slower or faster.
   for (const LinkId old : olds) {
     if (!match.now[index(old)] && !news.empty()) take(old, news.begin());
   }

@@ -111,9 +111,12 @@ class Repairer {
   // False when nothing can be kept in `factor` times the time of the rooms.
   bool repair(const Fraction& factor) {
     if (!is_countable(1)) return false;
+    // Units are cut as fine as it takes for the time of the rooms to suffice.
     set_scale(choose_scale());
     for (size_t d = 0; d < directions_.size(); ++d) {
       const ArcCapacities capacities = capacities_of(d, scale_);
+      // Each direction keeps what it can in `factor` times its time. Capacities are rounded down, which may cost a
+      // little more.
       const Fraction least = least_time(d, capacities);
       auto outcome = directions_[d].repair(capacities, least, std::max(least, time_at(d, scale_) * factor));
       if (!outcome) return false;
@@ -154,9 +157,11 @@ class Repairer {
       }
       return true;
     };
+    // 1. A small scale at which the time suffices exactly.
     for (int64_t scale = 1; scale <= kMaxExactScale && is_countable(scale); ++scale) {
       if (suffices(scale, Fraction(1))) return scale;
     }
+    // 2. Else powers of two, until little is lost by rounding.
     const Fraction nearly = Fraction(1) + most_cost_ / Fraction(kRoundingPart);
     int64_t scale = 1;
     while (scale < kMaxScale && is_countable(2 * scale) && !suffices(scale, nearly)) scale *= 2;
@@ -204,6 +209,7 @@ class Pieces {
   std::vector<Piece> of(size_t place) {
     const TreeKeeper::Tree& old = direction_.trees()[place];
     if (outcome_.fates[place] != Direction::Fate::moved) return {{.units = old.units, .is_old = true, .tree = place}};
+    // A tree that moves is replaced by new trees of its root, in their order, of as many units.
     std::vector<Piece> pieces;
     size_t& next = next_[old.root];
     for (int64_t owed = old.units; owed > 0;) {
@@ -236,6 +242,7 @@ std::vector<NewChunk> join(std::vector<std::vector<Piece>> by_direction) {
   std::vector<NewChunk> chunks;
   std::vector<size_t> at(by_direction.size(), 0);
   while (at[0] < by_direction[0].size()) {
+    // A chunk lasts until some direction changes its tree.
     NewChunk chunk{.units = INT64_MAX, .pieces = {}, .kept_from = {}};
     for (size_t d = 0; d < at.size(); ++d) chunk.units = std::min(chunk.units, by_direction[d][at[d]].units);
     for (size_t d = 0; d < at.size(); ++d) {
@@ -329,6 +336,7 @@ void Repairer::write(Repair& result) const {
   for (size_t d = 0; d < directions_.size(); ++d) pieces.emplace_back(directions_[d], outcomes_[d]);
   std::vector<NewChunk> chunks;
   for (size_t place = 0; place < old_.chunks.size(); ++place) {
+    // 1. The pieces of the old chunk, direction by direction, and what became of its trees.
     std::vector<std::vector<Piece>> by_direction;
     bool stays = true;
     for (size_t d = 0; d < directions_.size(); ++d) {
@@ -340,6 +348,7 @@ void Repairer::write(Repair& result) const {
                                             : result.trees_moved);
       if (fate == Direction::Fate::patched) count_edges(outcomes_[d].edges[place], result);
     }
+    // 2. Both directions of an allreduce are joined again into chunks.
     for (NewChunk& chunk : join(std::move(by_direction))) {
       chunk.root = directions_[0].trees()[place].root;
       if (stays) chunk.kept_from = old_.chunks[place];
@@ -356,6 +365,7 @@ void Repairer::write(Repair& result) const {
       }
     }
   }
+  // 3. Units in lowest terms, and the schedule.
   int64_t common = 0;
   for (const NewChunk& chunk : chunks) common = std::gcd(common, chunk.units);
   RepairWriter writer(old_, directions_, outcomes_);
@@ -396,9 +406,11 @@ WishedShares old_loads(const OldPlan& old, const Network& network) {
 std::optional<Rooms> shared_rooms(const OldPlan& old, const Overlap& overlap, const Network& network,
                                   const Fraction& most, PlanObserver* observer) {
   if (!overlap.shares) return std::nullopt;
+  // The shares of the best new plan come first: if the old roots can be kept with them nothing is lost.
   WishedShares wish = old_loads(old, network);
   if (auto rooms = on_shares(network, *overlap.shares, wish.supply); rooms && rooms->seconds_per_byte <= most)
     return rooms;
+  // Else shares for the old roots: at the bound, and then at a part of the time that may be lost.
   const Fraction bound = overlap.witness.bound;
   for (const Fraction& time : {bound, bound + (most - bound) * kPartForRoots}) {
     wish.room = most / time;
@@ -426,11 +438,13 @@ bool repair_in_some_room(const OldPlan& old, const std::optional<Overlap>& overl
   const bool gave_up = overlap && !overlap->shares;
   const Fraction least = gave_up ? tried.front().seconds_per_byte : result.bound.seconds_per_byte;
   const Fraction most = least * allowed_factor(old.schedule, options);
+  // Both directions at once are worth a try only if the bound is below what they need one after the other.
   if (overlap && least < tried.front().seconds_per_byte) {
     if (auto shared = shared_rooms(old, *overlap, network, most, observer)) tried.push_back(std::move(*shared));
   }
   std::ranges::stable_sort(tried, {}, &Rooms::seconds_per_byte);
   if (observer) observer->phase_begins(PlanObserver::Phase::packing);
+  // Rooms that are faster come first. A repair that comes out slower than allowed is forgotten.
   for (const Rooms& rooms : tried) {
     if (rooms.seconds_per_byte > most) break;
     Repairer repairer(old, rooms, options.most_cost, observer);
@@ -453,10 +467,12 @@ Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOption
     throw Error(ErrorCode::unsupported, "a plan of " + std::string(to_string(old.collective().kind())) +
                                             " is not repaired; plan anew, which takes no longer");
   }
+  // 1. The rest of the old plan: links and ranks by name.
   LinkMatch links = match_links(old.fabric(), fabric);
   std::vector<std::string> lost;
   const Collective collective = collective_of(old, fabric, lost);
   begin(PlanObserver::Phase::bound);
+  // 2. The bound of the changed fabric.
   std::optional<Overlap> overlap;
   Bound bound;
   if (collective.kind() == CollectiveKind::all_reduce) {
@@ -465,6 +481,7 @@ Repair repair_plan(const Schedule& old, const Fabric& fabric, const RepairOption
   } else {
     bound = compute_bound(fabric, collective, options.observer);
   }
+  // 3. The repair; if nothing can be kept in the time that is allowed, a new plan.
   const OldPlan placed = place_old_plan(old, links, fabric, collective);
   Repair result{.schedule = old,
                 .bound = std::move(bound),

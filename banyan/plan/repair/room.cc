@@ -45,6 +45,7 @@ Rooms whole_links(const Fabric& fabric, const Collective& collective, int64_t to
 }
 
 std::optional<Rooms> on_shares(const Network& network, const OverlapShares& shares, std::span<const int64_t> supply) {
+  // The root that needs most of its share says how long all takes.
   Fraction time(0);
   for (size_t t = 0; t < supply.size(); ++t) {
     if (supply[t] == 0) continue;

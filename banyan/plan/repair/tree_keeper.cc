@@ -51,6 +51,7 @@ Fraction TreeKeeper::least_time_of_none(const Fraction& start) {
 }
 
 void TreeKeeper::choose(const Fraction& most_time) {
+  // All that can stay do so at first. Arcs alone tell of most trees that are too many, without a check.
   const std::vector<int64_t> capacity = capacities_.at(most_time);
   for (size_t i = 0; i < trees_.size(); ++i) put(i, trees_[i].can_stay);
   drop_from_overloaded_arcs(capacity);
@@ -73,6 +74,7 @@ void TreeKeeper::drop_from_overloaded_arcs(const std::vector<int64_t>& capacity)
       if (crossing[a].empty() || crossing[a].back() != i) crossing[a].push_back(i);
     }
   }
+  // A tree relieves all overloaded arcs that it crosses, each by no more than it is overloaded.
   const auto relief = [&](uint32_t tree) {
     int128 sum = 0;
     for (const uint32_t a : trees_[tree].arcs)
@@ -120,6 +122,7 @@ void TreeKeeper::drop_from(const VertexSet& cut, const std::vector<int64_t>& cap
       if (!stays_[i]) continue;
       const int64_t gain = overdraft(trees_[i], cut) * trees_[i].units;
       if (gain <= 0) continue;
+      // If some tree is enough by itself, the smallest such one; else the one that gains most.
       const bool better = best_gain >= shortage ? gain >= shortage && gain < best_gain : gain > best_gain;
       if (best && !better) continue;
       best = i;
@@ -135,6 +138,8 @@ void TreeKeeper::try_again(const std::vector<int64_t>& capacity) {
   int tried = 0;
   for (size_t i = 0; i < trees_.size() && tried < kMaxTriedAgain; ++i) {
     if (stays_[i] || !trees_[i].can_stay) continue;
+    // A tree may have been dropped before another one that relieved the same cut: it comes back if everything holds
+    // with it.
     put(i, true);
     const bool has_room = std::ranges::all_of(trees_[i].arcs, [&](uint32_t a) { return load_[a] <= capacity[a]; });
     if (has_room) ++tried;
@@ -152,6 +157,7 @@ Fraction TreeKeeper::time_for(const VertexSet& cut) const {
     needed += load_[a];
     rate += capacities_.rates[a];
   }
+  // Without floors this is the time; floors carry less, so it is a lower bound.
   CHECK(rate > 0) << "a cut that nothing enters";
   Fraction time(needed, rate);
   const auto carried = [&] {
@@ -175,12 +181,14 @@ Fraction TreeKeeper::time_for(const VertexSet& cut) const {
 }
 
 Fraction TreeKeeper::least_time(const Fraction& start) {
+  // First the arcs: each must carry the trees that stay on it.
   Fraction time = start;
   for (uint32_t a = 0; a < load_.size(); ++a) {
     if (load_[a] <= capacities_.at(a, time)) continue;
     CHECK(capacities_.rates[a] > 0) << "a tree stays on an arc that carries nothing";
     time = Fraction(load_[a], capacities_.rates[a]);
   }
+  // Then Newton's iteration: each violated cut asks for a longer time, and the last cut proves that no less will do.
   while (const auto violated = find_violated(capacities_.at(time))) {
     const Fraction next = time_for(*violated);
     CHECK(next > time) << "a violated cut holds already";

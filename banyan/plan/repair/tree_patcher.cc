@@ -41,6 +41,7 @@ TreePatcher::Patched TreePatcher::patch(std::span<const BrokenTree> broken) {
   std::vector<size_t> waiting(broken.size());
   std::iota(waiting.begin(), waiting.end(), size_t{0});
   std::vector<int> tries(broken.size(), 0);
+  // Arcs that broken trees still use are kept for them while others are patched.
   for (const BrokenTree& tree : broken) reserve(tree, 1);
   size_t batch_size = 1;
   while (!waiting.empty()) {
@@ -50,6 +51,7 @@ TreePatcher::Patched TreePatcher::patch(std::span<const BrokenTree> broken) {
         later.push_back(i);
         continue;
       }
+      // A tree that is patched now needs no reserve: its old edges take that room themselves.
       reserve(broken[i], -1);
       ++tries[i];
       patched[i] = patch_one(broken[i]);
@@ -57,9 +59,11 @@ TreePatcher::Patched TreePatcher::patch(std::span<const BrokenTree> broken) {
       book(broken[i], *patched[i], 1);
       batch.push_back(i);
     }
+    // One check for all of the batch. Batches grow while guesses are right.
     const bool all_kept = undo_overdraft(broken, batch, patched);
     batch_size = all_kept ? std::min(2 * batch_size, kMaxBatch) : std::max<size_t>(1, batch_size / 2);
     waiting.clear();
+    // A tree that was undone is tried again with the cut that is known now, a few times.
     for (const size_t i : batch) {
       if (patched[i] || tries[i] >= kMaxTries) continue;
       reserve(broken[i], 1);
@@ -77,6 +81,7 @@ bool TreePatcher::undo_overdraft(std::span<const BrokenTree> broken, std::span<c
     all_kept = false;
     const VertexSet& cut = *violated;
     const auto enters = [&](uint32_t a) { return cut[network_.arcs()[a].head] && !cut[network_.arcs()[a].tail]; };
+    // The cut is known from now on: its arcs remember it, and no tree enters it a second time.
     int64_t shortage = 0;
     for (uint32_t t = 0; t < network_.terminal_count(); ++t) shortage += cut[t] ? 0 : supply_[t];
     for (uint32_t a = 0; a < left_.size(); ++a) {
@@ -84,6 +89,7 @@ bool TreePatcher::undo_overdraft(std::span<const BrokenTree> broken, std::span<c
       shortage -= left_[a];
       entering_[a].push_back(static_cast<uint32_t>(cuts_.size()));
     }
+    // The last trees that overdraw it are undone. Before the batch the cut held, so these are enough.
     for (size_t i = batch.size(); shortage > 0 && i-- > 0;) {
       auto& edges = patched[batch[i]];
       if (!edges) continue;
@@ -141,6 +147,7 @@ void TreePatcher::attach(Growing& tree, PathEdge edge) const {
 void TreePatcher::follow(Growing& tree, uint32_t from) const {
   std::vector<uint32_t> queue{from};
   for (size_t i = 0; i < queue.size(); ++i) {
+    // An edge that may not be used cuts off the part below it; its end is then the topmost of that part.
     for (const size_t e : tree.below[queue[i]]) {
       const PathEdge& edge = tree.old.edges[e];
       if (tree.depth[edge.to] != kOutside) continue;
@@ -169,6 +176,8 @@ std::optional<std::vector<uint32_t>> TreePatcher::find_path(const Growing& tree,
       return width != other.width ? width < other.width : vertex > other.vertex;
     }
   };
+  // Dijkstra's algorithm backwards, by hops and then by width. It stops at members; a terminal outside passes nothing
+  // on.
   std::priority_queue<Way> ways;
   std::vector<uint32_t> via(network_.vertex_count(), kOutside);  // the arc by which a vertex goes on to `to`
   std::vector<uint8_t> settled(network_.vertex_count(), 0);
@@ -182,6 +191,7 @@ std::optional<std::vector<uint32_t>> TreePatcher::find_path(const Growing& tree,
     if (settled[way.vertex]) continue;
     settled[way.vertex] = 1;
     if (network_.is_terminal(way.vertex) && way.vertex != to) {
+      // A member nearer to the root is better, even on a longer path; of one depth the first is the shortest.
       if (tree.depth[way.vertex] >= found_depth) continue;
       std::vector<uint32_t> path;
       for (uint32_t v = way.vertex; v != to; v = network_.arcs()[path.back()].head) path.push_back(via[v]);
@@ -207,6 +217,7 @@ std::optional<std::vector<uint32_t>> TreePatcher::find_path(const Growing& tree,
 
 // Joins one part that is cut off, by its topmost rank if that is possible.
 bool TreePatcher::join_some(Growing& tree) const {
+  // The topmost rank of a part keeps all edges of the part. Another one takes along only what hangs below it.
   for (const bool topmost : {true, false}) {
     for (uint32_t t = 0; t < network_.terminal_count(); ++t) {
       if (tree.depth[t] != kOutside || (tree.hangs[t] == 0) != topmost) continue;
@@ -223,6 +234,7 @@ bool TreePatcher::join_some(Growing& tree) const {
 
 std::optional<std::vector<PathEdge>> TreePatcher::patch_one(const BrokenTree& old) {
   const uint32_t terminals = network_.terminal_count();
+  // First with what other broken trees use left free, then with all there is.
   for (const bool spares : {true, false}) {
     Growing tree{.old = old,
                  .spares = spares,
@@ -230,12 +242,14 @@ std::optional<std::vector<PathEdge>> TreePatcher::patch_one(const BrokenTree& ol
                  .below = std::vector<std::vector<size_t>>(terminals),
                  .hangs = std::vector<uint8_t>(terminals, 0),
                  .uses = std::vector<uint32_t>(left_.size(), 0)};
+    // A terminal that some old edge leads to hangs on another; one without is the topmost of its part.
     for (size_t e = 0; e < old.edges.size(); ++e) {
       const PathEdge& edge = old.edges[e];
       if (edge.is_gone) continue;
       tree.below[edge.from].push_back(e);
       tree.hangs[edge.to] = 1;
     }
+    // The part of the root stays; then one part after the other is joined to it.
     tree.depth[old.root] = 0;
     follow(tree, old.root);
     while (tree.members < terminals && join_some(tree)) {
