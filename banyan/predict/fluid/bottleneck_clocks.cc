@@ -35,8 +35,10 @@ int64_t BottleneckClocks::end_at(const Clock& clock, double finish) {
 }
 
 void BottleneckClocks::bring_up(Clock& clock, int64_t now) {
+  // A clock without flows begins anew.
   clock.shows = clock.held.empty() ? 0 : shows_at(clock, now);
   clock.as_of = now;
+  // So does one that has run for long, with the ends of all its flows: their order stays, so the heap does.
   if (clock.shows <= clock.level * kLongest) return;
   for (Held& held : clock.held) held.finish -= clock.shows;
   clock.shows = 0;
@@ -77,8 +79,10 @@ void BottleneckClocks::hold(uint32_t flow, uint32_t bottleneck, double work, int
     clock.held = std::move(spare_.back());
     spare_.pop_back();
   }
+  // The flow ends when the clock shows its work more than now, whatever becomes of the level.
   clock.held.emplace_back();
   sift_up(clock, static_cast<uint32_t>(clock.held.size() - 1), {clock.shows + work, flow});
+  // Only a flow in front changes the first end.
   if (flows_[flow].place == 0) set_end(bottleneck);
 }
 
@@ -88,6 +92,7 @@ double BottleneckClocks::release(uint32_t flow, int64_t now) {
   CHECK(place < clock.held.size() && clock.held[place].flow == flow)
       << "flow " << flow << " of bottleneck " << bottleneck;
   const double left = clock.held[place].finish - shows_at(clock, now);
+  // The last flow of the heap fills the hole, and moves up or down from there.
   const Held last = clock.held.back();
   clock.held.pop_back();
   if (last.flow != flow) {

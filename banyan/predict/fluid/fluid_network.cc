@@ -69,6 +69,7 @@ class FluidNetwork::Impl {
   double stop(FlowId flow) {
     const double left = remaining(flow);
     FlowRow& row = row_of(flow);
+    // Its links count the bytes that it has moved while it still is on them.
     if (row.state == State::moves) carry(index(flow), row.asked - left);
     release(index(flow));
     return left;
@@ -93,6 +94,7 @@ class FluidNetwork::Impl {
   void set_capacity(uint32_t link, double capacity) {
     is_stale_ = true;
     capacities_[link] = capacity;
+    // The first layer hears of it now. The others hear in settle() what the one before leaves them.
     if (!layers_.empty()) layers_.front()->levels.set_capacity(link, capacity);
   }
 
@@ -103,6 +105,7 @@ class FluidNetwork::Impl {
 
   std::span<const FluidEnd> advance(int64_t time) {
     settle();
+    // Nothing changes before next_, so rates are what they are until then.
     CHECK(time >= now_ && time <= next_) << "from " << now_ << " to " << time << " ps, beyond the next event at "
                                          << next_;
     ended_.clear();
@@ -297,6 +300,7 @@ class FluidNetwork::Impl {
 
   // Tells a layer what those before it leave of a link.
   void feed(size_t layer, uint32_t link) {
+    // A busy link leaves nothing at all; rounding must not leave a trace of capacity.
     double capacity = capacities_[link];
     if (layer > 0) {
       const MaxMin& before = layers_[layer - 1]->levels;

@@ -70,6 +70,7 @@ void MaxMin::add(uint32_t flow, const Terms& terms) {
   CHECK(terms.weight > 0 && terms.multiplicity > 0) << "weight " << terms.weight << " x " << terms.multiplicity;
   const bool is_capped = terms.cap < kUnlimited;
   CHECK(!terms.hops.empty() || is_capped) << "flow " << flow << " has no rate";
+  // A cap is a link of its own behind the others, so that the solver knows links alone.
   const uint32_t count = static_cast<uint32_t>(terms.hops.size()) + (is_capped ? 1 : 0);
   row = {.weight = terms.weight, .first_hop = allot_hops(count), .hop_count = count, .is_present = true};
   // The cap is met at level cap / weight.
@@ -92,6 +93,7 @@ void MaxMin::add(uint32_t flow, const Terms& terms) {
 void MaxMin::remove(uint32_t flow) {
   FlowRow& row = flows_[flow];
   CHECK(row.is_present) << "flow " << flow;
+  // The flow gives back what it uses at its level; a flow that was never solved uses nothing.
   const double level = bottleneck_of_[flow] == kNoLink ? 0 : links_[bottleneck_of_[flow]].level;
   for (const Hop& hop : all_hops(flow)) {
     LinkRow& link = links_[hop.link];
@@ -118,6 +120,7 @@ void MaxMin::remove(uint32_t flow) {
 
 void MaxMin::set_capacity(uint32_t link, double capacity) {
   CHECK(capacity >= 0) << "link " << link << " gets capacity " << capacity;
+  // `free` may become negative: then flows that cross the link join S (join_affected).
   links_[link].free += capacity - links_[link].capacity;
   links_[link].capacity = capacity;
   mark_changed(link);
@@ -289,6 +292,7 @@ void MaxMin::solve() {
   outcome_.touched.swap(pending_.links);
   CHECK(++solves_ != 0) << "more solves than can be counted";
   Solve solve(*this);
+  // A search that finds half of all flows is in vain. If that was so lately, all are solved without it.
   if (history_.large > kRemembered / 2 && history_.unseen < kMostUnseen) {
     ++history_.unseen;
     solve.join_all();
@@ -299,6 +303,7 @@ void MaxMin::solve() {
     if (!all && history_.large > 0) --history_.large;
   }
   solve.sweep();
+  // Links that were touched tell whether they are busy now, and are ready for the next solve.
   for (const uint32_t number : outcome_.touched) {
     LinkRow& link = links_[number];
     link.demand = 0;
@@ -414,6 +419,7 @@ void MaxMin::Solve::join_all() {
 }
 
 bool MaxMin::Solve::collect_members() {
+  // S begins with the new flows and, by the touched links, with the bottlenecks that changed (3).
   for (const uint32_t flow : network_.pending_.flows) join_new(flow);
   join_affected();
   return all_joined_;
