@@ -41,12 +41,14 @@ std::optional<JobCall> JobCollectives::arrive(RankNode place, Picoseconds now) {
   const uint32_t slot = ranks_.node(place).slot;
   const uint32_t kind = kind_of_group(place.rank, slot);
   GroupKind& group = groups_[kind];
+  // The n-th call of a rank on a group is the n-th of all its members.
   const uint64_t number = calls_[place.rank][first_slot(place.rank, slot)]++;
   while (group.open.size() <= number - group.first_open) group.open.emplace_back();
   OpenCall& call = group.open[number - group.first_open];
   if (!call.members.empty()) expect_same(call.members.front().place, place);
   call.members.push_back({place, now});
   if (call.members.size() < group.members) return std::nullopt;
+  // Calls may become complete out of order; only complete ones in front are forgotten.
   call.is_complete = true;
   JobCall complete{.group = kind, .members = std::move(call.members)};
   while (!group.open.empty() && group.open.front().is_complete) {
@@ -101,12 +103,14 @@ const Footprint& JobCollectives::footprint(const JobCall& call) {
     const std::vector<NodeId> members = sites(call);
     return plans({.kind = use.kind, .members = members, .root = use.root, .bytes = use.bytes});
   };
+  // The ordinary footprint is made once for each size and kind of call.
   auto ordinary = group.footprints.find(use);
   if (ordinary == group.footprints.end()) {
     if (group.footprints.size() >= kMostFootprints) group.footprints.clear();
     Footprint made = ask([&](const CollectiveCall& asked) { return plans_.footprint(asked); });
     ordinary = group.footprints.emplace(use, std::move(made)).first;
   }
+  // A footprint round failed links holds for one state of the links: in another one all are made anew.
   if (links_.rerouting() == nullptr || !links_.is_blocked(ordinary->second.hops)) return ordinary->second;
   const bool is_other_state = std::exchange(group.state_of_rerouted, links_.state()) != links_.state();
   auto detour = group.rerouted.find(use);

@@ -15,6 +15,7 @@ std::vector<double> most_bytes(const Fabric& fabric, const LinkTimeline& timelin
   const double step = static_cast<double>(load_step.count());
   double bandwidth = own;
   std::vector<double> most(LoadSeries::kSteps, own * step * kSecondsPerPicosecond);
+  // Each change adds its difference to all steps after it, and its part to the step that it falls into.
   for (const LinkTimeline::Moment& moment : timeline.moments()) {
     const auto change = std::lower_bound(moment.changes.begin(), moment.changes.end(), link,
                                          [](const LinkEvent& event, LinkId id) { return event.link < id; });
@@ -88,6 +89,7 @@ void JobFlows::set_out(uint32_t number, const JobLoad& load, double fraction) {
   flow.bytes = load.bytes * fraction;
   flow.booked = 0;
   flow.booked_until = now();
+  // A share of what its links would allow is a cap on its rate.
   Bandwidth cap;
   if (load.efficiency < 1 && seconds > 0) {
     const double rate = std::max(1.0, std::round(load.unit / seconds * load.efficiency));
@@ -121,6 +123,7 @@ const std::vector<JobFlows::Ended>& JobFlows::advance(Picoseconds time) {
 }
 
 void JobFlows::change_links(const std::function<JobLoad(Owner)>& load_now) {
+  // 1. Flows that the change touches, or that cross a failed link, are booked up to now at the rates they had.
   const LinkTimeline::Moment& moment = links_.change();
   std::vector<bool> has_changed(kinds_.link_count(), false);
   std::vector<std::pair<uint32_t, double>> affected;  // flows, and what they have left
@@ -134,10 +137,12 @@ void JobFlows::change_links(const std::function<JobLoad(Owner)>& load_now) {
     affected.emplace_back(number, network_.remaining(flow.fluid));
     book(flow, affected.back().second);
   }
+  // 2. The capacities of now.
   for (const LinkEvent& change : moment.changes) {
     const uint32_t link = index(change.link);
     network_.set_capacity(kinds_.kind_of_link(link), links_.usable(link));
   }
+  // 3. A flow on a failed link moves if there is another way, and else waits, or brings its job down.
   for (const auto& [number, left] : affected) {
     const Flow& flow = flows_[number];
     if (links_.is_blocked(flow.way)) {
@@ -154,6 +159,7 @@ void JobFlows::change_links(const std::function<JobLoad(Owner)>& load_now) {
 }
 
 void JobFlows::go_on_along(uint32_t number, const JobLoad& load, double left) {
+  // The rest is kept as a fraction of all: another way may put other bytes on links.
   const double fraction = left / flows_[number].all;
   network_.stop(flows_[number].fluid);
   set_out(number, load, fraction);

@@ -57,16 +57,21 @@ class Simulation {
       timers_.push({jobs_[ranks_[rank].job].start.count(), next_timer_++, {rank, kBegin}});
     }
     while (ranks_.nodes_left() > 0) {
+      // The next thing of any kind: a flow, a message on its way, a timer or a change of links.
       const Picoseconds timer = timers_.empty() ? FluidNetwork::kNever : Picoseconds(timers_.top().time);
       const Picoseconds time = std::min({flows_.next(), transfers_.next(), timer, links_.next_change()});
       if (time >= FluidNetwork::kNever) throw stuck();
+      // At one time, what ends comes first.
       for (const JobFlows::Ended& ended : flows_.advance(time)) flow_ended(ended);
       transfers_.advance();
       for (const JobTransfers::Ended& ended : transfers_.take_ended()) collective_ended(ended.call, ended.begin);
+      // Then events of links: what has ended by now is not moved.
       if (links_.next_change() == time)
         flows_.change_links([&](JobFlows::Owner owner) { return load_of_owner(owner); });
+      // Then timers, in the order in which they were set, and all that may start, until nothing more can at this time.
       while (!timers_.empty() && timers_.top().time == time.count()) timer_ended();
       while (const auto place = ranks_.start_next()) start(*place);
+      // Jobs end whose flows were found on failed links, also those that have only just begun.
       give_up_failing();
       if (options_.observer != nullptr && work_done() >= next_look_ && !look()) return report(false);
     }
@@ -148,6 +153,7 @@ class Simulation {
 
   void start_collective(RankNode place) {
     record_.change(place.rank, Account::waiting, 1, now());
+    // The last member to come begins the call for all.
     auto call = collectives_.arrive(place, now());
     if (!call) return;
     for (const JobArrival& member : call->members) {
@@ -191,6 +197,7 @@ class Simulation {
 
   void start_message(RankNode place) {
     const uint32_t number = messages_.arrive(place, now());
+    // An eager message may have come before its receive; then the receive ends at once.
     const JobMessage& message = messages_[number];
     if (message.has_arrived) {
       messages_.forget(number);
@@ -201,6 +208,7 @@ class Simulation {
     if (ranks_.node(place).kind == job::NodeKind::send) record_.change(place.rank, Account::waiting, 1, now());
     if (!message.send) return;
     const uint64_t bytes = ranks_.node(message.send->place).bytes;
+    // It moves when both sides have started, or when its send has if it is small enough.
     if (message.receive || bytes <= options_.eager.count()) begin_message(number);
   }
 
@@ -231,6 +239,7 @@ class Simulation {
   }
 
   void message_ended(uint32_t number, Picoseconds begin) {
+    // A message without its receive so far stays until that starts.
     const JobMessage message = messages_[number];
     if (message.receive) {
       messages_.forget(number);
@@ -292,6 +301,7 @@ class Simulation {
   uint64_t work_done() const { return nodes_done() + transfers_.messages_done(); }
 
   Error stuck() const {
+    // Something is under way and no link is down: only time itself has run out.
     if (!timers_.empty() || (flows_.any_under_way() && links_.down().empty())) {
       return Error(ErrorCode::unsupported,
                    "takes longer than the 53 days of virtual time that are simulated; check the units of times, sizes "

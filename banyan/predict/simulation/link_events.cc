@@ -92,6 +92,7 @@ LinkTimeline::LinkTimeline(const Fabric& fabric, std::span<const LinkEvent> even
         << "link " << index(event.link) << " at " << event.time.count() << " ps";
     by_time[event.time].insert_or_assign(event.link, event);
   }
+  // A state is all links that differ from the fabric at a time. Equal states have one number, so plans are made once.
   std::map<LinkId, Bandwidth> changed;
   std::map<State, uint32_t> numbers{{{}, 0}};
   for (const auto& [time, changes] : by_time) {

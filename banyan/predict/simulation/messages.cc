@@ -19,6 +19,7 @@ uint32_t JobMessages::find_by_match(RankNode place) {
   const JobRanks::Rank& rank = ranks_[place.rank];
   const auto partner = matches_[rank.job].start({rank.in_job, place.node});
   const auto key = [&](uint32_t in_job, uint32_t of) { return std::pair(kinds_.first_rank(rank.job) + in_job, of); };
+  // The match decides: a node without a partner so far waits under its own name.
   if (!partner) return waiting_[key(rank.in_job, place.node)] = make();
   const auto found = waiting_.find(key(partner->rank, partner->node));
   const uint32_t message = found->second;
@@ -31,6 +32,8 @@ uint32_t JobMessages::find(RankNode place, bool is_send) {
   const job::Node& node = ranks_.node(place);
   const Job& job = ranks_.job_of(place.rank);
   const uint32_t peer = job.peer(rank.in_job, node.slot);
+  // The n-th send meets the n-th receive: both sides use one queue, which is named by the sender. Ranks that are alike
+  // stand for each other, so the sender's kind is meant.
   QueueKey key{place.rank, JobKinds::first_slot_of(job, rank.in_job, peer), node.tag};
   if (!is_send) {
     key.rank = kinds_.kind_of_rank(kinds_.first_rank(rank.job) + peer);
@@ -43,6 +46,7 @@ uint32_t JobMessages::find(RankNode place, bool is_send) {
     partners.pop_front();
     return message;
   }
+  // Nobody is there yet: it waits in the queue of its side.
   const uint32_t message = make();
   (is_send ? queue.sends : queue.receives).push_back(message);
   return message;

@@ -33,6 +33,7 @@ const job::Group& JobRanks::group(RankNode place) const {
 
 void JobRanks::begin(uint32_t rank) {
   const std::vector<uint32_t>& missing = progress_[rank].missing;
+  // Nodes that wait for nothing are the first that may start.
   for (uint32_t node = 0; node < missing.size(); ++node) {
     if (missing[node] == 0) became_ready({rank, node});
   }
@@ -42,6 +43,8 @@ void JobRanks::became_ready(RankNode place) {
   Progress& progress = progress_[place.rank];
   const uint16_t number = node(place).stream;
   Stream& stream = progress.streams[number];
+  // A stream without an order starts all that is ready; one in order of readiness takes the first of these; one in the
+  // order of the program waits for the next of its list.
   switch (ranks_[place.rank].program->streams[number].order) {
     case job::Stream::Order::free:
       starting_.push_back(place);
@@ -63,6 +66,7 @@ void JobRanks::queue_stream(uint32_t rank, uint16_t number) {
 }
 
 std::optional<RankNode> JobRanks::start_next() {
+  // Nodes of free streams first, then one stream after the other, in the order in which they became able to go on.
   std::optional<RankNode> place;
   if (!starting_.empty()) {
     place = starting_.front();
@@ -81,6 +85,7 @@ std::optional<RankNode> JobRanks::start_next() {
 std::optional<uint32_t> JobRanks::take_from(uint32_t rank, uint16_t number) {
   Progress& progress = progress_[rank];
   Stream& stream = progress.streams[number];
+  // A stream does one thing at a time.
   if (stream.is_busy) return std::nullopt;
   uint32_t node = 0;
   if (ranks_[rank].program->streams[number].order == job::Stream::Order::ready) {
@@ -105,6 +110,7 @@ void JobRanks::release(uint32_t rank, std::span<const uint32_t> nodes) {
 void JobRanks::end(RankNode place) {
   --nodes_left_;
   --nodes_left_of_[ranks_[place.rank].job];
+  // The stream is free again; then all that has waited for this end may become ready.
   const uint16_t number = node(place).stream;
   if (ranks_[place.rank].program->streams[number].order != job::Stream::Order::free) {
     progress_[place.rank].streams[number].is_busy = false;

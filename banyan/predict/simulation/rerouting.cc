@@ -16,6 +16,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 template <typename IsDown>
 std::vector<uint32_t> find_parts(const Fabric& fabric, IsDown is_down) {
   const uint32_t count = static_cast<uint32_t>(fabric.nodes().size());
+  // First search: nodes in the order in which a depth-first search leaves them.
   std::vector<NodeId> ended;
   std::vector<bool> seen(count, false);
   std::vector<std::pair<NodeId, size_t>> stack;  // and the next of its links
@@ -38,6 +39,7 @@ std::vector<uint32_t> find_parts(const Fabric& fabric, IsDown is_down) {
       stack.emplace_back(to, 0);
     }
   }
+  // Second search: backwards from the node that was left last. It reaches just the nodes that reach each other.
   std::vector<uint32_t> part_of(count, kNone);
   std::vector<NodeId> reached;
   uint32_t parts = 0;
@@ -82,12 +84,14 @@ Rerouting::State& Rerouting::state(uint32_t number) {
 }
 
 Rerouting::Part* Rerouting::part(uint32_t state_number, std::span<const NodeId> nodes) {
+  // Nodes in different parts have no way to each other.
   State& in = state(state_number);
   const uint32_t number = in.part_of[index(nodes.front())];
   for (const NodeId node : nodes) {
     if (in.part_of[index(node)] != number) return nullptr;
   }
   if (const auto known = in.parts.find(number); known != in.parts.end()) return known->second.get();
+  // The part becomes a fabric of its own, with the bandwidths of now. Its numbers are kept beside those of the whole.
   Fabric::Builder builder;
   std::vector<NodeId> node_of(fabric_.nodes().size());
   std::vector<LinkId> link_of;

@@ -26,6 +26,7 @@ JobLoad JobTransfers::load_of(JobFlows::Owner message) {
       hops_.push_back({graph.first_links()[hop.link], hop.coefficient});
     }
   }
+  // The plan stays what it is. Only this message goes round the failed link, if there is a way.
   if (links_.rerouting() != nullptr && links_.is_blocked(hops_)) {
     std::vector<FluidHop> round;
     for (const LinkId link : links_.way(NodeId{transfer.from}, NodeId{transfer.to})) round.push_back({index(link), 1});
