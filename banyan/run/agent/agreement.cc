@@ -86,6 +86,7 @@ void Agreement::call(SurvivorQuestion question, Clock::time_point now) {
   least_ = std::max(least_, question_->rule.least_of(question_->candidates.size()));
   called_at_ = idle_since_ = leader_heard_at_ = now;
   out_.insert(question_->excluded.begin(), question_->excluded.end());
+  // Others may have decided, or asked for a promise, before this application called. Now it can answer.
   if (decided_) {
     decide(*decided_);
   } else if (out_.contains(own_)) {
@@ -98,7 +99,9 @@ void Agreement::call(SurvivorQuestion question, Clock::time_point now) {
 
 void Agreement::received(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   if (gone_.contains(from)) return;
+  // A ballot of its own will be above all that it has seen.
   highest_ = std::max(highest_, paxos.ballot);
+  // Answers count for the ballot that this rank leads now; those to earlier ones come too late.
   const bool is_current = paxos.ballot == promised_ && proposer_of(promised_) == own_;
   switch (paxos.kind) {
     case Kind::prepare:
@@ -110,6 +113,7 @@ void Agreement::received(uint32_t from, const PaxosMessage& paxos, Clock::time_p
     case Kind::abandon:
       return on_abandon(from, paxos, now);
     case Kind::decided: {
+      // (1): a decision is adopted. A proposer that hears of it tells all others, too.
       const bool was_leading = phase_ != Phase::idle;
       step_down(now);
       decide(*paxos.proposal);
@@ -150,9 +154,12 @@ void Agreement::give_up(const Error& why) {
 
 void Agreement::gone(uint32_t rank, Clock::time_point now, bool is_certain) {
   if (rank == own_) return;
+  // A rank may be concluded to be dead first, and be certainly dead later: (2) asks for the latter.
   const bool is_certain_now = is_certain && certain_.insert(rank).second;
   const bool is_news = gone_.insert(rank).second || is_certain_now;
   if (!is_news || !question_ || is_settled() || !is_possible()) return;
+  // A death may be all that was waited for. A list with the dead in it is given up for a new ballot before decide is
+  // sent, and never after.
   if (phase_ == Phase::preparing) {
     choose_if_ready(now);
   } else if (phase_ == Phase::accepting) {
@@ -189,6 +196,7 @@ void Agreement::on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time
   if (question_ && contains(question_->excluded, from)) {
     return send(from, {.kind = Kind::excluded, .ballot = paxos.ballot});
   }
+  // A promise is given to a higher ballot alone: this rank takes no part in lower ones.
   if (paxos.ballot <= promised_) return send(from, {.kind = Kind::rejected, .ballot = promised_});
   step_down(now);
   promised_ = paxos.ballot;
@@ -204,6 +212,7 @@ void Agreement::on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time
 void Agreement::on_accept(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   if (decided_) return send(from, {.kind = Kind::decided, .ballot = paxos.ballot, .proposal = decided_});
   if (paxos.ballot < promised_) return send(from, {.kind = Kind::rejected, .ballot = promised_});
+  // An application that has not called, or knows of a failure, accepts nothing.
   if (!question_ || failure_) return send(from, {.kind = Kind::withdrawn, .ballot = paxos.ballot});
   promised_ = paxos.ballot;
   leader_heard_at_ = now;
@@ -225,6 +234,7 @@ void Agreement::on_decide(uint32_t from, const PaxosMessage& paxos, Clock::time_
 void Agreement::on_abandon(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   out_.insert(from);
   if (paxos.ballot != promised_) return;
+  // Nobody leads any more: the next one proposes when its turn comes.
   is_abandoned_ = true;
   idle_since_ = now;
   if (question_) tick(now);
@@ -233,6 +243,7 @@ void Agreement::on_abandon(uint32_t from, const PaxosMessage& paxos, Clock::time
 void Agreement::decide(Proposal proposal) {
   if (!decided_) decided_ = std::move(proposal);
   if (!question_ || is_settled()) return;
+  // The application learns the outcome once: as a member, or that it was left out.
   if (contains(decided_->list.ranks, own_)) {
     survivors_ = decided_->list;
   } else {
@@ -258,12 +269,14 @@ void Agreement::propose(Clock::time_point now) {
 }
 
 void Agreement::on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
+  // The promise is noted with all that (2) and the choice of a list need.
   promises_[from] = {.accepted = paxos.proposal,
                      .has_announced = paxos.has_announced,
                      .has_withdrawn = paxos.has_withdrawn,
                      .card = paxos.card};
   pending_.erase(from);
   if (paxos.has_withdrawn) out_.insert(from);
+  // Opinions add up: who is excluded by anybody is out, and the strictest rule counts.
   out_.insert(paxos.excluded.begin(), paxos.excluded.end());
   least_ = std::max(least_, paxos.least);
   for (const uint32_t rank : paxos.gone) {
@@ -292,12 +305,14 @@ std::vector<uint32_t> Agreement::missing() const {
 // The ranks for which (2) does not hold: of the highest proposal that was accepted, those that have not answered and
 // may live, unless its proposer has answered that it never sent decide.
 std::vector<uint32_t> Agreement::doubtful() const {
+  // The highest proposal that anybody who answered has accepted.
   const Proposal* highest = nullptr;
   for (const auto& [rank, promise] : promises_) {
     if (promise.accepted && (!highest || promise.accepted->ballot > highest->ballot)) highest = &*promise.accepted;
   }
   if (!highest) return {};
   const uint32_t proposer = proposer_of(highest->ballot);
+  // First case of (2): its proposer says that it never sent decide.
   const auto of_proposer = promises_.find(proposer);
   if (of_proposer != promises_.end() && !of_proposer->second.has_announced) return {};
   std::vector<uint32_t> ranks;
@@ -312,6 +327,7 @@ std::vector<uint32_t> Agreement::doubtful() const {
 // group alone (survivors.h).
 bool Agreement::is_enough(const std::vector<uint32_t>& here) const {
   if (here.size() < least_) return false;
+  // Those whose agents answer count, too, though their applications have not called.
   std::vector<uint32_t> reachable = here;
   for (const uint32_t rank : pending_) {
     if (is_in_play(rank)) reachable.push_back(rank);
@@ -334,6 +350,7 @@ void Agreement::choose_if_ready(Clock::time_point now) {
     proposal.list.cards.push_back(promise.card);
   }
   if (!doubtful().empty() || !is_enough(proposal.list.ranks)) return;
+  // Ranks that were waited for in vain are not waited for again.
   late_.insert(absent.begin(), absent.end());
   phase_ = Phase::accepting;
   phase_end_ = now + std::min(question_->patience, question_->answer_time);
@@ -420,7 +437,10 @@ void Agreement::tick(Clock::time_point now) {
   if (!question_ || is_settled()) return;
   if (now >= question_->deadline) return expire();
   if (!is_possible()) return;
+  // 1. Its own turn to propose.
   if (const std::optional<Clock::time_point> own_turn = turn(); own_turn && now >= *own_turn) propose(now);
+  // 2. The end of its patience: it chooses without those who have not come, or proposes without those who have not
+  // accepted.
   if (is_settled() || now < phase_end_) return;
   if (phase_ == Phase::preparing) {
     is_overdue_ = true;
@@ -437,6 +457,7 @@ void Agreement::tick(Clock::time_point now) {
 bool Agreement::is_possible() {
   const auto& all = question_->candidates;
   const auto count = std::count_if(all.begin(), all.end(), [this](uint32_t rank) { return is_in_play(rank); });
+  // Once decide is sent nothing is given up: somebody may have decided already.
   if (count >= static_cast<std::ptrdiff_t>(least_) || phase_ == Phase::deciding) return true;
   fail(ErrorCode::peer_lost, why_too_few());
   return false;
@@ -469,6 +490,7 @@ void Agreement::expire() {
   for (const auto& [rank, promise] : promises_) {
     if (rank != own_ && is_in_play(rank)) here.push_back(rank);
   }
+  // Too few is said before too late: it tells more.
   const bool is_short = phase_ == Phase::preparing && here.size() < least_;
   if (is_short) return fail(ErrorCode::peer_lost, why_too_few());
   if (phase_ == Phase::idle && least_ > 1 && is_led()) {
