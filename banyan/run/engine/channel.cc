@@ -26,6 +26,7 @@ bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finis
   has_read_confirmation_ = false;
   if (in_.is_empty()) return false;  // what may follow belongs to an operation that this rank has not begun
   bool moved = false;
+  // 1. The header. Before the first message of an execution stands an opening, which says what was called there.
   if (!has_body_) {
     moved = fill_header(transport, allowance);
     if (header_bytes_ < sizeof(MessageHeader)) return moved;
@@ -37,10 +38,12 @@ bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finis
     }
     begin_message();
   }
+  // 2. The body, into its place or straight through the reduction.
   if (done_ < incoming_.size) {
     moved |= incoming_.is_reduced ? receive_and_reduce(transport, allowance) : receive_body(transport, allowance);
     if (done_ < incoming_.size) return moved;
   }
+  // 3. The message is whole: the execution goes on, and its turn ends with its last one.
   Port& port = in_.first();
   has_read_confirmation_ = has_body_ && incoming_.is_confirmation;
   if (has_body_) port.owner->slice_came(port, incoming_);
@@ -90,6 +93,7 @@ void Channel::begin_message() {
     throw Error(ErrorCode::mismatch,
                 sender + " sent what is no message: it runs another version, or with another BANYAN_CHECKSUMS");
   }
+  // No opening: the peer has more to send than this rank expects of the execution before.
   if (!port.has_opened_in) {
     throw Error(ErrorCode::mismatch, sender + " sends more than this rank expects of the operation before number " +
                                          std::to_string(port.owner->command().sequence));
@@ -110,10 +114,12 @@ bool Channel::receive_and_reduce(Transport& transport, size_t& allowance) {
   const size_t element_bytes = execution.element_bytes();
   bool moved = false;
   while (done_ < incoming_.size && allowance > 0) {
+    // The bytes are reduced where the transport has them, without a copy.
     std::span<const std::byte> arrived = transport.peek(number_);
     if (arrived.empty()) break;
     moved = true;
     arrived = arrived.first(std::min(arrived.size(), allowance));
+    // An element may arrive in parts: its first bytes wait for the others.
     if (split_bytes_ > 0 || arrived.size() < element_bytes) {
       split_bytes_ += read(transport, allowance, {split_.data() + split_bytes_, element_bytes - split_bytes_});
       if (split_bytes_ < element_bytes) continue;
@@ -155,6 +161,7 @@ inline bool Channel::begin_sending(bool may_hold) {
   Port* const behind = port.next_out;
   const bool is_last = port.owner->has_only_confirmation(port);
   head_size_ = 0;
+  // A confirmation goes with the next message of the execution behind it, if there is one now.
   const bool goes_with_next = is_last && behind != nullptr && !behind->owner->has_only_confirmation(*behind) &&
                               behind->owner->next_message(*behind, outgoing_);
   // Of more than two ranks others may wait for it to pass their own on.
@@ -182,6 +189,7 @@ bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished
   if (out_.is_empty() || allowance == 0) return false;
   if (!is_sending_ && !begin_sending(may_hold)) return false;
   Port& port = out_.first();
+  // Head and body are one write. It may be cut by the allowance or the transport, and goes on from there.
   const size_t of_head = std::min(written_, head_size_);
   std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);
   std::span<const std::byte> body = outgoing_.body.subspan(written_ - of_head);
@@ -194,6 +202,7 @@ bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished
   written_ += count;
   allowance -= count;
   if (written_ < head_size_ + outgoing_.body.size()) return count > 0;
+  // The message has gone; the turn ends with the last one of its execution.
   is_sending_ = false;
   ++messages_sent_;
   port.owner->message_sent(port, outgoing_);

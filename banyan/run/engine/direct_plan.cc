@@ -112,6 +112,7 @@ RankPlan make_transfer_plan(RankAndSize own, std::span<const Transfer> transfers
   std::vector<Block> sent_to_self, received_from_self;
   for (const Transfer& transfer : transfers) {
     CHECK(transfer.peer < own.ranks) << "peer " << transfer.peer;
+    // The k-th piece to a peer meets the k-th one from here: roles keep the order of the calls.
     if (transfer.peer == own.rank) {
       (transfer.is_send ? sent_to_self : received_from_self).push_back(transfer.block);
     } else if (transfer.is_send) {
@@ -155,6 +156,7 @@ void add_confirmation(RankPlan& plan, std::span<const uint32_t> members) {
     plan.roles.push_back({.out_children = {plan.add_stream_to(peer)}, .is_confirmation = true});
     return;
   }
+  // Member i hangs below member (i - 1) / 32, all in the order of the list.
   const size_t first = std::min(own * kChildren + 1, members.size());
   const uint32_t* const parent = own == 0 ? nullptr : &members[(own - 1) / kChildren];
   Role role = waiting_role(plan, members.subspan(first, std::min(kChildren, members.size() - first)), parent);

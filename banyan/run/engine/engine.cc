@@ -50,6 +50,7 @@ Engine::Ticket Engine::start(const EngineCommand& command) {
   place.state = State::running;
   ++running_;
   try {
+    // If it cannot begin, it is as if it had not been started.
     place.execution->begin(command);
     join_channels(place);
   } catch (...) {
@@ -94,6 +95,7 @@ bool Engine::progress(size_t budget) {
   bool moved = false;
   waits_for_peers_ = true;
   try {
+    // A failure is kept: every further step says the same until somebody sees to it.
     moved = serve_channels(budget);
   } catch (const Error& error) {
     failure_ = error;
@@ -141,6 +143,7 @@ bool Engine::receive(Channel& channel, size_t& allowance) {
 bool Engine::serve_channels(size_t allowance) {
   bool moved = false;
   const size_t count = active_.size();
+  // Each step begins with another channel: with a budget none is passed over for ever (4).
   next_ = count == 0 ? 0 : (next_ + 1) % count;
   for (size_t i = 0; i < count && allowance > 0; ++i) {
     Channel& channel = *active_[(next_ + i) % count];
@@ -154,6 +157,7 @@ bool Engine::serve_channels(size_t allowance) {
     waits_for_peers_ &= !has_received && !channel.has_more_to_send();
   }
   waits_for_peers_ &= allowance > 0;
+  // Channels without turns cost later steps nothing.
   std::erase_if(active_, [&](const Channel* channel) {
     if (channel->is_idle()) is_active_[channel->number()] = false;
     return channel->is_idle();
@@ -199,6 +203,7 @@ std::vector<Engine::Suspended> Engine::suspend() {
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   leave_channels();
   std::vector<Suspended> suspended;
+  // In the order of the starts, which is that in which they are to be restarted.
   for (const uint32_t number : places_in(State::running)) {
     Place& place = places_[number];
     suspended.push_back({.ticket = {.place = number, .serial = place.serial},

@@ -97,6 +97,7 @@ void Execution::copy_slice() {
   std::byte* const to = output_at(state, slice);
   const size_t bytes = bytes_of(state, slice);
   input_.save(to, bytes);
+  // With a residual the output is the sum of both, and nothing of it is lost.
   if (has_residual(state)) {
     sources_ = {input_at(state, slice), residual_at(state, slice)};
     reduce(element::ReduceTask{.type = command_.task.type}, to, nullptr, sources_, bytes / prepared_.element_bytes);
@@ -104,6 +105,7 @@ void Execution::copy_slice() {
   } else {
     std::memcpy(to, input_at(state, slice), bytes);
   }
+  // Roles with copies take turns, a slice each.
   if (state.final_slices == state.slices) {
     copying_[next_copy_] = copying_.back();
     copying_.pop_back();
@@ -137,6 +139,7 @@ element::ReduceTask Execution::task_of(const RoleState& state) const {
 
 void Execution::reduce_piece(const Incoming& incoming, size_t done, const std::byte* bytes, size_t count) {
   const RoleState& state = roles_[arrivals_[incoming.arrival].role];
+  // The order is that of the plan, whoever came last: this rank's input, its residual, then the children.
   sources_.clear();
   if (state.role->input_at) sources_.push_back(input_at(state, state.final_slices) + done);
   if (has_residual(state) && state.role->is_root() && state.coded.size == 0) {
@@ -151,6 +154,7 @@ void Execution::reduce_piece(const Incoming& incoming, size_t done, const std::b
 }
 
 void Execution::reduce_waiting(RoleState& state) {
+  // Slices are reduced in their order, each when all contributions are there and its place is free.
   while (state.is_open && !state.is_adding && state.final_slices < state.slices && is_place_free(state) &&
          has_all_contributions(state, kNone)) {
     if (state.role->is_root() && state.coded.size > 0) {
@@ -206,6 +210,7 @@ void Execution::release_sent(RoleState& state) {
 void Execution::allow_one_more(uint32_t number) {
   Arrival& arrival = arrivals_[number];
   ++arrival.used;
+  // No credit is given that the sender will not use: so each execution takes exactly its own messages from a channel.
   if (!arrival.from.is_windowed || arrival.used + prepared_.window > roles_[arrival.role].slices) return;
   ++arrival.allowed;
   if (arrival.is_owing) return;
@@ -236,6 +241,7 @@ void Execution::open_confirmation() {
   if (confirmation_ == kNone) return;
   RoleState& state = roles_[confirmation_];
   state.is_open = true;
+  // It goes up when those below have confirmed, or down from here if this rank is the root.
   if (!state.role->in_children.empty()) return reduce_waiting(state);
   state.final_slices = state.slices;
   if (state.role->in_parent) return one_more_ready(state.up);
@@ -245,6 +251,7 @@ void Execution::open_confirmation() {
 // ---- Receiving ----
 
 Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& header) {
+  // The header must say what the plan expects next of this stream: anything else comes from another plan.
   const uint32_t count = command_.plan->streams_from[port.peer];
   if (header.stream >= count) throw of_another_plan(port.peer, header);
   const uint32_t number = arrival_of_.at(port.peer, header.stream);
@@ -260,6 +267,7 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
                                          " elements where rank " + std::to_string(command_.plan->rank) + " expects " +
                                          std::to_string(state.role->length));
   }
+  // A slice without credit would have no place here.
   if (arrival.from.is_windowed && slice >= arrival.used + prepared_.window) throw of_another_plan(port.peer, header);
 
   Incoming incoming{
@@ -277,6 +285,7 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
     incoming.target = place_of_result(state, slice);
     return incoming;
   }
+  // The last contribution to the next slice is reduced as it comes from the transport. Any other waits in a slot.
   incoming.is_direct = state.is_open && !state.is_adding && slice == state.final_slices && is_place_free(state) &&
                        has_all_contributions(state, number);
   if (incoming.is_direct) {
@@ -314,6 +323,7 @@ void Execution::credit_came(Port& port, const MessageHeader& header) {
   const uint32_t number = departure_of_.at(port.peer, header.stream);
   CHECK(number != kNone) << "a stream without a role";
   Departure& departure = departures_[number];
+  // Credit grows, and never beyond the window.
   const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + prepared_.window);
   if (!departure.to.is_windowed || header.number <= departure.allowed || header.number > most)
     throw of_another_plan(port.peer, header);
@@ -345,9 +355,11 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
   if (port.first_ready == kNone) return false;
   const Departure& departure = departures_[port.first_ready];
   const RoleState& state = roles_[departure.role];
+  // The gate may hold a slice back, and then the port's other streams, too: they keep their turns.
   if (settings_.gate != nullptr && !state.role->is_confirmation && !may_leave(port, departure)) return false;
   outgoing = {.departure = port.first_ready, .units = 1};
   port.first_ready = departure.next_ready;
+  // The first slice of a stream says how long the stream is.
   const bool is_first = departure.sent == 0;
   outgoing.header = {.stream = departure.to.number,
                      .kind = is_first ? MessageKind::first_slice : MessageKind::slice,
@@ -384,9 +396,11 @@ void Execution::message_sent(Port& port, const Outgoing& outgoing) {
   RoleState& state = roles_[departure.role];
   if (state.role->is_confirmation) --confirmations_left_;
   const uint64_t slice = departure.sent++;
+  // It goes to the end of the queue: streams of a port take turns, slice by slice.
   departure.is_queued = false;
   offer(outgoing.departure);
   if (departure.is_contribution) {
+    // The place of the sum is free again, which may be all that the next one waits for.
     if (state.sums.size > 0) {
       give_slot_back(state, state.sums, slice);
       reduce_waiting(state);
@@ -408,6 +422,7 @@ std::vector<uint32_t> Execution::waits_for() const {
     }
     if (state.from_parent == kNone) continue;
     const Arrival& parent = arrivals_[state.from_parent];
+    // The parent owes a result once this rank's contribution to it has gone.
     const bool is_due = state.up == kNone || departures_[state.up].sent > parent.received;
     if (is_due && parent.received < state.slices) peers.push_back(parent.from.peer);
   }

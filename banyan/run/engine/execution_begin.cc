@@ -21,6 +21,7 @@ void Execution::StreamTable::lay_out(std::span<const uint32_t> counts) {
 }
 
 void Execution::prepare() {
+  // All that follows from the plan alone is laid out once, and serves later commands with the same plan.
   const RankPlan& plan = *command_.plan;
   roles_.clear();
   arrivals_.clear();
@@ -64,12 +65,14 @@ void Execution::add_role(const Role& role) {
     CHECK(role.length == 0 && confirmation_ == kNone);
     confirmation_ = number;
   }
+  // Arrivals of a role stand together, children first; so do its departures.
   state.first_child = static_cast<uint32_t>(arrivals_.size());
   for (const StreamEnd& child : role.in_children) add_arrival(child, true);
   if (role.out_parent) state.from_parent = add_arrival(*role.out_parent, false);
   if (role.in_parent) state.up = add_departure(*role.in_parent, true);
   state.first_down = static_cast<uint32_t>(departures_.size());
   for (const StreamEnd& child : role.out_children) add_departure(child, false);
+  // Places are kept where a slice may have to wait: for the way up, and for the way down where it has no output.
   if (reduces && role.in_parent) state.sums = add_window(state.slices);
   if (prepared_.is_coded && role.length > 0 && !role.out_children.empty()) {
     // A receiver with an output has promised to take all that its parent sends.
@@ -95,6 +98,7 @@ Execution::Window Execution::add_coded_window(uint64_t slices) {
 }
 
 uint32_t Execution::port_to(const StreamEnd& end) {
+  // Lanes that are one channel share a port.
   const bool is_mapped = settings_.channel != nullptr && *settings_.channel;
   const uint32_t channel = is_mapped ? (*settings_.channel)({.peer = end.peer, .lane = end.lane}) : end.peer;
   if (channel >= port_of_channel_.size()) port_of_channel_.resize(channel + 1, kNone);
@@ -113,6 +117,7 @@ void Execution::begin(const EngineCommand& command) {
   command_ = command;
   const size_t element_bytes = element::size_of(command.task.type);
   const RankPlan& plan = *command.plan;
+  // The size of a slice, in elements: as many as fit, but whole blocks of a codec.
   const uint64_t block = command.codec != nullptr ? command.codec->block_elements() : 1;
   const uint64_t slice_bytes = plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes;
   const uint64_t block_bytes =
@@ -127,16 +132,19 @@ void Execution::begin(const EngineCommand& command) {
                               .slice_elements = std::max<uint64_t>(1, slice_bytes / block_bytes) * block,
                               .window = plan.window > 0 ? plan.window : settings_.window,
                               .is_coded = command.codec != nullptr};
+  // The same plan, used alike, is not looked through again.
   if (prepared_ != wanted) {
     prepared_ = wanted;
     prepare();
   }
   input_.begin(command.input, command.output, {.shuffles = plan.shuffles, .can_rewind = settings_.can_rewind});
+  // Counters begin anew, then each role begins with what is ready without any message.
   left_ = results_left_ = confirmations_left_ = 0;
   reset_streams();
   copying_.clear();
   next_copy_ = 0;
   for (uint32_t i = 0; i < roles_.size(); ++i) begin_role(i);
+  // No result is to come here: the confirmation may go at once.
   if (results_left_ == 0) return open_confirmation();
   for (RoleState& state : roles_) {
     if (state.coded.size > 0 && state.role->is_root() && state.role->in_children.empty()) reduce_waiting(state);
@@ -148,6 +156,7 @@ void Execution::reset_streams() {
     port = {.owner = this, .channel = port.channel, .peer = port.peer};
   }
   for (Arrival& arrival : arrivals_) {
+    // A window of slices may come without credit; each one beyond it costs a credit the other way.
     const uint64_t slices = roles_[arrival.role].slices;
     if (roles_[arrival.role].role->is_confirmation) confirmations_left_ += slices;
     arrival.received = arrival.used = 0;
@@ -174,6 +183,7 @@ void Execution::begin_role(uint32_t number) {
   state.final_slices = state.released = 0;
   state.is_adding = false;
   state.is_open = !role.is_confirmation;
+  // Results are counted before anything moves: has_result() says when they are all there.
   const bool codes_result = state.coded.size > 0 && role.is_root();
   const bool reduces = !role.in_children.empty() || codes_result;
   if (!role.is_confirmation) {
@@ -191,6 +201,7 @@ void Execution::begin_role(uint32_t number) {
     departures_[state.first_down + i].ready = state.slices;
     offer(state.first_down + i);
   }
+  // The root's own output is a copy of its input, unless they are the same place.
   if (role.output_at && role.length > 0 && input_at(state, 0) != output_at(state, 0)) {
     state.final_slices = 0;  // counts what is copied
     copying_.push_back(number);

@@ -40,6 +40,7 @@ Execution::CodedSlice Execution::encode(const RoleState& state, uint64_t slice, 
                             .plain = {plain, plain_bytes},
                             .chunk_at = state.role->input_at.value_or(0),
                             .begin = begin_of(slice)};
+  // The codec adds what was lost before, and says what it loses now.
   if (has_residual(state)) {
     task.residual = residual_at(state, slice);
     task.lost = lost_at(state, slice);
@@ -65,6 +66,7 @@ void Execution::coded_slice_came(Port& port, const Arrival& arrival, RoleState& 
   const uint64_t slice = arrival.received;
   const size_t bytes = bytes_of(state, slice);
   const std::span<const std::byte> coded = {port.coded_in.block, port.coded_in.size};
+  // A contribution is decoded to be added; a result is decoded where it has a place here, and goes on as it came.
   if (arrival.is_contribution) {
     decode(coded, {take_slot(state, arrival.slots, slice), bytes}, 1);
   } else if (state.role->output_at || state.held.size > 0) {
@@ -82,6 +84,7 @@ void Execution::code_result(RoleState& state) {
   const Role& role = *state.role;
   const uint64_t slice = state.final_slices;
   const size_t bytes = bytes_of(state, slice);
+  // 1. The sum of all, in the output or in a place of the pool.
   std::byte* const output = role.output_at ? place_of_result(state, slice) : nullptr;
   std::byte* const scratch = role.in_children.empty() || output != nullptr ? nullptr : pool_.take(bytes);
   const std::byte* sum = input_at(state, slice);
@@ -92,8 +95,10 @@ void Execution::code_result(RoleState& state) {
                  bytes / prepared_.element_bytes);
     sum = place;
   }
+  // 2. It is encoded once, for all.
   CodedSlice& coded = coded_result(state, slice);
   coded = encode(state, slice, sum);
+  // 3. The root takes what the others will decode, so that all have the same.
   if (output != nullptr && command_.codec->is_lossy()) {
     decode({coded.block, coded.size}, {output, bytes}, result_factor(state));
   } else if (output != nullptr && output != sum) {

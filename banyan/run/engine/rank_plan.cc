@@ -85,6 +85,7 @@ class Blocks : public Layout {
     is_gathered_ = collective.kind() == CollectiveKind::all_gather;
     const std::span<const NodeId> participants = collective.participants();
     CHECK_EQ(blocks.size(), participants.size());
+    // Trees of one root follow each other in its block, each with its part of the root's units.
     std::vector<uint64_t> units_of(participants.size());
     for (size_t i = 0; i < schedule.chunk_count(); ++i) {
       const Chunk chunk = schedule.chunk(i);
@@ -101,6 +102,7 @@ class Blocks : public Layout {
     }
     if (cut_as_a_whole(schedule)) return;
     for (Share& share : shares_) {
+      // The end of one tree is rounded as the beginning of the next, so no element is left out or comes twice.
       share.begin = scaled(share.begin, share.owner, units_of);
       share.end = scaled(share.end, share.owner, units_of);
     }
@@ -257,6 +259,7 @@ class Compiler {
     const uint64_t length = layout_.length(i);
     const uint32_t root = participant_of_[index(chunk.root)];
     const Collective& collective = schedule_.collective();
+    // 1. The chunk must be what the engine can follow.
     if (collective.is_rooted() && chunk.root != collective.root())
       throw bad(i, "is rooted at another rank than the collective");
     const bool is_personal = collective.is_personal();
@@ -270,6 +273,7 @@ class Compiler {
     // Chunks without elements count here, so that the numbers of lanes do not depend on the number of elements.
     for (const Edge& edge : in_edges) lanes_.lane(edge.route);
     for (const Edge& edge : out_edges) lanes_.lane(edge.route);
+    // 2. Roles. Without elements there is nothing to do; in an all-to-all only ranks on the path have one.
     if (length == 0) return;
 
     for (RankPlan& plan : plans_) {
@@ -280,6 +284,7 @@ class Compiler {
       role.input_at = layout_.input_at(i, plan.rank);
       role.output_at = layout_.output_at(i, plan.rank);
     }
+    // 3. Streams, in-tree before out-tree: both ends number those of a pair in this order.
     for (const Edge& edge : in_edges) add_in_edge(edge);
     for (const Edge& edge : out_edges) add_out_edge(i, edge);
   }
@@ -298,6 +303,7 @@ class Compiler {
 
   void add_out_edge(size_t i, const Edge& edge) {
     const uint32_t lane = lanes_.lane(edge.route);
+    // A receiver without an output must keep what it gets until it is sent on, so it keeps few slices and gives credit.
     const bool is_windowed = !layout_.output_at(i, edge.to);
     if (RankPlan* const parent = plan_of_[edge.from]) {
       parent->roles.back().out_children.push_back(parent->add_stream_to(edge.to, lane));
@@ -328,6 +334,7 @@ class Compiler {
     std::vector<bool> has_data(participants_.size(), false);
     has_data[root] = true;
     for (const Edge& edge : edges) {
+      // Edges come parents before children: nobody spreads what it does not have yet.
       if (!has_data[edge.from]) throw bad(i, "spreads from " + name(edge.from) + " before it has the data");
       if (has_data[edge.to]) throw bad(i, "spreads to " + name(edge.to) + " twice");
       has_data[edge.to] = true;
@@ -346,6 +353,7 @@ class Compiler {
     std::vector<bool> has_sent(participants_.size(), false);
     has_sent[root] = true;  // the root never sends up
     for (const Edge& edge : edges) {
+      // Edges come children before parents: nobody sends before all that it reduces has come.
       if (has_sent[edge.from]) throw bad(i, "reduces from " + name(edge.from) + " twice, or from the root");
       if (edge.to != root && has_sent[edge.to]) throw bad(i, "reduces into " + name(edge.to) + " after it has sent");
       has_sent[edge.from] = true;
@@ -453,6 +461,7 @@ PairBlocks even_pairs(const Collective& collective, uint64_t elements, uint32_t 
 RankPlan make_pair_plan(const Schedule& schedule, const PairBlocks& blocks, uint32_t participant) {
   RankPlan plan = std::move(Compiler(schedule, Pairs(schedule, blocks, participant), participant).compile().front());
   plan.shuffles = true;
+  // The schedule has no path from a rank to itself: its own block is a copy.
   const Block &own_sent = blocks.send[participant], &own_received = blocks.receive[participant];
   if (own_sent.count > 0)
     plan.roles.push_back({.length = own_sent.count, .input_at = own_sent.at, .output_at = own_received.at});
