@@ -54,6 +54,7 @@ void Exchange::start_again() {
 
 void Exchange::begin() {
   CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
+  // The history takes in every call, so that one that nobody compared shows at the next post.
   history_ = history_ * kHistoryFactor + task_->signature;
   ++operation_;
   phase_ = Phase::claim;
@@ -67,6 +68,7 @@ bool Exchange::advance() {
     case Phase::idle:
       return true;
     case Phase::claim:
+      // Each phase is passed once, and begun again where it stood when it had to wait.
       if (!claim()) return false;
       offer();
       next_peer_ = 1;
@@ -340,11 +342,13 @@ void Exchange::view_offer(uint32_t peer, const Post& post) {
 // Does the rest of the operation when nobody streams; false when it has to be streamed.
 bool Exchange::consume() {
   if (task_->kind == HostTask::Kind::meet) return true;
+  // The choice that everybody reduces for itself may depend on all posts; they are here now.
   if (task_->kind == HostTask::Kind::all_reduce && !everybody_reduces_) everybody_reduces_ = all_are_free_to_view();
   if (everybody_reduces_) {
     reduce_whole({0, task_->input_bytes}, task_->output);
     return true;
   }
+  // Streams, and shares that others take, need steps in turn. All else is taken at once.
   if (offer_.way == Way::streamed || share_takers_ != HostTask::kNobody) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_ && peers_[peer].way == Way::streamed) return false;
@@ -424,6 +428,7 @@ bool Exchange::settle() {
   const bool streams = offer_.way == Way::streamed || (shows && !shares_viewed_);
   const bool is_viewed = offer_.way == Way::viewed || is_attached_to() || shares_viewed_;
   if (!has_told_) {
+    // Counters are published only where somebody may look at them: it costs a line of the cache.
     if (sees_counters_ || streams || is_viewed) {
       segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << Segment::kBlockBits);
     }

@@ -9,6 +9,7 @@ void Exchange::begin_stream() {
   stream_.collect_peer = 1;
   sees_counters_ = true;
   if (task_->kind == HostTask::Kind::move) {
+    // A move: blocks of the peers' offers are collected. Those that do not stream are cut into blocks as well.
     take_own();
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_ || task_->taken[peer].bytes == 0) continue;
@@ -23,6 +24,7 @@ void Exchange::begin_stream() {
     }
     return;
   }
+  // A reduction: blocks of this rank's share are reduced, and the others' shares collected, if it takes any.
   stream_.reduce.all = blocks_of(task_->offered[rank_].bytes, offer_.block);
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_)
@@ -72,6 +74,7 @@ bool Exchange::stage_block() {
       if (!free) return false;
     }
   }
+  // The counter is published after the bytes: who sees it may read the block.
   const uint64_t stride = task_->offered.is_single() ? 0 : offer_.block;
   std::byte* const block =
       segment_.staging_to_write(rank_, stream_.stage.done, stride == 0 ? offer_.block : ranks_ * stride);
@@ -145,6 +148,7 @@ bool Exchange::collect_block() {
     const uint64_t begin = (moves ? state.front : 0) + stream_.collect.done * block;
     if (begin >= piece.bytes) continue;
     const Piece to{piece.offset + begin, std::min(block, piece.bytes - begin)};
+    // An offer that is there as a whole needs no counter.
     if (moves && state.way != Way::streamed) {
       take_bytes(peer, begin, to);
       continue;
