@@ -64,7 +64,9 @@ bool Flights::begin_waiting() {
   bool have_begun = false;
   for (Flight& flight : flights_) {
     if (flight.ticket) continue;
+    // (1): while a call waits, none after it begins.
     if (are_stopped() || (!flight.counting && !plans_.can_begin(flight.number, flight.call))) break;
+    // Counts are exchanged first; the call itself begins when they are here.
     if (!flight.counting && plans_.present().needs_counts(flight.call)) {
       begin_counting(flight);
       have_begun = true;
@@ -146,6 +148,8 @@ bool Flights::progress() {
 bool Flights::is_first_over() {
   const Flight& flight = flights_.front();
   if (are_stopped() || !flight.ticket) return false;
+  // A small call is over with its result, if a copy of that can be kept until it is confirmed. If not, confirmations
+  // go.
   if (engine_.is_done(*flight.ticket)) return true;
   if (!engine_.is_over(*flight.ticket) || !is_small(flight.call)) return false;
   if (unconfirmed_.has_room_for(result_bytes(flight.call))) return true;
@@ -269,6 +273,7 @@ void Flights::report(RevisionReport& report) const {
 void Flights::restart(const RevisionDecision& decision) {
   CHECK(are_stopped()) << "calls of generation " << plans_.present().generation() << " begin again without a stop";
   pacer_.forget_all();
+  // In the order of the starts (1). Calls that exchanged counts, and all after them, wait and begin as new ones.
   const uint64_t anew = first_to_begin_anew(decision);
   for (const Engine::Suspended& suspended : suspended_) restart(suspended, decision, anew);
   suspended_.clear();

@@ -89,6 +89,7 @@ bool NetExecutor::has_sent_all() {
 bool NetExecutor::move() {
   revision_.answer();
   if (revision_.has_seen_break() && !is_revising()) revision_.look_at_messages();
+  // A revision comes first: nothing moves until all ranks have agreed.
   if (is_revising()) return revision_.advance();
   const bool have_begun = change_plans() || flights_.begin_waiting();
   // Who waits for messages may not come to this call before it has them.

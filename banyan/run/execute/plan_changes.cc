@@ -52,10 +52,12 @@ bool PlanChanges::advance(const NetPlans& plans, const Calls& calls) {
     received.swap(received_);
     proposed.swap(proposed_);
   }
+  // Wishes and texts first: they may begin a change, bring it on or end it.
   for (const PlanWish& wish : proposed) switch_.want(wish);
   for (const std::string& text : received) switch_.hear(text);
   if (switch_.can_begin()) switch_.begin({.adopted = plans.adopted(), .shapes = plans.shapes()});
   bool moved = !received.empty();
+  // This rank does what its phase asks for: it prepares, answers, drains or rests.
   const auto& change = switch_.change();
   if (!change) {
     next_.reset();
@@ -102,12 +104,14 @@ void PlanChanges::begin_draft(const NetPlans& plans) {
 bool PlanChanges::prepare(const NetPlans& plans) {
   try {
     if (!next_) {
+      // Plans are made in the background while calls go on.
       if (!draft_.valid()) begin_draft(plans);
       if (!is_made(draft_)) return false;
       Made<std::unique_ptr<NetPlans>> made = draft_.get();
       if (const Error* const failure = std::get_if<Error>(&made)) throw Error(*failure);
       next_ = std::get<std::unique_ptr<NetPlans>>(std::move(made));
     }
+    // All lanes are asked for at once; this rank is ready when they all stand.
     if (!are_connected()) return false;
     switch_.ready("");
   } catch (const Error& error) {

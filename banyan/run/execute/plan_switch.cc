@@ -55,6 +55,7 @@ void PlanSwitch::hear(const std::string& text) {
     uint64_t number = 0;
     PlanWish wish;
     if (!(stream >> number >> wish)) return;
+    // A wish from before a revision: the cables may have been lost once more.
     if (generation < interrupted_) wish.mended_cables.clear();
     take(rank, number, wish);
   } else if (kind == "prepare") {
@@ -67,6 +68,7 @@ void PlanSwitch::hear(const std::string& text) {
     for (CallShape& shape : change.shapes) stream >> shape;
     if (stream && rank == kLeader && change.update.generation == generation) hear_prepare(std::move(change));
   } else if (is_under_way(generation)) {
+    // Texts of other generations are about something settled, and ignored (2).
     Said said{.kind = kind, .rank = rank};
     if (kind == "held" || kind == "go") stream >> said.number;
     if (!stream) return;
@@ -206,8 +208,11 @@ void PlanSwitch::settle() {
 
 void PlanSwitch::interrupt(uint32_t generation) {
   CHECK(generation > settled_) << "generation " << generation << " after " << settled_;
+  // All that was under way is settled by the revision. Rank 0 reports the new plans as adopted if it has said `go`.
   interrupted_ = settled_ = generation;
   if (change_ && change_->is_agreed()) conclude("");  // the revision adopts it
+  // Wishes of a change that is given up come before later ones in the next change, without what the revision may
+  // disprove.
   if (change_) steps_.insert(steps_.begin(), change_->steps.begin(), change_->steps.end());
   for (Step& step : steps_) step.wish.mended_cables.clear();
   std::erase_if(steps_, [](const Step& step) { return step.wish.is_empty(); });
@@ -224,6 +229,7 @@ void PlanSwitch::interrupt(uint32_t generation) {
 void PlanSwitch::take(uint32_t rank, uint64_t number, const PlanWish& wish) {
   if (rank_ != kLeader) return;
   Taken& taken = taken_[rank];
+  // Wishes of a rank are taken in the order of their numbers, each once: those after a gap wait.
   if (number <= taken.last) return;  // it was heard before
   taken.early.emplace(number, wish);
   for (auto next = taken.early.begin(); next != taken.early.end() && next->first == taken.last + 1;
@@ -243,6 +249,7 @@ void PlanSwitch::begin(const Plans& plans) {
   CHECK(can_begin());
   Change change{.update = plans.adopted, .shapes = plans.shapes, .wishes = std::vector<uint64_t>(ranks_)};
   change.shapes.resize(std::min(change.shapes.size(), kMostShapes));
+  // All wishes so far, in the order in which they were taken: so the last one counts.
   change.steps = std::exchange(steps_, {});
   for (const Step& step : change.steps) {
     change.wishes[step.rank] = step.number;
@@ -262,6 +269,7 @@ void PlanSwitch::begin(const Plans& plans) {
 // after all `drained`, `done`.
 void PlanSwitch::hear_answer(const Said& said) {
   if (rank_ != kLeader || !change_) return;
+  // Each rank's answer counts once, and those of an earlier round say nothing about this one.
   const bool is_of_round = said.round == answers_.round;
   if (said.kind == "ready" && answers_.ready.insert(said.rank).second) {
     if (answers_.refusal.empty() && !said.words.empty()) {

@@ -142,6 +142,7 @@ const FabricUpdate& PlansInForce::decided() const {
 }
 
 void PlansInForce::adopt(const FabricUpdate& update, const RevisionDecision& decision) {
+  // All have stopped: nobody uses any lane but those of messages. After this nothing is old (2).
   if (lanes_ != nullptr) lanes_->drop_if([](uint32_t lane) { return !NetPlans::is_for_messages(lane); });
   old_.reset();
   announce_losses(update, decision);

@@ -60,6 +60,7 @@ void Revisions::heard(const std::string& text) {
   RevisionReport report;
   if (!(stream >> kind) || kind != kReport || !(stream >> report) || report.rank >= ranks_) return;
   const std::lock_guard lock(mutex_);
+  // A rank may report again in the same generation: its last report counts.
   ++count_;
   reports_[report.generation].insert_or_assign(report.rank, std::move(report));
 }
@@ -73,6 +74,7 @@ std::optional<uint32_t> Revisions::called_to(uint32_t generation) const {
 std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
   const std::lock_guard lock(mutex_);
   const auto found = reports_.find(generation);
+  // All ranks decide from the same reports, so all decide the same.
   if (found == reports_.end() || found->second.size() < ranks_) return std::nullopt;
   // The calls that are over at each rank, and the latest state that any rank has adopted.
   RevisionDecision decision;
