@@ -71,6 +71,7 @@ Filling::Filling(const SharedNetwork& network, std::span<const SharedCall> calls
     if (call.footprint.empty()) continue;
     classes_[static_cast<size_t>(call.share_class)].push_back(i);
     ++under_way[call.tenant][static_cast<size_t>(call.share_class)];
+    // The dominant share: with s = 1 the call takes as long as its busiest link needs, and uses others in proportion.
     double most_bytes = 0;
     for (const LinkUse& use : call.footprint) {
       rows_[i].seconds = std::max(rows_[i].seconds, use.bytes / network.capacities[use.link]);
@@ -81,6 +82,8 @@ Filling::Filling(const SharedNetwork& network, std::span<const SharedCall> calls
     }
     rows_[i].most = call.cap / most_bytes * rows_[i].seconds;
   }
+  // A tenant's weight is divided evenly among its calls of one class; then each part is multiplied by the call's
+  // factor.
   for (size_t share_class = 0; share_class < kClasses; ++share_class) {
     for (const uint32_t i : classes_[share_class]) {
       const uint32_t tenant = calls[i].tenant;
@@ -94,6 +97,7 @@ void Filling::raise(const std::vector<uint32_t>& calls, std::vector<double> capa
   std::vector<uint32_t> rising;
   for (const uint32_t i : calls) {
     const Row& row = rows_[i];
+    // A call at its cap stays there. Others may have the rest of theirs.
     if (row.share >= row.most) continue;
     solver.add(i, {.hops = row.hops, .weight = row.weight, .cap = row.most - row.share});
     rising.push_back(i);
@@ -114,6 +118,7 @@ void Filling::fill_floors(double least) {
   bool is_highest = true;
   for (const std::vector<uint32_t>& calls : classes_) {
     if (calls.empty()) continue;
+    // Each class by itself in a network with `least` of each capacity; the highest one in use has no floor.
     if (!is_highest) raise(calls, std::vector<double>(left_.size(), least));
     is_highest = false;
   }
@@ -121,6 +126,7 @@ void Filling::fill_floors(double least) {
 
 void Filling::fill_rest() {
   for (const std::vector<uint32_t>& calls : classes_) {
+    // Highest class first: a class does not feel what lower ones ask beyond their floors (5).
     if (!calls.empty()) raise(calls, left_);
   }
 }

@@ -36,6 +36,7 @@ void FairQueue::remove(Client client) {
 }
 
 void FairQueue::stop_waiting(Client client, const State& state) {
+  // If nobody waits any more, V becomes the largest finish tag: the next client neither owes nor has anything.
   waiting_.erase({state.finish, client});
   if (waiting_.empty()) virtual_time_ = last_finish_;
 }
@@ -48,6 +49,7 @@ void FairQueue::set_waiting(Client client, bool is_waiting) {
     stop_waiting(client, state);
     return;
   }
+  // The start tag of its next piece: idle time is neither saved up, beyond the credit, nor paid for.
   state.finish = std::max(state.finish, virtual_time_ - credit_);
   waiting_.emplace(state.finish, client);
 }
@@ -66,8 +68,11 @@ void FairQueue::serve(Client client, double cost) {
   State& state = known(client);
   CHECK(state.is_waiting) << "client " << client << " has no work";
   CHECK(cost >= 0 && std::isfinite(cost)) << "client " << client << " got " << cost;
+  // V goes on with the client whose turn it is. If another one is served, V stands still and the next one keeps its
+  // claim.
   if (waiting_.begin()->second == client) virtual_time_ = std::max(virtual_time_, state.finish);
   auto tag = waiting_.extract({state.finish, client});
+  // F = S + cost / weight; it is the start tag of the client's next piece.
   state.finish += cost / state.weight;
   last_finish_ = std::max(last_finish_, state.finish);
   tag.value().first = state.finish;
@@ -77,6 +82,7 @@ void FairQueue::serve(Client client, double cost) {
 
 void FairQueue::bring_tags_near_zero() {
   served_ = 0;
+  // All tags fall alike, so their order stays; only what virtual_time() tells must know of it.
   passed_ += virtual_time_;
   waiting_.clear();
   for (auto& [client, state] : clients_) {

@@ -27,6 +27,7 @@ void RouteAdviser::note(const CallReport& report, Time now) {
     known.uses[use.link] = use.bytes / options_.capacities[use.link];
     longest = std::max(longest, known.uses[use.link]);
   }
+  // The busiest link counts as busy for the whole time of a call alone, others in proportion.
   for (auto& [link, use] : known.uses) use /= longest;
 }
 
@@ -54,11 +55,13 @@ RouteAdviser::Demands RouteAdviser::demands() const {
 
 uint32_t RouteAdviser::sixteenths(const Known& known, double own_use, const Demand& demand) const {
   const size_t place = place_of(known.share_class);
+  // Higher classes take what they use. Lower ones keep their floors.
   double above = 0, floors = 0;
   for (size_t other = 0; other < kClasses; ++other) {
     if (other < place) above += demand.use[other];
     if (other > place && demand.use[other] > 0) floors += options_.least;
   }
+  // The rest is the class's own, and within it a communicator has its weight over all that use the link.
   const double left = std::max(options_.least, 1 - std::min(above, 1.0)) * (1 - floors);
   const double own = own_weight(known), others = demand.weighted[place] - own_use * own;
   const double part = left * own / (own + std::max(0.0, others));
@@ -78,17 +81,20 @@ std::map<uint32_t, uint32_t> RouteAdviser::view_of(const Known& known, const Dem
 std::optional<RouteAdviser::Advice> RouteAdviser::advise(Time now) {
   forget_old(now);
   const Demands all = demands();
+  // One communicator, the next in turn: all at once would meet again elsewhere.
   auto next = known_.upper_bound(last_);
   for (size_t looked_at = 0; looked_at < known_.size(); ++looked_at, ++next) {
     if (next == known_.end()) next = known_.begin();
     Known& known = next->second;
     if (known.advised && now - *known.advised < options_.pause) continue;
     std::map<uint32_t, uint32_t> view = view_of(known, all);
+    // Only a loss on links that it uses is worth a new plan, or advice given before that no longer holds.
     const bool has_lost =
         std::any_of(view.begin(), view.end(), [&](const auto& part) { return known.uses.contains(part.first); });
     if (view == known.told || (!has_lost && known.told.empty())) continue;
     Advice advice{.communicator = next->first, .view = {}};
     for (const auto& [link, part] : view) advice.view.push_back({.link = link, .sixteenths = part});
+    // Links of which it was told before and has the whole again are told as well.
     for (const auto& [link, part] : known.told) {
       if (!view.contains(link)) advice.view.push_back({.link = link, .sixteenths = kWhole});
     }

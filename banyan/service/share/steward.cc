@@ -73,6 +73,7 @@ void Steward::check(const CallReport& report) const {
 void Steward::report(const CallReport& report, Time now) {
   check(report);
   auto found = known_.find(report.communicator);
+  // One that has expired begins anew, whatever the number of its report.
   if (found != known_.end() && found->second.reported + options_.expiry <= now) {
     forget(found);
     found = known_.end();
@@ -85,6 +86,8 @@ void Steward::report(const CallReport& report, Time now) {
   Known& known = found->second;
   const bool was_active = known.is_active();
   const double factor = factor_of(known);
+  // A report without a call says nothing of links: the footprint of the last call stays, as if the next one had just
+  // begun.
   const CallReport last = std::exchange(known.last, report);
   if (!report.is_under_way && report.footprint.empty()) known.last.footprint = last.footprint;
   if (last.is_under_way && !report.is_under_way) known.lingers_until = now + options_.linger;
@@ -92,6 +95,7 @@ void Steward::report(const CallReport& report, Time now) {
   known.reported = now;
   set_due(found);
   if (!known.is_active()) return;
+  // (3): computing is in vain unless others can feel the difference.
   has_changed_ |= !was_active || !asks_the_same(last, known.last) || (known.shares && factor != factor_of(known));
 }
 
@@ -148,6 +152,7 @@ double Steward::factor_of(const Known& known) const {
 }
 
 std::vector<Steward::Known*> Steward::find_sharing() {
+  // Calls that have no link in common with calls of others are not limited, since nobody gains by it.
   std::vector<uint32_t> users(options_.capacities.size(), 0);
   for (const auto& [communicator, known] : known_) {
     if (!known.is_active()) continue;
@@ -182,6 +187,7 @@ std::vector<double> Steward::allocated(const std::vector<Known*>& sharing) const
   }
   const std::vector<double> factors = factors_among_equals(sharing, calls);
   for (size_t i = 0; i < calls.size(); ++i) {
+    // A communicator of less weight than its sharer's has its own part of that.
     const double part = sharing[i]->last.weight / network.weights[calls[i].tenant];
     calls[i].factor = std::clamp(part * factors[i], kLeastAmount, kMostAmount);
   }
@@ -210,6 +216,7 @@ std::vector<double> Steward::factors_among_equals(const std::vector<Known*>& sha
   }
   for (size_t i = 0; i < calls.size(); ++i) {
     const Sums& sums = equals[group(i)];
+    // The mean over equals is 1 again: others feel nothing of their progress.
     factors[i] *= sums.parts / sums.factors;
   }
   return factors;
@@ -230,6 +237,7 @@ std::vector<Steward::Speed> Steward::decide(Time now) {
     Speed speed{.communicator = communicator};
     if (known.shares) {
       speed.calls_per_second = speeds[shared++];
+      // A call that should have nothing gets nothing, whatever rounding has left of a link.
       if (speed.calls_per_second * seconds_alone(known) < kRounding) speed.calls_per_second = 0;
       speed.rate = speed.calls_per_second * most;
     } else if (most > 0) {
@@ -238,6 +246,7 @@ std::vector<Steward::Speed> Steward::decide(Time now) {
     }
     const bool is_news =
         differs(known.told.calls_per_second, speed.calls_per_second) || differs(known.told.rate, speed.rate);
+    // (1): within 1 % the last word stands.
     if (known.is_told && !is_news) continue;
     known.is_told = true;
     known.told = speed;

@@ -19,6 +19,7 @@ int128 VirtualQueue::left_over(Time now) const {
 }
 
 void VirtualQueue::set_rate(uint64_t rate, Time now) {
+  // The old rate has drained the queue until now, the new one does from here on.
   backlog_ = rate == kUnlimited ? 0 : left_over(now);
   at_ = now;
   rate_ = rate;
@@ -26,6 +27,7 @@ void VirtualQueue::set_rate(uint64_t rate, Time now) {
 
 VirtualQueue::Time VirtualQueue::earliest(Time now) const {
   const int128 excess = left_over(now) - burst_ * kPartsOfAByte;
+  // All that is beyond the burst must have drained. Rounded up, so that nothing leaves too early.
   if (excess <= 0) return now;
   const int128 then = now.count() + whole_above(excess, rate_);
   return Time(static_cast<int64_t>(std::min<int128>(then, Time::max().count())));
