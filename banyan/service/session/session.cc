@@ -33,6 +33,7 @@ void Session::fail(const Error& error) {
 bool Session::step(size_t most) {
   const bool moved = step_on(most);
   has_stepped_ = true;
+  // The next step may find something unless this one found nothing, or all that is left waits for a peer or the client.
   may_move_ = moved && (plans_.has_work() || !calls_.waits_for_others());
   vain_steps_ = may_move_ ? 0 : vain_steps_ + 1;
   return moved;
@@ -41,6 +42,7 @@ bool Session::step(size_t most) {
 bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
+    // Plans first, since calls may wait for them; then what the client has submitted; then what is under way.
     const std::optional<Clock::time_point> due = attend_at();
     bool moved = (plans_.has_work() || (due && Clock::now() >= *due)) && attend();
     moved |= calls_.take(most);

@@ -105,6 +105,7 @@ const Grant* SessionCalls::permit(const run::Call& call) {
 }
 
 void SessionCalls::begin(ValidCall call, uint64_t sequence) {
+  // The rules come first, then the quota: a call that either refuses has cost nothing.
   const Grant* const grant = permit(call.call);
   is_quick_ = call.bytes < kLarge;
   TenantAccount::Charge charge = charge_for(call.call);
@@ -116,6 +117,7 @@ void SessionCalls::begin(ValidCall call, uint64_t sequence) {
     throw Error(ErrorCode::invalid_input,
                 "the service refuses a call: " + std::to_string(executor_.depth()) + " are under way already");
   }
+  // It is under way here before the executor hears of it, which may begin it at once.
   if (calls_.empty()) idle_before_ += now() - idle_since_;
   Flight& flight = calls_.emplace_back(
       Flight{.sequence = sequence, .call = std::move(call), .begun = now(), .charge = std::move(charge)});
@@ -138,6 +140,7 @@ void SessionCalls::begin_message(Flight started) {
 bool SessionCalls::advance() {
   const uint64_t steps = executor_.steps();
   bool moved = false;
+  // Calls end in the order in which they began; messages in any.
   while (!calls_.empty() && executor_.advance()) {
     end(calls_.front(), 0);
     if (share_ != nullptr) share_->end(calls_.front().number);

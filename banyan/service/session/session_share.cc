@@ -32,6 +32,7 @@ double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*gran
 
 std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call& call,
                                                                 const std::shared_ptr<run::PlanSource>& source) {
+  // Loads are those of one source of plans: another one has other footprints.
   if (source_.lock() != source) {
     source_ = source;
     loads_.clear();
@@ -43,6 +44,7 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
     load->links.push_back({.link = use.link, .bytes = use.bytes});
     load->busiest = std::max(load->busiest, use.bytes);
   }
+  // The call is no faster than its busiest link lets it, whatever the steward says.
   double least_seconds = 0;
   for (const LinkUse& use : load->links) {
     least_seconds = std::max(least_seconds, use.bytes / options_.capacities->at(use.link));
@@ -65,6 +67,7 @@ void SessionShare::begin(uint64_t number, const run::Call& call, const std::shar
   options_.gate->begin(number, load->busiest, load->most);
   const auto known =
       std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
+  // A call that begins again by another plan keeps its place and its terms.
   if (known != calls_.end()) {
     known->load = std::move(load);
     limit(*known);
@@ -116,6 +119,8 @@ void SessionShare::end(uint64_t number) {
 
 std::optional<SessionShare::Time> SessionShare::report_due() const {
   if (!options_.send || (calls_.empty() && !told_)) return std::nullopt;
+  // Another call, or other terms, are told as soon as may be; progress now and then; the end of all calls a little
+  // later, since the next one may begin at once.
   const Time soonest = reported_at_ + kLeastPause;
   if (calls_.empty()) return std::max(soonest, idle_since_ + kIdle);
   const bool is_told = calls_.front().load == told_ && terms_of(calls_.front()) == told_terms_;

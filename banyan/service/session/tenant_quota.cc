@@ -108,6 +108,7 @@ bool TenantAccount::has_room(Resource resource, uint64_t amount) const {
 TenantAccount::Charge TenantAccount::take(Resource resource, uint64_t amount) {
   std::atomic<uint64_t>& used = used_[static_cast<size_t>(resource)];
   const uint64_t most = limits_[resource];
+  // The amount is taken only if all of it fits; several threads may take at once.
   uint64_t before = used;
   do {
     if (before <= most && amount <= most - before) continue;

@@ -96,6 +96,7 @@ AfterTurn WorkerClient::look_at(uint32_t number, run::Poller& poller, uint32_t m
   const Session& session = *sessions_.at(number);
   if (!session.has_stepped()) return AfterTurn::stays;
   if (session.may_move()) return AfterTurn::waits_again;
+  // A session whose steps found nothing leaves, if the poller can tell when that changes.
   if (session.is_busy() && (session.vain_steps() < most_vain_steps || !wait_for(number, poller))) {
     return AfterTurn::waits_again;
   }
@@ -226,6 +227,7 @@ void Worker::run() {
       const std::lock_guard lock(mutex_);
       if (stops_) break;
     }
+    // A round: tasks, what the poller has seen, offers of all accounts, their turns, and a look at what came of them.
     bool moved = do_tasks();
     poller_.look();
     for (auto& [number, account] : accounts_) moved |= account.offer(turns_);
@@ -284,6 +286,7 @@ void Worker::sleep() {
   bool has_work = false;
   for (auto& [number, account] : accounts_) {
     for (const auto& [client_number, client] : account.clients) {
+      // It says that it sleeps before it looks for the last time: a client that rings after that look wakes it.
       client->doorbell().daemon_sleeps.store(1);
       has_work |= client->has_rung();
       waiter.add(*client);
