@@ -13,9 +13,11 @@ std::string_view to_string(Way way) { return kNames[static_cast<size_t>(way)]; }
 
 double bytes_sent(Way way, const SparseShape& shape) {
   const double others = shape.ranks - 1;
+  // A rank's own rows: values and positions.
   const double own = shape.rank_share * (shape.value_bytes + shape.position_bytes / shape.width);
   if (way == Way::dense) return shape.values * 2 * shape.dense_value_bytes * others / shape.ranks;
   if (way == Way::gather_rows) return shape.values * own * others;
+  // The owners' answers: the rows of the union, and a bitmap.
   const double answer = shape.union_share * shape.value_bytes + 1 / (8 * shape.width);
   const double permuted = shape.values * (own + answer) * others / shape.ranks;
   return way == Way::permuted_shards ? permuted : permuted * shape.skew;

@@ -9,6 +9,7 @@ namespace banyan::sparse {
 void add_to_momentum(const MomentumTask& task) {
   CHECK(task.momentum.size() == task.gradient.size()) << task.momentum.size() << " " << task.gradient.size();
   float scale = 1;
+  // Each rank clips its own gradient, since nobody has the mean yet.
   if (task.largest_norm > 0) {
     double squares = 0;
     for (const float value : task.gradient) squares += static_cast<double>(value) * static_cast<double>(value);
@@ -16,6 +17,7 @@ void add_to_momentum(const MomentumTask& task) {
     if (std::isfinite(squares) && share < 1) scale = static_cast<float>(share);
   }
   for (size_t i = 0; i < task.gradient.size(); ++i) {
+    // A value that is not finite stays in the gradient, to be sent, and leaves the momentum alone.
     if (!std::isfinite(task.gradient[i])) continue;
     task.momentum[i] = task.factor * task.momentum[i] + scale * task.gradient[i];
     task.gradient[i] = task.momentum[i];

@@ -75,6 +75,7 @@ template <typename Visit>
 bool visit_positions(uint8_t form, std::span<const std::byte> bytes, uint32_t entries, uint32_t rows, Visit visit) {
   uint64_t next = 0;
   size_t at = 0;
+  // Bits of a bitmap ascend by themselves; only their number and the end of the shard can be wrong.
   if (form == kBitmap) {
     uint32_t left = entries;
     for (; at < bytes.size(); ++at) {
@@ -98,6 +99,7 @@ bool visit_positions(uint8_t form, std::span<const std::byte> bytes, uint32_t en
     } else {
       uint64_t gap = 0;
       for (unsigned shift = 0;; shift += 7) {
+        // A gap has at most five bytes of seven bits: a longer one is no number of 32 bits.
         if (at == bytes.size() || shift > 28) return false;
         const auto byte = static_cast<uint64_t>(bytes[at++]);
         gap |= (byte & 127) << shift;
@@ -120,6 +122,7 @@ struct ChosenForm {
 ChosenForm shortest_form(const MessageContext& context, std::span<const uint32_t> positions) {
   size_t gap_bytes = 0;
   for_each_gap(positions, [&](uint32_t gap) { gap_bytes += bytes_of_gap(gap); });
+  // All three forms are counted before any is written.
   const size_t bytes[] = {gap_bytes, positions.size_bytes(), bytes_of_bitmap(context.rows)};
   const auto form = std::min_element(bytes, bytes + 3) - bytes;
   return {static_cast<Form>(form), bytes[form]};
@@ -153,6 +156,7 @@ std::vector<std::byte> write_row_message(const MessageContext& context, std::spa
   const size_t count = positions.size() * context.width;
   CHECK_EQ(values.size(), count);
   CHECK(positions.empty() || (positions.back() < context.rows && context.kind != MessageKind::dense));
+  // The header is written first, with a digest of 0; the digest comes last, over all behind it.
   const ChosenForm form = shortest_form(context, positions);
   Header header = {.digest = 0,
                    .magic = kMagic,
@@ -194,6 +198,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
   Header header = {};
   if (bytes.size() < sizeof header) throw bad("has only " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
+  // 1. Damage: nothing else of the header is believed before the digest is right.
   if (header.magic != kMagic) throw bad("does not begin as one");
   if (header.digest != digest_of(bytes)) throw bad("has another digest than its bytes");
   const auto expect = [&](const char* what, uint64_t found, uint64_t due) {
@@ -203,6 +208,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
                     std::to_string(due) + "; all ranks must call with equal tensors and codecs in equal order",
                 sender);
   };
+  // 2. A good message that is not the one that is due: ranks have called differently.
   expect("step", header.step, context.step);
   expect("tensor", header.tensor, context.tensor);
   expect("shard", header.shard, context.shard);
@@ -210,6 +216,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
   expect("code of values", header.code, code_of(context.codec));
   const bool is_dense = header.kind == static_cast<uint8_t>(MessageKind::dense);
   if (!is_dense) expect("kind", header.kind, static_cast<uint8_t>(context.kind));
+  // 3. Lengths and counts, before any memory is taken for them.
   if (header.zero != 0 || header.form > kBitmap) throw bad("has an unknown form of positions");
   if (header.entries > (is_dense ? 0 : context.rows)) {
     throw bad("has " + std::to_string(header.entries) + " rows of a shard of " + std::to_string(context.rows));
@@ -221,6 +228,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
       value_bytes(context.codec, static_cast<size_t>(count)) != body.size() - header.position_bytes) {
     throw bad("has " + std::to_string(bytes.size()) + " bytes, which its header does not tell");
   }
+  // 4. The positions: as many as the header says, ascending, within the shard.
   const auto positions = body.first(header.position_bytes);
   if ((header.form == kBitmap && positions.size() != bytes_of_bitmap(context.rows)) ||
       !visit_positions(header.form, positions, header.entries, context.rows, [](uint32_t) {})) {
@@ -255,6 +263,7 @@ std::vector<float> RowMessage::values() const {
 }
 
 RowList sum_of(std::span<const RowMessage> messages, uint32_t rows, uint32_t width) {
+  // All rows that some message has, by a bitmap of the shard.
   RowSet used(rows);
   std::vector<std::vector<uint32_t>> positions;
   for (const RowMessage& message : messages) {
@@ -263,6 +272,7 @@ RowList sum_of(std::span<const RowMessage> messages, uint32_t rows, uint32_t wid
     for (const uint32_t position : positions.back()) used.insert(position);
   }
   RowList result;
+  // Message by message, in the order given: so every value is that of a dense sum in this order, bit for bit.
   result.rows = used.seal();
   result.values.resize(result.rows.size() * width);
   for (size_t m = 0; m < messages.size(); ++m) {

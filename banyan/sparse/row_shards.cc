@@ -24,6 +24,7 @@ uint64_t ratio_of(uint32_t factor, uint32_t rows) { return static_cast<uint64_t>
 // factor * x mod rows without a division (Shoup): the quotient is found from the ratio, at most one too small, since
 // x < 2^64.
 uint32_t multiply_mod(uint32_t factor, uint64_t ratio, uint32_t x, uint32_t rows) {
+  // One subtraction at most mends the quotient.
   const auto quotient = static_cast<uint64_t>((Wide{ratio} * x) >> 64);
   const uint64_t rest = uint64_t{factor} * x - quotient * rows;
   return static_cast<uint32_t>(rest >= rows ? rest - rows : rest);
@@ -34,6 +35,7 @@ uint32_t multiply_mod(uint32_t factor, uint64_t ratio, uint32_t x, uint32_t rows
 uint32_t choose_multiplier(uint32_t rows, uint64_t seed) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / 1.618...
   const auto golden = static_cast<uint32_t>((Wide{kGolden} * rows) >> 64);
+  // The seed moves the multiplier by so much at most; then the nearest one without a common divisor is taken.
   const uint32_t reach = rows / 1024;
   const auto offset = static_cast<uint32_t>(mix(seed) % (2 * uint64_t{reach} + 1));
   const int64_t wanted = int64_t{golden} - reach + offset;
@@ -65,11 +67,14 @@ void radix_sort(std::vector<uint64_t>& keys, std::vector<uint64_t>& other, uint3
   const auto digit = [](uint64_t key, unsigned pass) {
     return static_cast<size_t>(key >> (32 + pass * kDigitBits)) & (kDigits - 1);
   };
+  // One look at the keys counts the digits of all passes.
   std::vector<std::array<uint32_t, kDigits>> counts(kMostPasses);
   for (const uint64_t key : keys) {
     for (unsigned pass = 0; pass < passes; ++pass) ++counts[pass][digit(key, pass)];
   }
   for (unsigned pass = 0; pass < passes; ++pass) {
+    // Each digit's keys go behind those of all smaller digits, in their order: so each pass keeps what the last one has
+    // sorted.
     uint32_t before = 0;
     for (uint32_t& count : counts[pass]) before += std::exchange(count, before);
     for (const uint64_t key : keys) other[counts[pass][digit(key, pass)]++] = key;
@@ -82,6 +87,7 @@ RowPartition partition_of(const RowShards& shards, std::span<const Row> rows) {
   if (rows.size() > UINT32_MAX) {
     throw invalid("a list of " + with_thousands(rows.size()) + " rows is too long; give less than 2^32 at a time");
   }
+  // A key is the permuted row above the place in the list: sorted by the row, equal rows stay in the order of the list.
   std::vector<uint64_t> keys(rows.size()), other(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto row = static_cast<uint64_t>(rows[i]);
@@ -97,6 +103,7 @@ RowPartition partition_of(const RowShards& shards, std::span<const Row> rows) {
   result.first.reserve(shards.shards() + 1);
   result.positions.resize(rows.size());
   result.sources.resize(rows.size());
+  // Shards are ranges of permuted rows, so each one is a stretch of the sorted keys.
   size_t i = 0;
   for (uint32_t shard = 0; shard < shards.shards(); ++shard) {
     result.first.push_back(i);
@@ -154,6 +161,7 @@ RowList rows_of_shard(const RowPartition& partition, uint32_t shard, std::span<c
   for (size_t i = begin; i < end; ++i) {
     CHECK((partition.sources[i] + size_t{1}) * width <= values.size()) << partition.sources[i] << " " << values.size();
     const float* from = values.data() + partition.sources[i] * width;
+    // A row that comes again is added to the one just written.
     if (i > begin && partition.positions[i] == partition.positions[i - 1]) {
       for (size_t j = 0; j < width; ++j) to[j - width] += from[j];
     } else {

@@ -64,13 +64,16 @@ std::vector<uint32_t> upper_histogram(std::span<const float> values) {
 }
 
 End end_of_largest(std::span<const float> values, size_t most) {
+  // 1. The bin of the upper bits in which the largest end.
   const Bin high = last_bin(upper_histogram(values), most);
+  // 2. Within that bin, where they end by the lower bits.
   std::vector<uint32_t> lower(kBins);
   for (const float value : values) {
     const uint32_t bits = magnitude(value);
     if (bits >> 16 == high.index) ++lower[bits & (kBins - 1)];
   }
   const Bin low = last_bin(lower, high.wanted);
+  // Zeros are never chosen, so there are no ties at 0.
   const uint32_t least = high.index << 16 | low.index;
   return {.least = least, .ties = least == 0 ? 0 : low.wanted};
 }
@@ -100,6 +103,7 @@ uint32_t magnitude_of_rank(std::vector<uint32_t>& sample, size_t rank) {
 
 // All sums of at least this magnitude; the residual has all sums that are finite.
 void filter(std::span<const float> values, std::span<float> residual, uint32_t least, RowList& found) {
+  // Piece by piece, so that what a kernel writes is still in a cache when it is appended.
   constexpr size_t kPiece = 8192;
   const internal::Kernels& build = kernels();
   const auto rows = std::make_unique_for_overwrite<uint32_t[]>(kPiece + internal::kFilterSlack);
@@ -123,6 +127,7 @@ void filter(std::span<const float> values, std::span<float> residual, uint32_t l
 uint32_t cautious_threshold(std::span<const float> values, std::span<const float> residual, size_t most) {
   if (values.size() < kFewValues) return 1;
   std::vector<uint32_t> sample = sample_of(values, residual, std::max(kFewValues / 4, values.size() / 256));
+  // The rank in the sample behind which `most` values end on average, and six standard deviations more.
   const double expected =
       static_cast<double>(most) * static_cast<double>(sample.size()) / static_cast<double>(values.size());
   const double rank = expected + 6 * std::sqrt(expected) + 8;
@@ -132,12 +137,15 @@ uint32_t cautious_threshold(std::span<const float> values, std::span<const float
 
 // The same by all sums, where `residual` has those that are finite and `found` the others.
 void filter_again(std::span<const float> values, std::span<float> residual, size_t most, RowList& found) {
+  // The residual lacks sums that are not finite. They take the places there while the threshold is looked for, and the
+  // residual's own values come back afterwards.
   const RowList odd = found;
   std::vector<float> kept;
   for (size_t i = 0; i < odd.rows.size(); ++i) {
     if (std::isfinite(odd.values[i]) || residual.empty()) continue;
     kept.push_back(std::exchange(residual[odd.rows[i]], odd.values[i]));
   }
+  // A histogram of all sums tells the bin in which the largest end, for certain.
   const std::span<const float> sums = residual.empty() ? values : residual;
   const Bin bin = last_bin(upper_histogram(sums), most);
   filter(sums, {}, bin.index << 16, found);
@@ -154,6 +162,7 @@ void keep_largest(RowList& list, size_t most) {
   size_t kept = 0;
   for (size_t i = 0; i < list.rows.size(); ++i) {
     const uint32_t bits = magnitude(list.values[i]);
+    // No branch: an entry that is not kept is written over by the next one. Ties of the least index are kept.
     const bool is_tie = bits == end.least && end.ties > 0;
     list.rows[kept] = list.rows[i];
     list.values[kept] = list.values[i];
@@ -167,6 +176,7 @@ void keep_largest(RowList& list, size_t most) {
 void leave_nothing(const RowList& chosen, std::span<float> residual) {
   if (residual.empty()) return;
   for (size_t i = 0; i < chosen.rows.size(); ++i) {
+    // A sum that is not finite did not get into the residual (filter).
     if (std::isfinite(chosen.values[i])) residual[chosen.rows[i]] = 0;
   }
 }
@@ -180,6 +190,8 @@ void expect_fitting(std::span<const float> values, std::span<const float> residu
 
 void select_largest(std::span<const float> values, std::span<float> residual, size_t most, RowList& chosen) {
   expect_fitting(values, residual);
+  // One pass by a guess from a sample. If too few reach it, a second pass by all sums: the result never depends on the
+  // guess.
   const uint32_t threshold = cautious_threshold(values, residual, most);
   filter(values, residual, threshold, chosen);
   if (chosen.rows.size() < most && threshold > 1) filter_again(values, residual, most, chosen);
@@ -190,6 +202,7 @@ void select_largest(std::span<const float> values, std::span<float> residual, si
 float sampled_threshold(std::span<const float> values, std::span<const float> residual, size_t most) {
   expect_fitting(values, residual);
   if (values.empty()) return std::bit_cast<float>(1U);
+  // One in a hundred. Few values are all looked at.
   const size_t count = values.size() < kFewValues ? values.size() : values.size() / 100;
   std::vector<uint32_t> sample = sample_of(values, residual, count);
   const double rank =

@@ -31,6 +31,7 @@ struct Avx2 {
   static void store(float* to, Floats values) { _mm256_storeu_ps(to, values); }
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static uint32_t at_least(Floats values, uint32_t least) {
+    // Magnitudes have no sign bit, so a signed comparison orders them. AVX2 has "greater" alone.
     const __m256i less = _mm256_set1_epi32(static_cast<int>(least) - 1);
     return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitudes(values), less))));
   }
@@ -38,6 +39,7 @@ struct Avx2 {
     return _mm256_blendv_ps(_mm256_and_ps(residual, finite(residual)), sum, finite(sum));
   }
   static void append(uint32_t* rows, float* sums, Floats values, uint32_t first, uint32_t mask) {
+    // The chosen lanes move to the front, as the table says; what is stored behind them is written over later.
     const __m256i lanes = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(kLanesOfMasks.of[mask])));
     _mm256_storeu_ps(sums, _mm256_permutevar8x32_ps(values, lanes));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows),
