@@ -75,6 +75,7 @@ void multiply(const Shape& shape, std::span<const float> m, std::span<const floa
 
 void multiply_transposed(const Shape& shape, std::span<const float> m, std::span<const float> p, std::span<float> q) {
   expect(shape, m.size(), p.size(), q.size());
+  // Sums are kept by columns of Q, as the kernels read and write them, and turned at the end.
   std::vector<float> q_rows(q.size());
   for_parts(shape, [&](const Part& part) {
     part.kernels.add_transposed(part.size, &m[part.m], &p[part.p], &q_rows[part.q_rows]);
@@ -107,6 +108,7 @@ void add(std::span<const float> left, std::span<const float> right, std::span<fl
 
 std::vector<size_t> orthonormalise(std::span<float> matrix, size_t rank) {
   const size_t rows = matrix.size() / rank;
+  // float64 throughout, and sums in a fixed order: the same bits everywhere.
   std::vector<double> columns(matrix.size());  // one after the other
   for (size_t i = 0; i < rows; ++i) {
     for (size_t k = 0; k < rank; ++k) columns[k * rows + i] = static_cast<double>(matrix[i * rank + k]);
@@ -119,12 +121,14 @@ std::vector<size_t> orthonormalise(std::span<float> matrix, size_t rank) {
   std::vector<size_t> dependent;
   for (size_t k = 0; k < rank; ++k) {
     const double length = std::sqrt(product(k, k));
+    // Gram-Schmidt twice: once leaves rounding of the size of what was taken away.
     for (int time = 0; time < 2; ++time) {
       for (size_t before = 0; before < k; ++before) {
         const double share = product(before, k);
         for (size_t i = 0; i < rows; ++i) columns[k * rows + i] -= share * columns[before * rows + i];
       }
     }
+    // A column of which hardly anything is left depends on those before it; dividing by that would blow rounding up.
     const double left = std::sqrt(product(k, k));
     const bool is_dependent = !(left > kDependent * length);
     if (is_dependent) dependent.push_back(k);
