@@ -27,6 +27,7 @@ std::vector<Parameters> groups_of(uint64_t size) {
     if (size % k != 0) continue;
     const uint64_t m = size / k;
     for (uint64_t r = 1; r < std::max<uint64_t>(m, 2); ++r) {
+      // With k = 1 r means nothing: the group is cyclic.
       if (k == 1 && r > 1) break;
       if (fabric::SemidirectGroup::exists(m, k, r)) groups.push_back({.m = m, .k = k, .r = r});
     }
@@ -42,6 +43,7 @@ class RankView {
   // next[d * ranks + x] is the neighbour of x by element d. Nothing where more than `most` steps are needed.
   std::optional<uint32_t> search(const std::vector<uint32_t>& next, uint32_t most) {
     const size_t ranks = mask_.size();
+    // A mask says by which links of rank 0 the shortest paths to a rank begin.
     std::fill(mask_.begin(), mask_.end(), 0);
     std::fill(distance_.begin(), distance_.end(), UINT32_MAX);
     order_.assign(1, 0);
@@ -55,6 +57,8 @@ class RankView {
           distance_[y] = distance_[x] + 1;
           order_.push_back(y);
         }
+        // A shortest path to y begins as one to x does, or with the link itself. All of x is known: nearer ranks came
+        // before it.
         if (distance_[y] == distance_[x] + 1) mask_[y] |= x == 0 ? uint64_t{1} << d : mask_[x];
       }
     }
@@ -66,6 +70,8 @@ class RankView {
   Fraction load() {
     Fraction sum(0);
     const std::vector<int64_t> capacity(degree_, 1);
+    // A step is all ranks at one distance. Those with the same links are one group, and the balance splits groups over
+    // links.
     for (size_t begin = 1, end = 1; begin < order_.size(); begin = end) {
       std::map<uint64_t, int64_t> count;
       for (; end < order_.size() && distance_[order_[end]] == distance_[order_[begin]]; ++end)
@@ -97,6 +103,7 @@ class Tries {
         random_(kSeed) {}
 
   std::vector<CayleyDigraph> best() && {
+    // Each try walks over all links, once for each direction.
     const uint64_t each = 2 * search_.ranks * search_.degree;
     const uint64_t tries = std::min(kMostTries, search_.visits / each);
     for (uint64_t i = 0; i < tries && !groups_.empty(); ++i) {
@@ -119,6 +126,7 @@ class Tries {
     const fabric::SemidirectGroup group(parameters.m, parameters.k, parameters.r);
     if (!draw_elements(group)) return;
     tabulate(group, parameters);
+    // Most tries end in the first search, by too many steps.
     const uint32_t most = most_steps();
     const auto there = view_.search(forward_, most);
     if (!there) return;
@@ -133,6 +141,7 @@ class Tries {
     const auto add = [&](uint64_t element) {
       if (std::find(elements_.begin(), elements_.end(), element) == elements_.end()) elements_.push_back(element);
     };
+    // Elements are drawn until there are enough. A set that ends with one too many, by an inverse, is dropped.
     for (uint64_t tries = 0; elements_.size() < search_.degree && tries < 4 * search_.degree; ++tries) {
       const uint64_t element = 1 + draw(search_.ranks - 1);
       add(element);
@@ -160,6 +169,7 @@ class Tries {
   }
 
   void offer(uint32_t steps, const Fraction& load, const Parameters& parameters) {
+    // Loads of both directions count; the front keeps what nothing else beats in steps and time.
     const Fraction time = load * Fraction(static_cast<int128>(search_.degree), static_cast<int128>(search_.ranks));
     for (const CayleyDigraph& known : best_) {
       if (known.steps <= steps && known.time <= time) return;

@@ -101,6 +101,8 @@ class Chooser {
   }
 
   Choice choose() {
+    // Cables that cannot conflict are settled first. The rest falls into parts that share no rank, each with a search
+    // of its own.
     find_constraints();
     settle_what_binds_nothing();
     for (const std::vector<uint32_t>& part : parts()) solve(part);
@@ -127,6 +129,7 @@ class Chooser {
         key.push_back(index(paths_.ends(c).upper));
       }
       std::ranges::sort(key);
+      // A candidate at the rank itself makes its paths its own: the key names the rank then.
       if (!known.insert(key).second) continue;
       Constraint constraint{.rank = rank, .needed = needed(rank)};
       std::vector<NodeId> queue{rank};
@@ -207,6 +210,7 @@ class Chooser {
 class PartSearch {
  public:
   PartSearch(Chooser& all, const std::vector<uint32_t>& part) : all_(all), paths_(all.paths_) {
+    // Each constraint of the part gets its knapsack; candidates in none are branched on.
     std::set<uint32_t> constraints;
     for (const uint32_t i : part) constraints.insert(candidate(i).below.begin(), candidate(i).below.end());
     for (const uint32_t c : constraints) {
@@ -353,6 +357,7 @@ class PartSearch {
 
   void branch(size_t at, double loss) {
     ++all_.work_;
+    // Disabling more never gives paths back, so what fails now fails below, too.
     if (!all_hold()) return;
     const double most = loss + bound(at);
     if (most <= best_loss_ + kRounding * best_loss_) return;
@@ -374,6 +379,7 @@ class PartSearch {
   }
 
   void finish(double loss, double most) {
+    // All above is decided. Knapsacks take paths away independently of each other, so each is solved by itself.
     std::vector<uint32_t> found = taken_;
     for (size_t k = 0; k < bound_by_.size(); ++k) {
       Knapsack knapsack(items(k), all_.work_);

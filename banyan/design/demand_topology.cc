@@ -281,6 +281,7 @@ class TopologySearch {
       Links links = best.links;
       EndExchange ends(links, ports_);
       const size_t count = ends.link_count(), pairs = count * (count - 1) / 2 * turns;
+      // The best of all changes is taken, not the first.
       double least = best.cost;
       std::optional<Links> found;
       const auto look = [&] {
@@ -289,6 +290,7 @@ class TopologySearch {
         least = cost;
         found = links;
       };
+      // A round is looked at as a whole or not at all.
       if (pairs > judgements) return best;
       judgements -= pairs;
       // All single changes: exchanges of two links, moves of one end, and endpoints that take each other's place.

@@ -48,6 +48,7 @@ class Search {
 
  private:
   void branch(size_t at, double loss, double undecided) {
+    // All that is undecided bounds what may still come.
     if (loss + undecided <= best_.loss) return;
     if (at == cables_.size()) {
       best_.loss = loss;
@@ -60,6 +61,7 @@ class Search {
       return;
     }
     const LossyCable& cable = cables_[at];
+    // Disabling comes first: so the first way down is the greedy choice.
     capacities_.disable(cable.cable);
     if (capacities_.hold(share_)) {
       taken_.push_back(cable.cable);
@@ -120,6 +122,7 @@ int64_t FlowCapacities::flow(Side& side, uint32_t terminal) {
 bool FlowCapacities::hold(const Fraction& share) {
   for (Side& side : sides_) {
     plan::CutCondition condition(side.network);
+    // With one terminal's supply alone, the cut condition says whether its flow to every other is that large.
     std::vector<int64_t> supply(side.network.terminal_count(), 0);
     for (uint32_t t = 0; t < supply.size(); ++t) {
       supply[t] = static_cast<int64_t>(ways_needed(static_cast<uint64_t>(side.first[t]), share));

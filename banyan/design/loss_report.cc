@@ -111,6 +111,7 @@ void fill(LossReport& report, const Fabric& fabric, const fabric::Cables& cables
     cable.may_alone = cable.share_alone >= report.share;
     lossy.push_back({.cable = number, .loss = cable.loss});
   }
+  // Each cable by itself is told first; the choice is of cables together.
   Choice choice = view.choose(lossy, report.share);
   join_all(fabric, cables, lossy, choice);
   for (size_t i = 0; i < lossy.size(); ++i)

@@ -32,11 +32,13 @@ class PortMatching {
     for (const uint32_t column : edges_[row]) {
       if (taken_[row][column] || seen_[column]) continue;
       seen_[column] = 1;
+      // A free port of the column: the path ends here.
       if (users_[column].size() < column_ports_[column]) {
         users_[column].push_back(row);
         taken_[row][column] = 1;
         return true;
       }
+      // All are in use: some user may find another column, and leave its port.
       for (uint32_t& user : users_[column]) {
         const uint32_t other = user;
         if (!augment(other)) continue;
@@ -83,6 +85,7 @@ class HalfLinks {
   }
   template <typename Up>
   void walk(size_t start, Up up) {
+    // The trail goes on as long as some pair is open; each is used once.
     std::vector<std::pair<size_t, size_t>> trail;
     size_t at = start;
     while (true) {
@@ -93,6 +96,7 @@ class HalfLinks {
       trail.emplace_back(at, to);
       at = to;
     }
+    // Ups and downs take turns, so every endpoint on the way has as many of both.
     const bool is_closed = at == start;
     const size_t first = is_closed && trail.size() % 2 == 1 ? 1 : 0;
     for (size_t step = first; step < trail.size(); step += 2) up(trail[step].first, trail[step].second);
@@ -327,6 +331,7 @@ void EndExchange::put(size_t link, Ends ends) {
 }
 
 bool EndExchange::exchange(size_t first, size_t second, bool turned) {
+  // Ends of two links change places: every endpoint keeps its ports.
   Ends a = ends_[first], b = ends_[second];
   if (first == second) return false;
   if (ports_.wiring == Wiring::cables && turned) std::swap(b.from, b.to);
@@ -337,6 +342,7 @@ bool EndExchange::exchange(size_t first, size_t second, bool turned) {
 }
 
 bool EndExchange::move_end(size_t link, size_t to, bool of_head) {
+  // Only an endpoint with a port free can take the end of a link.
   Ends ends = ends_[link];
   const uint32_t used = of_head || ports_.wiring == Wiring::cables ? in_[to] : out_[to];
   if (to == ends.from || to == ends.to || used >= ports_.each) return false;
@@ -357,6 +363,7 @@ bool EndExchange::swap_endpoints(uint32_t one, uint32_t other) {
 
 void EndExchange::undo() {
   for (; !journal_.empty(); journal_.pop_back()) {
+    // The latest change first, so that the links become what they were.
     const auto& [link, ends] = journal_.back();
     count(ends_[link], -1);
     ends_[link] = ends;

@@ -21,6 +21,7 @@ class Knapsack {
  public:
   Knapsack(std::vector<Item>& items, double budget) : items_(items) {
     std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.density > b.density; });
+    // The densest items first, the last of them in part. Slack is what they leave of the budget.
     slack_ = budget;
     for (; count_ < items.size() && slack_ > 0; ++count_) {
       last_ = std::min(slack_, items[count_].most);
@@ -52,6 +53,7 @@ class Knapsack {
 // The most that a link carries: `own` of its pair's traffic at most, whose units count fully, and what passes from
 // the pairs of its row and its column. The pair shares both budgets.
 double most_on_link(double own, Knapsack in_row, Knapsack in_column) {
+  // A unit of the pair's own traffic counts 1 and takes as much out of both knapsacks; it pays while these cost less.
   double taken = 0;
   while (taken < own && in_row.price() + in_column.price() < 1) {
     const double step = std::min({own - taken, in_row.at_price(), in_column.at_price()});
@@ -86,6 +88,7 @@ struct ThresholdRouting::Work {
   template <typename By>
   bool spread(size_t i, size_t j, By by) const {
     const size_t n = next.size();
+    // Ways share the traffic in proportion to their narrower links.
     double all = 0;
     for (const uint32_t k : next[i]) {
       if (k != j) all += std::min(links[i * n + k], links[k * n + j]);
@@ -133,10 +136,12 @@ void ThresholdRouting::add_loads(const Matrix& matrix, double threshold, Work& w
     for (size_t j = 0; j < n; ++j) {
       const double amount = matrix.amounts[i * n + j];
       if (amount <= 0) continue;
+      // Up to the threshold the traffic goes direct.
       const double links = work.links[i * n + j], direct = links > 0 ? std::min(amount, threshold * links) : 0;
       work.load[i * n + j] += direct;
       const double excess = amount - direct;
       if (excess <= 0) continue;
+      // The excess takes two hops. If there is no such way all goes direct, or, without a link, as far as it takes.
       const bool has_way = hops_ == Hops::indirect_too && work.spread(i, j, [&](uint32_t k, double share) {
         work.load[i * n + k] += excess * share;
         work.load[k * n + j] += excess * share;
@@ -167,9 +172,11 @@ void ThresholdRouting::add_far(size_t source, Work& work) const {
       order.push_back(to);
     }
   }
+  // Traffic that nothing leads to is told apart.
   for (size_t v = 0; v < n; ++v) {
     if (distance[v] == UINT32_MAX) work.unreachable += std::exchange(work.far[v], 0);
   }
+  // From the farthest endpoint back: all that arrives at one is known when its turn comes.
   for (size_t back = order.size(); back-- > 1;) {
     const size_t v = order[back];
     const double flow = std::exchange(work.far[v], 0);
@@ -194,6 +201,7 @@ void ThresholdRouting::add_loads_of_uncertain(const Matrix& matrix, double thres
   work.column_items.resize(n * n);
   for (std::vector<Item>& items : work.row_items) items.clear();
   for (std::vector<Item>& items : work.column_items) items.clear();
+  // Each pair may send up to its own most; what it puts on the links of its ways becomes items there.
   std::vector<double>& own = work.load;
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -221,6 +229,7 @@ void ThresholdRouting::add_loads_of_uncertain(const Matrix& matrix, double thres
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
       if (work.links[i * n + j] <= 0) continue;
+      // For each link by itself: the demand that loads it most, within the totals of its row and its column.
       const Knapsack in_row(work.row_items[i * n + j], matrix.rows[i]);
       const Knapsack in_column(work.column_items[i * n + j], matrix.columns[j]);
       own[i * n + j] = most_on_link(own[i * n + j], in_row, in_column) + work.far_load[i * n + j];
@@ -263,6 +272,7 @@ std::vector<double> ThresholdRouting::loads(std::span<const double> links, doubl
 
 ThresholdRouting::Choice ThresholdRouting::best_threshold(std::span<const double> links) const {
   if (hops_ == Hops::direct_only) return {.threshold = kInfinity, .judgement = judge(links, kInfinity)};
+  // 1. Thresholds at which the traffic of some pair just goes direct.
   std::vector<double> steps{0};
   for (const Matrix& matrix : matrices_) {
     for (size_t e = 0; e < links.size(); ++e) {
@@ -271,6 +281,7 @@ ThresholdRouting::Choice ThresholdRouting::best_threshold(std::span<const double
   }
   std::sort(steps.begin(), steps.end());
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  // 2. Some of these, evenly chosen, are judged.
   constexpr size_t kCandidates = 20;
   if (steps.size() > kCandidates) {
     std::vector<double> thinned;
@@ -281,6 +292,7 @@ ThresholdRouting::Choice ThresholdRouting::best_threshold(std::span<const double
   for (const double step : steps) costs.push_back(cost_of(judge(links, step), *this));
   size_t best = 0;  // of equal ones the largest: what can go direct does
   for (size_t c = 1; c < costs.size(); ++c) best = costs[c] <= costs[best] ? c : best;
+  // 3. The interval round the best of them shrinks to the side where it gets better.
   double middle = steps[best], least = costs[best];
   double low = best > 0 ? steps[best - 1] : middle, high = best + 1 < steps.size() ? steps[best + 1] : middle;
   for (int round = 0; round < 24 && high - low > 1e-7 * high; ++round) {

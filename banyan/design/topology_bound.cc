@@ -33,6 +33,7 @@ class DirectTraffic {
       line_ = std::max(line_, lines_.back());
       total_ += rows[k];
     }
+    // Both ways of counting are true, so the larger one counts.
     far_ = std::max(beyond_two_hops(false), beyond_two_hops(true));
   }
 
@@ -40,6 +41,7 @@ class DirectTraffic {
 
   // Whether no topology has a load of m / kGrid, proved; `shares`, if any, becomes what the program says about links.
   bool is_too_little(int64_t m, std::vector<double>* shares, const std::function<void()>& works_on) const {
+    // The inequality of the header at this load: the direct traffic must make up for what endpoints cannot pass on.
     const int128 link = int128{line_} * m;
     int128 through = 0;  // what endpoints can pass on
     for (const uint64_t line : lines_) through += ports_.each * link - scaled(line);
@@ -107,6 +109,7 @@ class DirectTraffic {
   // An upper limit of the direct traffic that any counts of links allow, by the duals of the program.
   int128 most_direct(int128 link, std::vector<double>* shares, const std::function<void()>& works_on) const {
     const size_t n = demand_.size();
+    // The program: links of a pair in steps of falling gain, within the ports of rows and columns.
     const std::vector<Step> all = steps(link);
     const double unit = static_cast<double>(link);
     plan::LinearProgram program;
@@ -118,6 +121,8 @@ class DirectTraffic {
     }
     for (const auto& line : lines) program.add_row(line, -plan::LinearProgram::kInfinity, ports_.each);
     const plan::LinearProgram::Solution solution = program.solve(works_on);
+    // Prices of at least 0 in whole numbers prove a limit, whatever CLP's duals are: ports at their price, and what
+    // steps gain beyond it.
     std::vector<int128> price;
     for (const double dual : solution.duals) price.push_back(static_cast<int128>(std::max(0.0, -dual) * unit));
     int128 limit = 0;
@@ -163,6 +168,7 @@ TopologyBound bound_topology(const DemandSet& demands, Bandwidth bandwidth, cons
     const DirectTraffic traffic(matrix, ports);
     if (traffic.line() == 0) continue;
     // Less than kGrid is too little, since an endpoint could not send what is its own.
+    // Doubling until a load is not proved too little, then halving on the grid.
     int64_t too_little = kGrid - 1, enough = kGrid;
     std::vector<double> shares;
     while (enough < kGrid * kMostTimes && traffic.is_too_little(enough, &shares, works_on)) {
@@ -217,6 +223,7 @@ DirectTopology best_direct_topology(const DemandSet& demands, Bandwidth bandwidt
                   plural(std::max(out[i], in[i]), cables ? "partner" : "circuit") + " of demand but only " +
                   plural(ports.each, "port") + "; allow two hops, or give it more ports");
   }
+  // The pair that is loaded most gets the next link. The first that cannot have one is the worst of all.
   bool worst_is_known = false;
   while (!queue.empty()) {
     Loaded most = queue.top();

@@ -102,6 +102,7 @@ std::vector<TopologyCandidate> TopologyCandidates::all(uint64_t ranks, uint64_t 
 const std::vector<TopologyCandidate>& TopologyCandidates::front(uint64_t ranks, uint64_t degree) {
   const auto [place, is_new] = fronts_.try_emplace({ranks, degree});
   if (!is_new) return place->second;
+  // Each family joins what nothing has beaten so far; searches and products are left out where they could beat nothing.
   Candidates found;
   add_bases(ranks, degree, found);
   keep_best(found);
@@ -157,6 +158,7 @@ void TopologyCandidates::add_bases(uint64_t ranks, uint64_t degree, Candidates& 
 }
 
 void TopologyCandidates::add_cayley(uint64_t ranks, uint64_t degree, Candidates& found) const {
+  // The search is left out if even the fewest steps that a graph can have would beat nothing.
   const uint32_t fewest = moore_steps(ranks, degree, cables_);
   if (degree < 2 || is_beaten(found, fewest, least_time(ranks))) return;
   for (CayleyDigraph& digraph :
@@ -167,6 +169,7 @@ void TopologyCandidates::add_cayley(uint64_t ranks, uint64_t degree, Candidates&
 
 void TopologyCandidates::add_lines(uint64_t ranks, uint64_t degree, Candidates& found) {
   if (cables_ || degree < 2 || ranks % degree != 0 || ranks / degree <= degree) return;
+  // A line graph has a step more than what it is made of, and takes 1 / (ranks of that) longer.
   const uint64_t smaller = ranks / degree;
   for (const TopologyCandidate& of : front(smaller, degree)) {
     TopologyCandidate line;
@@ -203,6 +206,7 @@ void TopologyCandidates::add_products(uint64_t ranks, uint64_t degree, Candidate
       if (d >= n || rest >= m || std::pair(n, d) < std::pair(m, rest)) continue;
       if (is_beaten(found, moore_steps(n, d, cables_) + moore_steps(m, rest, cables_), least)) continue;
       for (const TopologyCandidate& first : front(n, d)) {
+        // Only factors of the least time have a product of the least time.
         if (first.time != least_time(n)) continue;
         for (const TopologyCandidate& second : front(m, rest)) {
           if (second.time != least_time(m)) continue;

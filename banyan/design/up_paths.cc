@@ -19,6 +19,7 @@ std::optional<UpPaths> UpPaths::of(const Fabric& fabric, const fabric::Cables& c
 }
 
 bool UpPaths::find_tiers(const Fabric& fabric, const fabric::Cables& cables) {
+  // Tiers are distances from the ranks, found breadth first from all of them.
   tier_.assign(fabric.nodes().size(), kUnknown);
   std::vector<NodeId> queue(fabric.ranks().begin(), fabric.ranks().end());
   for (const NodeId rank : queue) tier_[index(rank)] = 0;
@@ -30,6 +31,7 @@ bool UpPaths::find_tiers(const Fabric& fabric, const fabric::Cables& cables) {
       queue.push_back(next);
     }
   }
+  // Each cable must join neighbouring tiers in both directions, or the fabric is no Clos.
   up_.resize(tier_.size());
   down_.resize(tier_.size());
   for (uint32_t c = 0; c < cables.all().size(); ++c) {
@@ -45,6 +47,7 @@ bool UpPaths::find_tiers(const Fabric& fabric, const fabric::Cables& cables) {
 }
 
 bool UpPaths::count_paths(const Fabric& fabric) {
+  // From the top tier down: a node has the paths of all nodes that its cables lead up to.
   uint32_t top = 0;
   for (const uint32_t tier : tier_) top = std::max(top, tier == kUnknown ? 0 : tier);
   if (top < 2) return false;
@@ -77,6 +80,8 @@ void UpPaths::change(uint32_t cable, bool enabled) {
     if (delta_[index(node)] == 0) waiting_[tier_[index(node)]].push_back(node);
     delta_[index(node)] += change;
   };
+  // Paths through the cable are those of its upper end. Below it each node has as many more or fewer as its cables up
+  // pass on; tier by tier all of a node's change is known when it is passed on.
   const Ends& ends = ends_[cable];
   const int64_t ways = static_cast<int64_t>(paths_[index(ends.upper)]);
   add(ends.lower, enabled ? ways : -ways);
