@@ -41,6 +41,7 @@ void Suspicion::unreachable(uint32_t rank, std::string why, bool is_orderly) {
   suspect.why = std::move(why);
   suspect.is_orderly = suspect.is_orderly || is_orderly;
   if (!is_new) return;
+  // The count of rounds begins, and others are asked at once (3).
   suspect.timer = timers_.after(round(), [this, rank] { end_round(rank); });
   ask_first(rank);
 }
@@ -50,8 +51,10 @@ void Suspicion::refused(uint32_t rank) {
   if (found == suspects_.end()) return;
   Suspect& suspect = found->second;
   const TimeSource::TimePoint now = timers_.now();
+  // The host must have refused all that time: after a gap the count begins anew (5).
   if (!suspect.refused_in || now - suspect.refused_at > kBetweenRefusals) suspect.refused_in = suspect.rounds;
   suspect.refused_at = now;
+  // (2): closed in order, and nobody listens any more.
   if (suspect.is_orderly) return conclude(rank, Ground::ended);
   if (suspect.rounds - *suspect.refused_in >= kRefusedRounds && events_.matters(rank) && !events_.is_watched(rank)) {
     conclude(rank, Ground::refused);
@@ -62,10 +65,12 @@ void Suspicion::heard(uint32_t rank) {
   last_[rank] = timers_.now();
   const auto suspect = suspects_.find(rank);
   if (suspect != suspects_.end()) {
+    // A sign of life ends all counts, and a process that speaks has not ended in order (4).
     suspect->second.was_heard = true;
     suspect->second.refused_in.reset();
     suspect->second.is_orderly = false;
   }
+  // Those who have asked for it are answered.
   const auto asked = asked_.extract(rank);
   if (asked.empty()) return;
   for (const uint32_t asker : asked.mapped().askers) answer(asker, rank);
@@ -92,12 +97,14 @@ void Suspicion::changed(uint32_t rank) {
 
 void Suspicion::end_round(uint32_t rank) {
   Suspect& suspect = suspects_.at(rank);
+  // A suspicion ends when the rank is heard over a connection.
   const bool was_heard = std::exchange(suspect.was_heard, false) || events_.is_watched(rank);
   if (was_heard && connections_.is_connected(rank)) {
     suspects_.erase(rank);
     return;
   }
   suspect.timer = timers_.after(round(), [this, rank] { end_round(rank); });
+  // Rounds that were missed count for nothing (6): each is counted when it ends.
   ++suspect.rounds;
   if (was_heard) suspect.unheard = 0;
   if (was_heard || !(events_.matters(rank) || asked_.contains(rank))) return;
