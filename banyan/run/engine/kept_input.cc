@@ -17,6 +17,7 @@ void KeptInput::begin(std::span<const std::byte> input, std::span<const std::byt
   CHECK(undo_.empty() && copy_.saved == nullptr);
   whole_ = input_ = input;
   logs_ = false;
+  // Apart from each other nothing is overwritten that is still wanted.
   if (!overlap(input, output)) return;
   if (!options.shuffles) {
     logs_ = options.can_rewind;
@@ -38,6 +39,7 @@ void KeptInput::log(std::byte* place, size_t size) {
 
 void KeptInput::restore() {
   if (copy_.saved != nullptr) std::memcpy(copy_.place, copy_.saved, copy_.size);
+  // The latest write is undone first: a place that was written twice becomes what it was at first.
   while (!undo_.empty()) {
     const Undo last = undo_.back();
     undo_.pop_back();

@@ -16,6 +16,7 @@ uint32_t RouteLanes::lane(RouteId id) {
   uint32_t& number = lane_of_[index(id)];
   if (number != kUnknown) return number;
   const Route route = schedule_.route(id);
+  // A route and its way back cross the same cables, so they are written down from the lower end.
   const bool is_from_lower = index(route.from) < index(route.to);
   std::vector<uint32_t> cables;
   for (const LinkId link : route.links) cables.push_back(cables_.of(link));
