@@ -12,6 +12,7 @@ void LostPaths::lose(const std::set<uint32_t>& cables, std::vector<PeerPath> pat
     for (const uint32_t cable : path.cables) {
       if (cables.contains(cable)) losses = std::max(losses, losses_[cable]);
     }
+    // A cable that is lost again and again is tried after longer and longer pauses.
     const auto pause = std::min(kLongestPause, kFirstPause * (1u << std::min(losses - 1, 8u)));
     if (find(path.peer, path.path) == paths_.end() && paths_.size() < kMost)
       paths_.push_back({.path = std::move(path), .due = now + pause});

@@ -187,6 +187,7 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const Pl
            kept.slice_bytes == answer.slice_bytes;
   });
   if (found != kept_.end()) {
+    // Plans are kept by the order of their last use; the oldest goes.
     kept_.splice(kept_.begin(), kept_, found);
     return kept_.front().plan;
   }
@@ -368,6 +369,7 @@ std::vector<Path> NetPlans::separate_paths(uint32_t peer) const {
       for (const uint32_t cable : way.cables) count += crossed[cable];
       return count;
     };
+    // The next path is the one that has fewest cables in common with those before.
     const auto best = std::min_element(ways.begin(), ways.end(),
                                        [&](const auto& a, const auto& b) { return in_common(a) < in_common(b); });
     for (const uint32_t cable : best->cables) ++crossed[cable];

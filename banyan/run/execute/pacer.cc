@@ -13,6 +13,7 @@ bool Pacer::admit(const SliceOffer& offer) {
   if (outer_ != nullptr && !outer_->admit(offer)) return false;
   if (offer.channel >= channels_.size()) channels_.resize(offer.channel + 1);
   Channel& channel = channels_[offer.channel];
+  // The rate is that of the call whose slice leaves next: calls have their turns on a channel.
   if (channel.sequence != offer.sequence) begin_turn(channel, offer);
   return true;
 }
@@ -33,6 +34,7 @@ bool Pacer::is_late(const SliceOffer& offer) {
   const auto found =
       std::find_if(timed_.begin(), timed_.end(), [&](const Timed& each) { return each.sequence == offer.sequence; });
   if (found == timed_.end()) {
+    // Calls follow each other on the links, so the time of one begins where that of the one before ends.
     const std::chrono::duration<double> time(offer.plan->busy_seconds * kPaced);
     last_until_ = std::max(last_until_, now_()) + std::chrono::duration_cast<Clock::duration>(time);
     timed_.push_back({.sequence = offer.sequence, .until = last_until_});
@@ -48,6 +50,7 @@ void Pacer::set(uint32_t number, uint64_t rate) {
 
 void Pacer::look_at_clock() {
   while (!timed_.empty() && now_() >= timed_.front().until) {
+    // A call that is late hurries on all its channels.
     const uint64_t sequence = timed_.front().sequence;
     timed_.erase(timed_.begin());
     late_.push_back(sequence);

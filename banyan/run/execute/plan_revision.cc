@@ -16,6 +16,7 @@ void PlanRevision::answer() {
 bool PlanRevision::stop_after(const Error& error) {
   if (error.code() != ErrorCode::peer_lost || !parts_.plans.can_make_lanes_again()) return false;
   BANYAN_LOG(info) << error.what();
+  // A rank that has stopped already begins no other revision for that.
   if (!is_under_way()) stop_for(next_generation());
   return true;
 }
@@ -26,6 +27,7 @@ void PlanRevision::look_at_lanes() {
   if (now - looked_at_ < kLookAfter) return;
   looked_at_ = now;
   parts_.plans.try_lost_paths(now);
+  // A loss that no call has run into is found here.
   const std::vector<LaneHealth> lanes = parts_.plans.lanes()->health();
   if (std::any_of(lanes.begin(), lanes.end(), [this](const LaneHealth& lane) { return is_lost(lane); })) {
     stop_for(next_generation());
@@ -91,6 +93,7 @@ RevisionReport PlanRevision::report(uint32_t generation) const {
 bool PlanRevision::advance() {
   const bool moved = talk_.has_news();
   if (moved) parts_.work.add_step();
+  // Nothing is repeated before all have reported (3).
   if (!agreement_) {
     agreement_ = talk_.agreement([this](const FabricUpdate& update) { parts_.plans.expect_possible(update); });
     if (!agreement_) return moved;
@@ -102,6 +105,7 @@ bool PlanRevision::advance() {
 }
 
 void PlanRevision::pace_rounds(const RevisionDecision& decision) {
+  // A round that found no loss may fail again for the same reason (4).
   const bool is_vain = decision.losses.empty();
   rounds_in_vain_ = is_vain ? rounds_in_vain_ + 1 : 0;
   restart_at_ = Clock::now();

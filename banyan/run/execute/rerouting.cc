@@ -27,6 +27,8 @@ std::map<Lane, State> join_ends(const std::vector<LaneReport>& reports) {
   for (const LaneReport& report : reports) {
     Lane lane{.ends = std::minmax(report.rank, report.peer), .cables = report.cables};
     std::sort(lane.cables.begin(), lane.cables.end());
+    // A lane is as badly off as the worse of its ends says: one end may still receive over a cable that loses the other
+    // way.
     State& state = lanes[std::move(lane)];
     state.is_lost |= report.is_lost;
     state.silent_ms = std::max(state.silent_ms, report.silent_ms);
@@ -47,6 +49,7 @@ std::set<uint32_t> lost_cables(const std::vector<LaneReport>& reports) {
       if (!is_new) place->second = std::min(place->second, state.silent_ms);
     }
   }
+  // A cable of a lost lane is exonerated by another lane over it, both ends of which have heard something later.
   std::set<uint32_t> lost;
   for (const auto& [lane, state] : lanes) {
     if (!state.is_lost) continue;

@@ -21,6 +21,8 @@ class UpdateSearch {
 
   FabricUpdate update() {
     const FabricUpdate& update = decision_.update;
+    // In this order: without all that is lost; with those lost cables that nothing can be done without; with those that
+    // were lost earlier; with all. Each time with as few avoided cables as will do.
     if (update.unused_cables().empty()) return update;
     if (const auto found = with_lost(update.lost_cables)) return *found;
     if (const auto found = with_lost(spare(update.lost_cables))) return *found;
@@ -52,6 +54,7 @@ class UpdateSearch {
     const Cables& avoided = decision_.update.avoided_cables;
     if (FabricUpdate all = with(lost, {}); joins_all(all)) return all;
     if (avoided.empty() || !joins_all(with(lost, avoided))) return std::nullopt;
+    // Avoided cables are given up one by one, as long as the others still join all.
     Cables needed = avoided;
     for (const uint32_t cable : avoided) {
       needed.erase(cable);
