@@ -163,6 +163,7 @@ class JobKinds::Colours {
   bool refine() {
     size_t kinds = 0;
     for (int round = 0; round < kMostRounds; ++round) {
+      // Colours only part, never join. Once no more of them differ, all of one colour stay alike.
       refine_once();
       const size_t now = count_different(ranks_) + count_different(groups_) + count_different(links_);
       if (now == kinds) return true;
@@ -211,6 +212,7 @@ class JobKinds::Colours {
       groups_[group] = mix(mix(groups_[group], static_cast<Colour>(use.kind)), use.bytes);
       if (on.size() < 2) continue;
       const CollectiveCall call{.kind = use.kind, .members = on, .root = use.root, .bytes = use.bytes};
+      // The footprint on the whole fabric, and one for each state in which some of its links are down.
       const Footprint footprint = options_.plans->footprint(call);
       add_footprint(group, footprint, u, 0);
       for_each_detour(
@@ -282,6 +284,7 @@ class JobKinds::Colours {
   }
 
   void refine_once() {
+    // A new colour is the old one and a sum over all that it depends on: sums, so that the order does not matter.
     std::vector<Colour> of_groups(groups_.size(), 0), of_ranks(ranks_.size(), 0), of_links(links_.size(), 0);
     for (const Membership& membership : memberships_) {
       of_groups[membership.group] += mix(ranks_[membership.rank], membership.how);
@@ -294,6 +297,7 @@ class JobKinds::Colours {
     for (const Membership& membership : memberships_) {
       of_ranks[membership.rank] += mix(groups_[membership.group], membership.how);
     }
+    // Ranks that are alike talk to ranks that are alike over ways that are alike, and their messages load links alike.
     for (const Talk& talk : talks_) {
       Colour way = ranks_[talk.peer];
       for (const Crossing& crossing : talk.way) {
@@ -336,6 +340,7 @@ std::vector<FluidHop> JobKinds::folded(std::span<const FluidHop> hops, uint32_t 
     std::sort(result.begin(), result.end(), [](const FluidHop& a, const FluidHop& b) { return a.link < b.link; });
     return result;
   }
+  // Links of a kind share what all alike put on the kind: each has its part of it.
   std::map<uint32_t, double> sums;
   for (const FluidHop& hop : hops) sums[kind_of_link_[hop.link]] += hop.coefficient;
   std::vector<FluidHop> result;
