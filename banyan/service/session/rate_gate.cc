@@ -42,12 +42,14 @@ bool RateGate::admit(const run::SliceOffer& offer) {
   CallState& call = found->second;
   if (call.elements == 0) call.elements = std::max<uint64_t>(1, run::elements_sent(*offer.plan));
   const Time now = now_();
+  // The lower of the steward's rate, while it counts, and that of the call's links or cap.
   go_at(slower(now < valid_until_ ? told_ : VirtualQueue::kUnlimited, call.most), now);
   if (call.busiest_bytes > 0) {
     if (const Time opens = queue_.earliest(now); opens > now) {
       opens_at_ = opens;
       return false;
     }
+    // The slice is the same part of the call on the busiest link as of what this rank sends.
     const double part = static_cast<double>(offer.elements) / static_cast<double>(call.elements);
     queue_.leave(static_cast<uint64_t>(part * call.busiest_bytes), now);
   }

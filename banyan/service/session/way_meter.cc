@@ -52,6 +52,7 @@ std::vector<WayMeter::Row> WayMeter::rows(Time now) {
   turn(now);
   std::vector<Row> rows;
   if (!has_before_) return rows;
+  // The window is the present half and the whole one before it.
   Half window = before_;
   for (const auto& [way, sums] : present_) {
     Sums& all = window[way];
@@ -102,6 +103,7 @@ void LaneWatch::look(std::optional<uint64_t> rate, Time now) {
     const run::LaneLoad& load = each.load;
     Seen& seen = lanes_[{load.peer, load.lane}];
     seen.look = looks_;
+    // The first look at a lane only notes its counters.
     if (std::exchange(seen.is_new, false)) {
       seen.way = options_.way(load.peer, each.cables);
       seen.most = capacity_of(seen.way);
@@ -116,9 +118,11 @@ void LaneWatch::look(std::optional<uint64_t> rate, Time now) {
                         .thread = thread,
                         .allowed = rate};
     if (load.rate > 0) sent.allowed = std::min(load.rate, rate.value_or(load.rate));
+    // A lane whose receiver was full was not held back by the network.
     const auto busy = load.busy - seen.last.busy, full = load.receiver_was_full - seen.last.receiver_was_full;
     sent.busy = std::clamp<Time>(busy - full, Time(0), passed);
     seen.delay.look(load, passed);
+    // It is pressed if bytes waited in the kernel at both looks, or stand in the network.
     const bool waits = load.has_more && seen.last.has_more;
     const double most = sent.allowed ? std::min(seen.most, static_cast<double>(*sent.allowed)) : seen.most;
     if (!waits && seen.delay.is_delayed(most)) {
