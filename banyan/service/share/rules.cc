@@ -151,6 +151,8 @@ class Rules::Reader {
   static void expect_nothing_for_a_name(JsonNode node, std::span<const Rule> rules) {
     const auto& [match, grant] = rules.front();
     if (grant.denial || !match.is_by_choice() || match.is_by_kernel()) return;
+    // More than is given without any rule counts as more; so does more than what a later rule gives to anybody it may
+    // take.
     std::string more = grant.weight > 1                        ? "weight " + std::to_string(grant.weight)
                        : grant.share_class == ShareClass::high ? "class high"
                                                                : "";
