@@ -55,6 +55,7 @@ bool is_of_direction(const CutsWitness& witness, bool gathering) {
 
 std::optional<ProvenByCuts> proven(const CutsWitness& witness, const Fabric& fabric, const Collective& collective) {
   const Network network(fabric, collective, false);
+  // An allreduce chooses its roots and has two directions. The roots of others are given, and all is of one direction.
   if (collective.kind() == CollectiveKind::all_reduce)
     return count_crossings(witness, fabric, network, classes_for(witness, network, fabric));
   if (collective.is_personal() || witness.over_images || !is_of_direction(witness, collective.reduces()))
@@ -120,6 +121,7 @@ std::optional<ProvenByCuts> count_crossings(const CutsWitness& witness, const Fa
   const std::vector<int128>& crossings = charges->crossings;
   std::vector<int64_t> bandwidth(classes.arc_classes(), 0);
   for (uint32_t a = 0; a < network.arcs().size(); ++a) bandwidth[classes.of_arc(a)] = network.bandwidths()[a];
+  // All links together, each as dear as one crossing of it counts at most.
   int128 total = 0;  // mirrored: twice as much
   for (uint32_t c = 0; c < classes.arc_classes(); ++c) total += charges->costs[c] * bandwidth[c];
   if (!weights.empty()) return of_mean_piece(crossings, weights, total, network);

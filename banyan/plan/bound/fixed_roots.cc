@@ -60,6 +60,7 @@ void FixedRootsProgram::add_columns(const Rates& wish) {
 void FixedRootsProgram::add_links() {
   for (uint32_t a = 0; a < network().arcs().size(); ++a) {
     std::vector<LinearProgram::Term> terms;
+    // All directions share the link.
     for (size_t d = 0; d < question_->directions.size(); ++d) terms.push_back({.column = column(d, a), .factor = 1});
     program_.add_row(terms, -LinearProgram::kInfinity, static_cast<double>(network().bandwidths()[a]) / unit_);
   }
@@ -67,6 +68,7 @@ void FixedRootsProgram::add_links() {
 
 void FixedRootsProgram::add_switches() {
   for (uint32_t d = 0; d < question_->directions.size(); ++d) {
+    // Trees branch at no switch here: all that enters one leaves it.
     const Network& own = *question_->directions[d];
     for (uint32_t v = own.terminal_count(); v < own.vertex_count(); ++v) {
       std::vector<LinearProgram::Term> terms;

@@ -76,6 +76,7 @@ class BottleneckSearch {
 
   // Scales to the guess p/q: an arc may carry p * bandwidth, a terminal supplies q * weight.
   void scale() {
+    // Lowest terms, so that flows stay countable.
     const int64_t common = std::gcd(best_.weight, best_.bandwidth);
     const int64_t p = best_.weight / common, q = best_.bandwidth / common;
     int128 total = 0;
@@ -184,6 +185,7 @@ std::vector<LinkId> links_of_cut(const CutWitness& witness, const Fabric& fabric
   std::vector<LinkId> links;
   for (uint32_t number = 0; number < fabric.links().size(); ++number) {
     const Link& link = fabric.link(LinkId{number});
+    // Gathering turns links round.
     const NodeId near = witness.gathering ? link.to : link.from, far = witness.gathering ? link.from : link.to;
     if (present[index(near)] && present[index(far)] && inside[index(near)] && !inside[index(far)])
       links.push_back(LinkId{number});
@@ -218,6 +220,7 @@ std::string describe_cut(const CutWitness& witness, const Fabric& fabric, const 
   for (const NodeId id : witness.inside) inside[index(id)] = 1;
   std::vector<NodeId> near, far;
   for (const NodeId id : collective.participants()) (inside[index(id)] ? near : far).push_back(id);
+  // People are told of the smaller side.
   const bool from_far = far.size() < near.size();
   const std::vector<NodeId>& side = from_far ? far : near;
   // Sending out of `inside` while spreading is receiving on the other side; gathering turns both round.

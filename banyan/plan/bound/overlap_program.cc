@@ -37,6 +37,7 @@ SwitchTerminals switches_with_power(const Fabric& fabric) {
 
 OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective, PlanObserver* observer)
     : OverlapQuestion(on, collective, observer, SwitchTerminals()) {
+  // The bound: a switch at which trees may branch need not be balanced.
   for (uint32_t v = spread.participant_count(); v < spread.vertex_count(); ++v) {
     const Node& node = fabric.node(spread.node_of(v));
     spread_balanced[v] = !node.multicast;
@@ -53,6 +54,7 @@ OverlapQuestion::OverlapQuestion(const Fabric& on, const Collective& collective,
       is_mirrored(classes.is_symmetric() && terminals.spread == terminals.gather) {
   std::vector<uint32_t> vertex_at(fabric.nodes().size(), 0);
   for (uint32_t v = 0; v < spread.vertex_count(); ++v) vertex_at[index(spread.node_of(v))] = v;
+  // The two networks number switches differently where they have other terminals.
   for (uint32_t v = 0; v < gather.vertex_count(); ++v) {
     spread_vertex_of.push_back(vertex_at[index(gather.node_of(v))]);
   }
@@ -109,6 +111,7 @@ OverlapProgram::OverlapProgram(const OverlapQuestion& question, double throughpu
 }
 
 std::vector<uint32_t> OverlapProgram::choose_roots() const {
+  // One participant stands for each class. They come in an order in which neighbours follow each other.
   std::vector<uint8_t> seen(classes().vertex_classes(), 0);
   std::vector<uint32_t> roots;
   for (const uint32_t t : question_->spread.terminals_nearby()) {
@@ -272,6 +275,7 @@ void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
 }
 
 CutProgram::Step OverlapProgram::solve(WorkLeft& work) {
+  // Only the second program can be infeasible: it is asked for a throughput.
   if (!program_.solve(question_->spread, work)) return CutProgram::Step::infeasible;
   // The throughput is what all ranks root, each class as often as it has members.
   throughput_ = 0;

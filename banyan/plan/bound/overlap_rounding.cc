@@ -124,6 +124,7 @@ OverlapShares rounded_down(const OverlapRates& rates, const OverlapQuestion& que
   // Roots are rounded down by more than shares are, so that cuts hold with what balancing takes away.
   for (const double rate : rates.roots) result.supply.push_back(down(rate * kept));
   balance(network, question.spread_balanced, result.spread);
+  // If mirrored, gathering is spreading turned round, and balanced with it.
   if (!question.is_mirrored) {
     balance(network, question.gather_balanced, result.gather);
     return result;
