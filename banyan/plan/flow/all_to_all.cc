@@ -143,9 +143,11 @@ FlowPlan plan_exactly(const Fabric& fabric, const Collective& collective, const 
   if (options.observer) options.observer->phase_begins(PlanObserver::Phase::bound);
   const Network network(fabric, collective, false, options.observer);
   const Fraction per_byte = seconds_per_load(collective, network), parts = parts_per_byte(collective);
+  // 1. The paths, with lengths that prove the bound.
   const ConcurrentFlow flow = solve_concurrent_flow(network, fabric, demand_of(collective),
                                                     {.gap = options.gap, .divisor = per_byte.denominator()});
   if (options.observer) options.observer->phase_begins(PlanObserver::Phase::packing);
+  // 2. Each path becomes a chunk.
   ScheduleWriter writer(fabric, collective, network);
   for (size_t i = 0; i < flow.paths.size(); ++i) writer.add(flow.paths[i]);
   const Fraction forwarded = Fraction(writer.most_forwarded(), flow.paths.units_per_demand) * parts;
