@@ -82,6 +82,7 @@ void TreeKeeper::drop_from_overloaded_arcs(const std::vector<int64_t>& capacity)
     return sum;
   };
   for (uint32_t a = 0; a < capacity.size(); ++a) {
+    // Only trees that cross the arc can relieve it.
     while (load_[a] > capacity[a]) {
       std::optional<uint32_t> best;
       int128 most = 0;
@@ -149,6 +150,7 @@ void TreeKeeper::try_again(const std::vector<int64_t>& capacity) {
 
 // The least time in which the cut holds.
 Fraction TreeKeeper::time_for(const VertexSet& cut) const {
+  // The cut must let in what others owe to its inside, and what the trees that stay take of its arcs.
   std::vector<uint32_t> entering;
   int128 needed = supply_outside(cut), rate = 0;
   for (uint32_t a = 0; a < load_.size(); ++a) {
