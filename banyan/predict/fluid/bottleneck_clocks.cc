@@ -28,6 +28,7 @@ int64_t BottleneckClocks::end_at(const Clock& clock, double finish) {
   const double left = finish - clock.shows;
   // One whose end was let pass, and whose bottleneck stands still, ends at once.
   if (clock.level <= 0) return left > 0 ? kNever : clock.as_of;
+  // Ends are rounded up, but for what rounding of doubles may have added.
   const double takes = left / clock.level * kPicosecondsPerSecond - kSlack;
   if (!(takes < static_cast<double>(kNever - clock.as_of))) return kNever;
   const int64_t whole = static_cast<int64_t>(takes);
@@ -110,6 +111,7 @@ double BottleneckClocks::release(uint32_t flow, int64_t now) {
 void BottleneckClocks::set_level(uint32_t bottleneck, double level, int64_t now) {
   Clock& clock = clocks_[bottleneck];
   bring_up(clock, now);
+  // The clock has run at the old level until now.
   clock.level = level;
   set_end(bottleneck);
 }

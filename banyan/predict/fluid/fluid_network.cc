@@ -353,6 +353,7 @@ class FluidNetwork::Impl {
     }
     // Within a window it may be over already.
     group_ends_ = std::max(now_, group_ends_);
+    // The next event is the end of the group or that of a latency.
     next_ = waiting_.empty() ? group_ends_ : std::min(group_ends_, waiting_.front().first);
   }
 
@@ -361,6 +362,7 @@ class FluidNetwork::Impl {
       std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
       const uint32_t id = waiting_.back().second;
       waiting_.pop_back();
+      // A flow with nothing to move ends with its latency.
       if (flows_[id].state == State::passes) {
         ending_.push_back(id);
         continue;
@@ -379,6 +381,7 @@ class FluidNetwork::Impl {
       FlowRow& row = flows_[id];
       double moved = row.asked;
       if (row.state == State::moves) {
+        // Within a window it may have moved more than was asked, or less.
         if (window_ > 0) moved = count_error(id);
         carry(id, row.asked);
         asked_ += row.asked * row.multiplicity;
