@@ -72,6 +72,7 @@ void JobFlows::start(Owner owner, uint32_t job, uint32_t alike, const JobLoad& l
   flow.moves_from = flow.begin + load.latency;
   flow.is_under_way = true;
   set_out(number, load, 1);
+  // A flow may begin on a link that has failed before.
   if (on_failure_ == OnFailure::fail && links_.is_blocked(flow.way)) failing_.push_back(job);
 }
 
@@ -84,6 +85,7 @@ void JobFlows::set_out(uint32_t number, const JobLoad& load, double fraction) {
   flow.unit = load.unit;
   flow.all = load.bytes;
   if (links_.ever_change()) flow.way.assign(load.hops.begin(), load.hops.end());
+  // All that are alike move at once: on kinds of links they load what one of them loads on links.
   flow.hops = kinds_.folded(load.hops, flow.alike);
   for (FluidHop& hop : flow.hops) hop.coefficient /= load.unit;
   flow.bytes = load.bytes * fraction;
@@ -115,6 +117,7 @@ const std::vector<JobFlows::Ended>& JobFlows::advance(Picoseconds time) {
   ended_.clear();
   for (const FluidEnd& end : network_.advance(time)) {
     const uint32_t number = static_cast<uint32_t>(end.tag);
+    // The loads get what it has moved since it was booked last.
     book(flows_[number], 0);
     ended_.push_back({flows_[number].owner, flows_[number].begin});
     release(number);

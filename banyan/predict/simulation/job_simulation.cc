@@ -53,6 +53,7 @@ class Simulation {
         transfers_(flows_, links_, options.message_efficiency) {}
 
   JobSimulation carry_out() {
+    // Every rank begins at the start of its job.
     for (uint32_t rank = 0; rank < ranks_.count(); ++rank) {
       timers_.push({jobs_[ranks_[rank].job].start.count(), next_timer_++, {rank, kBegin}});
     }
@@ -134,6 +135,7 @@ class Simulation {
 
   Picoseconds duration_of(const job::Node& node) const {
     if (options_.compute_speed == 1 || node.kind == job::NodeKind::host) return node.duration;
+    // A faster device shortens its own part alone.
     const double of_device = static_cast<double>((node.duration - node.fixed).count());
     return node.fixed + Picoseconds(std::llround(of_device / options_.compute_speed));
   }
@@ -156,6 +158,7 @@ class Simulation {
     // The last member to come begins the call for all.
     auto call = collectives_.arrive(place, now());
     if (!call) return;
+    // All have come, so nobody waits any more.
     for (const JobArrival& member : call->members) {
       record_.change(member.place.rank, Account::waiting, -1, now());
       record_.change(member.place.rank, Account::moving, 1, now());
@@ -169,6 +172,7 @@ class Simulation {
     }
     const JobCall& moving = calls_[number] = std::move(*call);
     const uint32_t job = ranks_[place.rank].job;
+    // A collective by messages is a run of transfers; any other is one flow that loads links as its footprint says.
     if (options_.collectives == CollectivesAs::messages && ranks_.group(place).ranks.size() > 1) {
       return transfers_.start(number, job, collectives_.transfers(moving, options_.message_latency));
     }
@@ -183,6 +187,7 @@ class Simulation {
   }
 
   void collective_ended(uint32_t number, Picoseconds begin) {
+    // The number is free before the members go on, which may begin another call at once.
     const JobCall call = std::move(calls_[number]);
     free_calls_.push_back(number);
     for (const JobArrival& member : call.members) {
@@ -230,6 +235,7 @@ class Simulation {
     const uint32_t in_job = ranks_[send.rank].in_job;
     const uint32_t peer = ranks_.job_of(send.rank).peer(in_job, node.slot);
     message_hops_.clear();
+    // The way is that of now: links may have failed since the last message.
     Picoseconds latency = options_.message_latency;
     for (const LinkId link : links_.way(ranks_.site(send.rank, in_job), ranks_.site(send.rank, peer))) {
       latency += fabric_.link(link).latency;
@@ -337,6 +343,7 @@ class Simulation {
     result.prediction = record_.finish(fabric_, kinds_, now(), complete);
     flows_.report(fabric_, timeline_, result.prediction);
     for (const LinkTimeline::Moment& moment : timeline_.moments()) {
+      // Only events that have come to pass are told.
       if (moment.time > now()) break;
       result.prediction.events.insert(result.prediction.events.end(), moment.changes.begin(), moment.changes.end());
     }

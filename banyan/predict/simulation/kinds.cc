@@ -49,6 +49,7 @@ JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, con
     usable_.push_back(static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()) * efficiency);
   }
   number();
+  // Folding pays only if ranks share programs. Collectives by messages are never folded.
   bool may_fold = options.fold && options.collectives == CollectivesAs::flow && any_program_is_shared();
   find_uses(&may_fold);
   if (may_fold) {
@@ -81,6 +82,7 @@ void JobKinds::find_uses(bool* may_fold) {
   uses_.resize(kind_of_group_.size());
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = *jobs_[j].job;
+    // Each program is looked through once, then each rank takes over what its program does.
     std::vector<std::vector<std::set<Use>>> of_program;  // by slot
     for (const job::Program& program : job.programs()) {
       std::vector<std::set<Use>> slots(program.group_slots);
@@ -103,6 +105,7 @@ void JobKinds::find_uses(bool* may_fold) {
       for (uint32_t slot = 0; slot < slots.size(); ++slot) {
         std::vector<Use>& uses = uses_[first_group_[j] + job.group(rank, slot)];
         const std::set<Use>& more = slots[slot];
+        // Most members use their group alike.
         if (std::includes(uses.begin(), uses.end(), more.begin(), more.end())) continue;
         std::vector<Use> all;
         std::set_union(uses.begin(), uses.end(), more.begin(), more.end(), std::back_inserter(all));
@@ -242,6 +245,7 @@ class JobKinds::Colours {
     for (uint32_t slot = 0; slot < program.group_slots; ++slot) {
       const job::Group& group = job.groups()[job.group(r, slot)];
       const uint32_t number = kinds_.first_group_[j] + job.group(r, slot);
+      // A membership is told by the slot, and by whether the rank is a root there.
       Colour how = slot;
       for (const Use& use : kinds_.uses_[number]) how = mix(how, is_rooted(use.kind) && group.ranks[use.root] == r);
       memberships_.push_back({rank, number, how});
@@ -271,6 +275,7 @@ class JobKinds::Colours {
 
   void add_links(const Fabric& fabric) {
     for (size_t link = 0; link < links_.size(); ++link) {
+      // Links of one capacity and latency are alike at first, if the same happens to them at the same times.
       links_[link] = mix(mix(std::bit_cast<Colour>(kinds_.usable_[link])),
                          static_cast<Colour>(fabric.links()[link].latency.count()));
     }
@@ -326,6 +331,7 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, c
   Colours colours(*this, fabric, options, timeline, rerouting);
   if (!colours.refine()) return keep_apart(fabric);
   is_folded_ = true;
+  // The first of each kind is simulated for all.
   number_colours(colours.ranks(), kind_of_rank_, &ranks_, ranks_like_);
   number_colours(colours.groups(), kind_of_group_, &groups_, groups_like_);
   kind_of_link_.resize(colours.links().size());

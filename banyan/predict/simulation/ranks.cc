@@ -17,6 +17,7 @@ void JobRanks::add(uint32_t number, const JobKinds& kinds) {
   const Job& job = *jobs_[rank.job].job;
   rank.program = &job.program(rank.in_job);
   Progress progress{.plan = &plans_[rank.job][job.program_number(rank.in_job)], .missing = {}, .streams = {}};
+  // These counts fall as other nodes start and end; at 0 a node is ready.
   progress.missing = progress.plan->waits_for;
   progress.streams.resize(rank.program->streams.size());
   nodes_ += rank.program->nodes.size();
@@ -78,6 +79,7 @@ std::optional<RankNode> JobRanks::start_next() {
     progress_[rank].streams[number].is_queued = false;
     if (const auto node = take_from(rank, number)) place = RankNode{rank, *node};
   }
+  // Some nodes wait for others to start, and not to end.
   if (place) release(place->rank, progress_[place->rank].plan->started.of(place->node));
   return place;
 }
@@ -94,6 +96,7 @@ std::optional<uint32_t> JobRanks::take_from(uint32_t rank, uint16_t number) {
     stream.ready.pop();
   } else {
     const std::vector<uint32_t>& list = progress.plan->of_stream[number];
+    // The next of the list may not be ready. The stream waits for it then, whatever else is.
     if (stream.next == list.size() || progress.missing[list[stream.next]] > 0) return std::nullopt;
     node = list[stream.next++];
   }
