@@ -57,6 +57,7 @@ void Execution::give_slot_back(const RoleState& state, const Window& window, uin
   place = nullptr;
 }
 
+// A result goes to a slot until it is sent on, or to the output, whose bytes are saved first if they are still wanted.
 std::byte* Execution::place_of_result(RoleState& state, uint64_t slice) {
   if (state.held.size > 0) return take_slot(state, state.held, slice);
   if (state.role->length == 0) return nullptr;
@@ -65,6 +66,7 @@ std::byte* Execution::place_of_result(RoleState& state, uint64_t slice) {
   return place;
 }
 
+// The root's sum is the result. Others keep theirs until it is sent to the parent.
 std::byte* Execution::place_of_sum(RoleState& state) {
   if (state.role->is_root()) return place_of_result(state, state.final_slices);
   return take_slot(state, state.sums, state.final_slices);
@@ -84,6 +86,7 @@ const std::byte* Execution::payload(const Departure& departure) {
   const uint64_t slice = departure.sent;
   if (state.role->length == 0) return nullptr;
   if (is_in_slot(departure)) return slot(departure.is_contribution ? state.sums : state.held, slice);
+  // Without a slot it is the input, if this rank has it from nobody; else it stands in the output already.
   const bool is_own = departure.is_contribution || (state.role->is_root() && state.role->in_children.empty());
   return is_own ? input_at(state, slice) : output_at(state, slice);
 }
@@ -132,6 +135,7 @@ bool Execution::has_all_contributions(const RoleState& state, uint32_t but) cons
 
 element::ReduceTask Execution::task_of(const RoleState& state) const {
   element::ReduceTask task = command_.task;
+  // An average is divided once, by those who have the whole sum: the root, or with a lossy codec all who decode it.
   const bool is_final = state.role->is_root() && (state.coded.size == 0 || !command_.codec->is_lossy());
   if (task.op == element::ReduceOp::avg && !is_final) task.op = element::ReduceOp::sum;
   return task;
@@ -157,6 +161,7 @@ void Execution::reduce_waiting(RoleState& state) {
   // Slices are reduced in their order, each when all contributions are there and its place is free.
   while (state.is_open && !state.is_adding && state.final_slices < state.slices && is_place_free(state) &&
          has_all_contributions(state, kNone)) {
+    // A root with a codec sums, encodes and decodes in one go.
     if (state.role->is_root() && state.coded.size > 0) {
       code_result(state);
       slice_is_reduced(state, kNone);
@@ -192,6 +197,7 @@ void Execution::spread(RoleState& state) {
 
 // Frees what has been sent to all; there is something held.
 void Execution::release_sent(RoleState& state) {
+  // A slice is free when the slowest child has been sent it.
   uint64_t sent = state.role->is_root() ? state.final_slices : arrivals_[state.from_parent].received;
   for (uint32_t i = 0; i < state.role->out_children.size(); ++i) {
     sent = std::min(sent, departures_[state.first_down + i].sent);
@@ -306,12 +312,14 @@ void Execution::slice_came(Port& port, const Incoming& incoming) {
   --port.in_left;
   --left_;
   if (state.role->is_confirmation) --confirmations_left_;
+  // A result goes on to the children before it counts here.
   if (!arrival.is_contribution) {
     spread(state);
     if (!state.role->is_confirmation) result_came();
     return;
   }
   if (incoming.is_direct) {
+    // It has completed its slice. Behind it others may be complete as well.
     state.is_adding = false;
     slice_is_reduced(state, incoming.arrival);
   }
@@ -327,6 +335,7 @@ void Execution::credit_came(Port& port, const MessageHeader& header) {
   const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + prepared_.window);
   if (!departure.to.is_windowed || header.number <= departure.allowed || header.number > most)
     throw of_another_plan(port.peer, header);
+  // Several credits may come as one message. Each counts.
   const uint64_t units = header.number - departure.allowed;
   departure.allowed = header.number;
   port.in_left -= units;
@@ -416,6 +425,7 @@ void Execution::message_sent(Port& port, const Outgoing& outgoing) {
 std::vector<uint32_t> Execution::waits_for() const {
   std::vector<uint32_t> peers;
   for (const RoleState& state : roles_) {
+    // Children whose contribution to the next slice is not here.
     for (uint32_t i = 0; i < state.role->in_children.size() && state.final_slices < state.slices; ++i) {
       const Arrival& child = arrivals_[state.first_child + i];
       if (child.received <= state.final_slices) peers.push_back(child.from.peer);

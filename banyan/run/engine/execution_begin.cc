@@ -169,6 +169,7 @@ void Execution::reset_streams() {
     const uint64_t slices = roles_[departure.role].slices;
     if (roles_[departure.role].role->is_confirmation) confirmations_left_ += slices;
     departure.ready = departure.sent = 0;
+    // Without a window a slice may leave as soon as it is ready.
     departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(prepared_.window, slices) : slices;
     departure.is_queued = false;
     ports_[departure.port].out_left += slices;
@@ -190,6 +191,7 @@ void Execution::begin_role(uint32_t number) {
     if (role.out_parent) results_left_ += state.slices;
     if (reduces && role.is_root()) results_left_ += state.slices;
   }
+  // Roles that reduce wait for their children, and the confirmation waits for all other roles.
   if (reduces || !state.is_open) return;
   state.final_slices = state.slices;  // what this rank contributes is all there is
   if (role.in_parent) {
@@ -212,6 +214,7 @@ void Execution::begin_role(uint32_t number) {
 
 // ---- To the end ----
 
+// All that stands half way goes back to the pool. The input can still be restored.
 void Execution::stop() {
   give_windows_back();
   left_ = confirmations_left_ = 0;

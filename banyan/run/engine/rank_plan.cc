@@ -320,6 +320,7 @@ class Compiler {
     edges.reserve(tree.size());
     for (const RouteId id : tree) {
       const Route route = schedule_.route(id);
+      // Both ends must take part, and be two.
       const Edge edge{participant_of_[index(route.from)], participant_of_[index(route.to)], id};
       for (const NodeId end : {route.from, route.to}) {
         if (participant_of_[index(end)] == kNobody) throw stranger(i, end);
@@ -339,6 +340,7 @@ class Compiler {
       if (has_data[edge.to]) throw bad(i, "spreads to " + name(edge.to) + " twice");
       has_data[edge.to] = true;
     }
+    // A chunk of an all-to-all is a path: each edge begins where the last one ended.
     if (schedule_.collective().is_personal()) {
       for (size_t e = 1; e < edges.size(); ++e) {
         if (edges[e].from != edges[e - 1].to)
@@ -411,6 +413,7 @@ BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_
   const bool is_root = collective.participants()[participant] == collective.root();
   const auto [shard_begin, shard_end] = schedule.shard_range(participant, elements);
   BufferParts parts{.input_end = elements, .output_end = elements};
+  // The whole buffer, but for shards where the kind has them, and for ranks to which it gives nothing.
   if (collective.kind() == CollectiveKind::all_gather) {
     parts.input_begin = shard_begin;
     parts.input_end = shard_end;
@@ -426,6 +429,7 @@ BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_
 }
 
 std::vector<RankPlan> make_rank_plans(const Schedule& schedule, uint64_t elements) {
+  // In an all-to-all places differ from rank to rank, so each plan is made by itself.
   if (schedule.collective().is_personal()) {
     std::vector<RankPlan> plans;
     for (uint32_t rank = 0; rank < schedule.collective().participants().size(); ++rank)
