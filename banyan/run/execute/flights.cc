@@ -133,6 +133,7 @@ void Flights::begin(Flight& flight) {
 
 bool Flights::progress() {
   pacer_.look_at_clock();
+  // A change of plans waits for confirmations that are held; others go when their time has come.
   if (is_holding() && (plans_.changes().is_under_way() || unconfirmed_.is_due())) engine_.let_go();
   try {
     const bool moved = engine_.progress(options_.budget ? options_.budget->bytes : Engine::kNoBudget);

@@ -58,6 +58,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
 bool NetExecutor::advance() {
   waits_for_peers_ = false;
   if (flights_.is_empty()) return true;
+  // It goes on until the oldest call is over or nothing moves; with a budget, a step at a time.
   while (!flights_.is_first_over()) {
     if (!move()) return false;
     if (options_.budget && !flights_.is_first_over()) return false;

@@ -241,6 +241,7 @@ RankPlan NetPlans::by_counts(const Call& call, const Schedule& schedule, std::sp
                           .send = blocks_of(call.send_counts, call.send_displacements),
                           .receive = blocks_of(call.recv_counts, call.recv_displacements)};
   for (uint32_t from = 0; from < ranks; ++from) {
+    // A rank that sends another number of elements than this one expects is named.
     if (blocks.elements(from, own) == blocks.receive[from].count) continue;
     throw Error(ErrorCode::mismatch, "rank " + std::to_string(from) + " sends " +
                                          std::to_string(blocks.elements(from, own)) + " elements where rank " +
@@ -331,6 +332,7 @@ uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
   const auto found =
       std::find_if(known.begin(), known.end(), [&](const PlanSource::Way& each) { return each.path == way.path; });
   const auto number = kFirstOwnLane + static_cast<uint32_t>(found - known.begin());
+  // Numbers of lanes are few. Ways beyond them share one.
   if (number > kLanes - options_.shared_lanes) return kSharedLane;
   if (found == known.end()) known.push_back(way);
   return number;
