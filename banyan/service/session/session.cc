@@ -118,6 +118,7 @@ void Session::set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls) {
 
 void Session::prepare(run::WaitSet& set) {
   try {
+    // The session is its executor's events, and a moment after which it looks in any case.
     executor_->events()->prepare(set);
     waits_until_ = now() + kLongestWait;
     set.wake_at(run::WaitSet::Clock::time_point(waits_until_));

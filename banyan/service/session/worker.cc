@@ -254,6 +254,7 @@ void Worker::set_budget() {
 }
 
 bool Worker::take_turns() {
+  // Sharers take turns by what their sessions cost, so a long step of one is paid for by its own sharer.
   bool has_woken = false, moved = false;
   turns_.run(
       [&](Session& session) {
