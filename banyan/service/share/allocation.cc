@@ -80,6 +80,7 @@ Filling::Filling(const SharedNetwork& network, std::span<const SharedCall> calls
     for (const LinkUse& use : call.footprint) {
       rows_[i].hops.push_back({use.link, use.bytes / network.capacities[use.link] / rows_[i].seconds});
     }
+    // The cap is met first on the link where the call has most bytes.
     rows_[i].most = call.cap / most_bytes * rows_[i].seconds;
   }
   // A tenant's weight is divided evenly among its calls of one class; then each part is multiplied by the call's
@@ -93,6 +94,7 @@ Filling::Filling(const SharedNetwork& network, std::span<const SharedCall> calls
 }
 
 void Filling::raise(const std::vector<uint32_t>& calls, std::vector<double> capacities) {
+  // The solver knows only what comes on top of what calls have already.
   MaxMin solver(std::move(capacities));
   std::vector<uint32_t> rising;
   for (const uint32_t i : calls) {

@@ -32,6 +32,7 @@ void RouteAdviser::note(const CallReport& report, Time now) {
 }
 
 void RouteAdviser::forget_old(Time now) {
+  // A communicator that computes between calls is remembered for a while, so that its pauses change nothing.
   std::erase_if(known_, [&](const auto& each) { return now - each.second.seen > options_.memory; });
   counts_.clear();
   for (const auto& [name, known] : known_) ++counts_[{known.sharer, known.share_class}];
@@ -63,6 +64,7 @@ uint32_t RouteAdviser::sixteenths(const Known& known, double own_use, const Dema
   }
   // The rest is the class's own, and within it a communicator has its weight over all that use the link.
   const double left = std::max(options_.least, 1 - std::min(above, 1.0)) * (1 - floors);
+  // Others count as far as they use the link.
   const double own = own_weight(known), others = demand.weighted[place] - own_use * own;
   const double part = left * own / (own + std::max(0.0, others));
   return std::clamp<uint32_t>(static_cast<uint32_t>(std::lround(part * kWhole)), 1, kWhole);

@@ -128,10 +128,12 @@ void Steward::pass(Time now) {
   while (!due_.empty() && due_.begin()->first <= now) {
     const auto found = known_.find(due_.begin()->second);
     Known& known = found->second;
+    // Not reported for too long: its host may be gone.
     if (known.reported + options_.expiry <= now) {
       forget(found);
       continue;
     }
+    // It has lingered long enough, and leaves its links to others.
     has_changed_ |= known.shares;
     known.lingers = false;
     set_due(found);
@@ -147,6 +149,7 @@ double Steward::seconds_alone(const Known& known) const {
 }
 
 double Steward::factor_of(const Known& known) const {
+  // A call that ends before its progress is known has one weight from beginning to end.
   if (seconds_alone(known) < std::chrono::duration<double>(options_.shortest).count()) return whole_call_;
   return options_.progress.of(known.lingers ? 0 : known.last.done, 1);
 }
@@ -205,6 +208,7 @@ std::vector<double> Steward::factors_among_equals(const std::vector<Known*>& sha
   };
   std::map<std::pair<ShareClass, double>, Sums> equals;
   const auto group = [&](size_t i) { return std::pair(calls[i].share_class, sharing[i]->last.weight); };
+  // Equal jobs that began together part by their names.
   const double fall = options_.progress.slope > 0 ? kFallByName : 0;
   std::vector<double> factors(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
