@@ -133,6 +133,7 @@ void write_floats(std::span<const float> values, Losses losses, std::byte* to) {
     const float before = losses.before == nullptr ? 0 : losses.before[i];
     const float sum = losses.before == nullptr ? values[i] : values[i] + before;
     std::memcpy(to + i * sizeof sum, &sum, sizeof sum);
+    // Nothing is lost in float32. If the sum is not finite, `before` stays behind, unless it is not finite itself.
     if (losses.lost != nullptr) losses.lost[i] = std::isfinite(sum) || !std::isfinite(before) ? 0 : before;
   }
 }
