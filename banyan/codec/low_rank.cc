@@ -29,6 +29,7 @@ struct Part {
 // Calls use(part) for all of M, by rows and then by columns of P.
 template <typename Use>
 void for_parts(const Shape& shape, const Use& use) {
+  // As many rows as fit a cache, in fours.
   const size_t at_once = std::max<size_t>(4, kCacheValues / std::max<size_t>(shape.columns, 1) / 4 * 4);
   for (size_t row = 0; row < shape.rows; row += at_once) {
     for (size_t first = 0; first < shape.rank; first += internal::kLowRankPanel) {
@@ -89,6 +90,7 @@ void expand(const Shape& shape, std::span<const float> p, std::span<const float>
   expect(shape, m.size(), p.size(), q.size());
   const std::vector<float> q_rows = transposed(q, shape.rank);
   for_parts(shape, [&](const Part& part) {
+    // The first panel writes M, later ones add to it.
     part.kernels.expand[part.first == 0 ? 0 : 1](part.size, &p[part.p], &q_rows[part.q_rows], scale, &m[part.m]);
   });
 }
@@ -144,6 +146,7 @@ std::vector<size_t> orthonormalise(std::span<float> matrix, size_t rank) {
 void fill_random(std::span<float> matrix, size_t rank, size_t column, uint64_t seed) {
   const uint64_t start = mixed(mixed(seed + 0x9e3779b97f4a7c15U) + column);
   for (size_t i = 0; i < matrix.size() / rank; ++i) {
+    // Twelve uniform numbers have a sum of mean 6 and variance 1.
     int64_t sum = 0;
     for (uint64_t j = 0; j < 6; ++j) {  // two of 32 bits from each
       const uint64_t bits = mixed(start + 0x9e3779b97f4a7c15U * (6 * i + j + 1));
