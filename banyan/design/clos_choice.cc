@@ -132,6 +132,7 @@ class Chooser {
       // A candidate at the rank itself makes its paths its own: the key names the rank then.
       if (!known.insert(key).second) continue;
       Constraint constraint{.rank = rank, .needed = needed(rank)};
+      // All candidates above the rank, breadth first.
       std::vector<NodeId> queue{rank};
       std::set<uint32_t> seen;
       for (size_t i = 0; i < queue.size(); ++i) {
@@ -160,6 +161,7 @@ class Chooser {
     for (const Constraint& constraint : constraints_) binds_.push_back(!holds(constraint));
     for (const Candidate& candidate : candidates_) paths_.enable(candidate.cable);
     for (uint32_t i = 0; i < candidates_.size(); ++i) {
+      // Constraints that hold even then bind nothing.
       std::erase_if(candidates_[i].below, [&](uint32_t c) { return !binds_[c]; });
       if (candidates_[i].below.empty()) disable_for_good(i);
     }
@@ -361,6 +363,7 @@ class PartSearch {
     if (!all_hold()) return;
     const double most = loss + bound(at);
     if (most <= best_loss_ + kRounding * best_loss_) return;
+    // The search is given up here. It is told how much more there might have been.
     if (all_.work_ > kMaxWork) {
       unexplored_ = std::max(unexplored_, most);
       return;

@@ -199,6 +199,7 @@ class TopologySearch {
     std::vector<uint64_t> shares(n * n);
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) {
+        // A line with more than its ports shrinks all that crosses it, in both directions alike.
         const double most = std::max({rows[i], columns[j], rows[j], columns[i], static_cast<double>(ports_.each)});
         shares[i * n + j] = static_cast<uint64_t>(fractions[i * n + j] * ports_.each / most * kScale);
       }
@@ -347,6 +348,7 @@ DemandTopology choose_topology(const DemandSet& demands, const TopologyRequest& 
                                const std::function<void()>& works_on) {
   check_request(demands, request);
   const Ports ports = ports_of(demands, request);
+  // Without a second hop the best topology is known, and ports that it leaves free are filled evenly.
   if (request.hops == Hops::direct_only) {
     DirectTopology best = best_direct_topology(demands, request.bandwidth, ports);
     DemandTopology result{.links = std::move(best.links),
@@ -359,6 +361,7 @@ DemandTopology choose_topology(const DemandSet& demands, const TopologyRequest& 
     result.threshold = std::numeric_limits<double>::infinity();
     return result;
   }
+  // With it: a bound, whose shares are one of the starts, and a search.
   const TopologyBound bound = bound_topology(demands, request.bandwidth, ports, works_on);
   DemandTopology result = TopologySearch(demands, request, works_on).run(bound.shares);
   result.bound = bound.least;

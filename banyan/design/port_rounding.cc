@@ -141,6 +141,7 @@ void add_link(std::vector<uint32_t>& links, const Ports& ports, size_t from, siz
 bool lead_through(std::vector<uint32_t>& links, const Ports& ports, size_t through,
                   const std::function<double(size_t, size_t)>& wish) {
   const size_t n = ports.endpoints;
+  // The link that is least wished for makes way.
   std::optional<std::pair<size_t, size_t>> least;
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -251,6 +252,7 @@ std::vector<uint32_t> even_mesh(const Ports& ports) {
   for (size_t distance = 1; distance < n && left > 0; ++distance) {
     const bool both_ways = ports.wiring == Wiring::cables;
     if (both_ways && 2 * distance > n) break;
+    // Cables of one distance use two ports of each endpoint, or one where the distance is half of the circle.
     const uint32_t takes = both_ways && 2 * distance < n ? 2 : 1;
     if (takes > left) continue;
     for (size_t i = 0; i < n; ++i) {

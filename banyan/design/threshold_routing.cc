@@ -119,6 +119,7 @@ ThresholdRouting::ThresholdRouting(const DemandSet& demands, Bandwidth bandwidth
     for (const uint64_t amount : amounts) result.push_back(static_cast<double>(amount) / unit);
     return result;
   };
+  // Amounts in units of one link, as in the header.
   for (const DemandMatrix& matrix : demands.matrices) {
     matrices_.push_back({.amounts = in_units(matrix.amounts),
                          .most = in_units(demands.most(matrix)),
@@ -319,6 +320,7 @@ double ThresholdRouting::direct_share(std::span<const double> links, double thre
   const double amount = matrices_.front().amounts[e];
   if (amount <= 0 || links[e] <= 0) return 0;
   if (threshold * links[e] >= amount) return 1;
+  // The excess leaves the direct links only if there is a way of two hops.
   for (size_t k = 0; k < size_; ++k) {
     if (links[from * size_ + k] > 0 && links[k * size_ + to] > 0) return threshold * links[e] / amount;
   }
