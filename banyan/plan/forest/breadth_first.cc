@@ -92,6 +92,7 @@ class BreadthFirstGrower {
 BreadthFirstTrees breadth_first_trees(const Network& network, std::span<const int64_t> supply) {
   BreadthFirstTrees result;
   BreadthFirstGrower grower(network);
+  // Root by root, so that each sees the load of those before it.
   for (uint32_t root = 0; root < network.terminal_count(); ++root) {
     if (supply[root] > 0) grower.add(result.packing, root, supply[root]);
   }

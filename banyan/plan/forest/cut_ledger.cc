@@ -31,6 +31,7 @@ std::vector<int64_t> CutLedger::slacks() const {
 }
 
 void CutLedger::restore_slacks(std::span<const int64_t> slacks) {
+  // No cut may have been learnt in between.
   CHECK_EQ(slacks.size(), cuts_.size());
   for (size_t i = 0; i < slacks.size(); ++i) cuts_[i].slack = slacks[i];
 }
@@ -47,6 +48,7 @@ void CutLedger::take_back(uint32_t root, int64_t units, std::span<const uint32_t
 void CutLedger::begin_tree(uint32_t root, int64_t units) {
   root_ = root;
   units_ = units;
+  // A new tree has entered nothing yet. It owes an entry to each cut that does not hold its root.
   for (Cut& cut : cuts_) {
     cut.entered = 0;
     cut.joined = 0;
@@ -74,6 +76,7 @@ bool CutLedger::allows(std::span<const uint32_t> path, uint32_t to) const {
 }
 
 bool CutLedger::allows_arc(uint32_t arc, uint32_t to) const {
+  // Each cut counts this one entry. A path that enters a cut twice must be asked about as a whole (allows).
   const auto& cuts = entering_[arc];
   return std::none_of(cuts.begin(), cuts.end(),
                       [&](uint32_t id) { return overdraws(cuts_[id], 1, cuts_[id].inside[to]); });

@@ -180,6 +180,7 @@ void PricedTreePacker::add_columns() {
     }
   }
   columns_ = price_column_.size() + tree_price_.size();
+  // The roots' parts are given, so one row weighs them all. An allreduce has a row for each class: its roots are free.
   if (!is_free_) {
     program_.add_row(all, static_cast<double>(collective_.total_weight()), LinearProgram::kInfinity);
     rows_ = 1;
@@ -300,6 +301,7 @@ std::unique_ptr<TreeSource> PricedTreePacker::source(bool gathering, std::span<c
   for (size_t i = 0; i < known_.size(); ++i) {
     if (known_[i].gathering != gathering || units[i] == 0) continue;
     PackedTree tree{.root = known_[i].root, .units = units[i], .height = 0, .paths = {}};
+    // Heights count participants alone.
     std::vector<uint32_t> depth(of.vertex_count(), 0);
     for (const std::vector<uint32_t>& path : known_[i].tree.paths) {
       const uint32_t tail = of.arcs()[path.front()].tail, head = of.arcs()[path.back()].head;
@@ -326,6 +328,7 @@ std::optional<PricedTrees> PricedTreePacker::trees() {
     // The multiplier of a tree's row is how much of it is taken. Trees of the last round have none.
     rates.push_back(known.row < solution_.duals.size() ? std::max(0.0, solution_.duals[known.row]) : 0);
   }
+  // Rates become whole units, then each root gets as much in both directions.
   auto units = units_of_trees(std::move(rates));
   if (!units) return std::nullopt;
   level(*units);

@@ -46,6 +46,7 @@ class SwitchCutter {
   // Of what is not cut off. Parents stand before their children.
   void count_children(const PackedTree& tree) {
     children_.assign(network_.vertex_count(), 0);
+    // Children come before their parents: a switch counts only if something is left below it.
     for (size_t i = tree.paths.size(); i-- > 0;) {
       const auto [tail, head] = ends(tree.paths[i]);
       if (network_.is_participant(head) || children_[head] > 0) ++children_[tail];
@@ -80,6 +81,7 @@ Packing without_idle_switches(const Network& network, const Packing& packing) {
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, size_t> known;
   for (const PackedTree& tree : packing.trees) {
     PackedTree cut = cutter.cut(tree, result.paths);
+    // Trees of a root that have become the same are one, with the units of both.
     const auto [at, is_new] = known.try_emplace({cut.root, cut.paths}, result.trees.size());
     if (is_new) {
       result.trees.push_back(std::move(cut));

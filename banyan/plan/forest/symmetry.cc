@@ -11,6 +11,7 @@ std::optional<Symmetry> Symmetry::of(const Network& network, const Fabric& fabri
   Symmetry symmetry;
   symmetry.vertices_ = network.vertex_count();
   symmetry.take_generators(*declared, network.arcs().size());
+  // The problem must share all of the symmetry, or images of a tree would not be trees of it.
   if (!symmetry.fits(network, capacity, supply)) return std::nullopt;
   symmetry.find_elements(network.participant_count());
   const std::span<const int64_t> weights = declared->arc_orbit_weights();
@@ -21,6 +22,7 @@ std::optional<Symmetry> Symmetry::of(const Network& network, const Fabric& fabri
 
 void Symmetry::take_generators(const NetworkSymmetry& declared, size_t arcs) {
   for (size_t g = 0; g < declared.generators(); ++g) {
+    // A generator permutes all points, vertices and arcs. Its inverse serves bring_home().
     std::vector<uint32_t> image, inverse(vertices_ + arcs);
     image.reserve(inverse.size());
     for (uint32_t v = 0; v < vertices_; ++v) image.push_back(declared.vertex(g, v));

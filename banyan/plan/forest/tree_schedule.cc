@@ -116,11 +116,13 @@ std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
 Schedule to_schedule(const Fabric& fabric, const Collective& collective, std::optional<DirectedTrees> gather,
                      std::optional<DirectedTrees> spread) {
   Schedule::Builder builder(fabric, collective);
+  // Both directions were planned apart: a chunk is where trees of both meet.
   if (gather && spread) {
     TreeWriter out(builder, *spread, false), in(builder, *gather, true);
     add_joined_chunks(builder, *gather, in, *spread, out);
     return std::move(builder).build();
   }
+  // One direction stands for both: in-trees are out-trees turned round, over opposite links.
   if (collective.reduces() && collective.spreads()) {
     const auto opposite = opposite_links(fabric);
     reserve(builder, spread->trees->sizes(), 2);
