@@ -82,6 +82,7 @@ std::optional<Charges> charges_of(const CutsWitness& witness, const Fabric& fabr
     if (!some_outside) return std::nullopt;
     for (uint32_t a = 0; a < network.arcs().size(); ++a) {
       const auto& [tail, head, link] = network.arcs()[a];
+      // Arcs out of the set are charged; gathering turns them round.
       const uint32_t near = cut.gathering ? head : tail, far = cut.gathering ? tail : head;
       if ((*inside)[near] && !(*inside)[far]) (cut.gathering ? gather : spread)[classes.of_arc(a)] += cut.times;
     }

@@ -93,6 +93,7 @@ bool FixedRootsProgram::add_cut(uint32_t direction, const VertexSet& outside) {
   for (uint32_t t = 0; t < own.terminal_count(); ++t) {
     if (!outside[t]) rooted += static_cast<double>(question_->weights[t]);
   }
+  // Nothing is rooted on the near side, so nothing need cross.
   if (rooted == 0) return false;
   terms.push_back({.column = throughput_column_, .factor = -rooted / total_});
   program_.add_cut(terms, direction, outside);
@@ -122,6 +123,7 @@ bool FixedRootsProgram::add_violated() {
   bool any = false;
   for (uint32_t d = 0; d < conditions_.size(); ++d) {
     for (uint32_t a = 0; a < capacity.size(); ++a) {
+      // A cut counts as violated beyond the tolerance only.
       const double rate = program_.value(column(d, a)) + kCutTolerance * throughput_;
       capacity[a] = std::max<int64_t>(0, std::llround(rate * whole));
     }

@@ -68,6 +68,7 @@ class BottleneckSearch {
       alone[t] = 1;
       Ratio ratio{.weight = static_cast<int64_t>(collective_.total_weight() - collective_.weights()[t])};
       for (const uint32_t a : network_.in_arcs(t)) ratio.bandwidth += network_.bandwidths()[a];
+      // The largest ratio of all single terminals is the guess to begin with.
       if (ratio.weight == 0 || (best_.weight > 0 && !(best_ < ratio))) continue;
       best_ = ratio;
       sink_side_ = std::move(alone);
@@ -140,6 +141,7 @@ CutWitness narrowest_cut(const Network& network, const Collective& collective, b
 std::string name_list(const Fabric& fabric, std::vector<NodeId> ids) {
   std::sort(ids.begin(), ids.end());
   std::string text;
+  // A name is a stem and the number at its end, if it has one.
   const auto split = [&](NodeId id) {
     const std::string& name = fabric.name(id);
     size_t digits = name.size();

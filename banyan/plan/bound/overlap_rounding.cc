@@ -32,6 +32,7 @@ CutsWitness witness_of_narrowest_rank(const Network& network) {
     for (const bool out : {false, true}) {
       int128 bandwidth = 0;
       for (const uint32_t a : out ? network.out_arcs(t) : network.in_arcs(t)) bandwidth += network.bandwidths()[a];
+      // All pieces pass each rank once, out and in, so the least bandwidth of all ranks and directions counts.
       if (least >= 0 && bandwidth >= least) continue;
       least = bandwidth;
       narrowest = t;
@@ -92,6 +93,7 @@ bool are_right(const OverlapShares& shares, const OverlapQuestion& question) {
   const Network& network = question.spread;
   for (uint32_t a = 0; a < network.arcs().size(); ++a) {
     if (shares.gather[a] < 0 || shares.spread[a] < 0) return false;
+    // Both directions together keep within the link.
     if (int128{shares.gather[a]} + shares.spread[a] > whole_parts(shares.parts, network, a)) return false;
   }
   for (uint32_t v = network.participant_count(); v < network.vertex_count(); ++v) {
@@ -148,6 +150,7 @@ CutsWitness rounded_witness(const OverlapProgram& program, const OverlapQuestion
     witness.bound = proven->seconds_per_byte();
     best = std::move(witness);
   };
+  // The dual, as fractions if they are few and as parts of its largest multiplier; the narrowest rank in any case.
   if (program.has_answer()) {
     const std::vector<double> multipliers = program.multipliers();
     if (const auto exact = as_fractions(multipliers)) offer(program.witness_of(exact->values));
@@ -171,6 +174,7 @@ std::optional<OverlapShares> exact_shares(const OverlapRates& rates, const Overl
                        .gather = {begin + arcs, begin + 2 * arcs},
                        .spread = {begin, begin + arcs},
                        .supply = {begin + 2 * arcs, integers->values.end()}};
+  // Floating point may have been taken for a wrong fraction. Exact sums tell.
   if (!are_right(result, question)) return std::nullopt;
   return result;
 }
