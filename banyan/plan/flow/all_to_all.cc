@@ -165,6 +165,7 @@ FlowPlan plan_all_to_all(const Fabric& fabric, const Collective& collective, con
   try {
     return plan_exactly(fabric, collective, options);
   } catch (const Error& error) {
+    // Amounts of a traffic matrix may be too far apart for exact fractions: then it is said which they are.
     if (error.code() != ErrorCode::unsupported || !collective.has_traffic()) throw;
     throw too_far_apart(fabric, collective, error);
   }

@@ -55,6 +55,7 @@ Fraction LinkLengths::seconds_per_byte(const Collective& collective) const {
 }
 
 bool holds(const LinkLengths& lengths, const Fabric& fabric, const Collective& collective) {
+  // A proof has a length for each link, none so long that sums overflow.
   if (!collective.is_personal() || lengths.length.size() != fabric.links().size()) return false;
   if (std::any_of(lengths.length.begin(), lengths.length.end(), [](uint64_t length) { return length > kMostLength; }))
     return false;
