@@ -18,6 +18,7 @@ JobCollectives::JobCollectives(const JobKinds& kinds, const JobRanks& ranks, Col
     const uint32_t slots = ranks[rank].program->group_slots;
     calls_.emplace_back(slots);
     for (uint32_t slot = 0; slot < slots; ++slot) {
+      // Several slots of a rank may mean one group: it is one member of it.
       if (first_slot(rank, slot) == slot) ++groups_[kind_of_group(rank, slot)].members;
     }
   }
@@ -45,6 +46,7 @@ std::optional<JobCall> JobCollectives::arrive(RankNode place, Picoseconds now) {
   const uint64_t number = calls_[place.rank][first_slot(place.rank, slot)]++;
   while (group.open.size() <= number - group.first_open) group.open.emplace_back();
   OpenCall& call = group.open[number - group.first_open];
+  // All members must call the same.
   if (!call.members.empty()) expect_same(call.members.front().place, place);
   call.members.push_back({place, now});
   if (call.members.size() < group.members) return std::nullopt;

@@ -172,6 +172,7 @@ void JobFlows::stop(uint32_t job) {
   for (uint32_t number = 0; number < flows_.size(); ++number) {
     Flow& flow = flows_[number];
     if (!flow.is_under_way || flow.job != job) continue;
+    // The links keep what has moved by now.
     book(flow, network_.stop(flow.fluid));
     release(number);
   }
@@ -190,6 +191,7 @@ void JobFlows::report(const Fabric& fabric, const LinkTimeline& timeline, Predic
     PredictedLink link{.bytes = network_.bytes_carried(kind), .full = network_.time_full(kind), .load = {}};
     const std::vector<float>& loads = loads_.bytes(kind);
     if (!loads.empty()) {
+      // Loads are told as parts of what the link could carry at that time.
       const std::vector<double> most = most_bytes(fabric, timeline, LinkId{number}, loads_.step());
       const double least = 1e-9 * *std::max_element(most.begin(), most.end());  // below it is rounding
       for (size_t step = 0; step < loads.size(); ++step) {

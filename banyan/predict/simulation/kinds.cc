@@ -209,6 +209,7 @@ class JobKinds::Colours {
     const uint32_t group = kinds_.first_group_[j] + g;
     std::vector<NodeId> on;
     for (const uint32_t rank : members.ranks) on.push_back(kinds_.jobs_[j].nodes[rank]);
+    // A group is told by its size, its job, and the footprints of its uses.
     groups_[group] = mix(members.ranks.size(), j);
     for (size_t u = 0; u < kinds_.uses_[group].size(); ++u) {
       const Use& use = kinds_.uses_[group][u];
@@ -266,6 +267,7 @@ class JobKinds::Colours {
     for_each_detour(
         way, [](LinkId link) { return link; },
         [&](uint32_t state) {
+          // Messages go other ways while links are down, and these count, too.
           const auto detour = rerouting_->way(state, from, to);
           talk.how = mix(mix(talk.how, state), detour.has_value());
           if (!detour) return;
@@ -341,6 +343,7 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, c
 }
 
 std::vector<FluidHop> JobKinds::folded(std::span<const FluidHop> hops, uint32_t times) const {
+  // Each link is of a kind of its own.
   if (!is_folded_) {
     std::vector<FluidHop> result(hops.begin(), hops.end());
     std::sort(result.begin(), result.end(), [](const FluidHop& a, const FluidHop& b) { return a.link < b.link; });

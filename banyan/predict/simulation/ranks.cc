@@ -62,6 +62,7 @@ void JobRanks::became_ready(RankNode place) {
 
 void JobRanks::queue_stream(uint32_t rank, uint16_t number) {
   Stream& stream = progress_[rank].streams[number];
+  // A busy stream is queued when its node ends, and none is queued twice.
   if (stream.is_busy || std::exchange(stream.is_queued, true)) return;
   may_go_on_.emplace_back(rank, number);
 }

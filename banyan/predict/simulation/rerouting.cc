@@ -90,6 +90,7 @@ Rerouting::Part* Rerouting::part(uint32_t state_number, std::span<const NodeId> 
   for (const NodeId node : nodes) {
     if (in.part_of[index(node)] != number) return nullptr;
   }
+  // A part is made when it is first asked for, and kept.
   if (const auto known = in.parts.find(number); known != in.parts.end()) return known->second.get();
   // The part becomes a fabric of its own, with the bandwidths of now. Its numbers are kept beside those of the whole.
   Fabric::Builder builder;
@@ -131,6 +132,7 @@ std::optional<Footprint> Rerouting::footprint(uint32_t state_number, const Colle
   if (left == nullptr) return std::nullopt;
   std::vector<NodeId> members;
   for (const NodeId member : call.members) members.push_back(left->node_of[index(member)]);
+  // The call goes in with the part's numbers of nodes, its links come back with those of the whole.
   CollectiveCall there = call;
   there.members = members;
   try {
@@ -138,6 +140,7 @@ std::optional<Footprint> Rerouting::footprint(uint32_t state_number, const Colle
     for (FluidHop& hop : footprint.hops) hop.link = index(left->link_of[hop.link]);
     return footprint;
   } catch (const Error& error) {
+    // Plans that do not support what is left mean that there is no path.
     if (error.code() != ErrorCode::unsupported) throw;
     return std::nullopt;
   }
