@@ -76,6 +76,7 @@ bool Channel::receive_opening(Transport& transport, size_t& allowance) {
 
 void Channel::check_opening() const {
   const EngineCommand& command = in_.first().owner->command();
+  // Sequence and signature tell whether both ranks make the same call here.
   const MismatchError::Side own{command.sequence, command.signature};
   const MismatchError::Side others{opening_.header.number, opening_.signature};
   if (!in_.first().has_opened_in && own.sequence == others.sequence && own.signature == others.signature) return;
@@ -145,6 +146,7 @@ void Channel::put_head(Port& port, const Execution::Outgoing& outgoing) {
     std::memcpy(head_.data() + head_size_, &part, sizeof part);
     head_size_ += sizeof part;
   };
+  // The first message of an execution on the channel comes behind an opening.
   if (!port.has_opened_out) {
     const EngineCommand& command = port.owner->command();
     put(Opening{.header = {.number = command.sequence, .length = sizeof(Opening::signature)},

@@ -46,6 +46,7 @@ void add_copy(RankPlan& plan, const Block& from, const Block& to) {
 Role waiting_role(RankPlan& plan, std::span<const uint32_t> children, const uint32_t* parent) {
   Role role;
   for (const uint32_t child : children) {
+    // Nothing goes up from all children and down to all again: nobody is through before all have come.
     role.in_children.push_back(plan.add_stream_from(child));
     role.in_children.back().is_windowed = true;
     role.out_children.push_back(plan.add_stream_to(child));

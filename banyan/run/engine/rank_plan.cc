@@ -100,6 +100,7 @@ class Blocks : public Layout {
                                                 std::to_string(blocks[rank].count) +
                                                 " elements, but the schedule has no tree for it");
     }
+    // Blocks that are the schedule's own shards are cut as these are. Others are cut in proportion.
     if (cut_as_a_whole(schedule)) return;
     for (Share& share : shares_) {
       // The end of one tree is rounded as the beginning of the next, so no element is left out or comes twice.
@@ -180,6 +181,7 @@ class Pairs : public Layout {
     for (size_t i = 0; i < schedule.chunk_count(); ++i) {
       const uint32_t from = participant_of[index(schedule.chunk(i).root)],
                      to = participant_of[index(schedule.target(i))];
+      // A chunk carries a part of what its pair has.
       const auto [begin, end] = schedule.block_range(i, blocks.elements(from, to));
       parts_.push_back({.from = from, .to = to, .begin = begin, .end = end});
       if (from == own) is_sent[to] = true;
