@@ -113,6 +113,7 @@ void NetExecutor::finish(Watch& watch) {
   BackOff back_off = this->back_off();
   while (!advance()) {
     const uint64_t before = steps();
+    // It looks again for a while before it sleeps.
     if (back_off.pause()) continue;
     watch.waiting_for(waiting_for());
     sleep([&] { return advance() || steps() != before; });
@@ -174,6 +175,7 @@ void NetExecutor::attend() {
     return;
   }
   change_plans();
+  // Confirmations that are due go without a call.
   while (flights_.settle() && progress_calls()) {
     work_.add_step();
     if (!is_revising()) change_plans();

@@ -96,6 +96,7 @@ std::unique_ptr<NetPlans> NetPlans::revised(const FabricUpdate& update) const {
 }
 
 std::optional<PlanSource::Question> NetPlans::question(const Call& call) const {
+  // A schedule is asked for if the kind has one, others take part, and anything is to be moved.
   const std::optional<CollectiveKind> kind = planned_kind(call.kind);
   if (!kind || options_.ranks == 1) return std::nullopt;
   if (is_personal(*kind) && !options_.source->plans_all_to_all()) return std::nullopt;
@@ -130,13 +131,16 @@ std::vector<CallShape> NetPlans::shapes() const {
 std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call, std::span<const uint64_t> counts) {
   if (options_.ranks == 1) return std::make_shared<RankPlan>(alone(call));
   std::optional<PlanSource::Question> question = this->question(call);
+  // 1. Calls without a schedule go straight from rank to rank.
   if (!question) return finished(direct(call));
   if (!counts.empty()) {
     const uint64_t all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
     question->total = Bytes(call.wire_type().bytes(all / options_.ranks));
   }
+  // 2. The planner's answer. It may be that straight is best.
   const PlanSource::Answer answer = options_.source->plan(*question);
   if (answer.schedule == nullptr) return finished(direct(call));
+  // 3. The schedule decides; with the counts of all ranks only if it has a path for each pair.
   if (counts.empty()) return by_schedule(call, answer);
   if (!has_paths(*answer.schedule, counts)) return finished(direct(call));
   return completed(by_counts(call, *answer.schedule, counts), call, answer);

@@ -115,6 +115,7 @@ bool PlanChanges::prepare(const NetPlans& plans) {
     if (!are_connected()) return false;
     switch_.ready("");
   } catch (const Error& error) {
+    // The reason goes to rank 0, which drops the change for all.
     switch_.ready(error.message());
     next_.reset();
   }
@@ -143,6 +144,7 @@ void PlanChanges::interrupt(uint32_t generation) {
 
 const FabricUpdate* PlanChanges::decided() const {
   const auto& change = switch_.change();
+  // Rank 0 has said `go`, so all adopt it, though no call follows it here yet.
   return change && change->is_agreed() && change->phase <= Phase::going ? &change->update : nullptr;
 }
 

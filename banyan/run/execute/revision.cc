@@ -82,6 +82,7 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
   for (const auto& [rank, report] : found->second) {
     decision.over.push_back({.up_to = report.over, .also = {report.also_over.begin(), report.also_over.end()}});
     lanes.insert(lanes.end(), report.lanes.begin(), report.lanes.end());
+    // An update is a whole state, so the latest one is all that counts.
     if (report.adopted.generation >= decision.update.generation) decision.update = report.adopted;
   }
   // Lost cables are added to what was adopted; wishes are not.
