@@ -109,6 +109,7 @@ void SessionShare::end(uint64_t number) {
   options_.gate->end(number);
   std::erase_if(calls_, [&](const UnderWay& call) {
     if (call.number != number) return false;
+    // Only the session that reports counts the bytes of the whole call, so they count once.
     if (options_.send && options_.carried) {
       for (const LinkUse& use : call.load->links) options_.carried->add(options_.tenant, use.link, use.bytes);
     }
@@ -137,6 +138,7 @@ void SessionShare::look_at_lanes() {
   if (!has_lanes_in_use()) return;
   const Time now = options_.now();
   if (now < lanes_->next()) return;
+  // Lanes may go at the lower of the steward's rate and the cap.
   std::optional<uint64_t> allowed = options_.gate->told_rate();
   const double cap = calls_.empty() ? options_.about.cap : terms_of(calls_.front()).cap;
   if (cap < static_cast<double>(allowed.value_or(UINT64_MAX))) allowed = static_cast<uint64_t>(cap);
@@ -151,6 +153,7 @@ void SessionShare::report_calls() {
   CallReport report = options_.about;
   report.number = static_cast<uint64_t>(now.count());
   report.is_under_way = !calls_.empty();
+  // The oldest call is the one that is told.
   told_ = calls_.empty() ? nullptr : calls_.front().load;
   if (told_) {
     told_terms_ = terms_of(calls_.front());

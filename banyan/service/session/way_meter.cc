@@ -66,6 +66,7 @@ std::vector<WayMeter::Row> WayMeter::rows(Time now) {
       if (of_lane.thread.turns > 0) {
         row.wake = std::max<Time>(row.wake, of_lane.thread.waited / static_cast<int64_t>(of_lane.thread.turns));
       }
+      // The lane that is pressed most speaks for the way.
       if (of_lane.pressed > row.pressed) {
         row.pressed = of_lane.pressed;
         row.delayed = of_lane.delayed;

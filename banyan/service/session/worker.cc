@@ -94,6 +94,7 @@ void WorkerClient::rouse_due() {
 
 AfterTurn WorkerClient::look_at(uint32_t number, run::Poller& poller, uint32_t most_vain_steps) {
   const Session& session = *sessions_.at(number);
+  // It has had no step yet since one was offered.
   if (!session.has_stepped()) return AfterTurn::stays;
   if (session.may_move()) return AfterTurn::waits_again;
   // A session whose steps found nothing leaves, if the poller can tell when that changes.
@@ -292,6 +293,7 @@ void Worker::sleep() {
       has_work |= client->has_rung();
       waiter.add(*client);
     }
+    // Before it sleeps, all that the poller can watch is handed to it.
     account.look(poller_, 0);
     has_work |= !account.busy.is_empty();
   }
