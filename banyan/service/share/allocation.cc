@@ -68,6 +68,7 @@ Filling::Filling(const SharedNetwork& network, std::span<const SharedCall> calls
   std::vector<std::array<uint32_t, kClasses>> under_way(network.weights.size());
   for (uint32_t i = 0; i < calls.size(); ++i) {
     const SharedCall& call = calls[i];
+    // A call that uses no link has no limit.
     if (call.footprint.empty()) continue;
     classes_[static_cast<size_t>(call.share_class)].push_back(i);
     ++under_way[call.tenant][static_cast<size_t>(call.share_class)];
@@ -184,6 +185,7 @@ void expect_sound(const SharedCall& call, size_t links) {
 std::vector<double> allocate(const SharedNetwork& network, std::span<const SharedCall> calls) {
   expect_all_sound(calls, network);
   Filling filling(network, calls);
+  // All get their floors first. Then each class rises on what is left.
   filling.fill_floors(network.least);
   filling.fill_rest();
   return filling.speeds();

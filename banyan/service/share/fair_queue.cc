@@ -25,6 +25,7 @@ void FairQueue::set_weight(Client client, double weight) {
   CHECK(weight > 0 && std::isfinite(weight)) << "client " << client << " gets weight " << weight;
   const auto [at, is_new] = clients_.try_emplace(client);
   at->second.weight = weight;
+  // A new client begins at the virtual time, without a claim or a debt.
   if (is_new) at->second.finish = virtual_time_;
 }
 

@@ -75,6 +75,7 @@ std::map<uint32_t, uint32_t> RouteAdviser::view_of(const Known& known, const Dem
   for (const auto& [link, demand] : demands) {
     const auto own = known.uses.find(link);
     const uint32_t part = sixteenths(known, own == known.uses.end() ? 0 : own->second, demand);
+    // Links that it would have whole need not be told.
     if (part < kWhole) view[link] = part;
   }
   return view;

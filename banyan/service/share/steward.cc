@@ -90,6 +90,7 @@ void Steward::report(const CallReport& report, Time now) {
   // begun.
   const CallReport last = std::exchange(known.last, report);
   if (!report.is_under_way && report.footprint.empty()) known.last.footprint = last.footprint;
+  // Its call has ended: it lingers as if the next one had just begun.
   if (last.is_under_way && !report.is_under_way) known.lingers_until = now + options_.linger;
   known.lingers = !report.is_under_way && (known.lingers || last.is_under_way);
   known.reported = now;
