@@ -142,6 +142,7 @@ void write_floats(std::span<const float> values, Losses losses, std::byte* to) {
 
 MessageLimits message_limits(const MessageContext& context, uint64_t entries) {
   const auto count = static_cast<size_t>(entries * context.width);
+  // A position takes one byte at least and four at most, and a bitmap may be shorter than all of them.
   const uint64_t least = kMessageHeaderBytes + value_bytes(context.codec, count);
   return {.least = least + std::min<uint64_t>(entries, bytes_of_bitmap(context.rows)),
           .most = least + std::min<uint64_t>(entries * sizeof(uint32_t), bytes_of_bitmap(context.rows))};
