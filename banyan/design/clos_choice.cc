@@ -58,6 +58,7 @@ class Knapsack {
     }
     if (at == items_.size() || work_ > kMaxWork) return;
     work_ += items_.size() - at;
+    // The fractional knapsack of the rest bounds what may still come.
     if (loss + fractional_knapsack(std::span(items_).subspan(at), budget) <= best_ + kRounding * best_) return;
     if (items_[at].ways <= budget) {
       taken_.push_back(items_[at].cable);

@@ -85,6 +85,7 @@ class Search {
 
 FlowCapacities::FlowCapacities(const Fabric& fabric, const fabric::Cables& cables) : cables_(cables) {
   const Collective all = Collective::make(small_enough(fabric), {});
+  // A rank broadcasts over what leads out of it, and others reduce to it over what leads in.
   for (const bool reversed : {false, true}) {
     Side side{.network = plan::Network(fabric, all, reversed), .capacity = {}};
     side.capacity.assign(side.network.bandwidths().begin(), side.network.bandwidths().end());

@@ -19,6 +19,7 @@ class PortMatching {
     taken_.assign(edges_.size(), std::vector<uint8_t>(column_ports_.size()));
     for (uint32_t row = 0; row < edges_.size(); ++row) {
       for (uint32_t port = 0; port < row_ports_[row]; ++port) {
+        // An augmenting path for each port of the row.
         seen_.assign(column_ports_.size(), 0);
         if (!augment(row)) break;
       }

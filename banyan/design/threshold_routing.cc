@@ -186,6 +186,7 @@ void ThresholdRouting::add_far(size_t source, Work& work) const {
     for (const uint32_t u : work.previous[v]) {
       if (distance[u] + 1 == distance[v]) all += work.links[u * n + v];
     }
+    // All that arrives at v came from endpoints one hop nearer, in proportion to their links.
     for (const uint32_t u : work.previous[v]) {
       if (distance[u] + 1 != distance[v]) continue;
       const double part = flow * work.links[u * n + v] / all;

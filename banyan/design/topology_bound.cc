@@ -64,6 +64,7 @@ class DirectTraffic {
       for (size_t j = 0; j < n; ++j) {
         if (i != j) amounts.push_back(to_column ? demand_.at(j, i) : demand_.at(i, j));
       }
+      // The sum is least if those with most traffic are nearest.
       std::sort(amounts.begin(), amounts.end(), std::greater<>());
       uint64_t at_distance = ports_.each, hops = 1;
       for (size_t next = 0; next < amounts.size() && at_distance > 0; ++hops) {
@@ -94,6 +95,7 @@ class DirectTraffic {
         const size_t before = result.size();
         for (uint32_t count = 1; count <= ports_.each; ++count) {
           const int128 more = gain(i, j, count);
+          // Gains never grow with the links of a pair, so none comes after nothing.
           if (more <= 0) break;
           if (result.size() > before && result.back().gain == more) {
             ++result.back().links;

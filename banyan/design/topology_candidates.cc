@@ -46,6 +46,7 @@ class GridSearch {
       return;
     }
     if (sizes_.size() == kMaxDimensions) return;
+    // Sizes never grow from one dimension to the next, so that each grid comes once.
     for (uint64_t size = std::min(ranks, largest); size >= 2; --size) {
       if (ranks % size != 0 || degree_of_(size) > degree) continue;
       sizes_.push_back(size);
@@ -87,6 +88,7 @@ uint64_t first_offset(uint64_t ranks) {
 
 std::vector<TopologyCandidate> TopologyCandidates::all(uint64_t ranks, uint64_t degree) {
   Candidates found = front(ranks, degree);
+  // The named families are told even if something beats them.
   add_bases(ranks, degree, found);
   std::stable_sort(found.begin(), found.end(), [](const TopologyCandidate& a, const TopologyCandidate& b) {
     return std::pair(a.steps, a.time) < std::pair(b.steps, b.time);
