@@ -99,9 +99,9 @@ class HubPacker {
       if (!book_ways(hubs, units)) return std::nullopt;
       const std::optional<uint32_t> failed = grow_all(hubs);
       if (!failed) return std::move(result_).finish();
+      if (grower_.work() - begun > kGrowthWork) return std::nullopt;
       // The next attempt must differ: a cut is known now, or the failed hub comes first. If neither is so it would fail
       // again.
-      if (grower_.work() - begun > kGrowthWork) return std::nullopt;
       const bool learnt = learn();
       if (hubs.front() == *failed && !learnt) return std::nullopt;
       std::rotate(hubs.begin(), std::ranges::find(hubs, *failed), std::ranges::find(hubs, *failed) + 1);

@@ -131,8 +131,8 @@ class TreePacker {
       if (!grower_.grow(root, supply_[root], {.detours = true})) break;
       commit(root, supply_[root]);
     }
-    // The batch grows while checks take nothing back, and shrinks when they do: checks are few where guesses are good.
     if (packing_.trees.size() == verified) return false;
+    // The batch grows while checks take nothing back, and shrinks when they do: checks are few where guesses are good.
     const bool all_kept = take_back_overdraft(verified);
     batch_ = all_kept ? std::min(2 * batch_, kMaxBatch) : std::max<size_t>(1, batch_ / 2);
     return packing_.trees.size() > verified;

@@ -217,6 +217,7 @@ std::optional<Shares> share_out(const Network& network, std::span<const int64_t>
     if (!receiver.split(needs)) return std::nullopt;
     needs[t] = supply[t];
     for (uint32_t root = 0; root < terminals; ++root) {
+      // Most roots send all units over one in-arc, which is a number. Only the others need portions.
       const auto used = [&](size_t b) { return receiver.amount(root, b) > 0; };
       uint16_t& bin = shares.bin.row(t)[root];
       for (uint16_t b = 0; b < bins; ++b) {
@@ -291,7 +292,6 @@ class ShortestPathTrees : public TreeSource {
     for (uint32_t t = 0; t < terminals; ++t) {
       first_bin_.push_back(static_cast<uint32_t>(used.size()));
       used.resize(used.size() + network.in_arcs(t).size(), 0);
-      // Most roots send all units over one in-arc, which is a number. Only the others need portions.
       for (uint32_t root = 0; root < terminals; ++root) {
         const uint16_t bin = shares_.bin.row(t)[root];
         if (bin != kSplit && root != t && supply_[root] > 0) used[first_bin_[t] + bin] = 1;

@@ -71,7 +71,7 @@ struct Direction::Patching {
 
 std::optional<Direction::Outcome> Direction::repair(const ArcCapacities& capacities, const Fraction& least,
                                                     const Fraction& most) const {
-  // As many trees stay as can in the longest time; then the least time for these is tried.
+  // The trees that stay are chosen in the longest time; then the least time for these is tried.
   TreeKeeper keeper(network_, capacities, supply_, trees_);
   keeper.choose(most);
   std::optional<Patching> best = patch_in(keeper, keeper.least_time(least));

@@ -112,8 +112,8 @@ const Footprint& JobCollectives::footprint(const JobCall& call) {
     Footprint made = ask([&](const CollectiveCall& asked) { return plans_.footprint(asked); });
     ordinary = group.footprints.emplace(use, std::move(made)).first;
   }
-  // A footprint round failed links holds for one state of the links: in another one all are made anew.
   if (links_.rerouting() == nullptr || !links_.is_blocked(ordinary->second.hops)) return ordinary->second;
+  // A footprint round failed links holds for one state of the links: in another one all are made anew.
   const bool is_other_state = std::exchange(group.state_of_rerouted, links_.state()) != links_.state();
   auto detour = group.rerouted.find(use);
   if (is_other_state || detour == group.rerouted.end()) {

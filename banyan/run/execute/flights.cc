@@ -149,10 +149,10 @@ bool Flights::progress() {
 bool Flights::is_first_over() {
   const Flight& flight = flights_.front();
   if (are_stopped() || !flight.ticket) return false;
-  // A small call is over with its result, if a copy of that can be kept until it is confirmed. If not, confirmations
-  // go.
   if (engine_.is_done(*flight.ticket)) return true;
   if (!engine_.is_over(*flight.ticket) || !is_small(flight.call)) return false;
+  // A small call is over with its result, if a copy of that can be kept until it is confirmed. If not, confirmations
+  // go.
   if (unconfirmed_.has_room_for(result_bytes(flight.call))) return true;
   engine_.let_go();
   return false;

@@ -156,7 +156,7 @@ double Steward::factor_of(const Known& known) const {
 }
 
 std::vector<Steward::Known*> Steward::find_sharing() {
-  // Calls that have no link in common with calls of others are not limited, since nobody gains by it.
+  // Calls that have no link in common with calls of others are limited by their caps alone: nobody would gain by more.
   std::vector<uint32_t> users(options_.capacities.size(), 0);
   for (const auto& [communicator, known] : known_) {
     if (!known.is_active()) continue;
