@@ -167,6 +167,7 @@ class Assignment {
 
   void leave(uint32_t tree, uint32_t v) {
     const size_t here = at(tree, v);
+    // The vertex leaves its parent's list. All below it keeps its depth until the vertex comes back over another unit.
     const uint32_t parent = tail(v, unit_[here]);
     if (previous_[here] != kNowhere) {
       next_[at(tree, previous_[here])] = next_[here];

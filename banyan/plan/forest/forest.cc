@@ -253,6 +253,8 @@ class ForestPlanner {
 
   Problem pose_problem(const Limit& limit) {
     begin(PlanObserver::Phase::switches);
+    // Switches that are not balanced need few trees if those may choose among all bandwidth. Else the bound's own links
+    // serve.
     if (limit.balanced && !options_.trees && !options_.max_height && collective_.kind() != CollectiveKind::all_reduce) {
       Network whole(fabric_, collective_, limit.cut.gathering, options_.observer);
       if (auto capacities = few_balanced_trees(limit.seconds_per_byte(), whole, collective_))

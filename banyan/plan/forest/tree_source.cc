@@ -29,6 +29,7 @@ class PackedTrees : public TreeSource {
   void visit_trees(const std::function<void(const Tree&)>& visit) override {
     for (PackedTree& tree : packing_.trees) {
       visit({.root = tree.root, .units = tree.units, .height = tree.height, .paths = tree.paths});
+      // Each tree's memory goes when it has been handed over.
       tree.paths = {};
     }
   }
@@ -43,6 +44,7 @@ std::unique_ptr<TreeSource> hand_over(Packing packing) { return std::make_unique
 
 Packing collect(TreeSource& source) {
   Packing packing;
+  // Paths come in the order of their numbers, so trees may keep the numbers.
   source.visit_paths([&](TreeSource::Path path) { packing.paths.append(path); });
   packing.trees.reserve(source.sizes().trees);
   source.visit_trees([&](const TreeSource::Tree& tree) {
