@@ -11,6 +11,7 @@ Demand::Demand(uint32_t terminals, std::vector<uint64_t> amounts)
   uint64_t total = 0;
   for (uint32_t s = 0; s < terminals; ++s) {
     for (uint32_t t = 0; t < terminals; ++t) {
+      // One amount alone may be too much for the sum.
       if (s != t && !amounts_.empty() && amounts_[size_t{s} * terminals + t] > kMostTotal) total = kMostTotal + 1;
       if (total > kMostTotal) break;
       const int64_t amount = of(s, t);

@@ -3,6 +3,7 @@
 namespace banyan::plan {
 
 Fraction greatest_load(const Network& network, const PathFlows& flows) {
+  // The load is counted in whole units, arc by arc: nothing of it is trusted to doubles.
   std::vector<int128> units(network.arcs().size(), 0);
   for (size_t i = 0; i < flows.size(); ++i) {
     for (const uint32_t a : flows[i].arcs) units[a] += flows[i].amount;
