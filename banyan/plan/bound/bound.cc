@@ -21,11 +21,13 @@ Match(Cases...) -> Match<Cases...>;
 
 Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
   Bound bound;
+  // Traffic of pairs is bounded by lengths of links, an allreduce by cuts of both directions at once.
   if (collective.is_personal()) {
     bound.witness = find_link_lengths(fabric, collective, {.observer = observer});
   } else if (collective.reduces() && collective.spreads()) {
     bound.witness = solve_overlap(fabric, collective, observer).witness;
   } else {
+    // One direction is bounded by its narrowest cut, or by more where switches cannot be balanced at that.
     const CutWitness cut = narrowest_cut(fabric, collective, collective.reduces(), observer);
     const auto balanced = balance_links(fabric, collective, cut, observer);
     if (balanced && cut.seconds_per_byte() < balanced->witness.bound) {

@@ -21,6 +21,7 @@ struct Ratio {
 };
 
 Ratio ratio_into(const Network& network, const Collective& collective, const VertexSet& sink_side) {
+  // All that is rooted outside must cross into the sink side.
   Ratio ratio;
   for (uint32_t t = 0; t < network.terminal_count(); ++t) {
     if (!sink_side[t]) ratio.weight += static_cast<int64_t>(collective.weights()[t]);
