@@ -42,6 +42,7 @@ void match_parallel(const Fabric& before, const Fabric& after, const std::vector
 
 LinkMatch match_links(const Fabric& before, const Fabric& after) {
   LinkMatch match{.now = std::vector<std::optional<LinkId>>(before.links().size()), .changes = {}};
+  // Links are matched by the names of their ends. Those of the new fabric that find no match have been added.
   auto news = links_by_ends(after);
   for (const auto& [ends, olds] : links_by_ends(before)) match_parallel(before, after, olds, news[ends], match);
   const auto change = [&](const Fabric& fabric, LinkId id) {

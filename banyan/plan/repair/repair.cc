@@ -48,6 +48,7 @@ Collective collective_of(const Schedule& old, const Fabric& fabric, std::vector<
     throw invalid("fewer than two ranks of the plan are left: '" + lost.front() +
                   "' is gone; plan anew for the others");
   }
+  // A lost root cannot be replaced. Weights of the ranks that are left stay with them.
   if (asked.is_rooted()) {
     const std::string& root = old.fabric().name(asked.root());
     if (std::ranges::find(lost, root) != lost.end()) {
