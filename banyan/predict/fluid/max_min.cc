@@ -32,6 +32,7 @@ MaxMin::MaxMin(std::vector<double> capacities)
 }
 
 uint32_t MaxMin::allot_hops(uint32_t count) {
+  // A run of hops of this length that another flow has left is used again.
   if (count < free_hops_.size() && !free_hops_[count].empty()) {
     const uint32_t first = free_hops_[count].back();
     free_hops_[count].pop_back();
