@@ -100,6 +100,7 @@ class Simulation {
       case job::NodeKind::compute:
       case job::NodeKind::memory:
       case job::NodeKind::host:
+        // Work that takes no time ends at once. Other work takes a timer.
         if (duration_of(node) == Picoseconds(0)) return end(place);
         record_.change(place.rank, account_of(node), 1, now());
         timers_.push({(now() + duration_of(node)).count(), next_timer_++, place});
@@ -219,6 +220,7 @@ class Simulation {
 
   void begin_message(uint32_t number) {
     JobMessage& message = messages_[number];
+    // Both ends that have come move from now on. A receive that starts later joins them.
     message.is_moving = true;
     const uint32_t sender = message.send->place.rank;
     record_.change(sender, Account::waiting, -1, now());

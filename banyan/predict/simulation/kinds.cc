@@ -66,6 +66,7 @@ void JobKinds::number() {
     first_group_.push_back(groups);
     ranks += jobs_[j].job->rank_count();
     groups += static_cast<uint32_t>(jobs_[j].job->groups().size());
+    // Ranks and groups of all jobs are numbered through, job by job.
     job_of_rank_.resize(ranks, j);
   }
   kind_of_rank_.resize(ranks);

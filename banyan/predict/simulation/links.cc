@@ -19,6 +19,7 @@ const LinkTimeline::Moment& JobLinks::change() {
   for (const LinkEvent& change : moment.changes) {
     const uint32_t link = index(change.link);
     const Bandwidth own = fabric_.link(change.link).bandwidth;
+    // Protocols reach the same share of another bandwidth.
     usable_[link] = kinds_.usable(link) * static_cast<double>(change.bandwidth.value_or(own).bytes_per_second()) /
                     static_cast<double>(own.bytes_per_second());
   }
@@ -34,6 +35,7 @@ const std::vector<LinkId>& JobLinks::way(NodeId from, NodeId to) {
   way_.clear();
   if (from != to) routing_.find(from, to, 0, way_);
   const auto is_down = [&](LinkId link) { return timeline_.is_down(state_, link); };
+  // A detour is asked for only if the ordinary way is broken. Without one the message waits on the ordinary way.
   if (rerouting_ != nullptr && std::any_of(way_.begin(), way_.end(), is_down)) {
     if (const auto detour = rerouting_->way(state_, from, to)) way_ = *detour;
   }

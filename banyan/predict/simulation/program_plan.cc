@@ -7,6 +7,7 @@ namespace banyan::predict {
 ProgramPlan::ProgramPlan(const job::Program& program)
     : waits_for(program.nodes.size()), of_stream(program.streams.size()) {
   const auto turn_round = [&](Lists& lists, auto list_of) {
+    // Counted first, then filled in: the lists of all nodes stand in one array.
     std::vector<uint64_t> start(program.nodes.size() + 1, 0);
     for (uint32_t node = 0; node < program.nodes.size(); ++node) {
       for (const uint32_t other : list_of(node)) ++start[other + 1];

@@ -79,6 +79,7 @@ Prediction JobRecord::finish(const Fabric& fabric, const JobKinds& kinds, Picose
                                 .alone = {},
                                 .failed_at = failed_at_[j]});
   }
+  // One rank of each kind was carried out.
   std::vector<PredictedRank> of_kind(ranks_.count());
   for (uint32_t kind = 0; kind < ranks_.count(); ++kind) {
     accounts_[kind].finish(of_kind[kind], now);
@@ -87,6 +88,7 @@ Prediction JobRecord::finish(const Fabric& fabric, const JobKinds& kinds, Picose
     job.end = std::max(job.end, complete ? ended_[kind] : now);
   }
   for (uint32_t number = 0; number < kinds.rank_count(); ++number) {
+    // All ranks of a kind have the same account, each on its own place.
     PredictedRank rank = of_kind[kinds.kind_of_rank(number)];
     rank.job = static_cast<uint32_t>(kinds.job_of(number));
     const NodeId node = jobs_[rank.job].nodes[number - kinds.first_rank(rank.job)];
