@@ -83,6 +83,7 @@ RankPlan make_all_to_all_plan(RankAndSize own, std::span<const Block> send, std:
 RankPlan make_gather_plan(RankAndSize own, uint32_t root, uint64_t own_count, std::span<const Block> receive) {
   CHECK(root < own.ranks && (own.rank != root || receive.size() == own.ranks)) << "root " << root;
   RankPlan plan = empty_plan(own);
+  // Others have one piece to send; the root receives one of each, and copies its own.
   if (own.rank != root) {
     add_send(plan, root, {.at = 0, .count = own_count});
     return plan;
@@ -97,6 +98,7 @@ RankPlan make_gather_plan(RankAndSize own, uint32_t root, uint64_t own_count, st
 RankPlan make_scatter_plan(RankAndSize own, uint32_t root, std::span<const Block> send, uint64_t own_count) {
   CHECK(root < own.ranks && (own.rank != root || send.size() == own.ranks)) << "root " << root;
   RankPlan plan = empty_plan(own);
+  // Others have one piece to receive; the root sends one to each, and copies its own.
   if (own.rank != root) {
     add_receive(plan, root, {.at = 0, .count = own_count});
     return plan;

@@ -180,6 +180,7 @@ void Execution::reduce_waiting(RoleState& state) {
 void Execution::slice_is_reduced(RoleState& state, uint32_t direct_arrival) {
   for (uint32_t i = 0; i < state.role->in_children.size(); ++i) {
     const uint32_t child = state.first_child + i;
+    // Places of contributions are free, and their senders get credit for one more.
     if (child != direct_arrival) give_slot_back(state, arrivals_[child].slots, state.final_slices);
     allow_one_more(child);
   }

@@ -64,6 +64,7 @@ class WholeBuffer : public Layout {
  private:
   std::optional<uint64_t> place(size_t chunk, uint64_t part_begin, uint64_t part_end) const {
     const auto [begin, end] = schedule_.element_range(chunk, elements_);
+    // A chunk has a place here only as a whole.
     if (begin == end || begin < part_begin || end > part_end) return std::nullopt;
     return begin - part_begin;
   }
@@ -294,6 +295,7 @@ class Compiler {
   void add_in_edge(const Edge& edge) {
     const uint32_t lane = lanes_.lane(edge.route);
     if (RankPlan* const child = plan_of_[edge.from]) {
+      // Both ends add streams in this order, so they give each the same number. All of an in-tree are windowed.
       StreamEnd& end = child->roles.back().in_parent.emplace(child->add_stream_to(edge.to, lane));
       end.is_windowed = true;
     }

@@ -35,6 +35,7 @@ std::vector<PlanLane> RouteLanes::of(std::span<const NodeId> participants, uint3
   for (uint32_t peer = 0; peer < participants.size(); ++peer) {
     const auto found = lanes_.find(std::minmax(own, participants[peer]));
     if (peer == participant || found == lanes_.end()) continue;
+    // Links are told from this rank's side.
     const bool is_lower = index(own) < index(participants[peer]);
     for (uint32_t number = 0; number < found->second.size(); ++number) {
       const Lane& lane = found->second[number];
