@@ -87,9 +87,11 @@ bool HostExecutor::is_as_before(const Call& call, const CallNumbers& numbers) co
 }
 
 void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
+  // The same call again needs no new task.
   if (is_as_before(call, numbers)) return group_->exchange().start_again();
   is_reusable_ = false;
   if (call.op == element::ReduceOp::premul_sum && reduces(call.kind)) {
+    // The task reads a copy: the input scaled, or with its residual.
     Call scaled = call;
     const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
     scaled_.resize(elements * size_of(call.type));
@@ -104,6 +106,7 @@ void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
     remake(task_, [&] { return task_of(summed, numbers); });
   } else {
     remake(task_, [&] { return task_of(call, numbers); });
+    // Counts by rank are not compared, so a call that has some is not kept.
     is_reusable_ = call.recv_counts.empty() && call.send_counts.empty();
   }
   group_->exchange().start(task_);

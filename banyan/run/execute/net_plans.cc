@@ -222,6 +222,7 @@ RankPlan NetPlans::by_blocks(const Call& call, const PlanSource::Answer& answer)
 }
 
 RankPlan NetPlans::by_pairs(const Call& call, const PlanSource::Answer& answer) const {
+  // The schedule was made for a traffic matrix: this rank's counts must be those of the matrix.
   const Collective& collective = answer.schedule->collective();
   const PairBlocks blocks{
       .elements = [&](uint32_t from, uint32_t to) { return collective.block_elements(from, to, answer.elements); },

@@ -54,6 +54,7 @@ std::vector<uint32_t> PlansInForce::cables_of(uint32_t peer, uint32_t lane) cons
 }
 
 void PlansInForce::try_lost_paths(LostPaths::TimePoint now) {
+  // Paths whose pause is over are tried. One that carries again is a wish, which rank 0 decides about (4).
   if (lost_paths_.empty()) return;
   for (const LostPaths::PeerPath& lost : lost_paths_.due(now)) lanes_->try_path(lost.peer, lost.path);
   for (const LaneControl::Tried& tried : lanes_->tried()) {

@@ -9,6 +9,7 @@ namespace banyan::run {
 bool UnconfirmedCalls::has_room_for(size_t bytes) {
   if (calls_.size() >= kMostCalls) return false;
   if (bytes_ + bytes <= room_bytes_ || !keeper_) return true;
+  // Room is asked for in steps, so that most calls ask nobody. Without room the call is confirmed before it is over.
   constexpr size_t kAtOnce = 4096;
   const size_t wanted = (bytes_ + bytes + kAtOnce - 1) / kAtOnce * kAtOnce;
   try {
