@@ -31,6 +31,7 @@ void EarlyBox::drop(Items::iterator item) {
 
 void EarlyBox::make_room_for(const std::string& user) {
   const auto own = of_user_.find(user);
+  // A user that has its most loses its own oldest item. If the box is full, the user that has most loses its oldest.
   if (own != of_user_.end() && own->second.size() >= kMostOfUser) {
     drop(own->second.begin());
   } else if (size() >= kMost) {
@@ -51,6 +52,7 @@ void EarlyBox::keep_refusal(const std::string& communicator, const std::string& 
 
 std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
   std::vector<Item> taken;
+  // Items of one key stand in the order in which they came.
   for (auto each = by_key_.find(key); each != by_key_.end() && each->first == key; each = by_key_.find(key)) {
     Kept& kept = *each->second;
     Item item{.key = kept.key, .user = kept.user, .what = ""};
@@ -71,6 +73,7 @@ const Error* EarlyBox::refusal_of(const std::string& communicator) const {
 }
 
 void EarlyBox::sweep(Time now) {
+  // All lanes are asked in one call whether their callers have hung up.
   std::vector<pollfd> polled;
   std::vector<Items::iterator> lanes;
   for (auto each = by_key_.begin(); each != by_key_.end();) {

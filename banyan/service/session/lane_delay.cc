@@ -24,6 +24,7 @@ void LaneDelay::look(const run::LaneLoad& load, Time passed) {
 
 bool LaneDelay::is_delayed(double most) const {
   if (count_ <= kLooks || most <= 0) return false;
+  // One look with an acknowledgement that may have been put off spoils the judgement.
   Look all{.round_trip = looks_.front().round_trip};
   double mean = 0;
   for (const Look& each : looks_) {
@@ -35,7 +36,9 @@ bool LaneDelay::is_delayed(double most) const {
     mean += each.round_trip / kLooks;
   }
   if (all.busy < kLeastBusy * all.seconds || all.bytes == 0) return false;
+  // Little's law: the rate of arrival times the mean round trip.
   const double under_way = all.bytes / all.busy * mean;
+  // A link that is well needs its least round trip, and the time to send what is under way.
   const double needed = seconds(last_.least_round_trip) + under_way / most;
   return under_way >= kLeastUnderWay && all.round_trip >= kSteady * mean && all.round_trip >= kDelayed * needed;
 }

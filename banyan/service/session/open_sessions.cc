@@ -107,6 +107,7 @@ void OpenSessions::lose(const Key& key, uint32_t rank) {
 std::optional<std::string> OpenSessions::admit(const run::Greeting& greeting, run::Admitted& connection) {
   run::WireReader payload(greeting.payload);
   Called called = read_called(payload);
+  // A session that is open takes the caller. One that may still be opened has it wait; for others it is turned away.
   if (const auto found = sessions_.find(called.key); found != sessions_.end()) {
     return found->second.lanes->connections().admit(payload, connection);
   }
@@ -134,6 +135,7 @@ void OpenSessions::hear(const SessionText& said) {
 }
 
 void OpenSessions::hear(const SessionRefusal& said) {
+  // Sessions that fail may remove themselves or others, so their keys are collected first.
   std::vector<Key> open;
   for (auto each = sessions_.lower_bound({said.communicator, 0});
        each != sessions_.end() && each->first.first == said.communicator; ++each) {

@@ -80,6 +80,7 @@ bool SessionCalls::take(size_t most) {
     const std::optional<Submission> submission = rings_.take();
     if (!submission) break;
     moved = true;
+    // The client writes submissions as it likes: nothing of one is used before it has been checked.
     std::variant<ValidCall, Refusal> checked = validate(*submission, rules_, regions_);
     if (const Refusal* const refusal = std::get_if<Refusal>(&checked)) {
       throw Error(ErrorCode::invalid_input, "the service refuses a call: " + refusal->words);

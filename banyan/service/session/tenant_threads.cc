@@ -31,6 +31,7 @@ struct TenantThreads::State {
   // Its next task. None: the line has ended, and `line` is a stranded one, if there is any; else the thread ends. Under
   // the mutex.
   std::optional<Task> next(Line& line, bool& ends) {
+    // Tasks of the line, then a line that no thread could be made for; without either the thread ends.
     const auto found = waiting.find(line);
     if (!found->second.empty()) {
       std::optional<Task> task = std::move(found->second.front());

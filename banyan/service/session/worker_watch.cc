@@ -13,6 +13,7 @@ WorkerWatch::WorkerWatch(std::string name, std::function<void(std::function<void
 bool WorkerWatch::look(TimePoint now) {
   constexpr uint32_t kMostInVain = 1;
   const std::string time = format_seconds(std::chrono::duration<double>(now - asked_).count());
+  // It has answered since the last look: the next question is asked.
   if (has_answered_->load()) {
     if (looks_in_vain_ > 0) BANYAN_LOG(warning) << name_ << " goes on, after up to " << time;
     looks_in_vain_ = 0;
