@@ -54,6 +54,7 @@ Codec parse_codec(std::string_view text) {
   NearestName nearest(text);
   for (size_t i = 0; i < kValueCodes; ++i) {
     const CodeRow& row = kCodeRows[i];
+    // All names are collected for the hint, whichever fits.
     nearest.offer(row.name);
     if (row.rounds) nearest.offer(std::string(row.name) + std::string(kStochastic));
     if (name != row.name && name != row.other_names[0] && name != row.other_names[1]) continue;
