@@ -64,6 +64,7 @@ void write_positions(Form form, std::span<const uint32_t> positions, std::byte* 
     for (const uint32_t position : positions) to[position / 8] |= std::byte{1} << position % 8;
   } else {
     for_each_gap(positions, [&](uint32_t gap) {
+      // Seven bits a byte, the low ones first; the highest bit says that more follow.
       for (; gap >= 128; gap >>= 7) *to++ = static_cast<std::byte>(gap | 128);
       *to++ = static_cast<std::byte>(gap);
     });

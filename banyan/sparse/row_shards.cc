@@ -124,6 +124,7 @@ RowShards::RowShards(uint32_t rows, uint32_t shards, uint64_t seed)
   CHECK(rows > 0 && shards > 0) << rows << " " << shards;
   multiplier_ = choose_multiplier(rows, seed);
   inverse_ = inverse_of(multiplier_, rows);
+  // Ratios of both multipliers save a division for each row.
   multiplier_ratio_ = ratio_of(multiplier_, rows);
   inverse_ratio_ = ratio_of(inverse_, rows);
   reciprocal_ = UINT64_MAX / rows;

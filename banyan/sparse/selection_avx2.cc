@@ -13,6 +13,7 @@ struct LanesOfMasks {
 constexpr LanesOfMasks lanes_of_masks() {
   LanesOfMasks lanes{};
   for (uint32_t mask = 0; mask < 256; ++mask) {
+    // Bytes behind the last lane stay 0: nobody reads what they select.
     unsigned shift = 0;
     for (uint64_t lane = 0; lane < 8; ++lane) {
       if ((mask >> lane & 1) == 0) continue;
