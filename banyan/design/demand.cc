@@ -229,6 +229,7 @@ std::vector<uint64_t> DemandSet::most(const DemandMatrix& matrix) const {
   std::vector<uint64_t> result(matrix.amounts.size());
   for (size_t i = 0; i < matrix.size(); ++i) {
     for (size_t j = 0; j < matrix.size(); ++j) {
+      // No entry can be more than its row and its column have in all.
       const int128 grown = int128{matrix.at(i, j)} * factor.numerator() / factor.denominator();
       result[i * matrix.size() + j] = static_cast<uint64_t>(std::min<int128>(grown, std::min(rows[i], columns[j])));
     }

@@ -373,6 +373,7 @@ std::vector<RivalTopology> rival_topologies(const DemandSet& demands, const Topo
   const Ports ports = ports_of(demands, request);
   const ThresholdRouting routing(demands, request.bandwidth, request.hops);
   const size_t n = ports.endpoints;
+  // A rotor joins all pairs in turn: on average it is the even mesh in fractions.
   std::vector<double> rotor(n * n, static_cast<double>(ports.each) / static_cast<double>(n - 1));
   for (size_t i = 0; i < n; ++i) rotor[i * n + i] = 0;
   std::vector<RivalTopology> result;

@@ -134,6 +134,7 @@ LossReport report_losses(const Fabric& fabric, const Fraction& share) {
   auto paths = UpPaths::of(fabric, cables);
   report.is_clos = paths.has_value();
   report.share_left = Fraction(1);
+  // Paths up are counted in a Clos, flows on any other fabric.
   if (report.cables.empty()) return report;
   if (paths) {
     fill(report, fabric, cables, ClosView(fabric, std::move(*paths)));

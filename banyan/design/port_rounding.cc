@@ -274,6 +274,7 @@ std::vector<uint32_t> random_regular(const Ports& ports, uint64_t seed) {
   const size_t count = ends.link_count();
   for (size_t round = 0; round < 20 * count; ++round) {
     const size_t first = random() % count, second = random() % count;
+    // Exchanges keep every endpoint's ports, so the topology stays regular.
     ends.exchange(first, second, random() % 2 == 0);
     ends.keep();
   }
@@ -282,6 +283,7 @@ std::vector<uint32_t> random_regular(const Ports& ports, uint64_t seed) {
 
 bool joins_all(std::span<const uint32_t> links, size_t endpoints) {
   const size_t n = endpoints;
+  // Endpoint 0 must reach all others and be reached by all: then each reaches each through it.
   for (const bool forward : {true, false}) {
     std::vector<uint8_t> seen(n);
     std::vector<size_t> stack{0};
@@ -310,6 +312,7 @@ EndExchange::EndExchange(std::vector<uint32_t>& links, const Ports& ports) : lin
     for (uint32_t j = 0; j < n; ++j) {
       out_[i] += links[i * n + j];
       in_[j] += links[i * n + j];
+      // A cable stands twice in the table and is one link here.
       if (ports.wiring == Wiring::cables && i > j) continue;
       for (uint32_t copy = 0; copy < links[i * n + j]; ++copy) ends_.push_back({.from = i, .to = j});
     }

@@ -245,6 +245,7 @@ Judgement ThresholdRouting::judge(std::span<const double> links, double threshol
   Work work(links, size_);
   double all_links = 0, all_loads = 0;
   for (const double count : links) all_links += count;
+  // Each matrix is a demand of its own: the worst of all counts.
   for (const Matrix& matrix : matrices_) {
     work.clear();
     uncertain_ ? add_loads_of_uncertain(matrix, threshold, work) : add_loads(matrix, threshold, work);

@@ -69,6 +69,7 @@ Topologies find_topologies(const TopologySearch& search) {
   Topologies found{.rows = {},
                    .least_steps = moore_steps(search.ranks, search.degree, search.cables),
                    .least_time = Fraction(static_cast<int128>(search.ranks) - 1, static_cast<int128>(search.ranks))};
+  // The candidates come by rules; each graph is then built and measured.
   TopologyCandidates candidates(search.cables, search.observer);
   for (const TopologyCandidate& candidate : candidates.all(search.ranks, search.degree))
     found.rows.push_back(built(candidate, search));
@@ -79,6 +80,7 @@ Topologies find_topologies(const TopologySearch& search) {
   std::stable_sort(found.rows.begin(), found.rows.end(), [](const Topology& a, const Topology& b) {
     return std::tuple(a.steps, a.time, a.spec.size()) < std::tuple(b.steps, b.time, b.spec.size());
   });
+  // Rows ascend by steps, so a row is on the frontier if it takes less time than all before it.
   const Topology* best = nullptr;
   for (Topology& row : found.rows) {
     row.on_frontier = best == nullptr || row.time < best->time;
@@ -107,6 +109,7 @@ AllToAllRate hop_bound_of_all_to_all(const Fabric& fabric) {
   std::vector<uint32_t> distance;
   std::vector<NodeId> order;
   for (const NodeId start : fabric.ranks()) {
+    // Every byte crosses at least the hops between its ends, and all links together carry so many hops in a second.
     distance.assign(fabric.nodes().size(), UINT32_MAX);
     distance[index(start)] = 0;
     order.assign(1, start);

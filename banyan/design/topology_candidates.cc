@@ -187,6 +187,7 @@ void TopologyCandidates::add_lines(uint64_t ranks, uint64_t degree, Candidates& 
 void TopologyCandidates::add_copies(uint64_t ranks, uint64_t degree, Candidates& found) {
   for (uint64_t copies = 2; copies <= degree; ++copies) {
     if (ranks % copies != 0 || degree % copies != 0) continue;
+    // The graph that is copied has 1 / copies of the ranks, and of the degree.
     const uint64_t n = ranks / copies, d = degree / copies;
     if (n <= d) continue;
     if (is_beaten(found, std::max(2u, moore_steps(n, d, cables_)), least_time(ranks))) continue;
