@@ -36,7 +36,9 @@ struct Avx2 : element::internal::Avx2 {
   static uint32_t signs(Floats floats) { return static_cast<uint32_t>(_mm256_movemask_ps(as<__m256>(floats))); }
 
  private:
+  // A bfloat16 is the upper half of a float32.
   static Floats widened(__m128i halves) { return as<Floats>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16)); }
+  // Values of 32 bits become 16, cut off at the ends of their range.
   static __m256i packed(Words a, Words b) { return _mm256_packs_epi32(as<__m256i>(a), as<__m256i>(b)); }
 };
 

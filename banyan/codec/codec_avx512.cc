@@ -38,7 +38,9 @@ struct Avx512 : element::internal::Avx512 {
   static uint32_t signs(Floats floats) { return _mm512_test_epi32_mask(as<__m512i>(floats), _mm512_set1_epi32(kSign)); }
 
  private:
+  // A bfloat16 is the upper half of a float32.
   static Floats widened(__m256i halves) { return as<Floats>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)); }
+  // Values of 32 bits become 16, cut off at the ends of their range.
   static __m512i packed(Words a, Words b) { return _mm512_packs_epi32(as<__m512i>(a), as<__m512i>(b)); }
 };
 

@@ -26,10 +26,12 @@ struct Portable : element::internal::Portable {
   }
   static Bytes pack(Words a, Words b) { return as<Bytes>(packed(a, b)); }
   static Bytes pack_halves(Bytes a, Bytes b) { return as<Bytes>(_mm_packus_epi16(as<__m128i>(a), as<__m128i>(b))); }
+  // Each byte goes to the top of a word; the shift back down keeps its sign.
   static Words widen_bytes(const std::byte* from) {
     const __m128i bytes = _mm_cvtsi32_si128(load<int32_t>(from)), pairs = _mm_unpacklo_epi8(bytes, bytes);
     return as<Words>(_mm_srai_epi32(_mm_unpacklo_epi16(pairs, pairs), 24));
   }
+  // A bfloat16 is the upper half of a float32: zeros go below it.
   static FloatPair<kWidth> widen_brain_half(Bytes halves) {
     const __m128i zero = _mm_setzero_si128(), both = as<__m128i>(halves);
     return {as<Floats>(_mm_unpacklo_epi16(zero, both)), as<Floats>(_mm_unpackhi_epi16(zero, both))};
