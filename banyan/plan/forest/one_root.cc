@@ -36,6 +36,7 @@ uint32_t height_of(const Packing& packing) {
 }
 
 std::optional<OneRootPacking> pack_one_root(const OneRoot& problem) {
+  // One tree straight to everybody is as low as can be. Without switches the exchange is the search that fits.
   if (auto packing = pack_straight(problem)) return OneRootPacking{.packing = std::move(*packing)};
   if (auto packing = pack_by_exchange(problem)) return OneRootPacking{.packing = std::move(*packing)};
   // Packing the far side of a cut takes long where there is no symmetry, and seldom leads lower than this.

@@ -118,6 +118,7 @@ class PricedTreePacker {
   double value(int column) const { return solution_.columns[static_cast<size_t>(column)]; }
   const Network& network(bool gathering) const { return gathering ? gather_ : spread_; }
   bool is_planned(bool gathering) const {
+    // A mirrored allreduce needs one direction: the other is that one turned round.
     if (gathering) return collective_.reduces() && !is_mirrored_;
     return collective_.spreads();
   }
@@ -127,6 +128,7 @@ class PricedTreePacker {
     return cost;
   }
   uint32_t price_of(uint32_t arc) const {
+    // Mirrored classes share a price: a tree loads one of them, and the same tree turned round the other.
     const uint32_t c = classes_.of_arc(arc);
     return is_mirrored_ ? std::min(c, classes_.opposite(c)) : c;
   }
@@ -203,6 +205,7 @@ std::vector<double> PricedTreePacker::first_prices() const {
 
 // The cheapest tree of every root and direction, where it is cheaper than those that are known. Whether any was.
 bool PricedTreePacker::add_trees(std::span<const double> prices, bool is_first) {
+  // The least price above 0 says how small a hair must be to decide between trees of one price only.
   double least = 1e300;
   for (const double price : prices) {
     if (price > 0) least = std::min(least, price);
@@ -250,6 +253,7 @@ bool PricedTreePacker::add_trees(std::span<const double> prices, bool is_first) 
 std::optional<std::vector<int64_t>> PricedTreePacker::units_of_trees(std::vector<double> rates) const {
   const double most = *std::ranges::max_element(rates);
   if (!(most > 0)) return std::nullopt;
+  // Rounded down, so that no link carries more than it can.
   const auto rounded = [&](double times) {
     std::vector<int64_t> units;
     for (const double rate : rates) units.push_back(static_cast<int64_t>(std::floor(rate / most * times + kNear)));

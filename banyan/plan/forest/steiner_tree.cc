@@ -110,6 +110,7 @@ void SteinerTrees::set_lengths(std::span<const double> lengths) {
   if (is_large()) return;
   distance_.assign(nodes_.size() * nodes_.size(), kUnreached);
   via_.resize(nodes_.size());
+  // A search from each node: distances between nodes, and for each node the arcs by which its paths come.
   std::vector<double> from_here;
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
     from_here.assign(network_.vertex_count(), kUnreached);
@@ -137,6 +138,7 @@ void SteinerTrees::set_lengths(std::span<const double> lengths) {
 // The tree that always lets the nearest participant join, from where it is nearest to: a member, or a switch on the way
 // to one that may branch.
 SteinerTrees::Tree SteinerTrees::nearest_first(uint32_t root) const {
+  // Members have distance 0, so that the search goes on from the whole tree and not from the root alone.
   std::vector<double> reach(network_.vertex_count(), kUnreached);
   std::vector<uint32_t> via(network_.vertex_count(), kNoArc);
   std::vector<uint8_t> in_tree(network_.vertex_count(), 0);
@@ -210,6 +212,7 @@ std::vector<uint32_t> SteinerTrees::path(uint32_t from, uint32_t to) const {
 // The cheapest tree whose nodes are the participants and these switches, without those of the switches that it has no
 // use for; `used` are those that are left.
 SteinerTrees::Tree SteinerTrees::between(uint32_t root, const Nodes& switches, Nodes& used) const {
+  // Only the participants and the given switches are nodes here.
   Nodes nodes(network_.participant_count());
   std::iota(nodes.begin(), nodes.end(), 0u);
   nodes.insert(nodes.end(), switches.begin(), switches.end());
@@ -241,6 +244,7 @@ SteinerTrees::Tree SteinerTrees::between(uint32_t root, const Nodes& switches, N
   used.clear();
   for (const uint32_t v : order) {
     if (v == root || !needed[v]) continue;
+    // Edges come parents before children, as in `order`. Only switches that branch count as used.
     tree.length += distance(nodes[parent[v]], nodes[v]);
     tree.paths.push_back(path(nodes[parent[v]], nodes[v]));
     const auto branches = std::ranges::count_if(children[v], [&](uint32_t child) { return needed[child] != 0; });
