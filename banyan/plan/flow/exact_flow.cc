@@ -207,6 +207,7 @@ std::vector<double> FlowProgram::amounts_of(uint32_t source, double parts) const
 
 // Paths of flows in whole parts, or nothing where the parts are not conserved at some vertex.
 std::optional<PathFlows> FlowProgram::exact_paths(double noise) const {
+  // Flows in whole parts of a unit, which must be conserved exactly at every vertex.
   const std::optional<int64_t> parts = common_denominator(noise);
   if (!parts) return std::nullopt;
   PathFlows all;
@@ -281,6 +282,7 @@ void FlowProgram::add_images(uint32_t source, const PathFlows& paths, size_t beg
 ConcurrentFlow FlowProgram::answer(const PathFlows& paths) const {
   ConcurrentFlow flow{.paths = paths, .lengths = lengths_};
   flow.paths.sort();
+  // Bound and load are counted anew in fractions, whatever the solver said.
   flow.bound = least_load(network_, demand_, lengths_);
   flow.load = greatest_load(network_, flow.paths);
   CHECK(flow.load >= flow.bound) << flow.load << " is less than the bound " << flow.bound;

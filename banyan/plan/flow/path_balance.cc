@@ -317,6 +317,7 @@ RoughPaths PathBalance::rough_paths() const {
 
 void PathBalance::note_bound(std::span<const uint64_t> lengths, const Fraction& bound) {
   if (!(bound > bound_)) return;
+  // The best lengths so far are kept as the proof.
   bound_ = bound;
   best_lengths_.assign(lengths.begin(), lengths.end());
 }
@@ -335,6 +336,7 @@ double PathBalance::note_lengths() {
 
 // The average of the last rounds' lengths proves more than most of them do.
 void PathBalance::prove_by_average() {
+  // The longest becomes as long as may be, so that rounding costs least.
   const double longest = *std::max_element(average_.begin(), average_.end());
   std::vector<uint64_t> lengths;
   for (const double length : average_) lengths.push_back(static_cast<uint64_t>(length / longest * most_length_));
