@@ -32,6 +32,7 @@ bool has_power(const Network& network, const Fabric& fabric, bool gathering) {
 
 // Whether bandwidth can be taken away until all switches are balanced and the cut is as narrow as before.
 bool balances_at(const Network& network, const Collective& collective, const CutWitness& cut) {
+  // At the cut's ratio p / q an arc carries p times its bandwidth, and each terminal supplies q times its weight.
   int64_t p = static_cast<int64_t>(cut.crossing_weight),
           q = static_cast<int64_t>(cut.bytes_per_second / network.unit());
   const int64_t common = std::gcd(p, q);
@@ -108,6 +109,7 @@ CutsWitness best_witness(const CutProgram& program, const Network& network, cons
   CutsWitness best;
   const auto offer = [&](const std::vector<int64_t>& multipliers) {
     CutsWitness witness = witness_of(program, network, gathering, multipliers);
+    // The sums of the rounded dual are counted anew; the witness that proves most is kept.
     const auto proven = count_crossings(witness, fabric, spread, ArcClasses::alone(spread), collective.weights());
     if (!proven || !(best.bound < proven->seconds_per_byte())) return;
     witness.bound = proven->seconds_per_byte();
@@ -186,6 +188,7 @@ std::optional<std::vector<int64_t>> balance_by_program(const Network& network, c
   const FixedRoots question{.directions = {&within}, .weights = supply};
   const double unit = static_cast<double>(within.unit());
   const double total = std::accumulate(supply.begin(), supply.end(), 0.0);
+  // The program is asked for exactly the supply that is owed.
   FixedRootsProgram program(question, total / unit, {{within.bandwidths().begin(), within.bandwidths().end()}});
   WorkLeft work(kMostBalanceWork);
   try {

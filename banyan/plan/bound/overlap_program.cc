@@ -151,6 +151,7 @@ void OverlapProgram::add_columns() {
   // What ranks root. The first program maximises their sum, by a cost below zero.
   root_columns_.assign(classes().vertex_classes(), -1);
   for (const uint32_t t : roots_) {
+    // All of a class root alike, so each counts as often as it has members.
     const double count_of_class = static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
     root_columns_[classes().of_vertex(t)] = program_.add_column(is_second_ ? 0 : -count_of_class);
   }
@@ -233,6 +234,7 @@ bool OverlapProgram::add_cut(const VertexSet& outside, bool gathering) {
   std::map<int, double> sums;
   for (uint32_t a = 0; a < network.arcs().size(); ++a) {
     const auto& [tail, head, link] = network.arcs()[a];
+    // Spreading enters the set, gathering leaves it.
     const uint32_t near = gathering ? head : tail, far = gathering ? tail : head;
     if (!outside[near] && outside[far]) sums[columns(gathering)[classes().of_arc(a)]] += 1;
   }
@@ -261,6 +263,7 @@ void OverlapProgram::learn_cuts_of(const OverlapProgram& other) {
   std::unordered_map<uint32_t, uint32_t> at;
   for (uint32_t v = 0; v < network.vertex_count(); ++v) at[index(network.node_of(v))] = v;
   for (const CutProgram::Row& row : other.program_.rows()) {
+    // Each program has the rows of its own switches.
     if (row.outside.empty()) continue;
     VertexSet outside(row.outside.size(), 0);
     bool holds = false;
@@ -313,6 +316,7 @@ bool OverlapProgram::add_violated() {
 OverlapRates OverlapProgram::rates() const {
   OverlapRates rates;
   for (uint32_t a = 0; a < question_->spread.arcs().size(); ++a) {
+    // All of a class have the same rate.
     rates.spread.push_back(program_.value(spread_columns_[classes().of_arc(a)]) * unit_);
     rates.gather.push_back(program_.value(gather_columns_[classes().of_arc(a)]) * unit_);
   }
