@@ -43,6 +43,7 @@ Direction::Direction(const OldPlan& old, bool gathering, PlanObserver* observer)
         if (now) edge.arcs.push_back(arc_of[index(*now)]);
       }
       if (gathering) std::reverse(edge.arcs.begin(), edge.arcs.end());
+      // A tree can stay only if no link of it is gone, and no rank that others hang on.
       tree.can_stay &= !edge.is_gone;
       tree.arcs.insert(tree.arcs.end(), edge.arcs.begin(), edge.arcs.end());
       edges_.back().push_back(std::move(edge));
@@ -91,6 +92,7 @@ std::optional<Direction::Patching> Direction::patch_in(const TreeKeeper& keeper,
   Outcome outcome{.fates = {}, .edges = edges_, .packing = {}};
   std::vector<BrokenTree> broken;
   for (size_t i = 0; i < trees_.size(); ++i) {
+    // A tree that does not stay counts as moved until it has been patched.
     outcome.fates.push_back(keeper.stays()[i] ? Fate::stays : Fate::moved);
     if (!keeper.stays()[i]) broken.push_back({.root = trees_[i].root, .units = trees_[i].units, .edges = edges_[i]});
   }

@@ -152,6 +152,7 @@ class Repairer {
 
   // The scale at which the time of the rooms suffices exactly, or nearly.
   int64_t choose_scale() {
+    // A scale suffices if everything could be packed anew in the time of the rooms, whatever stays.
     const auto suffices = [&](int64_t scale, const Fraction& factor) {
       for (size_t d = 0; d < directions_.size(); ++d) {
         if (!directions_[d].suffices(capacities_of(d, scale), time_at(d, scale) * factor, scale)) return false;
@@ -289,6 +290,7 @@ class RepairWriter {
     std::vector<LinkId> links;
     for (const uint32_t arc : arcs) links.push_back(direction.network().arcs()[arc].link);
     if (direction.gathering()) std::reverse(links.begin(), links.end());
+    // Routes of old and new trees that are the same are one.
     const auto [place, is_new] = routes_.try_emplace(links, RouteId{});
     if (is_new) place->second = builder_.add_route(links);
     return place->second;
@@ -305,6 +307,7 @@ class RepairWriter {
     if (!stays && direction.gathering()) std::reverse(edges.begin(), edges.end());
     for (const PathEdge& edge : edges) {
       tree.push_back(route_along(direction, edge.arcs));
+      // Steps of a schedule hold only for trees that stay as they were.
       if (stays && !old_steps.empty()) steps.push_back(old_steps[edge.origin]);
     }
   }
@@ -388,6 +391,7 @@ WishedShares old_loads(const OldPlan& old, const Network& network) {
     const auto add = [&](std::span<const RouteId> tree, std::vector<int64_t>& by_link) {
       for (const RouteId id : tree) {
         for (const LinkId link : old.schedule.route(id).links) {
+          // Links that are gone count for nothing.
           if (const auto now = old.links.now[index(link)]) by_link[index(*now)] += units;
         }
       }

@@ -60,6 +60,7 @@ void TreeKeeper::choose(const Fraction& most_time) {
 }
 
 std::optional<VertexSet> TreeKeeper::find_violated(const std::vector<int64_t>& capacity) {
+  // The others must be packable into what the trees that stay leave.
   std::vector<int64_t> left(capacity.size());
   for (uint32_t a = 0; a < left.size(); ++a) left[a] = capacity[a] - load_[a];
   return condition_.find_violated({.capacity = left, .supply = supply_left_});
@@ -89,6 +90,7 @@ void TreeKeeper::drop_from_overloaded_arcs(const std::vector<int64_t>& capacity)
       for (const uint32_t i : crossing[a]) {
         if (!stays_[i]) continue;
         const int128 relieved = relief(i);
+        // The first of equal ones goes, so that the choice is the same everywhere.
         if (best && relieved <= most) continue;
         best = i;
         most = relieved;
@@ -169,6 +171,7 @@ Fraction TreeKeeper::time_for(const VertexSet& cut) const {
   };
   // From here on by the steps of the floors.
   while (carried() < needed) {
+    // The next time at which some arc of the cut carries one unit more.
     std::optional<Fraction> next;
     for (const uint32_t a : entering) {
       const int128 units = int128{capacities_.at(a, time)} + 1;

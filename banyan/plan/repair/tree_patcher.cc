@@ -123,9 +123,11 @@ void TreePatcher::reserve(const BrokenTree& tree, int64_t sign) {
 // Whether the tree may take this path: there is room, and no known cut is entered that holds a member already.
 bool TreePatcher::allows(const Growing& tree, std::span<const uint32_t> arcs) const {
   for (size_t i = 0; i < arcs.size(); ++i) {
+    // The path may cross an arc several times, and the tree may cross it already.
     const int64_t own =
         1 + tree.uses[arcs[i]] + std::count(arcs.begin(), arcs.begin() + static_cast<ptrdiff_t>(i), arcs[i]);
     if (own * tree.old.units > left_[arcs[i]]) return false;
+    // A known cut that holds a member has been entered, or holds the root: a second entry would overdraw it.
     for (const uint32_t c : entering_[arcs[i]]) {
       const VertexSet& cut = cuts_[c];
       for (uint32_t t = 0; t < network_.terminal_count(); ++t) {
@@ -164,6 +166,7 @@ void TreePatcher::follow(Growing& tree, uint32_t from) const {
 // Backwards from `to`, through switches, to the member nearest to the root; of several ways to it, the shortest, and
 // then the one whose scarcest arc has most left.
 std::optional<std::vector<uint32_t>> TreePatcher::find_path(const Growing& tree, uint32_t to) const {
+  // Room is what the tree itself and, while it spares them, other broken trees leave.
   const auto room = [&](uint32_t a) {
     return left_[a] - int64_t{tree.uses[a]} * tree.old.units - (tree.spares ? std::max<int64_t>(reserved_[a], 0) : 0);
   };
@@ -204,6 +207,7 @@ std::optional<std::vector<uint32_t>> TreePatcher::find_path(const Growing& tree,
       const uint32_t tail = network_.arcs()[a].tail;
       if (settled[tail] || room(a) < tree.old.units) continue;
       if (network_.is_terminal(tail) && tree.depth[tail] == kOutside) continue;
+      // Fewer hops are better; of as many, the wider way.
       const std::pair<uint32_t, int64_t> reached{way.hops + 1, std::min(way.width, room(a))};
       const auto& known = best[tail];
       if (known.first < reached.first || (known.first == reached.first && known.second >= reached.second)) continue;
@@ -254,6 +258,7 @@ std::optional<std::vector<PathEdge>> TreePatcher::patch_one(const BrokenTree& ol
     follow(tree, old.root);
     while (tree.members < terminals && join_some(tree)) {
     }
+    // A tree without any old edge is no patched one: it is packed anew with the others.
     const bool any_old = std::ranges::any_of(tree.edges, [](const PathEdge& edge) { return edge.origin != SIZE_MAX; });
     if (tree.members == terminals && any_old) return std::move(tree.edges);
   }
