@@ -76,6 +76,7 @@ void BottleneckClocks::hold(uint32_t flow, uint32_t bottleneck, double work, int
   Clock& clock = clocks_[bottleneck];
   bring_up(clock, now);
   flows_[flow].bottleneck = bottleneck;
+  // A clock that gets its first flow takes over a heap that another one has left.
   if (clock.held.empty() && !spare_.empty()) {
     clock.held = std::move(spare_.back());
     spare_.pop_back();

@@ -254,6 +254,7 @@ class FluidNetwork::Impl {
 
   // A new layer comes between others: the one behind it must be told anew what is left.
   Layer& layer_of(uint8_t priority) {
+    // Layers stand by priority. A new one finds its place among them.
     const auto at =
         std::find_if(layers_.begin(), layers_.end(), [&](const auto& l) { return l->priority >= priority; });
     if (at != layers_.end() && (*at)->priority == priority) return **at;
@@ -286,6 +287,7 @@ class FluidNetwork::Impl {
     // Layers are solved by priority. Each one tells the next about the links whose use has changed.
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = *layers_[i];
+      // A layer that is new, or has a new one before it, hears of all links.
       if (!std::exchange(layer.is_fed, true)) {
         for (uint32_t link = 0; link < links_.size(); ++link) feed(i, link);
       }
@@ -307,6 +309,7 @@ class FluidNetwork::Impl {
       capacity = before.is_busy(link) ? 0 : before.capacity(link) - before.used(link);
     }
     MaxMin& levels = layers_[layer]->levels;
+    // Only a capacity that differs makes the layer solve anything again.
     if (levels.capacity(link) != capacity) levels.set_capacity(link, std::max(0.0, capacity));
   }
 
@@ -396,6 +399,7 @@ class FluidNetwork::Impl {
   // Returns what the flow has moved.
   double count_error(uint32_t id) {
     const FlowRow& row = flows_[id];
+    // The flow ends by its group's time and not by its own: the rest is the error of the window.
     const double off = left(row, id);
     // What rounding an end up to a picosecond makes is none.
     if (std::abs(off) <= row.layer->levels.rate(id) * kSecondsPerPicosecond) return row.asked;
