@@ -245,6 +245,7 @@ void Execution::result_came() {
 }
 
 void Execution::open_confirmation() {
+  // Plans without a confirmation are done with their last message.
   if (confirmation_ == kNone) return;
   RoleState& state = roles_[confirmation_];
   state.is_open = true;
