@@ -198,6 +198,7 @@ bool Flights::is_small(const Call& call) const {
 void Flights::keep_result(const Flight& flight) {
   if (engine_.is_done(*flight.ticket)) return;
   const std::byte* const result = flight.call.recv;
+  // The caller gets its buffers back, so the result is copied: others may want it until the call is confirmed.
   unconfirmed_.keep({.number = flight.number,
                      .ticket = *flight.ticket,
                      .call = flight.call,
