@@ -25,6 +25,7 @@ Session::Session(Options options)
 
 // The other ranks are told by the client, which finds out why first: a lost connection may be a rank that has died.
 void Session::fail(const Error& error) {
+  // (1): only the first error counts, and the client hears of it once.
   if (std::exchange(has_failed_, true)) return;
   about_.ranks.front().error = error.what();
   failed_(error);
