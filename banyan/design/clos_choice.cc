@@ -28,6 +28,7 @@ void sort_for_knapsack(std::vector<Item>& items) {
 // The most loss within a budget of ways, if the last item may be taken in part. Items are sorted.
 double fractional_knapsack(std::span<const Item> items, uint64_t budget) {
   double loss = 0;
+  // The last item that fits only in part is taken in part: no choice of whole ones is better.
   for (const Item& item : items) {
     if (item.ways > budget) return loss + item.loss * static_cast<double>(budget) / static_cast<double>(item.ways);
     loss += item.loss;
@@ -255,6 +256,7 @@ class PartSearch {
     // How many ways lead from the rank up to a node of the lowest tier: nothing below can be disabled any more.
     std::map<NodeId, uint64_t> ways{{constraint(c).rank, 1}};
     for (uint32_t tier = 0; tier < lowest; ++tier) {
+      // Ways are summed up tier by tier.
       std::map<NodeId, uint64_t> above;
       for (const auto& [node, count] : ways) {
         for (const uint32_t cable : paths_.cables_up(node)) {
@@ -265,6 +267,7 @@ class PartSearch {
     }
     std::vector<std::pair<uint32_t, uint64_t>>& knapsack = knapsacks_.emplace_back();
     for (const uint32_t i : part) {
+      // A candidate above other constraints, too, is branched on.
       if (candidate(i).below != std::vector<uint32_t>{c}) continue;
       const auto lower = ways.find(paths_.ends(candidate(i).cable).lower);
       if (lower == ways.end()) continue;
@@ -328,6 +331,7 @@ class PartSearch {
   // each takes all its ways, as they are now, whatever is disabled in other tiers. So each tier by itself can take no
   // more than the budget of a constraint. The undecided cables are bounded by the constraint that allows least.
   double bound(size_t at) const {
+    // Knapsacks below the undecided cables count with the paths as they are now.
     double lower = 0, undecided = 0;
     for (size_t k = 0; k < bound_by_.size(); ++k) {
       std::vector<Item> list = items(k);

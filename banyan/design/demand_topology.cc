@@ -103,6 +103,7 @@ class TopologySearch {
                      [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
     Candidate best = candidates.front();
     // 2. From the best of them: annealing in stages, then descent.
+    // On few endpoints all starts are improved, else the best three.
     const size_t searches = std::min<size_t>(ports_.endpoints <= 16 ? candidates.size() : 3, candidates.size());
     for (size_t s = 0; s < searches; ++s) {
       Candidate found = candidates[s];
@@ -241,10 +242,12 @@ class TopologySearch {
       ends.keep();
       cost = changed;
       threshold = tried;
+      // The best topology on the way is kept, not the last one.
       if (cost >= best_cost) continue;
       best_cost = cost;
       best_links = links;
     }
+    // It is judged with the threshold that is best for it.
     Candidate best = judged(std::move(best_links));
     return best.cost < start.cost ? best : start;
   }
