@@ -91,6 +91,7 @@ bool visit_positions(uint8_t form, std::span<const std::byte> bytes, uint32_t en
   for (uint32_t entry = 0; entry < entries; ++entry) {
     uint64_t position = 0;
     if (form == kWords) {
+      // Words need not be aligned in a message.
       uint32_t word = 0;
       if (bytes.size() - at < sizeof word) return false;
       std::memcpy(&word, bytes.data() + at, sizeof word);
@@ -237,6 +238,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
       !visit_positions(header.form, positions, header.entries, context.rows, [](uint32_t) {})) {
     throw bad("has positions that do not ascend within its shard");
   }
+  // It borrows the bytes: nothing is decoded before somebody asks.
   RowMessage message;
   message.kind_ = static_cast<MessageKind>(header.kind);
   message.form_ = header.form;
