@@ -235,6 +235,7 @@ class Compiler {
         plan_of_(participants_.size(), nullptr),
         lanes_(schedule) {
     const auto ranks = static_cast<uint32_t>(participants_.size());
+    // Only the plans that are wanted are made, but all chunks count for the numbers of streams and lanes.
     plans_.resize(wanted ? 1 : ranks);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       participant_of_[index(participants_[rank])] = rank;
@@ -252,6 +253,7 @@ class Compiler {
 
   std::vector<RankPlan> compile() && {
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) add_chunk(i);
+    // All routes have been numbered by now.
     for (RankPlan& plan : plans_) plan.lanes = lanes_.of(participants_, plan.rank);
     return std::move(plans_);
   }
