@@ -47,6 +47,7 @@ std::vector<double> envelope(const DemandSet& demands) {
 // Rows and columns scaled to sums of about `sum` in turns (Sinkhorn and Knopp 1967). The amounts are above 0 off the
 // diagonal.
 void balance(std::vector<double>& amounts, size_t n, double sum, bool symmetric) {
+  // A cable has as many links one way as the other, so the larger demand of a pair counts.
   if (symmetric) {
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < i; ++j) {

@@ -330,6 +330,7 @@ void EndExchange::count(Ends ends, int by) {
 }
 
 void EndExchange::put(size_t link, Ends ends) {
+  // The journal knows the link as it was.
   journal_.emplace_back(link, ends_[link]);
   count(ends_[link], -1);
   ends_[link] = ends;

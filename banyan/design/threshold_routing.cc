@@ -155,6 +155,7 @@ void ThresholdRouting::add_loads(const Matrix& matrix, double threshold, Work& w
         work.has_far = true;
       }
     }
+    // All that a source has for endpoints beyond two hops goes by one search.
     add_far(i, work);
   }
   for (size_t e = 0; e < n * n; ++e) work.load[e] += work.far_load[e];
