@@ -50,6 +50,7 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
     least_seconds = std::max(least_seconds, use.bytes / options_.capacities->at(use.link));
   }
   if (least_seconds > 0) load->most = std::max<uint64_t>(1, static_cast<uint64_t>(load->busiest / least_seconds));
+  // Programs make few different calls. For others the cache begins anew.
   if (loads_.size() >= kMostLoads) loads_.clear();
   loads_.emplace(key, load);
   return load;

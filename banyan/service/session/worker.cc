@@ -57,6 +57,7 @@ void WorkerClient::remove_all() {
 }
 
 void WorkerClient::rouse(uint32_t number) {
+  // It waits for a step already.
   if (busy_.contains(number)) return;
   const auto session = sessions_.find(number);
   if (session == sessions_.end()) return;
