@@ -32,6 +32,7 @@ std::vector<double> most_bytes(const Fabric& fabric, const LinkTimeline& timelin
 
 JobLoad load_of(std::span<const FluidHop> bytes_on, double efficiency, Picoseconds latency) {
   JobLoad load{.hops = bytes_on, .unit = 0, .efficiency = efficiency, .latency = latency};
+  // The flow counts the bytes of the link where it has most.
   for (const FluidHop& hop : load.hops) load.unit = std::max(load.unit, hop.coefficient);
   // Above an efficiency of 1, switches reduce, and links carry less.
   load.bytes = load.unit / std::max(1.0, efficiency);
