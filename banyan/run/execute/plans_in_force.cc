@@ -130,7 +130,7 @@ std::shared_ptr<NetPlans> PlansInForce::follow(std::unique_ptr<NetPlans> plans) 
   const std::set<uint32_t>&before = present_->adopted().lost_cables, &now = plans->adopted().lost_cables;
   std::set<uint32_t> given_up;
   std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::inserter(given_up, given_up.end()));
-  lost_paths_.lose(given_up, plans->paths_across(given_up), std::chrono::steady_clock::now());
+  lost_paths_.lose(given_up, present_->paths_across(given_up), std::chrono::steady_clock::now());
   lost_paths_.keep(now);
   return std::exchange(present_, std::move(plans));
 }
