@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
-#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/descriptor_use.h"
@@ -59,7 +57,7 @@ bool ClientDoor::knows(uint32_t user) {
 // Asks for the number of whom it is a sub-id of, and then for the name.
 void ClientDoor::ask(uint32_t user, std::function<void()> then) {
   if (knows(user)) return then();
-  const auto go_on = [this, user, then = std::move(then)] { ask(user, then); };
+  const auto go_on = lifetime_.guard([this, user, then = std::move(then)] { ask(user, then); });
   const std::string owner = sub_ids_.asks_for(user);
   if (!owner.empty() && !names_.knows(owner)) return names_.ask(owner, go_on);
   names_.ask(sub_ids_.owner_of(user), go_on);
@@ -108,17 +106,29 @@ std::optional<Error> ClientDoor::shortage(const run::FileDescriptor& guest) cons
 
 void ClientDoor::receive(run::FileDescriptor socket) {
   const uint32_t user = caller_at(socket).user;
-  if (knows(user)) return let_in(std::move(socket));
+  const bool do_others_wait = waiting_.contains(user);
+  if (!do_others_wait && knows(user)) return let_in(std::move(socket));
   if (unknown_ >= kMostUnknown) {
     const std::string why = "too many programs wait until the system has said who their users are; try again later";
     return turn_away(accounts_.of(user), std::move(socket), Error(ErrorCode::unsupported, why));
   }
   ++unknown_;
-  const auto guest = std::make_shared<run::FileDescriptor>(std::move(socket));
-  ask(user, lifetime_.guard([this, guest] {
-    --unknown_;
-    let_in(std::move(*guest));
-  }));
+  waiting_[user].push_back(std::move(socket));
+  if (!do_others_wait) ask(user, lifetime_.guard([this, user] { let_in_next(user); }));
+}
+
+// One by one, whatever one of them throws, and in the order in which they came.
+void ClientDoor::let_in_next(uint32_t user) {
+  const auto waiting = waiting_.find(user);
+  run::FileDescriptor guest = std::move(waiting->second.front());
+  waiting->second.pop_front();
+  --unknown_;
+  if (waiting->second.empty()) {
+    waiting_.erase(waiting);
+  } else {
+    reactor_.mailbox()->post(lifetime_.guard([this, user] { let_in_next(user); }));
+  }
+  let_in(std::move(guest));
 }
 
 void ClientDoor::turn_away(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket,

@@ -9,17 +9,18 @@
 // thread closes nothing at all, since one user could then keep all others out.
 //
 // The name of a user may have to come from a server (user_names.h): guests of users that are not known yet wait for
-// that, and nobody else does.
+// that, in the order in which they came, and nobody else does.
 //
 // On the reactor's thread.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
@@ -73,6 +74,7 @@ class ClientDoor {
   bool is_flooded();
   // Why the guest cannot be let in, where the last descriptors are kept for operators.
   std::optional<Error> shortage(const run::FileDescriptor& guest) const;
+  void let_in_next(uint32_t user);
   void let_in(run::FileDescriptor socket);
   void turn_away(const std::shared_ptr<TenantAccount>& account, run::FileDescriptor socket, const Error& why);
 
@@ -89,7 +91,8 @@ class ClientDoor {
     run::Reactor::TimePoint since;
   };
   std::optional<Flood> flood_;
-  int unknown_ = 0;  // guests that wait until it is known who they are
+  std::map<uint32_t, std::deque<run::FileDescriptor>> waiting_;  // guests, by user, until it is known who that is
+  int unknown_ = 0;                                              // of these guests
   TenantAccounts accounts_;
   UserNames names_;
   SubIds sub_ids_;
