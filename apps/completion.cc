@@ -58,10 +58,10 @@ class Answer {
 
   // Values of an option or a word, which stand behind `prefix` in the word that has begun.
   void values(const OptionSyntax& option, std::string prefix) {
-    const size_t comma = begun_.rfind(',');
+    const size_t comma = begun_.rfind(','), list = prefix.size();
     if (option.is_list && comma != std::string::npos && comma >= prefix.size()) prefix = begun_.substr(0, comma + 1);
     for (const std::string& value : option.values) {
-      if (option.is_list && ("," + prefix).find("," + value + ",") != std::string::npos) continue;
+      if (option.is_list && ("," + prefix.substr(list)).find("," + value + ",") != std::string::npos) continue;
       candidate(prefix + value, "");
     }
     if (option.is_list && !option.values.empty()) text_ += ":open\n";

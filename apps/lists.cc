@@ -14,7 +14,6 @@
 #include "banyan/plan/planner.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/model.h"
-#include "banyan/predict/train/train_options.h"
 
 namespace banyan::app {
 namespace {
@@ -68,8 +67,6 @@ std::vector<std::string> fabric_specs() {
 std::vector<std::string> nccl_gpus() {
   return names_of(fabric::gpu_models(), [](const auto& each) { return each.name; });
 }
-
-std::vector<std::string> device_names() { return find_option(predict::train_options(), "gpu")->values(); }
 
 std::vector<Meaning> runtime_variables() {
   std::vector<Meaning> all;

@@ -23,7 +23,6 @@ std::vector<std::string> reductions();
 std::vector<std::string> codec_names();
 std::vector<std::string> fabric_specs();  // "dgx-h100:", "torus:"
 std::vector<std::string> nccl_gpus();     // of NCCL topology files
-std::vector<std::string> device_names();
 
 // Those that programs of the runtime read.
 std::vector<Meaning> runtime_variables();

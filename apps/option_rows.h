@@ -10,7 +10,7 @@
 
 namespace banyan::app {
 
-// The rows and the options outlive the command. An empty text is refused.
+// The rows and the options outlive the command. An empty text is refused, but of options that repeat.
 template <typename Options>
 void declare_options(CommandSyntax& command, std::span<const OptionRow<Options>> rows, Options& options) {
   for (const OptionRow<Options>& row : rows) {

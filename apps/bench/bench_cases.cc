@@ -20,9 +20,11 @@ constexpr size_t kMaxSizes = 1000;
 template <typename Item, typename Parse>
 OptionSyntax::Setter list_of(std::vector<Item>& items, Parse parse, std::vector<Item> all = {}) {
   return [&items, parse, all](const std::string& text) {
-    items = all;
-    if (text == "all" && !all.empty()) return;
     items.clear();
+    if (text == "all" && !all.empty()) {
+      items = all;
+      return;
+    }
     for (const std::string& piece : split_list(text, "")) items.push_back(parse(piece));
   };
 }

@@ -30,7 +30,7 @@ class BenchCases {
   // The collectives, their sizes, and all else that makes a case. This object must outlive the command.
   void declare_kinds(CommandSyntax& command);
   void declare(CommandSyntax& command);
-  // Throws Error{invalid_input} when a named operation fits none of the types, and when a size does not fit.
+  // Throws Error{invalid_input} when a named operation fits none of the types, and what BenchSizes::all() throws.
   void check();
 
   const std::vector<BenchKind>& kinds() const { return kinds_; }

@@ -13,6 +13,7 @@
 #include "banyan/predict/cost/curve.h"
 #include "banyan/predict/cost/curve_log.h"
 #include "banyan/predict/train/calibrate.h"
+#include "banyan/predict/train/train_options.h"
 
 namespace banyan::app {
 namespace {
@@ -357,7 +358,8 @@ void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
   command.flag("--in-place", texts.in_place, "use the second column of times");
   command.group("Measured training steps (rows)");
   command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;
-  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)").values = device_names();
+  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)").values =
+      find_option(predict::train_options(), "gpu")->values();
   command.option("--devices", &texts.devices, "FILE", "devices that add to those built in");
   command
       .option("--recompute", &texts.recompute, "WHAT",

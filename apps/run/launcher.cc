@@ -104,7 +104,7 @@ class Launcher {
         start.unset = {"BANYAN_SECRET"};
         start.reads_our_input = false;
       }
-      children_.push_back(std::make_unique<RankProcess>(std::move(start)));
+      children_.push_back(std::make_unique<RankProcess>(start));
       keeper_.watch(children_.back()->group());
     }
   }

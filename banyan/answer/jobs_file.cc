@@ -1,6 +1,7 @@
 #include "banyan/answer/jobs_file.h"
 
 #include "banyan/base/json_reader.h"
+#include "banyan/base/place.h"
 #include "banyan/base/plain_text.h"
 
 namespace banyan::answer {
@@ -97,7 +98,7 @@ std::vector<JobEntry> parse_jobs_file(std::string_view json) {
 
 std::vector<JobEntry> read_jobs_file(const std::string& path) {
   const std::string text = read_plain_text(path, kMostBytes).text;
-  return parse_option(path, [&] { return parse_jobs_file(text); });
+  return at_place(path, [&] { return parse_jobs_file(text); });
 }
 
 }  // namespace banyan::answer

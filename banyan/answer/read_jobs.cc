@@ -5,6 +5,7 @@
 
 #include "banyan/answer/jobs_file.h"
 #include "banyan/answer/train_step.h"
+#include "banyan/base/place.h"
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
 #include "banyan/job/chakra/chakra.h"
@@ -160,7 +161,7 @@ JobQuestion read_jobs(const JobsOnFabric& asked, const JobOptions& options) {
     const std::vector<JobEntry> entries = read_jobs_file(source.jobs);
     JobsReader reader{asked, options, question, predict::Placement(asked.fabric)};
     for (size_t i = 0; i < entries.size(); ++i) {
-      parse_option(source.jobs + " jobs[" + std::to_string(i) + "]", [&] { reader.add(entries[i]); });
+      at_place(source.jobs + " jobs[" + std::to_string(i) + "]", [&] { reader.add(entries[i]); });
     }
     question.title = plural(question.jobs.size(), "job");
   }

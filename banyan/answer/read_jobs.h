@@ -12,7 +12,7 @@ namespace banyan::answer {
 struct JobsOnFabric {
   JobSource source;
   Fabric fabric;
-  std::string fabric_name;  // for titles, and as of make_train_setup()
+  std::string fabric_name;  // as the user gave it: for titles; its device is the default of training steps
 };
 
 // Throws Error that names the option ("--gpu"), the file and the place in it: of what cannot be read, of jobs that

@@ -1,4 +1,3 @@
-
 #include <new>
 #include <stdexcept>
 #include <system_error>

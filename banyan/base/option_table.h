@@ -73,6 +73,7 @@ struct OptionRow {
 
   bool is_flag() const { return flag != nullptr; }
 
+  // Sets this option; each text of one that repeats adds to those before. Throws Error that quotes the value.
   void set(Options& options, const OptionValue& given) const {
     CHECK((read != nullptr) + (flag != nullptr) + (texts != nullptr) == 1) << name;
     if (read != nullptr) return read(options, given);
@@ -95,7 +96,7 @@ const OptionRow<Options>* find_option(std::span<const OptionRow<Options>> rows, 
   return nullptr;
 }
 
-// The same, and throws Error that names the option ("--tp: ..."). The name is that of a row.
+// Sets the option of this name, which a row has. Throws Error that begins with it ("--tp: ...").
 template <typename Options>
 void set_option(Options& options, std::span<const OptionRow<Options>> rows, std::string_view name,
                 const OptionValue& value) {

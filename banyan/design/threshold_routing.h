@@ -50,7 +50,8 @@ class ThresholdRouting {
 
   size_t size() const { return size_; }
   Hops hops() const { return hops_; }
-  // The traffic of all pairs together, the most of any matrix: no judgement is above twice this times the endpoints.
+  // The traffic of all pairs together, the most of any matrix: on whole links no judgement is above twice this times
+  // the endpoints.
   double total() const { return total_; }
 
   // `links` row by row, with a diagonal of 0.
@@ -63,9 +64,10 @@ class ThresholdRouting {
     double threshold = 0;
     Judgement judgement;
   };
-  // The least `worst` among some forty thresholds: those at which pairs of the demand begin to have an excess, thinned
-  // out, then halving steps round the best of them. The function has several valleys; near the best one the answer is
-  // its lowest point to within 1e-6.
+  // The threshold of least cost (cost_of) among those that are judged: up to twenty, evenly chosen from 0 and those at
+  // which pairs of the demand begin to have an excess, of equal ones the largest; then up to 48 round the best of them,
+  // in an interval that shrinks up to 24 times, as a rule by half. The cost may have several valleys, and the lowest
+  // may be missed.
   Choice best_threshold(std::span<const double> links) const;
 
   // The part of the traffic from endpoint `from` to `to` (as in the first matrix) that goes direct.
@@ -87,7 +89,8 @@ class ThresholdRouting {
   std::vector<Matrix> matrices_;
 };
 
-// The cost of a topology in a search: lower is better. Unreachable traffic weighs more than any load.
+// The cost of a topology in a search: lower is better. Traffic that has no way at all costs at least twice the total,
+// more than the worst link of any topology of whole links without uncertainty.
 double cost_of(const Judgement& judgement, const ThresholdRouting& routing);
 
 }  // namespace banyan::design

@@ -42,10 +42,10 @@ void generate_boxes(const GeneratorSpec& spec, Fabric::Builder& builder, const N
   const uint64_t boxes = spec.number("boxes", {}), ranks = boxes * gpus;
   expect_no_network(spec, boxes);
   spec.expect_size(ranks + boxes + (boxes > 1), (boxes > 1 ? 4 : 2) * ranks);
-  const Bandwidth nic = spec.bandwidth_or(box.nic);
+  const Bandwidth nic = spec.bandwidth_or(box.nic), nvlinks = gpu_model(box.gpu).all_links();
   add_gpus(builder, ranks);
   add_switches(builder, "nvsw", boxes);
-  for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks + i / gpus, gpu_model(box.gpu).all_links());
+  for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks + i / gpus, nvlinks);
   if (boxes > 1) join_by_nics(builder, ranks, ranks + boxes, nic);
   propose_group_rotation(builder, ranks, gpus, boxes);
   propose_rotation_inside(builder, ranks, gpus);

@@ -99,7 +99,8 @@ void propose_inside_groups(Fabric::Builder& builder, uint64_t ranks, uint64_t si
 // Rank i of every group takes the place of rank i + 1. Proposes nothing for groups of one.
 void propose_rotation_inside(Fabric::Builder& builder, uint64_t ranks, uint64_t size);
 
-// Each generator adds nodes and links to a builder that is empty. It calls expect_size before it adds any.
+// Each generator adds nodes and links to a builder that is empty. A number that the spec gives is checked first
+// (expect_size).
 //
 // Direct-connect topologies: generate_direct.cc and generate_graph.cc.
 void generate_ring(const GeneratorSpec& spec, Fabric::Builder& builder);

@@ -136,7 +136,7 @@ inline uint64_t CallShape::recv_place(uint32_t rank) const {
 // Parts that differ, and of which some are empty.
 inline std::vector<uint64_t> uneven_parts(uint32_t ranks, uint64_t count) {
   std::vector<uint64_t> parts;
-  for (uint32_t rank = 0; rank < ranks; ++rank) parts.push_back(count * ((rank + 2) % 4));
+  for (uint32_t rank = 0; rank < ranks; ++rank) parts.push_back(count * (3 * rank % 4));
   return parts;
 }
 

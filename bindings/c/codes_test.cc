@@ -302,7 +302,7 @@ TEST(Codes, HaveTheirNumbersInTheHeader) {
     for (char& each : name)
       each = each == ':' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(each)));
     const std::string line = "BANYAN_FLOAT32_AS_" + name + " = " + std::to_string(number);
-    EXPECT_THAT(header, HasSubstr(line));
+    EXPECT_THAT(header, ::testing::ContainsRegex(line + "[,\n]"));
     ++found;
   }
   EXPECT_EQ(found, 13u);

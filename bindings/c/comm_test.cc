@@ -78,6 +78,28 @@ TEST(Messages, ArriveInOrderAndCrossEachOther) {
   EXPECT_THAT(run_ranks(3, body), Each("6"));
 }
 
+TEST(Messages, GoOnWhileACollectiveWaits) {
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    std::vector<double> values = samples<double>(rank, 50'000);
+    banyan_request_t message = nullptr, barrier = nullptr;
+    std::vector<banyan_result_t> results;
+    if (rank == 0) {
+      results.push_back(banyan_send(values.data(), values.size(), BANYAN_FLOAT64, 1, comm, &message));
+      results.push_back(banyan_barrier(comm, nullptr));
+    } else {
+      results.push_back(banyan_barrier(comm, &barrier));
+      results.push_back(banyan_recv(values.data(), values.size(), BANYAN_FLOAT64, 0, comm, nullptr));
+    }
+    results.push_back(banyan_wait(&message));
+    results.push_back(banyan_wait(&barrier));
+    for (const banyan_result_t result : results) {
+      if (result != BANYAN_SUCCESS) return banyan_last_error(comm);
+    }
+    return values == samples<double>(0, values.size()) ? "right" : "wrong";
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("right"));
+}
+
 TEST(Groups, SplitByColorAndOrderByKey) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     banyan_comm_t part = nullptr;

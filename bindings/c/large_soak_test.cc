@@ -112,7 +112,7 @@ TEST(Absurd, CountsBeyondAllMemoryAreRefusedAndSpoilNothing) {
       const bool has_text = !std::string(banyan_last_error(comm)).empty();
       if (result == BANYAN_INVALID_ARGUMENT && has_text) return;
       wrong +=
-          name + " of " + std::to_string(count) + ": " + banyan_result_text(result) + (has_text ? "" : ", no text");
+          name + " of " + std::to_string(count) + ": " + banyan_result_text(result) + (has_text ? "; " : ", no text; ");
     };
     for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 2}) {
       std::vector<testing::CallShape> shapes;
@@ -124,7 +124,8 @@ TEST(Absurd, CountsBeyondAllMemoryAreRefusedAndSpoilNothing) {
       shapes.push_back({.kind = OperationKind::all_gather_v, .ranks = 2, .parts = {0, count}});
       for (const testing::CallShape& shape : shapes) {
         const CallArguments of{.send = data, .recv = data, .type = BANYAN_FLOAT64};
-        expect_refusal(std::string(to_string(shape.kind)), count, make_call(shape, of, comm));
+        const std::string parts = shape.parts.front() == 0 ? " of one part" : "";
+        expect_refusal(std::string(to_string(shape.kind)) + parts, count, make_call(shape, of, comm));
       }
       expect_refusal("send", count, banyan_send(data, count, BANYAN_FLOAT64, 1 - rank, comm, nullptr));
       const size_t ones[] = {1, 1}, displacements[] = {0, count};

@@ -36,6 +36,9 @@ struct Disagreement {
 std::string words_of_mismatch(banyan_comm_t comm, banyan_result_t result) {
   if (result == BANYAN_SUCCESS) result = banyan_barrier(comm, nullptr);
   if (result == BANYAN_SUCCESS) return "not noticed";
+  banyan_result_t error = BANYAN_SUCCESS;
+  banyan_comm_get_async_error(comm, &error);
+  if (error != result || banyan_barrier(comm, nullptr) != result) return "went on";
   return std::string(result == BANYAN_MISMATCH ? "" : "another error: ") + banyan_last_error(comm);
 }
 

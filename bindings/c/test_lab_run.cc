@@ -1,6 +1,5 @@
 #include "bindings/c/test_lab_run.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 // How long calls may take, seen from outside: real processes that wait in vain, are stopped and go on, or are killed
 // while they join. The parent measures.
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +8,6 @@
 #include <csignal>
 #include <iostream>
 
-#include "banyan/base/check.h"
 #include "banyan/base/file.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/system/child.h"

@@ -1,5 +1,3 @@
-
-
 #include "banyan/job/check.h"
 #include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/test_expect.h"

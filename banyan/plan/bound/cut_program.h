@@ -34,7 +34,7 @@ class CutProgram {
   // A cut, or what enters and leaves a switch.
   struct Row {
     int number = 0;          // in the program
-    uint32_t direction = 0;  // of the question; 1 for gathering where there are two
+    uint32_t direction = 0;  // its place in the question; witness_of() takes any but 0 for gathering
     VertexSet outside = {};  // of a cut
     uint32_t at = 0;         // of a switch
   };

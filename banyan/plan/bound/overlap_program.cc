@@ -155,7 +155,7 @@ void OverlapProgram::add_columns() {
     const double count_of_class = static_cast<double>(classes().vertex_size(classes().of_vertex(t)));
     root_columns_[classes().of_vertex(t)] = program_.add_column(is_second_ ? 0 : -count_of_class);
   }
-  // The second program minimises the distances from what is wished; long sums weigh more.
+  // The second program minimises the distances from what is wished; a class weighs as much as it has links.
   if (!is_second_) return;
   for (uint32_t c = 0; c < count; ++c) {
     add(spread_distances_, static_cast<double>(classes().arc_size(c)));
@@ -290,7 +290,8 @@ CutProgram::Step OverlapProgram::solve(WorkLeft& work) {
 
 bool OverlapProgram::add_violated() {
   const Network& network = question_->spread;
-  // Rates become integers of about kWhole in all, so that sums of four times as much stay exact.
+  // Rates become integers so small that all arcs and supplies together are at most kWhole, if none is above four times
+  // the throughput.
   const double whole = kWhole / throughput_ / 4 / static_cast<double>(network.arcs().size() + network.terminal_count());
   std::vector<int64_t> supply, capacity(network.arcs().size());
   for (uint32_t t = 0; t < network.participant_count(); ++t) {

@@ -9,8 +9,9 @@
 //      the way of a unit, from its last near terminal on, is the crossing, and where it ends is the root of a far tree;
 //   2. the far trees are packed, many roots, in what the crossings leave (packing.h);
 //   3. the near trees are packed, one root and a smaller network (one_root.h again);
-//   4. near trees are matched with crossings, so that crossings start as near to the root as possible, and the
-//      crossings of each terminal with far trees, the deepest start with the lowest tree.
+//   4. near trees are dealt to the near terminals at which crossings begin, so that these stand as near to the root as
+//      possible, and far trees to the crossings that end at their roots, in any order. Crossings whose first arcs lead
+//      to one vertex may go on in each other's stead: there the deepest start goes on with the lowest rest.
 //
 // The root alone is a near side, too: then the cut need not be tight, and what the root could send beyond K is lost.
 // Nothing promises that the flow of step 1 leaves enough to steps 2 and 3. If it does not, there is no result.

@@ -229,8 +229,8 @@ Fraction least_time(int64_t trees_per_weight, const TreeQuestion& question) {
 }
 
 TreeCapacities capacities_for(int64_t trees_per_weight, const TreeQuestion& question) {
-  // From the least time on, every time in which some arc carries one more is tried, until switches can be balanced. The
-  // search ends at the sure time.
+  // From the least time on, times in which some arc carries one more are tried, until switches can be balanced: up to
+  // kMaxTriedTimes of them, and none beyond the sure time, which is taken where all fail.
   const Fraction sure = sure_time(trees_per_weight, question);
   Fraction time = least_time(trees_per_weight, question);
   for (int tried = 0; tried < kMaxTriedTimes && time < sure; ++tried) {

@@ -97,15 +97,6 @@ void CutLedger::take(std::span<const uint32_t> path, uint32_t to) {
   }
 }
 
-void CutLedger::give_back(std::span<const uint32_t> path, uint32_t to) {
-  for (const uint32_t a : path) {
-    for (const uint32_t id : entering_[a]) {
-      --cuts_[id].entered;
-      cuts_[id].joined -= cuts_[id].inside[to];
-    }
-  }
-}
-
 void CutLedger::commit(int64_t units) {
   // One entry of each cut outside the root was owed; only what goes beyond it uses up slack.
   work_ += cuts_.size();

@@ -48,7 +48,6 @@ class CutLedger {
   // True if the growing tree may take this path (arc numbers), which ends at terminal `to`.
   bool allows(std::span<const uint32_t> path, uint32_t to) const;
   void take(std::span<const uint32_t> path, uint32_t to);
-  void give_back(std::span<const uint32_t> path, uint32_t to);
   // True if the growing tree may take this arc on a path that ends at terminal `to` and enters no cut twice.
   bool allows_arc(uint32_t arc, uint32_t to) const;
   // True if the cuts that this arc enters refuse it to the growing tree for good, whatever path leads to it.
@@ -64,7 +63,7 @@ class CutLedger {
     int64_t slack = 0;
     // State of the growing tree:
     int32_t entered = 0;
-    int32_t joined = 0;  // terminals of the tree inside that were reached by entering
+    int32_t joined = 0;  // above 0 once a terminal inside has joined; says nothing where the root is inside
     bool holds_root = false;
   };
   bool overdraws(const Cut& cut, int32_t entering, bool joins) const {

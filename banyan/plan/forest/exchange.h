@@ -10,11 +10,12 @@
 // one that costs something are tried first. It ends when nothing costs anything: then every tree spans, no deeper than
 // the aim, and the assignment is its own proof.
 //
-// The search begins with trees that grow side by side, level by level. It aims at twice the least height, then, from
-// where that ended, one level lower at a time: each step has little left to mend, which takes far less than aiming at
-// the least height at once. If it gets stuck near the least height and the network is not large, it begins anew from
-// the grown trees; on a small network it then goes on from a high temperature. Work is counted, not timed, and the seed
-// is fixed: same input, same trees.
+// The search begins with trees that grow side by side, level by level. It aims at twice the least height (at four or
+// eight times where that fails), then, from where that ended, one level lower at a time: each step has little left to
+// mend, which takes far less than aiming at the least height at once. If it gets stuck near the least height and the
+// network is not large, it begins anew from the grown trees; on a small network it then goes on from a high
+// temperature. The least height counts one more than the hops from the root where there are several trees. Work is
+// counted, not timed, and the seed is fixed: same input, same trees.
 #pragma once
 
 #include <optional>

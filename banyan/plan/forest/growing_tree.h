@@ -4,8 +4,9 @@
 // symmetries, off all arcs of its class. The capacity that is left for others is counted elsewhere, and changes only
 // between trees.
 //
-// Holds at all times: edges come parents before children, members are the root and the ends of edges, and the tree has
-// room on every arc that it crosses. Memory: linear in arcs and vertices; kept from tree to tree.
+// While a tree grows: edges come parents before children, members are the root and the ends of edges, and the tree has
+// room on every arc that it crosses, which callers see to (add). Memory: linear in arcs and vertices; kept from tree to
+// tree.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace banyan::plan {
 
-// The units that trees may take. The spans change between trees, and outlive who holds them.
+// The units that trees may take. The numbers change between trees; what the spans look at outlives who holds them.
 struct TreeRoom {
   std::span<const int64_t> left;     // by arc: the capacity that is left
   std::span<const int64_t> initial;  // by arc: the capacity at first
@@ -30,7 +31,7 @@ class GrowingTree {
  public:
   struct Edge {
     uint32_t from = 0, to = 0;              // terminals
-    uint32_t path_begin = 0, path_end = 0;  // into path_arcs()
+    uint32_t path_begin = 0, path_end = 0;  // into path_arcs_
   };
   // Arcs that a tree and its images under symmetries use alike: crossing one of them takes capacity off each.
   struct ArcClasses {
@@ -68,8 +69,9 @@ class GrowingTree {
   uint32_t depth(uint32_t member) const { return depth_[member]; }
   uint32_t height() const { return height_; }
   std::span<const Edge> edges() const { return edges_; }
-  std::span<const uint32_t> path_arcs() const { return path_arcs_; }
-  Path path_of(const Edge& edge) const { return path_arcs().subspan(edge.path_begin, edge.path_end - edge.path_begin); }
+  Path path_of(const Edge& edge) const {
+    return Path(path_arcs_).subspan(edge.path_begin, edge.path_end - edge.path_begin);
+  }
   // The times that the tree crosses each class of arcs; each arc, where each is a class.
   std::span<const uint32_t> uses() const { return uses_; }
 

@@ -303,8 +303,8 @@ class TreePacker {
     std::mt19937_64 random(1);
     const uint64_t begun = work(), budget = lowering_budget();
     Pace pace;
-    // Each turn costs a few trees. It ends at the aim, with the budget, or where the pace says that the budget will not
-    // do.
+    // Each turn costs a few trees. It ends at the aim, with the budget, after kLoweringFailures failures in a row, or
+    // where the pace says that the budget will not do.
     for (int failures = 0; failures < kLoweringFailures;) {
       const uint64_t done = work() - begun;
       const uint32_t height = max_height();

@@ -83,7 +83,7 @@ class PricedTreePacker {
     std::vector<double> prices = first_prices();
     for (uint32_t round = 0; round < kMostRounds && spent < kMostNumbers; ++round) {
       spent += cost_of_round();
-      // No tree is cheaper than the known ones: the prices are right, and the answer is the best there is.
+      // No tree that was found is cheaper than the known ones. The search for trees is a guess, so better may exist.
       if (!add_trees(prices, round == 0)) break;
       const auto works_on = [&] {
         spread_.tell_observer();

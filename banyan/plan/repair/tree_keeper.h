@@ -3,11 +3,13 @@
 // Trees that stay take capacity away. The capacity that is left must satisfy the cut condition for what the others owe
 // (plan/graph/cut_condition.h), and then they can be packed anew. If a cut is violated, one of the trees that stay
 // enters it more often than it must, since the condition holds without any: such trees are dropped, those that relieve
-// the cut best, until it holds. Trees that turn out to have been dropped in vain come back one by one.
+// the cut best, until it holds. Trees that turn out to have been dropped in vain come back one by one, if they are not
+// too many.
 //
-// Both searches are exact: the trees are chosen in the longest time that is allowed, then the least time for
-// them is found by Newton's iteration, cut by cut. Cost: a check (a flow for each terminal) for each violated cut and
-// for each tree that is dropped.
+// The choice is greedy: all trees that can stay are there at first, and they are dropped as above, for the longest time
+// that is allowed. More of them might stay by another choice. The least time for those chosen is exact: Newton's
+// iteration, cut by cut. Cost: a check (a flow for each terminal) for each violated cut, and for each of up to 256
+// dropped trees that are tried again.
 #pragma once
 
 #include <cstdint>

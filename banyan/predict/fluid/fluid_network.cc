@@ -113,7 +113,7 @@ class FluidNetwork::Impl {
     if (time < next_ || time == kEndless) return {};
     is_stale_ = true;
     ending_.clear();
-    // Flows of the group end together at this moment; then those begin whose latency is over.
+    // The group may end now, and so may flows that only pass their latency. Others begin whose latency is over.
     if (group_ends_ == time) {
       visit_up_to(group_limit_, [&](Layer&, uint32_t id, int64_t) { ending_.push_back(id); });
     }
@@ -254,7 +254,6 @@ class FluidNetwork::Impl {
 
   // A new layer comes between others: the one behind it must be told anew what is left.
   Layer& layer_of(uint8_t priority) {
-    // Layers stand by priority. A new one finds its place among them.
     const auto at =
         std::find_if(layers_.begin(), layers_.end(), [&](const auto& l) { return l->priority >= priority; });
     if (at != layers_.end() && (*at)->priority == priority) return **at;

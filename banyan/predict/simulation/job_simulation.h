@@ -28,8 +28,9 @@
 //     message of a collective by messages that would cross a failed link takes another path for itself.
 //   fail: jobs that have something on it end, at the failure or as soon as something of theirs would cross it. The
 //     rest of the job is left out, and links carry what had moved by then.
-// At one time, what ends comes first, then events, then what begins. A collective without bytes (a barrier)
-// loads no link and does not notice its failure.
+// At one moment flows end first, and messages of collectives that waited for them leave. Then links change. Then nodes
+// that took their duration end, jobs begin, and all that may start does. A collective without bytes (a barrier) loads
+// no link and does not notice its failure.
 //
 // Complexity: O(log n) a node, and a fluid event for each collective and message that is simulated. Memory: 8 bytes for
 // each node that is simulated, and the footprints of what is under way; by messages, some 200 for each tree edge that

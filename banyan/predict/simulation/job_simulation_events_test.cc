@@ -1,5 +1,3 @@
-
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 #include "banyan/predict/simulation/job_simulation.h"

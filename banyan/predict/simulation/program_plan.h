@@ -1,5 +1,5 @@
 // ProgramPlan: what the nodes of a program wait for, turned round, so that a node that ends finds whom it lets start.
-// The same for every rank that carries the program out. O(nodes + dependencies) to make. Private to job_ranks.cc.
+// The same for every rank that carries the program out. O(nodes + dependencies) to make. Private to ranks.h.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,8 @@ TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
                                std::string(to_string(agent->liveness().state(3)));
     member.say(3);
     member.wait_for_test(3);
-    return "after " + std::to_string(first.count()) + " and " + std::to_string(second.count()) + " ms, " + others;
+    return "after " + std::to_string(std::max(first, second).count()) + " ms, " + others + "; " +
+           agent->liveness().why(1);
   });
   ASSERT_TRUE(world.all_say(1));
   world.strike(0, SIGKILL);
@@ -54,6 +55,8 @@ TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
     const std::string report = world.report(rank);
     std::printf("rank %u: %s\n", rank, report.c_str());
     EXPECT_THAT(report, HasSubstr("alive and alive"));
+    EXPECT_THAT(report, HasSubstr("process " + std::to_string(world.pid(1)) + " on node-b"));
+    EXPECT_LT(std::stoi(report.substr(report.find("after ") + 6)), 5000);
   }
 }
 

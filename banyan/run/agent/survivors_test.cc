@@ -1,5 +1,3 @@
-
-
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/agent/test_worlds.h"
 #include "banyan/testing/test.h"
@@ -51,6 +49,57 @@ TEST(Survivors, AgreeQuicklyWhenOneWasKilled) {
     std::printf("rank %u: %s\n", rank, report.c_str());
     EXPECT_LT(std::stoi(report.substr(report.find("after ") + 6)), 1400);
   }
+}
+
+// Processes are killed while they agree. All who come back say the same, and it holds all who live.
+TEST(Survivors, AgreeWhoeverDiesWhenever) {
+  const char* const seeds = std::getenv("BANYAN_TEST_SEEDS");
+  const uint64_t count = seeds != nullptr ? std::strtoull(seeds, nullptr, 10) : 20;
+  const uint64_t first = std::random_device()();
+  std::printf("seeds from %lu on\n", first);
+  milliseconds longest{0};
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    std::mt19937_64 random(seed);
+    const uint32_t size = 3 + static_cast<uint32_t>(random() % 4);
+    std::vector<std::string> hosts;
+    for (uint32_t rank = 0; rank < size; ++rank) hosts.push_back(std::string(1, static_cast<char>('a' + random() % 3)));
+    ForkedWorld world(hosts, [](Member& member) -> std::string {
+      const auto agent = start_agent(member);
+      member.say(1);
+      member.wait_for_test(2);
+      const std::string text = text_of(agent->agree(question_of(*agent, 1)));
+      member.say(2);
+      member.wait_for_test(3);
+      return text;
+    });
+    ASSERT_TRUE(world.all_say(1));
+    std::vector<uint32_t> ranks(size);
+    std::iota(ranks.begin(), ranks.end(), 0u);
+    std::shuffle(ranks.begin(), ranks.end(), random);
+    const uint32_t deaths = 1 + static_cast<uint32_t>(random() % (size - 1));
+    const auto start = Clock::now();
+    world.say(2);
+    for (uint32_t i = 0; i < deaths; ++i) {
+      // Spins, since a sleep is longer than the whole agreement.
+      const auto until = Clock::now() + std::chrono::microseconds(random() % 2500);
+      while (Clock::now() < until) {
+      }
+      world.strike(ranks[i], SIGKILL);
+    }
+    std::string common;
+    for (uint32_t i = deaths; i < size; ++i) {
+      ASSERT_TRUE(world.board().wait_for(ranks[i], 2)) << "rank " << ranks[i] << " hangs, seed " << seed;
+    }
+    longest = std::max(longest, since(start));
+    world.say(3);
+    for (uint32_t i = deaths; i < size; ++i) {
+      const std::string report = world.report(ranks[i]);
+      if (common.empty()) common = report;
+      EXPECT_EQ(report, common) << "rank " << ranks[i] << ", seed " << seed;
+      EXPECT_THAT(" " + report, HasSubstr(" " + std::to_string(ranks[i]) + " ")) << "seed " << seed;
+    }
+  }
+  std::printf("the longest took %ld ms\n", static_cast<long>(longest.count()));
 }
 
 TEST(Survivors, AreAskedOncePerEpoch) {

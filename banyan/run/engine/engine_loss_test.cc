@@ -106,7 +106,7 @@ class Play {
     for (uint32_t rank = 0; rank < scene_.ranks; ++rank) {
       if (rank == scene_.victim) continue;
       const std::string who = "rank " + std::to_string(scene_.victim) + " gives no sign of life";
-      ranks_[rank].error = Error(ErrorCode::peer_lost, who);
+      if (!ranks_[rank].error) ranks_[rank].error = Error(ErrorCode::peer_lost, who);
       take_results(rank);
     }
     expect_an_end();

@@ -65,7 +65,7 @@ bool Flights::begin_waiting() {
   for (Flight& flight : flights_) {
     if (flight.ticket) continue;
     // (1): while a call waits, none after it begins.
-    if (are_stopped() || (!flight.counting && !plans_.can_begin(flight.number, flight.call))) break;
+    if (are_stopped() || (!flight.counting && !plans_.prepare(flight.number, flight.call))) break;
     // Counts are exchanged first; the call itself begins when they are here.
     if (!flight.counting && plans_.present().needs_counts(flight.call)) {
       begin_counting(flight);

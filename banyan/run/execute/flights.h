@@ -15,7 +15,7 @@
 //     until their call is over.
 //
 // One thread. On the path of a small call (start(), progress(), is_first_over(), end_first()) nothing is allocated but
-// what the engine takes, and a copy of its result where it is not confirmed.
+// what the engine takes, a place for the call, and a copy of its result where it is not confirmed.
 #pragma once
 
 #include <atomic>
@@ -65,8 +65,6 @@ class Flights {
   size_t unconfirmed() const { return unconfirmed_.size(); }
   // The number of calls that were over here and have begun again. Any thread.
   uint32_t shared() const { return shared_.load(std::memory_order_relaxed); }
-  // No call is under way whose steps would confirm them.
-  bool has_to_settle() const { return flights_.empty() && (!unconfirmed_.is_empty() || is_holding()); }
   // Their confirmations are on their way, or wait for the end of a revision.
   bool is_settling() const { return (unconfirmed_.is_settling() || are_stopped()) && has_to_settle(); }
   // The time at which settle() is to be called, if no call is made before.
@@ -120,6 +118,8 @@ class Flights {
   void keep_result(const Flight& flight);
   void forget_confirmed();
   bool is_holding() const { return options_.confirms_late && engine_.is_holding(); }
+  // Calls are over here and not confirmed, and none is under way whose steps would confirm them.
+  bool has_to_settle() const { return flights_.empty() && (!unconfirmed_.is_empty() || is_holding()); }
 
   const Engine::Suspended* suspended_of(const Flight& flight) const;
   void keep_results_of_suspended();

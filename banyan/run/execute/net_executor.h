@@ -11,8 +11,8 @@
 //   PlanRevision   stops both after a loss, and has them begin again (plan_revision.h)
 //
 // (1) While a revision is under way, calls and messages stand still, and no plan is changed otherwise.
-// (2) A move goes on with a revision that is under way; else with a change of plans, then calls that wait, then all
-//     that the engine can move.
+// (2) A move goes on with a revision that is under way; else with a change of plans or, if that has nothing to do,
+//     calls that wait; then with the streams of messages and all that the engine can move.
 #pragma once
 
 #include <memory>

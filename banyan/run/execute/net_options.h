@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
 #include "banyan/run/engine/slice_gate.h"
-#include "banyan/run/execute/plan_ahead.h"
+#include "banyan/run/execute/background.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/message/tag_matcher.h"
 #include "banyan/run/net/step_budget.h"

@@ -74,7 +74,7 @@ void PlansInForce::close_lanes_of(uint32_t generation) {
 
 // ---- When calls go over to other plans one by one ----
 
-bool PlansInForce::can_begin(uint64_t number, const Call& call) {
+bool PlansInForce::prepare(uint64_t number, const Call& call) {
   // `go` has said which call is the last by the old plans.
   if (changes_.must_go_over(number)) go_over();
   // After `held`, this rank begins no call beyond the number that it has named.

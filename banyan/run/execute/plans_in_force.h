@@ -12,8 +12,8 @@
 // (4) Paths across cables that the present plans take for lost are tried again and again, and no others (lost_paths.h).
 //     A path that carries again is a wish to use its cables; who decides is rank 0.
 //
-// receive(), propose() and generation() may be called by any thread, all else by that of the executor. For a call
-// that begins, can_begin() and present() allocate nothing and take no lock.
+// receive(), propose(), generation() and may_revise() may be called by any thread, all else by that of the executor.
+// For a call whose plan is made, prepare() and present() allocate nothing and take no lock.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class PlansInForce {
 
   // The plans of the next call.
   NetPlans& present() const { return *present_; }
-  // They may change, as all later ones; any thread.
+  // They may change, as all later ones.
   bool may_revise() const { return may_revise_; }
   // The power of the transport; null where it chooses paths itself.
   LaneControl* lanes() const { return lanes_; }
@@ -60,8 +60,9 @@ class PlansInForce {
   bool receive(const std::string& text) { return changes_.receive(text); }
   uint64_t propose(const PlanWish& wish) { return changes_.propose(wish); }
   const PlanChanges& changes() const { return changes_; }
-  // True if it is known which plans this call follows, and its plan is made; then these are present().
-  bool can_begin(uint64_t number, const Call& call);
+  // Goes over to the next plans if this call is the first to follow them, and has its plan made. True once both are
+  // done: then it follows present().
+  bool prepare(uint64_t number, const Call& call);
   // Goes on with the switch as far as possible; true if anything moved. Only if may_revise().
   bool advance(const PlanChanges::Calls& calls);
   // The last generation that is settled.

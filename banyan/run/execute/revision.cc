@@ -60,7 +60,7 @@ void Revisions::heard(const std::string& text) {
   RevisionReport report;
   if (!(stream >> kind) || kind != kReport || !(stream >> report) || report.rank >= ranks_) return;
   const std::lock_guard lock(mutex_);
-  // A rank may report again in the same generation: its last report counts.
+  // A rank reports once in a generation: a text that comes twice changes nothing.
   ++count_;
   reports_[report.generation].insert_or_assign(report.rank, std::move(report));
 }

@@ -1,4 +1,3 @@
-
 #include "banyan/run/metrics/metrics.h"
 #include "banyan/testing/test.h"
 

@@ -67,6 +67,19 @@ TEST(Diagnosis, ARankThatWroteNothing) {
   EXPECT_THAT(diagnose(dumps).communicators.front().missing, ElementsAre(3));
 }
 
+TEST(Diagnosis, TheEndOfAChain) {
+  std::vector<RankDump> dumps;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    dumps.push_back(SampleDump("world", rank, 4).add_done(3, 95).add({}, 96).waits_for(rank + 1, 7));
+  }
+  dumps.push_back(SampleDump("world", 3, 4).add_done(3, 95).add({}, 96));
+  const Finding finding = only_finding(dumps);
+  EXPECT_EQ(finding.kind, FindingKind::stuck);
+  EXPECT_EQ(finding.sentence,
+            "rank 3 is in allreduce #4 (1024 float32 sum) and makes no step for 4.0 s (step 0); it waits for nobody; "
+            "ranks 0, 1, 2 wait for it");
+}
+
 TEST(Diagnosis, ARankThatDied) {
   std::vector<RankDump> dumps = one_is_late();
   dumps.pop_back();

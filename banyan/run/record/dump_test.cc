@@ -22,9 +22,6 @@ class DumpTest : public ::testing::Test, protected testing::TemporaryFolder {
   }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string error_of(const auto& call) {
-    return testing::error_of([&] { call(); });
-  }
 };
 
 RankDump sample() {
@@ -67,12 +64,12 @@ TEST_F(DumpTest, MessagesRoundTrip) {
                    .begun = 8};
   EXPECT_EQ(parse_dump(dump_to_json(dump)), dump);
   dump.messages.messages[1].number = 3;
-  EXPECT_THAT(error_of([&] { parse_dump(dump_to_json(dump)); }), HasSubstr("number does not ascend"));
+  EXPECT_THAT(testing::error_of([&] { parse_dump(dump_to_json(dump)); }), HasSubstr("number does not ascend"));
   dump.messages.messages.clear();
   dump.messages.pairs[1].rank = 1;
-  EXPECT_THAT(error_of([&] { parse_dump(dump_to_json(dump)); }), HasSubstr("rank 1, which occurs twice"));
+  EXPECT_THAT(testing::error_of([&] { parse_dump(dump_to_json(dump)); }), HasSubstr("rank 1, which occurs twice"));
   dump.messages.pairs[1].rank = 4;
-  EXPECT_THAT(error_of([&] { parse_dump(dump_to_json(dump)); }), HasSubstr("rank"));
+  EXPECT_THAT(testing::error_of([&] { parse_dump(dump_to_json(dump)); }), HasSubstr("rank"));
 }
 
 TEST_F(DumpTest, RecordsOfTheVersionBeforeAreRead) {
@@ -81,7 +78,7 @@ TEST_F(DumpTest, RecordsOfTheVersionBeforeAreRead) {
   text.replace(text.find("flight-recorder/2"), 17, "flight-recorder/1");
   EXPECT_EQ(parse_dump(text), dump);
   text.replace(text.find("flight-recorder/1"), 17, "flight-recorder/3");
-  EXPECT_THAT(error_of([&] { parse_dump(text); }), HasSubstr("is \"flight-recorder/3\""));
+  EXPECT_THAT(testing::error_of([&] { parse_dump(text); }), HasSubstr("is \"flight-recorder/3\""));
 }
 
 TEST_F(DumpTest, RoundTripsEveryReduction) {
@@ -136,14 +133,15 @@ TEST_F(DumpTest, WritesAndReadsAFolder) {
 TEST_F(DumpTest, SaysWhichFileIsBroken) {
   write_dump(sample(), folder_);
   write_file(path("world-rank7.json"), "{\"banyan\": \"fabric/1\"}");
-  EXPECT_EQ(error_of([&] { read_dumps(folder_); }),
+  EXPECT_EQ(testing::error_of([&] { read_dumps(folder_); }),
             path("world-rank7.json") +
                 ": is \"fabric/1\"; a flight record says \"banyan\": \"flight-recorder/2\", or \"flight-recorder/1\"");
 }
 
 TEST_F(DumpTest, SaysWhenThereIsNothingToRead) {
-  EXPECT_THAT(error_of([&] { read_dumps(folder_); }), HasSubstr("there is no flight record ('*-rank<N>.json')"));
-  EXPECT_THAT(error_of([&] { read_dumps(path("none")); }), HasSubstr("No such file"));
+  EXPECT_THAT(testing::error_of([&] { read_dumps(folder_); }),
+              HasSubstr("there is no flight record ('*-rank<N>.json')"));
+  EXPECT_THAT(testing::error_of([&] { read_dumps(path("none")); }), HasSubstr("No such file"));
 }
 
 TEST_F(DumpTest, GivenFoldersAreMade) {
@@ -161,10 +159,10 @@ TEST_F(DumpTest, TheDefaultFolderMustBeOurs) {
   const std::string folder = path("banyan-recorder-" + std::to_string(geteuid()));
   EXPECT_EQ(recorder_directory(), folder);
   ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
-  EXPECT_THAT(error_of([] { recorder_directory(); }), HasSubstr("set BANYAN_RECORDER_DIR"));
+  EXPECT_THAT(testing::error_of([] { recorder_directory(); }), HasSubstr("set BANYAN_RECORDER_DIR"));
   fs::remove(folder);
   fs::create_directory_symlink(folder_, folder);
-  EXPECT_THAT(error_of([] { recorder_directory(); }), HasSubstr("set BANYAN_RECORDER_DIR"));
+  EXPECT_THAT(testing::error_of([] { recorder_directory(); }), HasSubstr("set BANYAN_RECORDER_DIR"));
 }
 
 // In a folder of the user's choice that others may write to, such as /tmp.
@@ -190,7 +188,7 @@ TEST_F(DumpTest, IsForItsUserAlone) {
 TEST_F(DumpTest, AFolderThatCannotBeMadeIsAnError) {
   write_file(path("file"), "");
   setenv("BANYAN_RECORDER_DIR", path("file/x").c_str(), 1);
-  EXPECT_THAT(error_of([] { recorder_directory(); }), HasSubstr("cannot make"));
+  EXPECT_THAT(testing::error_of([] { recorder_directory(); }), HasSubstr("cannot make"));
 }
 
 struct Damage {
@@ -230,11 +228,11 @@ TEST_P(Broken, IsRefusedWithTheReason) {
   const size_t place = json.find(GetParam().from);
   ASSERT_NE(place, std::string::npos) << json;
   json.replace(place, std::string(GetParam().from).size(), GetParam().to);
-  EXPECT_THAT(error_of([&] { parse_dump(json); }), HasSubstr(GetParam().message));
+  EXPECT_THAT(testing::error_of([&] { parse_dump(json); }), HasSubstr(GetParam().message));
 }
 
 TEST_F(DumpTest, RefusesDeepNesting) {
-  EXPECT_THAT(error_of([] { parse_dump(std::string(100'000, '[')); }), HasSubstr("nested deeper"));
+  EXPECT_THAT(testing::error_of([] { parse_dump(std::string(100'000, '[')); }), HasSubstr("nested deeper"));
 }
 
 }  // namespace

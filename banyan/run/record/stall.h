@@ -78,7 +78,8 @@ struct Stall {
   std::string sentence;           // without a full stop; empty when nothing stalls
 };
 
-// One state per rank, in any order. Waiting for a rank not given counts as waiting for nobody. O(ranks log ranks).
+// One state per rank, in any order. Waiting for a rank not given counts as waiting for nobody. O(ranks log ranks) where
+// nobody waits for a message.
 Stall diagnose_stall(std::span<const RankState> states);
 
 }  // namespace banyan::run

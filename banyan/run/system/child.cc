@@ -56,7 +56,8 @@ int become(const Program& program, const Words& words, const Words& environment,
   int place = STDIN_FILENO;
   for (const int given : {program.input, program.output, program.errors}) {
     const int fd = given == Program::kNothing ? nothing : given;
-    if (fd >= 0 && dup2(fd, place) < 0) return errno;
+    // dup2() to the same number would leave it to be closed as the program begins.
+    if (fd >= 0 && (fd == place ? fcntl(fd, F_SETFD, 0) : dup2(fd, place)) < 0) return errno;
     ++place;
   }
   if (program.prepare && !program.prepare()) return errno;

@@ -63,6 +63,8 @@ class Child {
   // Waits for its end. Returns its status, and then there is none any more. Throws Error{io} if the kernel has reaped
   // it, since SIGCHLD is ignored here.
   int reap();
+  // The same, for callers that know how it ended by what it has written: nothing if the kernel has reaped it.
+  std::optional<int> wait_for_end();
   // To its group, if it has its own. Nothing happens to a child that was reaped.
   void send(int signal) const;
   // Kills it by SIGKILL, and reaps it.
@@ -70,7 +72,6 @@ class Child {
 
  private:
   static constexpr pid_t kNone = -1;
-  std::optional<int> wait_for_end();  // nothing if the kernel has reaped it
 
   pid_t id_ = kNone;
   bool has_own_group_ = false;

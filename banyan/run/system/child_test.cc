@@ -62,8 +62,9 @@ TEST(Child, DoesNotEndWellIfTheKernelHasReapedIt) {
   Child ignoring([] {
     signal(SIGCHLD, SIG_IGN);
     Child failing([] { return 7; });
-    const std::string error = testing::error_of([&] { failing.reap(); }, ErrorCode::io);
-    return error.find("SIGCHLD is ignored") != std::string::npos && !failing.is_there() ? 3 : 4;
+    const Error error = testing::thrown_by([&] { failing.reap(); });
+    const bool is_told = std::string(error.what()).find("SIGCHLD is ignored") != std::string::npos;
+    return error.code() == ErrorCode::io && is_told && !failing.is_there() ? 3 : 4;
   });
   EXPECT_EQ(ignoring.reap(), W_EXITCODE(3, 0));
 }
@@ -106,6 +107,18 @@ TEST(Child, IsAProgramWithVariables) {
 TEST(Child, ReadsAndWritesWhatItWasGiven) {
   EXPECT_EQ(printed_by("cat; echo end", {.words = {}, .input = Program::kNothing}), "end\n");
   EXPECT_EQ(printed_by("echo lost >&2; echo kept", {.words = {}, .errors = Program::kNothing}), "kept\n");
+}
+
+// A descriptor may be at its place before: this process was started without an input.
+TEST(Child, ReadsWhatStandsAtItsPlaceAlready) {
+  Child without_input([] {
+    close(STDIN_FILENO);
+    const FileDescriptor input(memfd_create("input", MFD_CLOEXEC));
+    if (input.get() != STDIN_FILENO || write(input.get(), "text\n", 5) != 5) return 10;
+    if (lseek(input.get(), 0, SEEK_SET) != 0) return 11;
+    return printed_by("cat", {.words = {}, .input = input.get()}) == "text\n" ? 3 : 4;
+  });
+  EXPECT_EQ(without_input.reap(), W_EXITCODE(3, 0));
 }
 
 TEST(Child, TakesItsGroupAlong) {

@@ -53,7 +53,9 @@ class Process {
   bool has_ended() const { return ending_.has_value(); }
   // Reads on; to be called when the pipe has something to say.
   void receive() {
-    if (!child_.read_some()) ending_ = child_.process().reap();  // it has exited, or does right now
+    if (child_.read_some()) return;
+    // It has exited, or does right now. If SIGCHLD is ignored, its report alone tells how.
+    ending_ = child_.process().wait_for_end().value_or(0);
   }
 
   // What it returned; nothing when it has not ended, or not well.

@@ -18,11 +18,13 @@ void Gather::ask(const std::set<std::string>& whom, std::chrono::milliseconds at
                         .done = std::move(done),
                         .until = timers_.after(at_most, [this, number] { end(number); })};
   for (const std::string& each : whom) {
+    std::optional<Error> failure;  // not of `done`, which answers may call meanwhile
     try {
       ask(each, number);
     } catch (const Error& error) {
-      miss(number, each, error.what());
+      failure = error;
     }
+    if (failure) miss(number, each, failure->what());
   }
   if (whom.empty()) end(number);
 }

@@ -35,7 +35,7 @@ class Gather {
   };
   // Sends the question to one of them. Throws Error where that cannot be.
   using Ask = std::function<void(const std::string& whom, uint64_t number)>;
-  using Done = std::function<void(Result)>;
+  using Done = std::function<void(Result)>;  // an Error of it goes to whoever has ended the question
 
   // `timers` outlives it.
   explicit Gather(run::Timers& timers) : timers_(timers) {}

@@ -21,7 +21,7 @@ namespace banyan::service {
 
 class ClientSide {
  public:
-  // All outlive it.
+  // All but the workers outlive it. These begin after it and end before it: only in between are they used.
   ClientSide(DaemonCore& core, SessionOpener& opener, OperatorSide& operators, Workers& workers);
 
   // Programs come in by this socket, which listens, from now on. Once.

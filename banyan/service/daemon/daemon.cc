@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kSweep{1};
 
 }  // namespace
 
-// Composes the parts. Each knows those above it alone, and ends before them.
+// Composes the parts. Each knows those above it, and ends before them, and the workers, which begin last and end first.
 class Daemon::Impl {
  public:
   Impl(Options options, HandedSockets sockets, Predecessor* predecessor);

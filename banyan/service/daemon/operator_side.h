@@ -25,7 +25,7 @@ namespace banyan::service {
 
 class OperatorSide : private HostOperations::Host {
  public:
-  // All outlive it.
+  // All but the workers outlive it. These begin after it and end before it: only in between are they used.
   OperatorSide(DaemonCore& core, SessionOpener& opener, Workers& workers);
 
   // Answers other daemons, and hints, from now on. Once the cluster has begun.

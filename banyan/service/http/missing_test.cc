@@ -1,4 +1,3 @@
-
 #include "banyan/service/http/client.h"
 #include "banyan/service/http/server.h"
 #include "banyan/testing/test.h"

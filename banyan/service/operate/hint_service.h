@@ -19,7 +19,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/compose/planner.h"
-#include "banyan/run/execute/plan_ahead.h"
+#include "banyan/run/execute/background.h"
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/cluster/lifetime.h"
 #include "banyan/service/operate/operator_api.h"

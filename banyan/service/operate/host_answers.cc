@@ -92,6 +92,7 @@ void HostAnswers::answer(const std::string& command, const std::string& body, co
 
 void HostAnswers::ask_own(const std::shared_ptr<Asked>& asked) {
   parts_.own(asked->command, asked->body, lifetime_.guard([this, asked](Answer answer) {
+    if (asked->own) return;  // an operator is answered once
     asked->own = std::move(answer);
     reply_if_complete(*asked);
   }));

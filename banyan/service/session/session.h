@@ -1,8 +1,8 @@
 // Session: one rank of one communicator of a tenant, whose calls the daemon carries out.
 //
-// 1. The first error ends it, whatever has thrown it: nothing is completed afterwards, no more is asked of the
-//    executor, and `failed` is called once, so that the client is told why by the control connection. So a session
-//    costs nobody but its own communicator anything.
+// 1. The first error ends it, whatever has thrown it: nothing is completed afterwards, no call is begun or moved any
+//    more, and `failed` is called once, so that the client is told why by the control connection. So a session costs
+//    nobody but its own communicator anything.
 // 2. As an event source it is what its executor waits for; an error there ends the session and not the sleep of others.
 // 3. The client can read in its page whether peers still want something (SessionStatus) before it reads that a call is
 //    over.

@@ -54,7 +54,7 @@ SessionCalls::SessionCalls(Options options, run::Executor& executor, SessionShar
       idle_since_(now()) {}
 
 bool SessionCalls::waits_for_others() const {
-  const bool is_quiet = messages_.empty() && rings_.waiting() == 0 && rings_.has_taken_all();
+  const bool is_quiet = messages_.empty() && rings_.waiting() == 0 && has_taken_all_;
   return is_quiet && (calls_.empty() || executor_.waits_for_peers());
 }
 
@@ -76,9 +76,11 @@ TenantAccount::Charge SessionCalls::charge_for(const run::Call& call) const {
 
 bool SessionCalls::take(size_t most) {
   bool moved = false;
+  has_taken_all_ = false;  // nobody has looked, where there is no room
   for (size_t taken = 0; taken < most && has_room(); ++taken) {
     const std::optional<Submission> submission = rings_.take();
-    if (!submission) break;
+    has_taken_all_ = !submission;
+    if (has_taken_all_) break;
     moved = true;
     // The client writes submissions as it likes: nothing of one is used before it has been checked.
     std::variant<ValidCall, Refusal> checked = validate(*submission, rules_, regions_);

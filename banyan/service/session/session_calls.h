@@ -106,6 +106,7 @@ class SessionCalls {
   Time idle_since_;      // while no call is under way
   Time idle_before_{0};  // the times between calls, all together
   bool is_quick_ = true;
+  bool has_taken_all_ = false;  // the last take() has found the ring empty
 };
 
 }  // namespace banyan::service

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "banyan/compose/planner.h"
-#include "banyan/run/execute/plan_ahead.h"
+#include "banyan/run/execute/background.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/net/step_budget.h"

@@ -23,13 +23,7 @@ class SessionRings {
   SessionRings(std::shared_ptr<const Region> memory, SessionPage& page) : memory_(std::move(memory)), rings_(page) {}
 
   // A copy of the next submission, if there is one.
-  std::optional<Submission> take() {
-    std::optional<Submission> submission = rings_.take();
-    has_taken_all_ = !submission;
-    return submission;
-  }
-  // True if the last take() found nothing.
-  bool has_taken_all() const { return has_taken_all_; }
+  std::optional<Submission> take() { return rings_.take(); }
   void complete(const Completion& completion) { waiting_.push_back(completion); }
   // Writes completions that wait, as many as find room. True if there were any.
   bool flush() {
@@ -49,7 +43,7 @@ class SessionRings {
   const std::shared_ptr<const Region> memory_;
   DaemonRings rings_;
   std::deque<Completion> waiting_;
-  bool has_taken_all_ = false, has_woken_ = false;
+  bool has_woken_ = false;
 };
 
 }  // namespace banyan::service

@@ -1,4 +1,3 @@
-
 #include <queue>
 
 #include "banyan/service/share/steward.h"

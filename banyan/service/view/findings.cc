@@ -9,7 +9,6 @@
 #include "banyan/base/rank_list.h"
 #include "banyan/base/text.h"
 #include "banyan/base/words.h"
-#include "banyan/run/record/stall.h"
 
 namespace banyan::service {
 namespace {
@@ -29,70 +28,73 @@ bool is_in_call(const RankView& rank) { return rank.error.empty() && rank.calls_
 // rank has begun all numbers below calls_begun.
 class Examination {
  public:
-  explicit Examination(const CommunicatorView& communicator) : communicator_(communicator) {
+  explicit Examination(const CommunicatorView& communicator)
+      : communicator_(communicator), end_of_chain_(communicator.ranks.size()) {
+    for (size_t i = 0; i < communicator.ranks.size(); ++i) follow_chain(i);
     for (const RankView& each : communicator.ranks) {
-      if (is_in_call(each) && each.call_seconds >= seconds(kLate) && !moves(each)) waiting_.push_back(&each);
+      if (is_in_call(each) && each.call_seconds >= seconds(kLate) && !belongs_to_a_call_that_moves(each)) {
+        waiting_.push_back(&each);
+      }
     }
     std::stable_sort(waiting_.begin(), waiting_.end(),
                      [](const RankView* a, const RankView* b) { return a->calls_over > b->calls_over; });
   }
 
   std::vector<FindingView> findings() const {
-    if (waiting_.empty()) return {};
-    const run::Stall stall = run::diagnose_stall(states());
-    std::vector<FindingView> found;
-    if (stall.kind == run::FindingKind::stuck) found = awaited(stall);
-    if (found.empty() && !goes_on(stall)) found = not_begun();
-    if (found.empty()) found = awaited(stall);
-    return found.empty() ? stalled() : found;
+    std::vector<FindingView> found = not_begun();
+    if (found.empty()) found = awaited_by_all();
+    if (found.empty()) found = stalled();
+    return found;
   }
 
  private:
-  const RankView* find(uint32_t wanted) const {
-    const auto found = std::lower_bound(communicator_.ranks.begin(), communicator_.ranks.end(), wanted,
+  static constexpr size_t kNobody = SIZE_MAX;
+
+  size_t awaited_by(size_t i) const {
+    const std::vector<RankView>& ranks = communicator_.ranks;
+    const uint32_t wanted = *ranks[i].waiting_for;
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), wanted,
                                         [](const RankView& each, uint32_t rank) { return each.rank < rank; });
-    return found != communicator_.ranks.end() && found->rank == wanted ? &*found : nullptr;
+    return found != ranks.end() && found->rank == wanted ? static_cast<size_t>(found - ranks.begin()) : kNobody;
   }
 
-  // In shared memory nobody waits for a rank that has ended the call already: who says so was stopped before it could
-  // say otherwise.
-  std::optional<uint32_t> awaited_by(const RankView& rank) const {
-    const RankView* const awaited = rank.waiting_for ? find(*rank.waiting_for) : nullptr;
-    const bool is_past = communicator_.is_direct && awaited != nullptr && awaited->calls_over > rank.calls_over;
-    return is_past ? std::nullopt : rank.waiting_for;
-  }
-  // It goes on in its call, and waits for nobody who has not come.
-  bool moves(const RankView& rank) const {
-    return is_in_call(rank) && rank.stalled_seconds < seconds(kLate) && !awaited_by(rank);
+  // Whether it waits for another rank. In shared memory nobody waits for a rank that has ended the call already: who
+  // says so was stopped before it could say otherwise.
+  bool waits(size_t i) const {
+    const RankView& rank = communicator_.ranks[i];
+    if (!rank.waiting_for) return false;
+    const size_t awaited = awaited_by(i);
+    return !communicator_.is_direct || awaited == kNobody || communicator_.ranks[awaited].calls_over <= rank.calls_over;
   }
 
-  // As the diagnosis takes them. A rank that moves counts as one that has ended its call: nobody waits for it in vain.
-  // A rank that waits in a message counts as in the call that it has not begun. Nothing is known of ranks that have
-  // failed.
-  std::vector<run::RankState> states() const {
-    std::vector<run::RankState> states;
-    for (const RankView& each : communicator_.ranks) {
-      if (!each.error.empty()) continue;
-      const bool has_called = is_in_call(each) || each.waiting_for;
-      const bool is_inside = has_called && !moves(each);
-      states.push_back({.rank = each.rank,
-                        .sequence = each.calls_over + (has_called ? 1 : 0),
-                        .state = is_inside ? run::OperationState::running : run::OperationState::done});
-      const std::optional<uint32_t> awaited = is_inside ? awaited_by(each) : std::nullopt;
-      if (!awaited) continue;
-      states.back().waits_for = *awaited;
-      const RankView* const known = find(*awaited);
-      if (known != nullptr && known->error.empty()) continue;
-      states.push_back({.rank = *awaited, .sequence = states.back().sequence, .health = run::Health::unknown});
+  // Marks the whole chain of waiting from `start` with its end: a rank that waits for nobody; kNobody for one of which
+  // nothing is known, and for circles.
+  void follow_chain(size_t start) {
+    std::vector<size_t> chain;
+    size_t at = start;
+    while (at != kNobody && !end_of_chain_[at]) {
+      end_of_chain_[at] = kNobody;  // until its end is known: who comes here again has gone round
+      chain.push_back(at);
+      if (!waits(at)) break;
+      at = awaited_by(at);
     }
-    return states;
+    if (chain.empty()) return;
+    const bool is_end = at == chain.back() && !waits(at);
+    const size_t end = is_end ? at : at == kNobody ? kNobody : *end_of_chain_[at];
+    for (const size_t each : chain) end_of_chain_[each] = end;
   }
 
-  // A rank waits for one that moves in the same call or a later one.
-  bool goes_on(const run::Stall& stall) const {
-    if (stall.kind != run::FindingKind::lost) return false;
-    const RankView *const one = find(stall.ranks.front()), *const other = find(stall.ranks.back());
-    return is_in_call(*one) && is_in_call(*other) && (moves(*one) || moves(*other));
+  const RankView* end_of_chain(const RankView& rank) const {
+    const size_t end = *end_of_chain_[static_cast<size_t>(&rank - communicator_.ranks.data())];
+    return end == kNobody ? nullptr : &communicator_.ranks[end];
+  }
+
+  // Itself, or the rank at the end of its chain, is in its call and goes on there: then it does not wait for anybody
+  // who has not come.
+  bool belongs_to_a_call_that_moves(const RankView& rank) const {
+    const RankView* const end = end_of_chain(rank);
+    return end != nullptr && end->calls_begun > rank.calls_over && is_in_call(*end) &&
+           end->stalled_seconds < seconds(kLate);
   }
 
   // For how long it has begun no call, when others may wait for one; nothing while it is in one, or waits for others
@@ -160,23 +162,26 @@ class Examination {
                                     in_words(least) + " or longer");
   }
 
-  // One rank that others wait for in a call, while it is in this one or an earlier one.
-  std::vector<FindingView> awaited(const run::Stall& stall) const {
-    const RankView* const rank = stall.ranks.size() == 1 ? find(stall.ranks.front()) : nullptr;
-    if (rank == nullptr || !is_in_call(*rank)) return {};
+  // The one rank at which all chains of waiting end.
+  std::vector<FindingView> awaited_by_all() const {
+    const RankView* awaited = nullptr;
     const RankView* longest = nullptr;
     size_t count = 0;
-    for (const RankView* const each : waiting_) {
-      if (each == rank || each->stalled_seconds < seconds(kLate)) continue;
+    for (const RankView& each : communicator_.ranks) {
+      if (!is_in_call(each) || !each.waiting_for || each.stalled_seconds < seconds(kLate)) continue;
+      const RankView* const end = end_of_chain(each);
+      if (end == &each) continue;  // it does not wait any more
+      if (end == nullptr || !is_in_call(*end) || (awaited != nullptr && end != awaited)) return {};
+      awaited = end;
       ++count;
-      if (longest == nullptr || each->stalled_seconds > longest->stalled_seconds) longest = each;
+      if (longest == nullptr || each.stalled_seconds > longest->stalled_seconds) longest = &each;
     }
-    if (count == 0) return {};
-    const bool is_same = rank->calls_over >= longest->calls_over;
+    if (awaited == nullptr) return {};
+    const bool is_same = awaited->calls_over >= longest->calls_over;
     return {finding("late rank",
-                    title(*rank) + " is late: " + plural(count, "rank") + (count == 1 ? " waits" : " wait") +
+                    title(*awaited) + " is late: " + plural(count, "rank") + (count == 1 ? " waits" : " wait") +
                         " for it in " + longest->call + " for " + in_words(longest->stalled_seconds) + ", it is " +
-                        (is_same ? "in this call, too," : "still in " + rank->call) + " and waits for nobody")};
+                        (is_same ? "in this call, too," : "still in " + awaited->call) + " and waits for nobody")};
   }
 
   // "rank 3 waits for rank 5, rank 5 for rank 3".
@@ -218,7 +223,8 @@ class Examination {
   }
 
   const CommunicatorView& communicator_;
-  std::vector<const RankView*> waiting_;  // for others, as far as anybody knows; the latest call first
+  std::vector<std::optional<size_t>> end_of_chain_;  // by place in communicator_.ranks
+  std::vector<const RankView*> waiting_;             // for others, as far as anybody knows; the latest call first
 };
 
 }  // namespace

@@ -1,12 +1,9 @@
 // Findings: what is wrong in a cluster, from what its daemons see of calls. In words that name the culprit.
 //
 // - late rank: others of its communicator have begun a call that it has not begun for kLate, though it has ended those
-//   before; or it is in this call or an earlier one, others wait for it, and it waits for nobody.
+//   before; or its program has begun it, and all that wait, directly or by others, wait for this rank.
 // - stalled: a call under way of which no rank has moved anything for kStalled, and no rank is late.
 // - unreachable host.
-//
-// The same diagnosis as after a timeout (run/record/stall.h) says which rank is to blame, from what views say of it:
-// they know no steps in a call, and no records of calls.
 //
 // Daemons say of themselves (HostView::troubles) that the directory of hosts does not answer, that they have no
 // descriptors left, and that they could not use what stands in their file of rules: merge() adds that.

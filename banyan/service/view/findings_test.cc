@@ -210,14 +210,6 @@ TEST(Findings, SayNothingOfALongCallThatMoves) {
   EXPECT_THAT(findings_of({root, leaf, idle(2, 20)}), IsEmpty()) << "what they wait for is not rank 2";
 }
 
-// A root that sends to others first moves, though nothing of this leaf's call has.
-TEST(Findings, SayNothingOfARankThatWaitsForOneThatMoves) {
-  RankView root = waiting(0, 20);
-  root.stalled_seconds = 0.01;
-  EXPECT_THAT(findings_of({root, waiting(1, 20, 0)}), IsEmpty());
-  EXPECT_THAT(findings_of({root, waiting(1, 20, 0), idle(2, 20)}), IsEmpty()) << "what it waits for is not rank 2";
-}
-
 // In time that grows with the ranks, and not with their square.
 TEST(Findings, AreMadeOfAVeryLongCircle) {
   constexpr uint32_t kRanks = 30'000;

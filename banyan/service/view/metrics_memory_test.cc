@@ -1,5 +1,3 @@
-
-
 #include "banyan/service/share/tenant_label.h"
 #include "banyan/service/view/metrics.h"
 #include "banyan/testing/test.h"

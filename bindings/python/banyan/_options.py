@@ -29,9 +29,15 @@ def _argument(name: str) -> str:
     return (other[3:] if other.startswith("no-") else other).replace("-", "_")
 
 
+def _is_opposite(name: str) -> bool:
+    """True of an option that the argument means by False."""
+    return name == "unfolded" or name.startswith("no-")
+
+
 def list_options(rows: List[Tuple[str, str, str]]) -> List[Option]:
     """The rows of the library as users see them."""
-    return [Option(_argument(name), kind, with_arguments(text)) for name, kind, text in rows]
+    return [Option(_argument(name), kind, ("False: " if _is_opposite(name) else "") + with_arguments(text))
+            for name, kind, text in rows]
 
 
 class Table:
@@ -48,7 +54,8 @@ class Table:
         if kind == "":
             return _words.to_truth(value, where)
         if isinstance(value, (str, os.PathLike)):
-            return [os.fspath(value)] if kind == "EVENT" else os.fspath(value)
+            is_one = kind == "EVENT" or (kind == "LIST" and isinstance(value, os.PathLike))
+            return [os.fspath(value)] if is_one else os.fspath(value)
         if kind == "TIME":
             return _words.to_duration(value, where)
         if kind == "SIZE":
@@ -64,7 +71,7 @@ class Table:
     def _given(self, argument: str, value: Value) -> Given:
         """The option of an argument, whose value may be the opposite."""
         name = self.names[argument]
-        if name == "unfolded" or name.startswith("no-"):
+        if _is_opposite(name):
             return name, not _words.to_truth(value, argument)
         return name, self.value(name, value)
 

@@ -1,4 +1,3 @@
-
 #include "banyan/run/transport/ucx/transport.h"
 #include "banyan/testing/test.h"
 
