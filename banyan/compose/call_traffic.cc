@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "banyan/codec/codec.h"
-#include "banyan/fabric/ways.h"
+#include "banyan/fabric/shortest_paths.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::compose {
@@ -143,7 +143,7 @@ class ShortestTraffic {
 
   const Fabric& fabric_;
   const std::function<bool(LinkId)>& works_;  // empty: all do
-  fabric::ShortestWays ways_;
+  fabric::ShortestPaths ways_;
   std::vector<double> waiting_, on_links_;
   std::vector<NodeId> senders_;
   std::vector<LinkId> next_;  // scratch of move()

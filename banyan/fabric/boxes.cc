@@ -1,40 +1,36 @@
 #include "banyan/fabric/boxes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "banyan/base/check.h"
+#include "banyan/fabric/disjoint_sets.h"
 
 namespace banyan::fabric {
 namespace {
 
-// Union-find over the nodes that counts the groups which hold a rank.
+// Groups of nodes that are joined; counts those which hold a rank.
 class Groups {
  public:
   explicit Groups(const Fabric& fabric)
-      : parent_(fabric.nodes().size()), holds_rank_(fabric.nodes().size(), false), rank_groups_(fabric.ranks().size()) {
-    std::iota(parent_.begin(), parent_.end(), 0);
+      : sets_(fabric.nodes().size()), holds_rank_(fabric.nodes().size(), false), rank_groups_(fabric.ranks().size()) {
     for (const NodeId rank : fabric.ranks()) holds_rank_[index(rank)] = true;
   }
 
-  uint32_t find(uint32_t node) {
-    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
-    return node;
-  }
+  // The lowest node of its group.
+  uint32_t find(uint32_t node) { return sets_.find(node); }
 
   void join(const Link& link) {
-    uint32_t a = find(index(link.from)), b = find(index(link.to));
+    const uint32_t a = find(index(link.from)), b = find(index(link.to));
     if (a == b) return;
-    if (b < a) std::swap(a, b);  // the lowest node names the group
-    parent_[b] = a;
+    sets_.join(a, b);
     if (holds_rank_[a] && holds_rank_[b]) --rank_groups_;
-    holds_rank_[a] = holds_rank_[a] || holds_rank_[b];
+    holds_rank_[find(a)] = holds_rank_[a] || holds_rank_[b];
   }
 
   size_t rank_groups() const { return rank_groups_; }
 
  private:
-  std::vector<uint32_t> parent_;
+  DisjointSets<> sets_;
   std::vector<bool> holds_rank_;
   size_t rank_groups_;
 };

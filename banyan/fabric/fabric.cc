@@ -312,8 +312,7 @@ Fabric Fabric::Builder::build() && {
     if (body->nodes[v].kind == NodeKind::rank) body->ranks.push_back(NodeId{v});
   }
   if (body->ranks.size() < 2) {
-    throw Error(ErrorCode::invalid_input,
-                "a fabric needs at least two ranks, this one has " + std::to_string(body->ranks.size()));
+    throw invalid("a fabric needs at least two ranks, this one has " + std::to_string(body->ranks.size()));
   }
   body->index_links();
   const NodeId first = body->ranks.front();

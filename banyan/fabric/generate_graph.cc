@@ -67,8 +67,7 @@ void generate_cayley(const GeneratorSpec& spec, Fabric::Builder& builder) {
                        ", but numbers before the dot are below m and those after it below k");
     elements.push_back(group.element(a, i));
     if (elements.back() == 0) throw spec.error("by names 0.0, which joins every rank to itself");
-    if (std::count(elements.begin(), elements.end(), elements.back()) > 1)
-      throw spec.error("by names an element twice");
+    if (std::ranges::count(elements, elements.back()) > 1) throw spec.error("by names an element twice");
   }
   spec.expect_size(m * k, m * k * elements.size());
   const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
+#include "banyan/fabric/disjoint_sets.h"
 
 namespace banyan::fabric {
 namespace {
@@ -162,18 +162,11 @@ class GpuLinksReader {
   }
 
   void find_nvswitch() {
-    std::vector<uint32_t> group(gpu_count());  // by GPU: the lowest that NVLinks join it to
-    std::iota(group.begin(), group.end(), 0);
-    for (const auto& [ends, tally] : direct_) {
-      const uint32_t low = std::min(group[ends.first], group[ends.second]),
-                     high = std::max(group[ends.first], group[ends.second]);
-      std::ranges::replace(group, high, low);
-    }
-    for (const uint32_t first : std::set<uint32_t>(group.begin(), group.end())) {
-      std::vector<uint32_t> members;
-      for (uint32_t i = first; i < gpu_count(); ++i) {
-        if (group[i] == first) members.push_back(i);
-      }
+    DisjointSets<> joined(gpu_count());  // by NVLinks
+    for (const auto& [ends, tally] : direct_) joined.join(ends.first, ends.second);
+    std::map<uint32_t, std::vector<uint32_t>> groups;
+    for (uint32_t i = 0; i < gpu_count(); ++i) groups[joined.find(i)].push_back(i);
+    for (const auto& [first, members] : groups) {
       if (members.size() > 1) place_group(members);
     }
   }

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <ranges>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "banyan/base/place.h"
 #include "banyan/base/text.h"
 #include "banyan/base/text_lines.h"
+#include "banyan/fabric/disjoint_sets.h"
 #include "banyan/fabric/nccl_box.h"
 
 namespace banyan::fabric {
@@ -76,24 +76,6 @@ struct Cell {
   uint32_t nvlinks = 0;
 };
 
-// Groups of devices that belong together; the lowest one names the group.
-class DeviceGroups {
- public:
-  explicit DeviceGroups(size_t devices) : parent_(devices) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
-  size_t find(size_t device) const {
-    while (parent_[device] != device) device = parent_[device];
-    return device;
-  }
-  void join(size_t a, size_t b) {
-    a = find(a);
-    b = find(b);
-    parent_[std::max(a, b)] = std::min(a, b);
-  }
-
- private:
-  std::vector<size_t> parent_;
-};
-
 class GpuMatrixReader : LineReader {
  public:
   void read(std::string_view text) {
@@ -119,7 +101,7 @@ class GpuMatrixReader : LineReader {
   }
 
   NcclBox box(Bandwidth pci, std::vector<std::string>& notes) const {
-    DeviceGroups cpus(names_.size()), switches(names_.size());
+    DisjointSets<size_t> cpus(names_.size()), switches(names_.size());
     group(cpus, switches, notes);
     NcclBox box;
     box.rows_are_pairs = true;
@@ -210,7 +192,7 @@ class GpuMatrixReader : LineReader {
   const Cell& cell(size_t a, size_t b) const { return rows_.at(names_[a]).cells[b]; }
 
   // Between GPUs that NVLinks join, the table does not tell of PCI. Devices beside both do, and their cores.
-  void group(DeviceGroups& cpus, DeviceGroups& switches, std::vector<std::string>& notes) const {
+  void group(DisjointSets<size_t>& cpus, DisjointSets<size_t>& switches, std::vector<std::string>& notes) const {
     std::string contradiction;
     for (size_t a = 0; a < names_.size(); ++a) {
       for (size_t b = 0; b < names_.size(); ++b) {
@@ -264,18 +246,17 @@ bool is_gpu_matrix(std::string_view text) {
   return is_one;
 }
 
-Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::optional<Bandwidth> pci,
-                        const std::string& where, std::vector<std::string>& notes) {
-  return at_place(where, [&] {
+Fabric parse_gpu_matrix(const SiteFile& file, const BoxOptions& options, std::vector<std::string>& notes) {
+  return at_place(file.name, [&] {
     GpuMatrixReader reader;
-    reader.read(text);
-    if (!pci) {
+    reader.read(file.text);
+    if (!file.bandwidth) {
       throw invalid(
           "the table of nvidia-smi does not say how fast PCI links are; put their speed behind the file's "
           "name: " +
-          where + "@48GB/s (about 12 GB/s for 16 lanes of Gen3, 24 of Gen4, 48 of Gen5)");
+          file.name + "@48GB/s (about 12 GB/s for 16 lanes of Gen3, 24 of Gen4, 48 of Gen5)");
     }
-    return build_nccl_fabric(reader.box(*pci, notes), options, notes);
+    return build_nccl_fabric(reader.box(*file.bandwidth, notes), options, notes);
   });
 }
 

@@ -13,13 +13,13 @@
 #include "banyan/base/units.h"
 #include "banyan/fabric/box_options.h"
 #include "banyan/fabric/fabric.h"
+#include "banyan/fabric/site_file.h"
 
 namespace banyan::fabric {
 
-// `pci`: of every link of PCI; needed. `where` (a file's name) is put in front of what is wrong, with the line; what
-// was assumed is appended to `notes`. Throws Error{invalid_input}.
-Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::optional<Bandwidth> pci,
-                        const std::string& where, std::vector<std::string>& notes);
+// The file's bandwidth is that of every link of PCI; needed. Assumptions are appended to `notes`. Throws
+// Error{invalid_input}.
+Fabric parse_gpu_matrix(const SiteFile& file, const BoxOptions& options, std::vector<std::string>& notes);
 
 // True if a text looks like such a table.
 bool is_gpu_matrix(std::string_view text);

@@ -10,10 +10,11 @@ const testing::Fuzzer kFuzzer("gpu_matrix", "banyan/fabric/corpus/gpu_matrix", [
   const Bandwidth pci = Bandwidth::gigabytes_per_second(24);
   (void)is_gpu_matrix(input);
   try {
-    parse_gpu_matrix(input, {}, pci, "fuzz", notes);
+    parse_gpu_matrix({input, "fuzz", pci}, {}, notes);
   } catch (const Error&) {  // the second reading may still succeed: it brings what this one lacks
   }
-  parse_gpu_matrix(input, {.boxes = 3, .gpu = "b200", .nic = Bandwidth::gigabits_per_second(400)}, pci, "fuzz", notes);
+  parse_gpu_matrix({input, "fuzz", pci}, {.boxes = 3, .gpu = "b200", .nic = Bandwidth::gigabits_per_second(400)},
+                   notes);
 });
 
 }  // namespace

@@ -12,17 +12,17 @@ constexpr Bandwidth kPci = Bandwidth::gigabytes_per_second(24);
 Fabric parse_matrix(const std::string& name, const BoxOptions& options = {},
                     std::vector<std::string>* notes = nullptr) {
   std::vector<std::string> own;
-  return parse_gpu_matrix(corpus_file("gpu_matrix/" + name), options, kPci, name, notes == nullptr ? own : *notes);
+  return parse_gpu_matrix({corpus_file("gpu_matrix/" + name), name, kPci}, options, notes == nullptr ? own : *notes);
 }
 
 std::string matrix_error(const std::string& text, std::optional<Bandwidth> pci = kPci) {
   std::vector<std::string> notes;
-  return testing::error_of([&] { parse_gpu_matrix(text, {}, pci, "topo.txt", notes); });
+  return testing::error_of([&] { parse_gpu_matrix({text, "topo.txt", pci}, {}, notes); });
 }
 
 TEST(GpuMatrix, PutsAnNvswitchWhereEveryTwoGpusHaveAllLinks) {
   std::vector<std::string> notes;
-  const Fabric fabric = parse_gpu_matrix(corpus_file("gpu_matrix/hgx_h100.txt"), {}, kPci, "topo.txt", notes);
+  const Fabric fabric = parse_gpu_matrix({corpus_file("gpu_matrix/hgx_h100.txt"), "topo.txt", kPci}, {}, notes);
   EXPECT_EQ(fabric.ranks().size(), 8u);
   for (int gpu = 0; gpu < 8; ++gpu) EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu" + std::to_string(gpu), "nvsw0"), 450);
   EXPECT_THAT(names_of(fabric, NodeKind::switch_), ElementsAre("nvsw0")) << "no PCI beside NVLink";
@@ -78,7 +78,7 @@ std::string full_table(size_t gpus, const std::string& cell) {
 TEST(GpuMatrix, JoinsGpusDirectlyOnlyByAsManyLinksAsTheyHave) {
   std::vector<std::string> notes;
   const auto parse = [&](size_t gpus, const std::string& cell, const std::string& gpu) {
-    return parse_gpu_matrix(full_table(gpus, cell), {.gpu = gpu}, kPci, "topo.txt", notes);
+    return parse_gpu_matrix({full_table(gpus, cell), "topo.txt", kPci}, {.gpu = gpu}, notes);
   };
   EXPECT_THAT(nvswitch_rates(parse(4, "NV6", "")), ElementsAre(150, 150, 150, 150)) << "V100 of a DGX-2";
   EXPECT_THAT(notes, Contains(HasSubstr("as four H100 that are joined directly have, say --gpu h100")));
@@ -95,9 +95,10 @@ TEST(GpuMatrix, JoinsGpusDirectlyOnlyByAsManyLinksAsTheyHave) {
 TEST(GpuMatrix, LeavesAGpuWithoutNvlinkOutsideOfTheNvswitch) {
   std::vector<std::string> notes;
   const Fabric fabric = parse_gpu_matrix(
-      "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV18\tNV18\tPHB\nGPU1\tNV18\tX\tNV18\tPHB\nGPU2\tNV18\tNV18\tX\tPHB\n"
-      "GPU3\tPHB\tPHB\tPHB\tX\n",
-      {.gpu = "h100"}, kPci, "topo.txt", notes);
+      {"\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV18\tNV18\tPHB\nGPU1\tNV18\tX\tNV18\tPHB\nGPU2\tNV18\tNV18\tX\tPHB\n"
+       "GPU3\tPHB\tPHB\tPHB\tX\n",
+       "topo.txt", kPci},
+      {.gpu = "h100"}, notes);
   EXPECT_THAT(nvswitch_rates(fabric), ElementsAre(450, 450, 450, 0));
   EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu3", "cpu0"), 24);
   EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "cpu0"), 24) << "PCI is the only way to gpu3";
@@ -153,7 +154,7 @@ TEST(GpuMatrix, LeavesOutNicsThatAreNearNoGpu) {
   BoxOptions options{.boxes = 2, .gpu = "a100", .nic = Bandwidth::gigabits_per_second(100)};
   const auto parse = [&](const std::string& nics) {
     options.nics = nics;
-    return parse_gpu_matrix(corpus_file("gpu_matrix/far_nic.txt"), options, kPci, "topo.txt", notes);
+    return parse_gpu_matrix({corpus_file("gpu_matrix/far_nic.txt"), "topo.txt", kPci}, options, notes);
   };
   const Fabric near = parse("");
   EXPECT_EQ(near.in_links(near.at("ib0")).size(), 4u);
@@ -184,7 +185,8 @@ TEST(GpuMatrix, RefusesSeveralTablesInWords) {
 
 TEST(GpuMatrix, SaysWhereTheTableContradictsItself) {
   std::vector<std::string> notes;
-  parse_gpu_matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t0-31\nGPU1\tSYS\tX\t0-31\n", {}, kPci, "topo.txt", notes);
+  parse_gpu_matrix({"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t0-31\nGPU1\tSYS\tX\t0-31\n", "topo.txt", kPci}, {},
+                   notes);
   EXPECT_THAT(notes, Contains(HasSubstr("GPU0 and GPU1 are SYS to each other, at different CPUs, but have the same")));
 }
 
@@ -197,14 +199,14 @@ TEST(GpuMatrix, AssumesTheLinksBetweenCpusUnlessTheyAreGiven) {
     return *std::ranges::find_if(
         links, [&](const Link& link) { return fabric.name(link.from) == "cpu0" && fabric.name(link.to) == "cpu1"; });
   };
-  const Link guess = between(parse_gpu_matrix(table, {}, kPci, "topo.txt", notes));
+  const Link guess = between(parse_gpu_matrix({table, "topo.txt", kPci}, {}, notes));
   EXPECT_TRUE(guess.assumed);
   EXPECT_EQ(guess.bandwidth, Bandwidth::gigabytes_per_second(6));
   EXPECT_THAT(notes,
               Contains(AllOf(HasSubstr("a link between CPUs has 6 GB/s each way"), HasSubstr("--cpu-link 64GB/s"))));
   notes.clear();
   const BoxOptions options{.cpu_link = Bandwidth::gigabytes_per_second(64)};
-  const Link given = between(parse_gpu_matrix(table, options, kPci, "topo.txt", notes));
+  const Link given = between(parse_gpu_matrix({table, "topo.txt", kPci}, options, notes));
   EXPECT_FALSE(given.assumed);
   EXPECT_EQ(given.bandwidth, Bandwidth::gigabytes_per_second(64));
   EXPECT_THAT(notes, ::testing::Not(Contains(HasSubstr("CPU"))));
@@ -235,7 +237,7 @@ TEST(GpuMatrix, RefusesGpusWithLinksWhereTheTableShowsNone) {
   const auto error = [&](const char* gpu) {
     return testing::error_of([&] {
       std::vector<std::string> notes;
-      parse_gpu_matrix(table, {.gpu = gpu}, kPci, "topo.txt", notes);
+      parse_gpu_matrix({table, "topo.txt", kPci}, {.gpu = gpu}, notes);
     });
   };
   EXPECT_THAT(error("h100"), AllOf(HasSubstr("--gpu h100 has 18 links of its own, but the table shows none"),

@@ -258,11 +258,10 @@ class HwlocReader {
   void add_pci(const PciObject& device, uint32_t parent, uint32_t cpu) {
     const std::optional<Bandwidth> speed = device.speed ? device.speed : pci_;
     if (!speed) {
-      throw Error(ErrorCode::invalid_input,
-                  "the file does not say how fast the link of PCI device " + device.busid +
-                      " is (pci_link_speed is 0: lstopo had not the rights to ask); run lstopo as root, or put the "
-                      "speed behind the file's name, as in topo.xml@24GB/s",
-                  "line " + std::to_string(device.line));
+      throw invalid("the file does not say how fast the link of PCI device " + device.busid +
+                    " is (pci_link_speed is 0: lstopo had not the rights to ask); run lstopo as root, or put the "
+                    "speed behind the file's name, as in topo.xml@24GB/s")
+          .within("line " + std::to_string(device.line));
     }
     if (device.kind == PciObject::Kind::gpu) {
       box_.gpus.push_back(
@@ -297,10 +296,9 @@ bool is_hwloc_xml(std::string_view xml) {
   return topology != std::string_view::npos && topology < system;
 }
 
-Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::optional<Bandwidth> pci,
-                       const std::string& where, std::vector<std::string>& notes) {
-  return at_place(where, [&] {
-    NcclBox box = HwlocReader(xml, pci, options.gpu.empty()).read();
+Fabric parse_hwloc_xml(const SiteFile& file, const BoxOptions& options, std::vector<std::string>& notes) {
+  return at_place(file.name, [&] {
+    NcclBox box = HwlocReader(file.text, file.bandwidth, options.gpu.empty()).read();
     const bool has_matrix = std::ranges::any_of(box.gpus, [](const auto& gpu) { return !gpu.rows.empty(); });
     if (options.gpu.empty() && !has_matrix && box.gpus.size() > 1) {
       notes.push_back(

@@ -14,14 +14,13 @@
 #include "banyan/base/units.h"
 #include "banyan/fabric/box_options.h"
 #include "banyan/fabric/fabric.h"
+#include "banyan/fabric/site_file.h"
 
 namespace banyan::fabric {
 
-// `pci`: of PCI links whose speed the file gives as 0, as it does where lstopo had not the rights to ask. `where` (a
-// file's name) is put in front of what is wrong, with the line; what was assumed is appended to `notes`. Throws as
-// parse_nccl_xml does.
-Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::optional<Bandwidth> pci,
-                       const std::string& where, std::vector<std::string>& notes);
+// The file's bandwidth is that of PCI links whose speed it gives as 0, as it does where lstopo had not the rights to
+// ask. Assumptions are appended to `notes`. Throws as parse_nccl_xml does.
+Fabric parse_hwloc_xml(const SiteFile& file, const BoxOptions& options, std::vector<std::string>& notes);
 
 // True if an XML looks like hwloc's.
 bool is_hwloc_xml(std::string_view xml);

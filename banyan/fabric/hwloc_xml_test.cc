@@ -9,12 +9,12 @@ namespace {
 Fabric parse_hwloc(const std::string& name, const BoxOptions& options = {},
                    std::optional<Bandwidth> pci = std::nullopt) {
   std::vector<std::string> notes;
-  return parse_hwloc_xml(corpus_file("hwloc/" + name), options, pci, name, notes);
+  return parse_hwloc_xml({corpus_file("hwloc/" + name), name, pci}, options, notes);
 }
 
 std::string hwloc_error(const std::string& xml) {
   std::vector<std::string> notes;
-  return testing::error_of([&] { parse_hwloc_xml(xml, {}, std::nullopt, "topo.xml", notes); });
+  return testing::error_of([&] { parse_hwloc_xml({xml, "topo.xml"}, {}, notes); });
 }
 
 TEST(HwlocXml, JoinsGpusByThePciTreeOfTheirPackages) {
@@ -40,7 +40,7 @@ TEST(HwlocXml, PutsNicsWithVerbsBetweenSeveralBoxes) {
 
 TEST(HwlocXml, ReadsTheMatrixOfNvlinks) {
   std::vector<std::string> notes;
-  const Fabric fabric = parse_hwloc_xml(corpus_file("hwloc/nvlink.xml"), {}, std::nullopt, "topo.xml", notes);
+  const Fabric fabric = parse_hwloc_xml({corpus_file("hwloc/nvlink.xml"), "topo.xml"}, {}, notes);
   EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 50);
   EXPECT_TRUE(names_of(fabric, NodeKind::switch_).empty()) << "no PCI beside NVLink";
   EXPECT_THAT(notes, ::testing::IsEmpty()) << "there is one CPU, and nothing is assumed";
@@ -51,7 +51,7 @@ TEST(HwlocXml, ReadsAMatrixOfSeveralLines) {
   std::string xml = corpus_file("hwloc/nvlink.xml");
   xml.replace(xml.find("50000 50000") + 5, 1, "\r\n\n  ");
   std::vector<std::string> notes;
-  const Fabric fabric = parse_hwloc_xml(xml, {}, std::nullopt, "topo.xml", notes);
+  const Fabric fabric = parse_hwloc_xml({xml, "topo.xml"}, {}, notes);
   EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 50);
 }
 
@@ -95,7 +95,7 @@ TEST(HwlocXml, ReadsTheDeviceTypesOfVersion3) {
   }
   std::vector<std::string> notes;
   const BoxOptions options{.boxes = 2, .gpu = "h100", .nic = Bandwidth::gigabits_per_second(400)};
-  EXPECT_EQ(parse_hwloc_xml(xml, options, std::nullopt, "topo.xml", notes).fingerprint(),
+  EXPECT_EQ(parse_hwloc_xml({xml, "topo.xml"}, options, notes).fingerprint(),
             parse_hwloc("two_gpus.xml", options).fingerprint());
 }
 
@@ -113,7 +113,7 @@ TEST(HwlocXml, AsksForSpeedsThatTheFileGivesAsZero) {
 
 TEST(HwlocXml, SaysWhatItAssumes) {
   std::vector<std::string> notes;
-  parse_hwloc_xml(corpus_file("hwloc/two_gpus.xml"), {}, std::nullopt, "topo.xml", notes);
+  parse_hwloc_xml({corpus_file("hwloc/two_gpus.xml"), "topo.xml"}, {}, notes);
   EXPECT_THAT(notes, Contains(HasSubstr("GPUs are joined by PCI only")));
 }
 

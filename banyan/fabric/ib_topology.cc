@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "banyan/base/place.h"
 #include "banyan/base/text.h"
 #include "banyan/base/text_lines.h"
+#include "banyan/fabric/disjoint_sets.h"
 #include "banyan/fabric/node_names.h"
 #include "banyan/fabric/parts.h"
 
@@ -277,21 +277,16 @@ class IbReader : LineReader {
 
   // Names what does not hang together, and how to go on without it.
   void check_parts(const std::vector<size_t>& ranks) const {
-    std::vector<size_t> part(devices_.size());  // by device: another one of its part, itself for one of them
-    std::iota(part.begin(), part.end(), size_t{0});
-    const auto find = [&](size_t device) {
-      while (part[device] != device) device = part[device] = part[part[device]];
-      return device;
-    };
+    DisjointSets<size_t> joined(devices_.size());
     for (const auto& [ends, cable] : cables_) {
       if (!node_.contains(ends.first.first) || !node_.contains(ends.second.first)) continue;
-      part[find(place_.at(ends.first.first))] = find(place_.at(ends.second.first));
+      joined.join(place_.at(ends.first.first), place_.at(ends.second.first));
     }
     std::vector<NetworkPart> parts;
     std::map<size_t, size_t> number;
     for (const size_t rank : ranks) {
       const std::string& name = devices_[rank].name;
-      const auto [found, is_new] = number.emplace(find(rank), parts.size());
+      const auto [found, is_new] = number.emplace(joined.find(rank), parts.size());
       if (is_new) parts.push_back({.where = "with " + in_quotes(name), .ranks = {}});
       parts[found->second].ranks.push_back(name);
     }

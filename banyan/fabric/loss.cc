@@ -45,9 +45,9 @@ std::optional<NodeId> find_cut_off(const Fabric& fabric, const std::vector<bool>
     const std::vector<bool> seen = joined(fabric, gone, backwards);
     const auto is_seen = [&](NodeId rank) { return seen[index(rank)]; };
     const auto ranks = fabric.ranks();
-    const auto count = static_cast<size_t>(std::count_if(ranks.begin(), ranks.end(), is_seen));
+    const auto count = static_cast<size_t>(std::ranges::count_if(ranks, is_seen));
     if (count == ranks.size()) continue;
-    return 2 * count < ranks.size() ? ranks.front() : *std::find_if_not(ranks.begin(), ranks.end(), is_seen);
+    return 2 * count < ranks.size() ? ranks.front() : *std::ranges::find_if_not(ranks, is_seen);
   }
   return std::nullopt;
 }
@@ -60,9 +60,7 @@ class LossyCables {
       lossy_.push_back(c);
       set_gone(c, true);
     }
-    std::stable_sort(lossy_.begin(), lossy_.end(), [&](uint32_t a, uint32_t b) {
-      return loss_of(cables_[a], fabric_) < loss_of(cables_[b], fabric_);
-    });
+    std::ranges::stable_sort(lossy_, {}, [&](uint32_t a) { return loss_of(cables_[a], fabric_); });
   }
 
   const std::vector<bool>& gone() const { return gone_; }

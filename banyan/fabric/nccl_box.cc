@@ -47,15 +47,17 @@ struct BoxGraph {
   }
 };
 
+// The GPU that the options name; null where they name none.
+const GpuModel* model_of(const BoxOptions& options) { return options.gpu.empty() ? nullptr : &gpu_model(options.gpu); }
+
 class BoxGraphBuilder {
  public:
   // `nvlink_domain`: whether NVLink leaves the box; `needs_nics`: whether NICs join the boxes.
   struct Place {
     bool nvlink_domain = false, needs_nics = false;
   };
-  BoxGraphBuilder(NcclBox box, const BoxOptions& options, const GpuModel* model, Place place,
-                  std::vector<std::string>& notes)
-      : box_(std::move(box)), options_(options), model_(model), place_(place), notes_(notes) {}
+  BoxGraphBuilder(NcclBox box, const BoxOptions& options, Place place, std::vector<std::string>& notes)
+      : box_(std::move(box)), options_(options), model_(model_of(options)), place_(place), notes_(notes) {}
 
   BoxGraph build() && {
     order_gpus();
@@ -358,11 +360,10 @@ Fabric build_nccl_fabric(NcclBox box, const BoxOptions& options, std::vector<std
   for (const size_t count : {box.gpus.size(), box.nics.size()}) {
     if (count > kMostDevices) throw bad("more than " + std::to_string(kMostDevices) + " GPUs or network interfaces");
   }
-  const GpuModel* const model = options.gpu.empty() ? nullptr : &gpu_model(options.gpu);
   const std::vector<NcclBox::Cpu> cpus = box.cpus;
-  const Racks racks = racks_of(box.gpus.size(), options, model, notes);
+  const Racks racks = racks_of(box.gpus.size(), options, model_of(options), notes);
   const BoxGraph graph = without_dead_ends(
-      BoxGraphBuilder(std::move(box), options, model,
+      BoxGraphBuilder(std::move(box), options,
                       {.nvlink_domain = racks.join_boxes(), .needs_nics = options.boxes > 1 && racks.count() > 1},
                       notes)
           .build());

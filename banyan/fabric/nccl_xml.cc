@@ -88,10 +88,10 @@ class NcclXmlReader {
   Error bad(pugi::xml_node node, const std::string& message) const { return file_.bad(node, message); }
   size_t line(pugi::xml_node node) const { return file_.line(node); }
 
-  // A whole number within the range; what is missing or empty is `fallback`.
-  int64_t number(pugi::xml_node node, const char* name, int64_t fallback, int64_t min, int64_t max) const {
+  // A whole number within the range; nothing where it is missing or empty.
+  std::optional<int64_t> number(pugi::xml_node node, const char* name, int64_t max, int64_t min = 0) const {
     std::string_view text = node.attribute(name).value();
-    if (text.empty()) return fallback;
+    if (text.empty()) return std::nullopt;
     const std::string_view quoted = text;
     const int base = text.starts_with("0x") ? 16 : 10;
     if (base == 16) text.remove_prefix(2);
@@ -106,8 +106,9 @@ class NcclXmlReader {
     if (box_.cpus.size() >= kMaxCpus) throw bad(cpu, "more than " + std::to_string(kMaxCpus) + " cpu elements");
     const std::string hash = cpu.attribute("host_hash").value();
     const uint32_t host = hosts_.emplace(hash, static_cast<uint32_t>(hosts_.size())).first->second;
-    const CpuLink link = cpu_link(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
-                                  number(cpu, "familyid", 0, 0, INT32_MAX), number(cpu, "modelid", 0, 0, INT32_MAX));
+    const CpuLink link =
+        cpu_link(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
+                 number(cpu, "familyid", INT32_MAX).value_or(0), number(cpu, "modelid", INT32_MAX).value_or(0));
     const uint32_t node = box_.add_cpu(host, link);
     host_ = host;
     cpu_ = node;
@@ -161,7 +162,7 @@ class NcclXmlReader {
 
   // Lanes times what a lane carries after encoding and headers, in units of 1/80 GB/s: NCCL's table.
   NcclBox::Speed pci_speed(pugi::xml_node pci) const {
-    const int64_t lanes = number(pci, "link_width", 16, 0, 256);
+    const int64_t lanes = number(pci, "link_width", 256).value_or(16);
     const std::string_view speed = pci.attribute("link_speed").value();
     uint64_t per_lane = 0;
     static constexpr std::pair<std::string_view, uint64_t> kPciSpeeds[] = {{"2.5", 15}, {"5", 30},   {"8", 60},
@@ -185,9 +186,9 @@ class NcclXmlReader {
 
   void read_gpu(pugi::xml_node node, const std::string& busid, uint32_t plug, NcclBox::Speed up) {
     NcclBox::Gpu gpu = new_gpu(busid, plug, up);
-    if (node.attribute("dev")) gpu.dev = number(node, "dev", 0, 0, INT32_MAX);
+    if (node.attribute("dev")) gpu.dev = number(node, "dev", INT32_MAX).value_or(0);
     const bool amd = !node.child("xgmi").empty() || node.attribute("gcn");
-    const int64_t sm = number(node, "sm", 0, 0, 10'000);
+    const int64_t sm = number(node, "sm", 10'000).value_or(0);
     gpu.link = amd ? NcclBox::Speed{.rate = xgmi_of(node.attribute("gcn").value())}
                    : NcclBox::Speed{.rate = nvlink_of(sm), .assumed = sm == 0};
     if (!amd) gpu.most_links = most_nvlinks(sm);
@@ -196,8 +197,8 @@ class NcclXmlReader {
       if (name == "nvlink" || name == "xgmi") read_link_row(row, gpu);
       if (name == "c2c") {
         // bw is in MB/s.
-        const int64_t megabytes = number(row, "bw", 0, 0, 1'000'000'000),
-                      links = number(row, "count", 1, 0, kMaxLinkCount);
+        const int64_t megabytes = number(row, "bw", 1'000'000'000).value_or(0),
+                      links = number(row, "count", kMaxLinkCount).value_or(1);
         const uint64_t more = static_cast<uint64_t>(megabytes) * static_cast<uint64_t>(links) * 1'000'000;
         if (more > Bandwidth::kMaxBytesPerSecond) throw bad(row, "c2c links of more than 1 PB/s");
         gpu.c2c = Bandwidth::bytes_per_second(more);
@@ -211,7 +212,7 @@ class NcclXmlReader {
     if (gpu.rows.size() >= kMaxRows) throw bad(row, "a GPU with more than " + std::to_string(kMaxRows) + " link rows");
     const std::string target = normal_busid(row.attribute("target").value());
     if (target.empty()) throw bad(row, std::string(row.name()) + " has no target");
-    const int64_t count = number(row, "count", 1, 0, kMaxLinkCount);
+    const int64_t count = number(row, "count", kMaxLinkCount).value_or(1);
     if (count == 0) return;  // no link of it is up
     const std::string code = lower(row.attribute("tclass").value());
     Target kind = Target::unknown;
@@ -230,7 +231,7 @@ class NcclXmlReader {
     NcclBox::Nic nic{.node = plug, .up = up};
     for (const pugi::xml_node net : node.children("net")) {
       constexpr int64_t kUnknown = 10'000;  // what NCCL takes when the driver does not say
-      const int64_t megabits = number(net, "speed", kUnknown, INT32_MIN, INT32_MAX);
+      const int64_t megabits = number(net, "speed", INT32_MAX, INT32_MIN).value_or(kUnknown);
       const uint64_t rate = static_cast<uint64_t>(megabits <= 0 ? kUnknown : megabits) * 125'000;
       const uint64_t sum = rate + (nic.net ? nic.net->rate.bytes_per_second() : 0);
       if (sum > Bandwidth::kMaxBytesPerSecond) throw bad(net, "a nic of more than 1 PB/s; speed is in Mb/s");

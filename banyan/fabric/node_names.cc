@@ -9,11 +9,9 @@
 
 namespace banyan::fabric {
 
-NodeNames::NodeNames(std::vector<std::string_view> known) : known_(std::move(known)) {
-  std::sort(known_.begin(), known_.end());
-}
+NodeNames::NodeNames(std::vector<std::string_view> known) : known_(std::move(known)) { std::ranges::sort(known_); }
 
-bool NodeNames::contains(std::string_view name) const { return std::binary_search(known_.begin(), known_.end(), name); }
+bool NodeNames::contains(std::string_view name) const { return std::ranges::binary_search(known_, name); }
 
 std::vector<std::string_view> NodeNames::named(std::string_view text) const {
   // A few bytes can name billions, so they are counted before they are made.
@@ -26,7 +24,7 @@ std::vector<std::string_view> NodeNames::named(std::string_view text) const {
   for (const std::string& name : is_one ? std::vector{std::string(text)} : expand_hostlist(text)) {
     const bool is_pattern = name.ends_with('*') && !contains(name);
     const std::string_view begin = std::string_view(name).substr(0, name.size() - (is_pattern ? 1 : 0));
-    auto next = std::lower_bound(known_.begin(), known_.end(), begin);
+    auto next = std::ranges::lower_bound(known_, begin);
     const auto fits = [&] { return next != known_.end() && (is_pattern ? next->starts_with(begin) : *next == begin); };
     if (!fits()) {
       if (is_pattern) throw Error(ErrorCode::not_found, "no node has a name like " + in_quotes(name));

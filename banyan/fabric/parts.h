@@ -18,9 +18,7 @@ struct NetworkPart {
 // Says how large two or more parts are, and how to leave out the smallest. `network` is "the tree", `rank` "node".
 inline Error in_parts(const std::string& network, const std::string& rank, const std::vector<NetworkPart>& parts) {
   constexpr size_t kShown = 4;
-  const auto smallest = std::min_element(parts.begin(), parts.end(), [](const NetworkPart& a, const NetworkPart& b) {
-    return a.ranks.size() < b.ranks.size();
-  });
+  const auto smallest = std::ranges::min_element(parts, {}, [](const NetworkPart& a) { return a.ranks.size(); });
   std::string shown, mend;
   for (size_t i = 0; i < std::min(parts.size(), kShown); ++i) {
     shown += (i > 0 ? ", " : "") + plural(parts[i].ranks.size(), rank) + " " + parts[i].where;

@@ -38,8 +38,7 @@ Error unknown(std::string_view text, const Fabric& fabric, std::string_view wher
                  std::string(where));
   }
   if (fabric.find(text)) {
-    return Error(ErrorCode::invalid_input, "node '" + std::string(text) + "' is a switch; name a rank",
-                 std::string(where));
+    return invalid("node '" + std::string(text) + "' is a switch; name a rank").within(std::string(where));
   }
   NearestName meant(text);
   for (const NodeId rank : fabric.ranks()) meant.offer(fabric.name(rank));
@@ -84,8 +83,7 @@ std::vector<NodeId> parse_ranks(std::string_view text, const Fabric& fabric, std
       throw unknown(culprit, fabric, where);
     }
     if (range->first > range->last) {
-      throw Error(ErrorCode::invalid_input, "range '" + item + "' runs backwards; write the lower end first",
-                  std::string(where));
+      throw invalid("range '" + item + "' runs backwards; write the lower end first").within(std::string(where));
     }
     for (size_t i = range->first; i <= range->last; ++i) result.push_back(fabric.ranks()[i]);
   }

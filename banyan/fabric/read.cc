@@ -50,9 +50,9 @@ bool has_comments_only(std::string_view contents) {
 // Told by the first character that is no space.
 Format format_of(std::string_view contents, const std::string& path) {
   const size_t first = contents.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) throw Error(ErrorCode::invalid_input, "is empty", path);
+  if (first == std::string_view::npos) throw invalid("is empty").within(path);
   if (contents[first] == '#' && has_comments_only(contents)) {
-    throw Error(ErrorCode::invalid_input, "holds nothing but comments", path);
+    throw invalid("holds nothing but comments").within(path);
   }
   switch (contents[first]) {
     case '{':
@@ -77,11 +77,10 @@ void refuse_box_options(const FabricSource& source) {
                        : box.cpu_link      ? "--cpu-link"
                                            : nullptr;
   if (option == nullptr) return;
-  throw Error(ErrorCode::invalid_input,
-              std::string(option) +
-                  " is for descriptions of one server only (NCCL or hwloc XML, nvidia-smi topo -m), and this is none; "
-                  "leave it out",
-              source.fabric.substr(0, 200));
+  throw invalid(std::string(option) +
+                " is for descriptions of one server only (NCCL or hwloc XML, nvidia-smi topo -m), and this is none; "
+                "leave it out")
+      .within(source.fabric.substr(0, 200));
 }
 
 // A file that is not there was perhaps meant to be a spec, unless its name is that of a file.
@@ -110,9 +109,8 @@ bool exists(const std::string& path) {
 
 void refuse_bandwidth(const NamedFile& file) {
   if (!file.bandwidth) return;
-  throw Error(ErrorCode::invalid_input,
-              "this file says itself how fast its links are; leave '@" + file.bandwidth->to_string() + "' out",
-              file.path);
+  throw invalid("this file says itself how fast its links are; leave '@" + file.bandwidth->to_string() + "' out")
+      .within(file.path);
 }
 
 // A path may hold an '@' of its own: a file that is there wins.
@@ -190,7 +188,7 @@ Fabric read_network(const FabricSource& source, Findings& findings, Read read) {
 Fabric read_slurm(const PlainText& plain, const FabricSource& source, const NamedFile& file, Findings& findings) {
   return read_network(source, findings, [&](std::vector<std::string> left_out, std::vector<std::string>* found) {
     const auto include = [&](const std::string& name) { return read_included(file.path, name); };
-    return parse_slurm_topology(plain.text, file.bandwidth, file.path, findings.notes,
+    return parse_slurm_topology({plain.text, file.path, file.bandwidth}, findings.notes,
                                 {.left_out = std::move(left_out), .met = found, .include = include});
   });
 }
@@ -212,8 +210,8 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, Findi
   const std::string& contents = plain.text;
   const Format format = format_of(contents, path);
   const BoxOptions& box = source.box;
-  if (format == Format::hwloc) return parse_hwloc_xml(contents, box, file.bandwidth, path, notes);
-  if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
+  if (format == Format::hwloc) return parse_hwloc_xml({contents, path, file.bandwidth}, box, notes);
+  if (format == Format::gpu_matrix) return parse_gpu_matrix({contents, path, file.bandwidth}, box, notes);
   if (format != Format::nccl) refuse_box_options(source);
   if (format == Format::slurm) return read_slurm(plain, source, file, findings);
   if (format == Format::ib) return read_ib(plain, source, file, findings);

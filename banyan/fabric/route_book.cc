@@ -51,8 +51,8 @@ RouteBook::Path read_path(JsonNode entry, const Fabric& fabric, const Cables& ca
       return cable.other_end(nodes[i]) == nodes[i + 1] && cable.ordinal == ordinals[i];
     };
     const auto out = fabric.out_links(nodes[i]), in = fabric.in_links(nodes[i]);
-    auto found = std::find_if(out.begin(), out.end(), is_meant);
-    if (found == out.end() && (found = std::find_if(in.begin(), in.end(), is_meant)) == in.end()) {
+    auto found = std::ranges::find_if(out, is_meant);
+    if (found == out.end() && (found = std::ranges::find_if(in, is_meant)) == in.end()) {
       throw Error(ErrorCode::mismatch, entry.place() + ": the fabric has no cable " + std::to_string(ordinals[i]) +
                                            " between '" + fabric.name(nodes[i]) + "' and '" +
                                            fabric.name(nodes[i + 1]) + "'");
@@ -76,7 +76,7 @@ RouteBook::Addresses read_addresses(JsonNode both) {
 RouteBook::Key RouteBook::key_of(Path path) {
   if (path.to < path.from) {
     std::swap(path.from, path.to);
-    std::reverse(path.cables.begin(), path.cables.end());
+    std::ranges::reverse(path.cables);
   }
   return {.from = path.from, .to = path.to, .cables = std::move(path.cables)};
 }
@@ -103,10 +103,9 @@ std::vector<RouteBook::Path> RouteBook::paths(NodeId from, NodeId to) const {
        entry != routes_.end() && entry->first.from == first.from && entry->first.to == first.to; ++entry) {
     paths.push_back({.from = from, .to = to, .cables = entry->first.cables});
   }
-  std::stable_sort(paths.begin(), paths.end(),
-                   [](const Path& a, const Path& b) { return a.cables.size() < b.cables.size(); });
+  std::ranges::stable_sort(paths, {}, [](const Path& a) { return a.cables.size(); });
   for (Path& path : paths) {
-    if (is_turned) std::reverse(path.cables.begin(), path.cables.end());
+    if (is_turned) std::ranges::reverse(path.cables);
   }
   return paths;
 }

@@ -128,13 +128,13 @@ Routing::Reach Routing::find_gates(NodeId from, NodeId to) {
   return best;
 }
 
-void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std::vector<LinkId>& way) {
+void Routing::walk(NodeId from, NodeId to, bool through_ranks, Path& path) {
   const Ways& ways = ways_to(to, through_ranks);
   best_steps(from, to, ways);
   for (std::span<const Step> choices = first_steps_;;) {
     CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
-    const Step& step = choices[pick.one_of(choices.size())];
-    way.push_back(step.link);
+    const Step& step = choices[path.one_of(choices.size())];
+    path.links.push_back(step.link);
     if (step.stop == kDestination) return;
     const Stop& stop = ways.stops[step.stop];
     choices = std::span(ways.steps).subspan(stop.first, stop.count);
@@ -142,32 +142,32 @@ void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std
 }
 
 // False when no way leads through switches alone.
-bool Routing::through_switches(NodeId from, NodeId to, Picker& pick, std::vector<LinkId>& way) {
+bool Routing::through_switches(NodeId from, NodeId to, Path& path) {
   CHECK(from != to) << fabric_.name(from) << " to itself";
   if (take_links(from, to) == 0) {
     find_gates(from, to);
     if (gates_.empty()) return false;
-    const NodeId gate = gates_.size() == 1 ? gates_.front() : gates_[pick.one_of(gates_.size())];
-    walk(from, gate, false, pick, way);
+    const NodeId gate = gates_.size() == 1 ? gates_.front() : gates_[path.one_of(gates_.size())];
+    walk(from, gate, false, path);
     take_links(gate, to);
   }
-  way.push_back(first_steps_[pick.one_of(first_steps_.size())].link);
+  path.links.push_back(first_steps_[path.one_of(first_steps_.size())].link);
   return true;
 }
 
 void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
-  Picker pick{mix(salt ^ mix(uint64_t{index(from)} << 32 | index(to)))};
-  if (through_switches(from, to, pick, way)) return;
+  Path path{mix(salt ^ mix(uint64_t{index(from)} << 32 | index(to))), way};
+  if (through_switches(from, to, path)) return;
   const NodeId gate = only_gate_of(to);
-  walk(from, gate, true, pick, way);
+  walk(from, gate, true, path);
   if (gate == to) return;
   take_links(gate, to);
-  way.push_back(first_steps_[pick.one_of(first_steps_.size())].link);
+  way.push_back(first_steps_[path.one_of(first_steps_.size())].link);
 }
 
 bool Routing::find_first(NodeId from, NodeId to, std::vector<LinkId>& way) {
-  Picker first{std::nullopt};
-  return through_switches(from, to, first, way);
+  Path first{std::nullopt, way};
+  return through_switches(from, to, first);
 }
 
 std::optional<Bandwidth> Routing::width(NodeId from, NodeId to) {
@@ -176,7 +176,7 @@ std::optional<Bandwidth> Routing::width(NodeId from, NodeId to) {
   return width == 0 ? std::nullopt : std::optional(Bandwidth::bytes_per_second(width));
 }
 
-size_t Routing::Picker::one_of(size_t count) {
+size_t Routing::Path::one_of(size_t count) {
   if (!hash) return 0;
   hash = mix(*hash + 1);
   return static_cast<size_t>((*hash >> 32) * count >> 32);

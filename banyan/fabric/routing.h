@@ -62,9 +62,10 @@ class Routing {
   };
   static constexpr uint32_t kDestination = UINT32_MAX;
 
-  // Picks among equal choices, as the hash of a path says; without one, always the first.
-  struct Picker {
+  // A path that grows: picks among equal choices, as its hash says; without one, always the first.
+  struct Path {
     std::optional<uint64_t> hash;
+    std::vector<LinkId>& links;
     size_t one_of(size_t count);
   };
 
@@ -78,8 +79,8 @@ class Routing {
   uint64_t take_links(NodeId from, NodeId to);
   // Puts the switches that the best paths to a rank pass last into gates_; none if no path leads through switches.
   Reach find_gates(NodeId from, NodeId to);
-  bool through_switches(NodeId from, NodeId to, Picker& pick, std::vector<LinkId>& way);
-  void walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std::vector<LinkId>& way);
+  bool through_switches(NodeId from, NodeId to, Path& path);
+  void walk(NodeId from, NodeId to, bool through_ranks, Path& path);
 
   Fabric fabric_;
   std::unordered_map<uint64_t, Ways> ways_;  // by destination, and whether through ranks

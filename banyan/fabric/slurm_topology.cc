@@ -399,17 +399,16 @@ bool is_slurm_topology(std::string_view text) {
   return is_one;
 }
 
-Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
-                            std::vector<std::string>& notes, const SlurmOptions& options) {
-  return at_place(where, [&] {
+Fabric parse_slurm_topology(const SiteFile& file, std::vector<std::string>& notes, const SlurmOptions& options) {
+  return at_place(file.name, [&] {
     SlurmReader reader(options, notes);
-    reader.read(text);
-    if (!port) {
+    reader.read(file.text);
+    if (!file.bandwidth) {
       throw invalid(
-          "a topology.conf does not say how fast links are; put the speed of a node's cable behind its name: " + where +
-          "@400Gb/s");
+          "a topology.conf does not say how fast links are; put the speed of a node's cable behind its name: " +
+          file.name + "@400Gb/s");
     }
-    return std::move(reader).build(*port);
+    return std::move(reader).build(*file.bandwidth);
   });
 }
 

@@ -1,8 +1,8 @@
 // Fabrics from Slurm's topology.conf: the tree of switches (topology/tree) or the blocks (topology/block) of a cluster.
 // docs/formats/site-files.md says what is taken from the file and what is assumed.
 //
-// Every node of the cluster is a rank. The file does not say how fast links are: `port` is the cable of a node. A
-// switch is joined to the one above it by as much as all nodes below it have together.
+// Every node of the cluster is a rank. The file does not say how fast links are: its bandwidth is the cable of a node.
+// A switch is joined to the one above it by as much as all nodes below it have together.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 
 #include "banyan/base/units.h"
 #include "banyan/fabric/fabric.h"
+#include "banyan/fabric/site_file.h"
 
 namespace banyan::fabric {
 
@@ -22,10 +23,9 @@ struct SlurmOptions {
   std::function<std::string(const std::string&)> include = {};  // the text of a file that the file includes
 };
 
-// `where` (a file's name) is put in front of what is wrong, with the line; what was assumed is appended to `notes`.
-// Throws Error{invalid_input} when the file is no topology.conf, or `port` is missing.
-Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
-                            std::vector<std::string>& notes, const SlurmOptions& options = {});
+// Assumptions are appended to `notes`. Throws Error{invalid_input} when the file is no topology.conf, or its
+// bandwidth is missing.
+Fabric parse_slurm_topology(const SiteFile& file, std::vector<std::string>& notes, const SlurmOptions& options = {});
 
 // True if a text looks like a topology.conf.
 bool is_slurm_topology(std::string_view text);

@@ -10,12 +10,12 @@ constexpr Bandwidth kPort = Bandwidth::gigabits_per_second(400);
 
 Fabric parse_slurm(const std::string& text) {
   std::vector<std::string> notes;
-  return parse_slurm_topology(text, kPort, "topology.conf", notes);
+  return parse_slurm_topology({text, "topology.conf", kPort}, notes);
 }
 
 std::string slurm_error(const std::string& text, std::optional<Bandwidth> port = kPort) {
   std::vector<std::string> notes;
-  return testing::error_of([&] { parse_slurm_topology(text, port, "topology.conf", notes); });
+  return testing::error_of([&] { parse_slurm_topology({text, "topology.conf", port}, notes); });
 }
 
 TEST(SlurmTopology, ReadsATreeOfSwitches) {
@@ -33,7 +33,7 @@ TEST(SlurmTopology, ReadsATreeOfSwitches) {
 
 TEST(SlurmTopology, JoinsBlocksByANetwork) {
   std::vector<std::string> notes;
-  const Fabric fabric = parse_slurm_topology(corpus_file("slurm/blocks.conf"), kPort, "topology.conf", notes);
+  const Fabric fabric = parse_slurm_topology({corpus_file("slurm/blocks.conf"), "topology.conf", kPort}, notes);
   EXPECT_EQ(fabric.ranks().size(), 36u);
   EXPECT_THAT(names_of(fabric, NodeKind::switch_), ElementsAre("rack1", "rack2", "network"));
   EXPECT_DOUBLE_EQ(rate_between(fabric, "n18", "rack1"), 50);

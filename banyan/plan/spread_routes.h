@@ -24,7 +24,7 @@
 namespace banyan::plan {
 
 constexpr size_t kMostEdges = 20'000;
-constexpr size_t kMostWays = 16;  // of an edge; the first ones, by the order of links
+constexpr size_t kMostPaths = 16;  // of an edge; the first ones, by the order of links
 constexpr uint32_t kMostChannels = 4;
 
 // The result is for the same fabric and collective, and passes the verifier if `schedule` does.

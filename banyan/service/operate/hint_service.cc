@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "banyan/fabric/links.h"
-#include "banyan/fabric/ways.h"
+#include "banyan/fabric/shortest_paths.h"
 #include "banyan/service/view/hints.h"
 
 namespace banyan::service {

@@ -8,7 +8,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/utf8.h"
-#include "banyan/fabric/ways.h"
+#include "banyan/fabric/shortest_paths.h"
 #include "banyan/run/execute/net_executor.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/service/session/rate_gate.h"
@@ -61,7 +61,7 @@ std::unique_ptr<LaneWatch> make_watch(const SessionOpening& opening, std::shared
                        uint32_t peer, const std::vector<uint32_t>& cables) {
     const HostCard& from = cards[host_of_rank[own]];
     const HostCard& to = cards[host_of_rank[peer]];
-    fabric::WayLinks links;
+    fabric::PathLinks links;
     if (const std::optional<Fabric>& network = fabric_of(*files)) {
       links = fabric::links_between(*network, from.node, to.node, cables);
     }

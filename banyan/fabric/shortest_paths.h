@@ -15,7 +15,7 @@
 
 namespace banyan::fabric {
 
-class ShortestWays {
+class ShortestPaths {
  public:
   static constexpr uint32_t kFar = UINT32_MAX;
 
@@ -27,7 +27,7 @@ class ShortestWays {
   };
 
   // The fabric must live as long as this. search() comes before all other functions.
-  explicit ShortestWays(const Fabric& fabric) : fabric_(fabric), hops_(fabric.nodes().size(), kFar) {}
+  explicit ShortestPaths(const Fabric& fabric) : fabric_(fabric), hops_(fabric.nodes().size(), kFar) {}
 
   // Forgets the last search, and looks for paths to this node. O(nodes that are found + their links).
   void search(NodeId to, Rules rules);
@@ -53,13 +53,13 @@ class ShortestWays {
 // The links from one rank to another, in their order: of the path over these cables, or without cables of the shortest
 // one. If the network chooses among several that are as short, only the links that all of them cross: the others are
 // not known. None if there is no path, or no such rank.
-struct WayLinks {
+struct PathLinks {
   std::vector<uint32_t> links;
   bool is_whole = true;
 };
 // O(nodes + links).
-WayLinks links_between(const Fabric& fabric, const std::string& from, const std::string& to,
-                       const std::vector<uint32_t>& cables);
+PathLinks links_between(const Fabric& fabric, const std::string& from, const std::string& to,
+                        const std::vector<uint32_t>& cables);
 
 // A link that shortest paths from some ranks to others cross, and the places of these ranks in the list.
 struct LinkAmong {

@@ -1,4 +1,4 @@
-#include "banyan/fabric/ways.h"
+#include "banyan/fabric/shortest_paths.h"
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/links.h"
@@ -10,7 +10,7 @@ namespace {
 TEST(LinksBetween, AreThoseOfTheOnlyShortestWay) {
   const Fabric fabric = generate_fabric("leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s");
   const std::vector<std::string> names = link_names(fabric);
-  const auto named = [&](const WayLinks& way) {
+  const auto named = [&](const PathLinks& way) {
     std::string text;
     for (const uint32_t link : way.links) text += names.at(link) + " ";
     return text + (way.is_whole ? "whole" : "in part");

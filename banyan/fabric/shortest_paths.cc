@@ -1,4 +1,4 @@
-#include "banyan/fabric/ways.h"
+#include "banyan/fabric/shortest_paths.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace banyan::fabric {
 
-void ShortestWays::search(NodeId to, Rules rules) {
+void ShortestPaths::search(NodeId to, Rules rules) {
   for (const NodeId node : found_) hops_[index(node)] = kFar;
   rules_ = std::move(rules);
   found_.assign(1, to);
@@ -28,14 +28,14 @@ void ShortestWays::search(NodeId to, Rules rules) {
   }
 }
 
-bool ShortestWays::leads_on(LinkId link) const {
+bool ShortestPaths::leads_on(LinkId link) const {
   const Link& ends = fabric_.link(link);
   const uint32_t after = hops_[index(ends.to)];
   return after != kFar && after + 1 == hops_[index(ends.from)] && may_pass(ends.to) &&
          (!rules_.crosses || rules_.crosses(link));
 }
 
-std::vector<std::vector<LinkId>> ShortestWays::links_from(NodeId from) const {
+std::vector<std::vector<LinkId>> ShortestPaths::links_from(NodeId from) const {
   std::vector<std::vector<LinkId>> links;
   if (hops(from) == kFar) return links;
   std::set<NodeId> level{from};
@@ -52,30 +52,30 @@ std::vector<std::vector<LinkId>> ShortestWays::links_from(NodeId from) const {
   return links;
 }
 
-WayLinks links_between(const Fabric& fabric, const std::string& from, const std::string& to,
-                       const std::vector<uint32_t>& cables) {
-  WayLinks way;
+PathLinks links_between(const Fabric& fabric, const std::string& from, const std::string& to,
+                        const std::vector<uint32_t>& cables) {
+  PathLinks path;
   const std::optional<NodeId> start = fabric.find(from), end = fabric.find(to);
-  if (!start || !end) return way;
+  if (!start || !end) return path;
   const Cables known(fabric);
   const auto crosses = [&](LinkId link) {
     return cables.empty() || std::find(cables.begin(), cables.end(), known.of(link)) != cables.end();
   };
-  ShortestWays ways(fabric);
+  ShortestPaths paths(fabric);
   for (const bool through_ranks : {false, true}) {
-    ways.search(*end, {.through_ranks = through_ranks, .crosses = crosses});
-    if (ways.hops(*start) != ShortestWays::kFar) break;
+    paths.search(*end, {.through_ranks = through_ranks, .crosses = crosses});
+    if (paths.hops(*start) != ShortestPaths::kFar) break;
   }
-  for (const std::vector<LinkId>& crossed : ways.links_from(*start)) {
-    way.is_whole &= crossed.size() == 1;
-    if (crossed.size() == 1) way.links.push_back(index(crossed.front()));
+  for (const std::vector<LinkId>& crossed : paths.links_from(*start)) {
+    path.is_whole &= crossed.size() == 1;
+    if (crossed.size() == 1) path.links.push_back(index(crossed.front()));
   }
-  return way;
+  return path;
 }
 
 std::vector<LinkAmong> links_among(const Fabric& fabric, const std::vector<std::string>& ranks) {
   std::map<uint32_t, std::pair<std::set<uint32_t>, std::set<uint32_t>>> ends;  // by link
-  ShortestWays by_switches(fabric), by_ranks(fabric);
+  ShortestPaths by_switches(fabric), by_ranks(fabric);
   for (uint32_t to = 0; to < ranks.size(); ++to) {
     const std::optional<NodeId> end = fabric.find(ranks[to]);
     if (!end) continue;
@@ -84,7 +84,7 @@ std::vector<LinkAmong> links_among(const Fabric& fabric, const std::vector<std::
     for (uint32_t from = 0; from < ranks.size(); ++from) {
       const std::optional<NodeId> start = fabric.find(ranks[from]);
       if (!start || *start == *end) continue;
-      const bool through_ranks = by_switches.hops(*start) == ShortestWays::kFar;
+      const bool through_ranks = by_switches.hops(*start) == ShortestPaths::kFar;
       if (through_ranks && !std::exchange(knows_by_ranks, true)) by_ranks.search(*end, {.through_ranks = true});
       for (const std::vector<LinkId>& crossed : (through_ranks ? by_ranks : by_switches).links_from(*start)) {
         for (const LinkId link : crossed) {
