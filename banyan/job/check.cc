@@ -162,7 +162,7 @@ class Checker {
   std::vector<Finding> check() && {
     run_.run();
     diagnose_what_is_left();
-    std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.place < b.place; });
+    std::ranges::stable_sort(found_, {}, &Found::place);
     std::vector<Finding> findings;
     for (const Found& found : found_) {
       if (findings.size() == options_.most_findings) break;
@@ -187,7 +187,7 @@ class Checker {
   // Against the lowest rank.
   void add_mismatch(const DryRun::Call& call) {
     std::vector<RankNode> members = call.members;
-    std::sort(members.begin(), members.end());
+    std::ranges::sort(members);
     Found found{Kind::collective_mismatch, members.front(), {}, call.number + 1, 0};
     for (const RankNode& member : members) {
       if (DryRun::is_same_call(node(members.front()), node(member))) continue;
@@ -207,7 +207,7 @@ class Checker {
     std::vector<RankNode> messages;
     run_.messages().for_each_waiting([&](RankNode place) { messages.push_back(place); });
     if (calls.empty() && messages.empty()) return;
-    std::sort(messages.begin(), messages.end());
+    std::ranges::sort(messages);
     Awaited awaited(job_, run_);
     for (const DryRun::Call* call : calls) {
       for (const uint32_t rank : job_.groups()[call->group].ranks) awaited.expect_call(call->group, rank);
@@ -223,12 +223,11 @@ class Checker {
     if (call.differs) add_mismatch(call);
     std::vector<uint32_t> joined;
     for (const RankNode& place : call.members) joined.push_back(place.rank);
-    std::sort(joined.begin(), joined.end());
-    Found missing{
-        Kind::missing_member, *std::min_element(call.members.begin(), call.members.end()), {}, call.number + 1, 0};
+    std::ranges::sort(joined);
+    Found missing{Kind::missing_member, *std::ranges::min_element(call.members), {}, call.number + 1, 0};
     std::optional<RankNode> next;
     for (const uint32_t rank : job_.groups()[call.group].ranks) {
-      if (std::binary_search(joined.begin(), joined.end(), rank)) continue;
+      if (std::ranges::binary_search(joined, rank)) continue;
       const auto later = awaited.call(call.group, rank).await();
       if (later && !next) next = later;
       if (!later && missing.count++ < kShownRanks) missing.others.push_back({rank, 0});
@@ -261,7 +260,7 @@ class Checker {
       for (std::optional<RankNode> at = from; at; at = next(*at)) {
         uint32_t& seen = walk_of[run_.index(*at)];
         if (seen == walk) {
-          path.erase(path.begin(), std::find(path.begin(), path.end(), *at));
+          path.erase(path.begin(), std::ranges::find(path, *at));
           add_ring(path);
         }
         if (std::exchange(seen, walk) != 0) return;
@@ -280,7 +279,7 @@ class Checker {
   }
   void add_ring(std::vector<RankNode> path) {
     std::erase_if(path, [this](const RankNode& place) { return run_.phase(place) == DryRun::Phase::waiting; });
-    std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
+    std::rotate(path.begin(), std::ranges::min_element(path), path.end());
     found_.push_back({Kind::deadlock, path.front(), path});
   }
 

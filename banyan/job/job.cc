@@ -141,9 +141,7 @@ class CircleSearch {
     return in_quotes(names_[program_.nodes[node].name]) + " (node " + std::to_string(node) + ")";
   }
   std::string reason(uint32_t node, uint32_t on) const {
-    const auto holds = [on](std::span<const uint32_t> list) {
-      return std::binary_search(list.begin(), list.end(), on);
-    };
+    const auto holds = [on](std::span<const uint32_t> list) { return std::ranges::binary_search(list, on); };
     if (holds(program_.needs(node))) return "needs";
     return holds(program_.follows(node)) ? "follows" : "comes on its stream after";
   }

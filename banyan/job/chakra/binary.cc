@@ -178,11 +178,15 @@ void append_node(const TraceNode& node, std::string& file) {
   message.mutable_data_dependencies()->Add(node.data_dependencies.begin(), node.data_dependencies.end());
   message.set_duration_micros(node.duration_micros);
   if (!node.input_values.empty()) message.mutable_inputs()->set_values(node.input_values);
+  const auto add_attribute = [&](const char* name) -> proto::Attribute& {
+    proto::Attribute& attribute = *message.add_attributes();
+    attribute.set_name(name);
+    return attribute;
+  };
   for (const IntegerField& field : kIntegerFields) {
     const std::optional<int64_t>& value = node.*field.member;
     if (!value) continue;
-    proto::Attribute& attribute = *message.add_attributes();
-    attribute.set_name(field.name);
+    proto::Attribute& attribute = add_attribute(field.name);
     // The widths that the schema's own tools expect.
     const std::string_view name = field.name;
     if (name == "is_cpu_op") {
@@ -195,14 +199,9 @@ void append_node(const TraceNode& node, std::string& file) {
       attribute.set_int64_value(*value);
     }
   }
-  if (node.pg_name) {
-    proto::Attribute& attribute = *message.add_attributes();
-    attribute.set_name("pg_name");
-    attribute.set_string_value(*node.pg_name);
-  }
+  if (node.pg_name) add_attribute("pg_name").set_string_value(*node.pg_name);
   if (!node.involved_dim.empty()) {
-    proto::Attribute& attribute = *message.add_attributes();
-    attribute.set_name("involved_dim");
+    proto::Attribute& attribute = add_attribute("involved_dim");
     for (const bool flag : node.involved_dim) attribute.mutable_bool_list()->add_values(flag);
   }
   append_message(message, file);

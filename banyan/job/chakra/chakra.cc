@@ -20,12 +20,6 @@
 
 namespace banyan::job::chakra {
 namespace {
-constexpr std::array<CollectiveKind, kCollectiveCount> kCollectives = {
-    CollectiveKind::all_reduce, CollectiveKind::reduce,         CollectiveKind::all_gather,
-    CollectiveKind::gather,     CollectiveKind::scatter,        CollectiveKind::broadcast,
-    CollectiveKind::all_to_all, CollectiveKind::reduce_scatter, CollectiveKind::reduce_scatter,
-    CollectiveKind::barrier};
-
 // From a time in seconds; up, so that what takes time never takes none.
 Picoseconds picoseconds(double seconds) {
   if (!(seconds <= 1e6)) throw invalid("its work takes more than 11 days at the rates given; check them");
@@ -41,8 +35,8 @@ uint64_t natural(const std::optional<int64_t>& value, const char* what) {
 // The trace of one rank.
 class RankReader {
  public:
-  RankReader(uint32_t rank, uint32_t rank_count, const Options& options, Groups& groups, Job::Builder& builder)
-      : rank_(rank), rank_count_(rank_count), options_(options), groups_(groups), builder_(builder) {
+  RankReader(uint32_t rank, const Options& options, Groups& groups, Job::Builder& builder)
+      : rank_(rank), options_(options), groups_(groups), builder_(builder) {
     program_ = builder.begin_program("rank " + std::to_string(rank));
   }
 
@@ -90,8 +84,7 @@ class RankReader {
     // Where some collectives ran on a device, those of the host only started them; and so for computes, which are then
     // time of the host.
     const auto any_on_device = [&](auto&& is_kind) {
-      return std::any_of(rows_.begin(), rows_.end(),
-                         [&](const Row& row) { return is_kind(row.node.kind) && !row.is_on_host; });
+      return std::ranges::any_of(rows_, [&](const Row& row) { return is_kind(row.node.kind) && !row.is_on_host; });
     };
     const bool has_device_side = any_on_device([](NodeKind kind) { return kind == NodeKind::collective; });
     const bool computes_on_device =
@@ -172,9 +165,7 @@ class RankReader {
         throw invalid("is of type 0, which no node may have");
       case NodeType::metadata:
         row.node.kind = NodeKind::marker;
-        if (node.name.find("process_group:init") != std::string::npos) {
-          for (auto& [name, ranks] : Groups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
-        }
+        read_groups(node);
         break;
       case NodeType::memory_load:
       case NodeType::memory_store:
@@ -186,9 +177,7 @@ class RankReader {
         row.node.kind = NodeKind::compute;
         row.node.flop = node.num_ops ? static_cast<double>(natural(node.num_ops, "num_ops")) : 0;
         row.node.duration = duration_of(node);
-        if (node.name.find("process_group:init") != std::string::npos) {
-          for (auto& [name, ranks] : Groups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
-        }
+        read_groups(node);
         break;
       case NodeType::send:
       case NodeType::receive:
@@ -199,6 +188,12 @@ class RankReader {
         break;
     }
     return row;
+  }
+
+  // The groups that a node declares, if it does.
+  void read_groups(const TraceNode& node) {
+    if (node.name.find("process_group:init") == std::string::npos) return;
+    for (auto& [name, ranks] : Groups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
   }
 
   Picoseconds duration_of(const TraceNode& node) const {
@@ -239,9 +234,9 @@ class RankReader {
       out.slot = Node::kAnyPeer;
     } else {
       const uint64_t rank = natural(peer, what);
-      if (rank >= rank_count_) {
+      if (rank >= groups_.rank_count()) {
         throw invalid(std::string(what) + " is " + std::to_string(rank) + ", but there are traces of ranks 0 to " +
-                      std::to_string(rank_count_ - 1));
+                      std::to_string(groups_.rank_count() - 1));
       }
       if (rank == rank_) throw invalid(std::string(what) + " is the rank itself; leave such messages out");
       out.slot = slot_of(slots_.peers, slot_of_peer_, static_cast<uint32_t>(rank));
@@ -258,14 +253,15 @@ class RankReader {
 
   void read_collective(const TraceNode& node, Row& row) {
     row.node.kind = NodeKind::collective;
-    const bool is_barrier = node.comm_type && *node.comm_type >= 0 && *node.comm_type < kCollectiveCount &&
-                            kCollectives[static_cast<size_t>(*node.comm_type)] == CollectiveKind::barrier;
+    const bool is_barrier = node.comm_type && *node.comm_type >= 0 &&
+                            static_cast<size_t>(*node.comm_type) < kCollectiveTypes.size() &&
+                            kCollectiveTypes[static_cast<size_t>(*node.comm_type)] == CollectiveKind::barrier;
     row.is_wrapper = row.is_on_host && (!node.comm_type || (!node.comm_size && !is_barrier));
     if (row.is_wrapper) return;
     const uint64_t type = natural(node.comm_type, "comm_type");
-    if (type >= kCollectives.size())
+    if (type >= kCollectiveTypes.size())
       throw invalid("comm_type " + std::to_string(type) + " is not known (known: 0 to 9)");
-    row.node.collective = kCollectives[type];
+    row.node.collective = kCollectiveTypes[type];
     row.node.bytes = is_barrier ? 0 : natural(node.comm_size, "comm_size");
     const bool from_root =
         row.node.collective == CollectiveKind::broadcast || row.node.collective == CollectiveKind::scatter;
@@ -288,17 +284,17 @@ class RankReader {
     }
     GroupKey& key = group_keys_[row.group];
     if (key.group == kNone) {
-      key.group = groups_.find(rank_, key.pg_name, key.involved_dim, declared_, builder_);
+      key.group = groups_.find(rank_, key.pg_name, key.involved_dim, declared_);
       key.slot = slot_of(slots_.groups, slot_of_group_, key.group);
     }
     node.slot = key.slot;
     const std::vector<uint32_t>& ranks = groups_.ranks(key.group);
-    if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
+    if (std::ranges::find(ranks, rank_) == ranks.end()) {
       throw invalid("is a collective of group '" + key.pg_name.substr(0, 60) + "', of which rank " +
                     std::to_string(rank_) + " is not a member");
     }
     if (row.root != kNoRank) {
-      const auto root = std::find(ranks.begin(), ranks.end(), row.root);
+      const auto root = std::ranges::find(ranks, row.root);
       if (root == ranks.end()) {
         throw invalid("its root, rank " + std::to_string(row.root) + ", is not a member of its group");
       }
@@ -335,7 +331,7 @@ class RankReader {
     return it->second;
   }
 
-  uint32_t rank_, rank_count_;
+  uint32_t rank_;
   const Options& options_;
   Groups& groups_;
   Job::Builder& builder_;
@@ -356,15 +352,12 @@ class RankReader {
 class Reader {
  public:
   Reader(std::string name, uint32_t rank_count, std::string_view groups, const Options& options)
-      : rank_count_(rank_count),
-        options_(options),
-        builder_(std::move(name)),
-        groups_(rank_count, groups, options.dimensions) {}
+      : options_(options), builder_(std::move(name)), groups_(rank_count, groups, options.dimensions, builder_) {}
 
   // `open` gives the source from its beginning; `size` is that of the file as it is stored, 0 where it is not known.
   template <typename Open>
   void read(const std::string& name, uint64_t size, Open&& open) {
-    RankReader rank(static_cast<uint32_t>(slots_.size()), rank_count_, options_, groups_, builder_);
+    RankReader rank(static_cast<uint32_t>(slots_.size()), options_, groups_, builder_);
     std::optional<TraceSource> source;
     try {
       const JsonForm form = json_form(open());
@@ -408,7 +401,6 @@ class Reader {
     return text;
   }
 
-  uint32_t rank_count_;
   const Options& options_;
   Job::Builder builder_;
   Groups groups_;

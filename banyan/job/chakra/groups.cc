@@ -8,8 +8,8 @@
 #include "banyan/job/kineto/trace.h"
 
 namespace banyan::job::chakra {
-Groups::Groups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions)
-    : rank_count_(rank_count), dimensions_(std::move(dimensions)) {
+Groups::Groups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions, Job::Builder& builder)
+    : builder_(builder), rank_count_(rank_count), dimensions_(std::move(dimensions)) {
   if (json.empty()) return;
   const JsonDocument document(json, {.name = "table of groups", .format = "", .depth = 2});
   if (!document.root().is_object()) throw invalid("is not a table of groups such as {\"0\": [0, 1]}");
@@ -71,10 +71,10 @@ std::vector<uint32_t> Groups::along(uint32_t rank, const std::vector<bool>& invo
 }
 
 uint32_t Groups::find(uint32_t rank, const std::string& pg_name, const std::vector<bool>& involved_dim,
-                      const Table& local, Job::Builder& builder) {
+                      const Table& local) {
   if (pg_name.empty()) {
     const bool is_everybody = std::all_of(involved_dim.begin(), involved_dim.end(), [](bool flag) { return flag; });
-    if (is_everybody) return number_of(std::string(kAllRanks), everybody(), builder);
+    if (is_everybody) return number_of(std::string(kAllRanks), everybody());
     uint64_t product = 1;
     for (const uint32_t size : dimensions_) product = std::min<uint64_t>(product * size, UINT32_MAX);
     if (dimensions_.empty() || product != rank_count_) {
@@ -87,22 +87,22 @@ uint32_t Groups::find(uint32_t rank, const std::string& pg_name, const std::vect
     for (size_t i = 0; i < dimensions_.size() && i < involved_dim.size(); ++i) {
       if (involved_dim[i]) name += " " + std::to_string(i);
     }
-    return number_of(name, along(rank, involved_dim), builder);
+    return number_of(name, along(rank, involved_dim));
   }
   for (const Table* table : {static_cast<const Table*>(&named_), &local}) {
     const auto it = table->find(pg_name);
-    if (it != table->end()) return number_of(pg_name, it->second.empty() ? everybody() : it->second, builder);
+    if (it != table->end()) return number_of(pg_name, it->second.empty() ? everybody() : it->second);
   }
   // What PyTorch calls the group of all ranks.
-  if (pg_name == "0" || pg_name == "default_pg") return number_of(pg_name, everybody(), builder);
+  if (pg_name == "0" || pg_name == "default_pg") return number_of(pg_name, everybody());
   throw invalid("group '" + pg_name.substr(0, 60) + "' is not known; add it to the groups file, {\"" +
                 pg_name.substr(0, 60) + "\": [ranks]}");
 }
 
-uint32_t Groups::number_of(const std::string& name, std::vector<uint32_t> ranks, Job::Builder& builder) {
+uint32_t Groups::number_of(const std::string& name, std::vector<uint32_t> ranks) {
   const auto [it, is_new] = numbers_.try_emplace({name, std::move(ranks)});
   if (is_new) {
-    it->second = builder.add_group(name, it->first.second);
+    it->second = builder_.add_group(name, it->first.second);
     ranks_.push_back(&it->first.second);
   }
   return it->second;

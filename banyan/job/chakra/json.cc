@@ -64,8 +64,7 @@ class NodeReader {
   }
 
   static bool has_id(const JsonValue& object) {
-    return std::any_of(object.keys.begin(), object.keys.end(),
-                       [](const std::string& key) { return is_id(plain(key)); });
+    return std::ranges::any_of(object.keys, [](const std::string& key) { return is_id(plain(key)); });
   }
 
  private:
@@ -198,8 +197,7 @@ void read_json(TraceSource& source, JsonForm form, const std::function<void(cons
                              for (const JsonValue& node : value.items) visit(NodeReader().read(node));
                            },
                        .is_joined = form == JsonForm::texts});
-  if (!is_found)
-    throw Error(ErrorCode::invalid_input, "holds no nodes: neither 'workload_graph' nor 'nodes'", source.name());
+  if (!is_found) throw invalid("holds no nodes: neither 'workload_graph' nor 'nodes'").within(source.name());
 }
 
 }  // namespace banyan::job::chakra

@@ -1,17 +1,24 @@
 // A node of a Chakra execution trace as it stands in the file, in either form (chakra_binary.h, chakra_json.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "banyan/base/collective_kind.h"
+
 namespace banyan::job::chakra {
 
 enum class NodeType : uint8_t { invalid, metadata, memory_load, memory_store, compute, send, receive, collective };
 
-// The place in this list is the number in the file. kCollectives in chakra.cc says what each means.
-constexpr int64_t kCollectiveCount = 10;
+// The place in this list is the number in the file. The first of two that mean the same is written.
+inline constexpr std::array kCollectiveTypes = {CollectiveKind::all_reduce,     CollectiveKind::reduce,
+                                                CollectiveKind::all_gather,     CollectiveKind::gather,
+                                                CollectiveKind::scatter,        CollectiveKind::broadcast,
+                                                CollectiveKind::all_to_all,     CollectiveKind::reduce_scatter,
+                                                CollectiveKind::reduce_scatter, CollectiveKind::barrier};
 
 struct TraceNode {
   uint64_t id = 0;

@@ -34,30 +34,6 @@ NodeType type_of(NodeKind kind) {
   return NodeType::metadata;
 }
 
-int64_t type_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return 0;
-    case CollectiveKind::reduce:
-      return 1;
-    case CollectiveKind::all_gather:
-      return 2;
-    case CollectiveKind::gather:
-      return 3;
-    case CollectiveKind::scatter:
-      return 4;
-    case CollectiveKind::broadcast:
-      return 5;
-    case CollectiveKind::all_to_all:
-      return 6;
-    case CollectiveKind::reduce_scatter:
-      return 7;
-    case CollectiveKind::barrier:
-      break;
-  }
-  return 9;
-}
-
 class Writer {
  public:
   Writer(const Job& job, const Options& options) : job_(job), options_(options) { name_groups(); }
@@ -198,7 +174,7 @@ class Writer {
     const Node& node = program_->nodes[number];
     const uint32_t group = job_.group(rank_, node.slot);
     const std::vector<uint32_t>& ranks = job_.groups()[group].ranks;
-    out.comm_type = type_of(node.collective);
+    out.comm_type = std::ranges::find(kCollectiveTypes, node.collective) - kCollectiveTypes.begin();
     uint64_t bytes = node.bytes;
     const bool is_gathering =
         node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/base/place.h"
 
 namespace banyan::job::goal {
 namespace {
@@ -114,12 +115,10 @@ class Reader {
     } catch (const Error& error) {
       throw error.within(where_ + " line " + std::to_string(error_line_ != 0 ? error_line_ : tokens_.line()));
     }
-    try {
+    return at_place(where_, [&] {
       for (const RankRow& row : ranks_) builder_.add_rank(row.program, {}, row.peers);
       return std::move(builder_).build();
-    } catch (const Error& error) {
-      throw error.within(where_);
-    }
+    });
   }
 
  private:

@@ -114,8 +114,7 @@ std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts
     for (uint32_t i = 0; i < draft.works.size(); ++i) {
       if (draft.works[i].calls > 0) order.push_back(i);
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return draft.works[a].start < draft.works[b].start; });
+    std::ranges::stable_sort(order, {}, [&](uint32_t a) { return draft.works[a].start; });
     for (const uint32_t i : order) {
       const DraftWork& work = draft.works[i];
       for (uint32_t k = work.first_call; k < work.first_call + work.calls; ++k) {

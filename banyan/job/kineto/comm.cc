@@ -90,12 +90,10 @@ CommName read_comm_name(std::string_view name, CommCall& call) {
 }
 
 bool read_kernel_name(std::string_view name, CommCall& call) {
-  const bool nccl =
-      name.find("ncclKernel") != std::string_view::npos || name.find("ncclDevKernel") != std::string_view::npos ||
-      name.find("ncclSymDevKernel") != std::string_view::npos ||
-      name.find("ncclSymkDevKernel") != std::string_view::npos || name.find("rcclKernel") != std::string_view::npos ||
-      name.find("rcclDevKernel") != std::string_view::npos || name.starts_with("ncclLocalOpAppend");
-  if (!nccl) return false;
+  constexpr std::string_view kKernels[] = {"ncclKernel",        "ncclDevKernel", "ncclSymDevKernel",
+                                           "ncclSymkDevKernel", "rcclKernel",    "rcclDevKernel"};
+  const auto is_in_name = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (!std::ranges::any_of(kKernels, is_in_name) && !name.starts_with("ncclLocalOpAppend")) return false;
   struct Named {
     std::string_view name;
     CollectiveKind kind;
@@ -105,7 +103,7 @@ bool read_kernel_name(std::string_view name, CommCall& call) {
       Named{"ReduceScatter", CollectiveKind::reduce_scatter}, Named{"Broadcast", CollectiveKind::broadcast},
       Named{"Reduce", CollectiveKind::reduce}};
   for (const Named& named : kInKernels) {
-    if (name.find(named.name) == std::string_view::npos) continue;
+    if (!is_in_name(named.name)) continue;
     call.collective = named.kind;
     call.kind_known = true;
     break;

@@ -21,10 +21,7 @@ CommOperators::CommOperators(const RankReading& reading) : reading_(reading) {
     if (!bare && name != kParamComms && !name.starts_with("c10d::")) continue;
     if (bare || call_of(i)) operators_.push_back({i});
   }
-  std::stable_sort(operators_.begin(), operators_.end(), [&](const Operator& a, const Operator& b) {
-    const Event &x = reading.event(a.event), &y = reading.event(b.event);
-    return x.start != y.start ? x.start < y.start : x.duration > y.duration;
-  });
+  std::ranges::stable_sort(operators_, {}, [&](const Operator& each) { return reading.event(each.event).begun(); });
   for (uint32_t k = 0; k < operators_.size(); ++k) {
     const uint32_t i = operators_[k].event;
     place_[i] = k;
@@ -90,6 +87,14 @@ std::optional<CommFacts> CommOperators::around(uint32_t operator_event) {
   return facts;
 }
 
+void CommOperators::take_call(Operator& candidate, std::vector<CommFacts>& calls) {
+  if (candidate.taken) return;
+  std::optional<CommCall> call = call_of(candidate.event);
+  if (!call) return;
+  candidate.taken = true;
+  calls.push_back(facts_of(candidate.event, std::move(*call)));
+}
+
 std::vector<CommFacts> CommOperators::gathered_before(uint32_t event) {
   std::vector<CommFacts> calls;
   const auto pending = pending_.find(reading_.event(event).track);
@@ -98,11 +103,7 @@ std::vector<CommFacts> CommOperators::gathered_before(uint32_t event) {
   for (; next < places.size(); ++next) {
     Operator& candidate = operators_[places[next]];
     if (reading_.event(candidate.event).start >= reading_.event(event).start) break;
-    if (candidate.taken) continue;
-    std::optional<CommCall> call = call_of(candidate.event);
-    if (!call) continue;
-    candidate.taken = true;
-    calls.push_back(facts_of(candidate.event, std::move(*call)));
+    take_call(candidate, calls);
   }
   return calls;
 }
@@ -133,16 +134,8 @@ std::vector<CommFacts> CommOperators::rest() {
     out.back().by_host = by_host;
   }
   // An outer one of those that are taken knows no more.
-  for (Operator& candidate : operators_) {
-    if (candidate.taken) continue;
-    std::optional<CommCall> call = call_of(candidate.event);
-    if (!call) continue;
-    candidate.taken = true;
-    out.push_back(facts_of(candidate.event, std::move(*call)));
-  }
-  std::stable_sort(out.begin(), out.end(), [&](const CommFacts& a, const CommFacts& b) {
-    return reading_.event(a.event).start < reading_.event(b.event).start;
-  });
+  for (Operator& candidate : operators_) take_call(candidate, out);
+  std::ranges::stable_sort(out, {}, [&](const CommFacts& a) { return reading_.event(a.event).start; });
   return out;
 }
 

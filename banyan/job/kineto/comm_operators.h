@@ -54,6 +54,8 @@ class CommOperators {
   std::optional<CommCall> call_of(uint32_t operator_event) const;
   bool is_param_comms(uint32_t event) const { return reading_.name(event) == kParamComms; }
   void take(uint32_t operator_event);
+  // Takes the candidate, if it says what it communicates and is not taken yet.
+  void take_call(Operator& candidate, std::vector<CommFacts>& calls);
   CommFacts facts_of(uint32_t operator_event, CommCall call) const;
 
   const RankReading& reading_;

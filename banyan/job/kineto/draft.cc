@@ -17,41 +17,19 @@ namespace {
 void take_over(const Trace& trace, RankDraft& draft) {
   draft.source = trace.source;
   draft.world_size = trace.world_size;
-  LinkCounts& counts = draft.counts;
-  counts.events = trace.event_count;
-  counts.without_time = trace.without_time;
-  counts.without_end = trace.without_end;
-  counts.ends_alone = trace.ends_alone;
-  counts.mended_text = trace.mended_text;
-  counts.cut_files = trace.cut;
-  for (const UnknownCategory& row : trace.unknown) counts.unknown_events += row.events;
+  draft.counts += trace.counts;
+  for (const UnknownCategory& row : trace.unknown) draft.counts.unknown_events += row.events;
   draft.unknown = trace.unknown;
-  if (trace.cut) {
+  if (trace.counts.cut_files > 0) {
     draft.note(trace.source + " ends in the middle, at byte " + std::to_string(trace.position) + " after event " +
-               std::to_string(trace.event_count) + ": read up to there");
+               std::to_string(trace.counts.events) + ": read up to there");
   }
 }
 
 void take_over(const HostTrace& host, RankDraft& draft) {
   draft.host_source = host.source;
-  LinkCounts& counts = draft.counts;
-  counts.missing_parents = host.missing_parents;
-  counts.repeated_nodes = host.repeated_ids;
-  counts.mended_text += host.mended_text;
-  counts.cut_files += host.cut;
-  if (host.cut) draft.note(host.source + " ends in the middle: read up to there");
-}
-
-std::vector<uint32_t> link(const RankReading& reading, LinkCounts& counts) {
-  HostLinks links = link_host(reading.trace, reading.parents, *reading.host);
-  counts.linked_by_record_id = links.by_record_id;
-  counts.linked_by_index = links.by_index;
-  counts.linked_by_name = links.by_name;
-  counts.contradicted_links = links.contradicted;
-  counts.links_taken_back = links.taken_back;
-  counts.host_alone = links.host_alone;
-  counts.kineto_alone = links.kineto_alone;
-  return std::move(links.node_of);
+  draft.counts += host.counts;
+  if (host.counts.cut_files > 0) draft.note(host.source + " ends in the middle: read up to there");
 }
 
 int64_t first_moment(const RankDraft& draft) {
@@ -85,13 +63,17 @@ RankDraft make_rank_draft(Trace trace, std::optional<HostTrace> host, const Opti
   RankReading reading{.trace = std::move(trace), .host = std::move(host), .parents = {}, .node_of = {}, .launches = {}};
   reading.launches = find_launches(reading.trace, draft);
   reading.parents = nest_operators(reading.trace);
-  if (reading.host) reading.node_of = link(reading, draft.counts);
+  if (reading.host) {
+    HostLinks links = link_host(reading.trace, reading.parents, *reading.host);
+    draft.counts += links.counts;
+    reading.node_of = std::move(links.node_of);
+  }
   for (const Event& e : reading.trace.events) draft.counts.operators += e.kind == Event::Kind::cpu_op;
 
   CommOperators operators(reading);
-  const GpuWorks gpu = add_gpu_works(reading, operators, draft);
-  const HostComms host_comms = add_host_comms(reading, operators, gpu, draft);
-  add_threads(reading, gpu, host_comms, options, draft);
+  RankWorks works{.gpu = add_gpu_works(reading, operators, draft), .host = {}};
+  works.host = add_host_comms(reading, operators, works.gpu, draft);
+  add_threads(reading, works, options, draft);
   mend_overlaps(draft);
   draft.origin = first_moment(draft);
 

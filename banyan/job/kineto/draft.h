@@ -105,7 +105,7 @@ struct RankDraft {
   uint32_t rank = 0;
   std::optional<uint32_t> world_size;
   std::string source, host_source;
-  int64_t origin = 0;  // the first moment
+  int64_t origin = 0;  // the first moment; for a rank whose trace begins late, the first of all ranks
   NameTable names;
   std::vector<DraftTrack> tracks;
   std::vector<DraftWork> works;

@@ -21,11 +21,10 @@ constexpr int kMostMoments = 4096, kMostComms = 64;
 
 class Emitter {
  public:
-  Emitter(RankDraft& draft, int64_t start_late, const Options& options)
-      : draft_(draft), options_(options), origin_(draft.origin - start_late), works_(draft) {
-    has_device_ = std::any_of(draft.tracks.begin(), draft.tracks.end(), [](const DraftTrack& t) { return !t.host; }) ||
-                  std::any_of(draft.unknown.begin(), draft.unknown.end(),
-                              [](const UnknownCategory& category) { return category.on_device; });
+  Emitter(RankDraft& draft, const Options& options) : draft_(draft), options_(options), works_(draft) {
+    has_device_ =
+        std::ranges::any_of(draft.tracks, [](const DraftTrack& t) { return !t.host; }) ||
+        std::ranges::any_of(draft.unknown, [](const UnknownCategory& category) { return category.on_device; });
   }
 
   // Threads and streams are written one after the other. A node may wait for one that is made later, so such waits are
@@ -115,11 +114,10 @@ class Emitter {
 
   Picoseconds duration(uint32_t name, int64_t ns) const {
     if (ns > Node::kMaxDuration.count() / 1000) {
-      throw Error(ErrorCode::invalid_input,
-                  "'" + draft_.names[name].substr(0, 60) +
-                      "' takes more than 13 days by the clocks of the traces; are "
-                      "they of one run?",
-                  draft_.source);
+      throw invalid("'" + draft_.names[name].substr(0, 60) +
+                    "' takes more than 13 days by the clocks of the traces; are "
+                    "they of one run?")
+          .within(draft_.source);
     }
     return Picoseconds(ns * 1000);
   }
@@ -152,13 +150,11 @@ class Emitter {
         moments_.push_back({gap ? points[k].begin : points[k].end, {.thread = thread, .point = k}});
       }
     }
-    std::stable_sort(moments_.begin(), moments_.end(),
-                     [](const Moment& a, const Moment& b) { return a.time < b.time; });
+    std::ranges::stable_sort(moments_, {}, &Moment::time);
     for (uint32_t i = 0; i < draft_.works.size(); ++i) {
       if (draft_.tracks[draft_.works[i].track].host) host_comms_.push_back(i);
     }
-    std::stable_sort(host_comms_.begin(), host_comms_.end(),
-                     [&](uint32_t a, uint32_t b) { return draft_.works[a].end < draft_.works[b].end; });
+    std::ranges::stable_sort(host_comms_, {}, [&](uint32_t a) { return draft_.works[a].end; });
   }
 
   // The cursor is the moment up to which the thread's time is written. Before each point, the time since the cursor is
@@ -166,7 +162,7 @@ class Emitter {
   // that only the rest of it counts as work.
   void make_thread(uint32_t thread) {
     StreamRow stream = add_stream(draft_.threads[thread].label, Stream::Order::program);
-    int64_t cursor = origin_;
+    int64_t cursor = draft_.origin;
     for (uint32_t k = 0; k < draft_.threads[thread].points.size(); ++k) {
       const DraftPoint& point = draft_.threads[thread].points[k];
       const bool gap = point.kind == DraftPoint::Kind::gap;
@@ -194,8 +190,7 @@ class Emitter {
     int64_t since = INT64_MIN;
     const Moment* moment = nullptr;
     if (first || point.end - begin >= options_.handoff.count()) {
-      auto at = std::upper_bound(moments_.begin(), moments_.end(), point.end,
-                                 [](int64_t t, const Moment& m) { return t < m.time; });
+      auto at = std::ranges::upper_bound(moments_, point.end, {}, &Moment::time);
       for (int steps = 0; at != moments_.begin() && steps < kMostMoments; ++steps) {
         --at;
         if (at->time < begin || (first && at->time <= begin)) break;
@@ -206,8 +201,7 @@ class Emitter {
       }
     }
     std::optional<uint32_t> comm;
-    auto at = std::upper_bound(host_comms_.begin(), host_comms_.end(), point.end,
-                               [&](int64_t t, uint32_t i) { return t < draft_.works[i].end; });
+    auto at = std::ranges::upper_bound(host_comms_, point.end, {}, [&](uint32_t i) { return draft_.works[i].end; });
     for (int steps = 0; at != host_comms_.begin() && steps < kMostComms; ++steps) {
       --at;
       const DraftWork& work = draft_.works[*at];
@@ -284,7 +278,7 @@ class Emitter {
     const DraftWork& work = draft_.works[i];
     const bool mended = work.inserted || (before && before->inserted);
     if (draft_.tracks[work.track].host || mended) return 0;
-    int64_t ready = before ? std::max(origin_, before->end) : origin_;
+    int64_t ready = before ? std::max(draft_.origin, before->end) : draft_.origin;
     if (work.launch.point != kNoIndex) {
       ready = std::max(ready, draft_.threads[work.launch.thread].points[work.launch.point].end);
     }
@@ -338,7 +332,6 @@ class Emitter {
 
   RankDraft& draft_;
   const Options& options_;
-  const int64_t origin_;
   DraftStreams works_;
   bool has_device_ = false;  // something ran on one, whether it was understood or not
 
@@ -355,8 +348,8 @@ class Emitter {
 
 }  // namespace
 
-void emit_rank(RankDraft& draft, uint32_t self, int64_t start_late, const Options& options, Job::Builder& builder) {
-  Emitter emitter(draft, start_late, options);
+void emit_rank(RankDraft& draft, uint32_t self, const Options& options, Job::Builder& builder) {
+  Emitter emitter(draft, options);
   emitter.make();
   emitter.write(self, builder);
 }

@@ -9,9 +9,9 @@
 
 namespace banyan::job::kineto {
 
-// Adds the draft's program, and its rank, which is number `self`, to the builder. `start_late`: how much later than
-// others its trace begins, ns. Throws Error{unsupported} for more threads and streams than a program can have,
+// Adds the draft's program, and its rank, which is number `self`, to the builder. The program begins at the draft's
+// origin. Throws Error{unsupported} for more threads and streams than a program can have,
 // Error{invalid_input} for one that is busy with one thing for longer than a Job allows.
-void emit_rank(RankDraft& draft, uint32_t self, int64_t start_late, const Options& options, Job::Builder& builder);
+void emit_rank(RankDraft& draft, uint32_t self, const Options& options, Job::Builder& builder);
 
 }  // namespace banyan::job::kineto

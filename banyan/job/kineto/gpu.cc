@@ -183,8 +183,7 @@ void mend_overlaps(RankDraft& draft) {
   for (uint32_t i = 0; i < draft.works.size(); ++i) tracks[draft.works[i].track].push_back(i);
   for (uint32_t track = 0; track < tracks.size(); ++track) {
     std::vector<uint32_t>& works = tracks[track];
-    std::stable_sort(works.begin(), works.end(),
-                     [&](uint32_t a, uint32_t b) { return draft.works[a].start < draft.works[b].start; });
+    std::ranges::stable_sort(works, {}, [&](uint32_t a) { return draft.works[a].start; });
     for (size_t k = 0; k < works.size(); ++k) {
       DraftWork& work = draft.works[works[k]];
       // With room between, for works that other ranks prove.

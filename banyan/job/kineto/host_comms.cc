@@ -14,8 +14,7 @@ std::vector<uint32_t> find_callers(const RankReading& reading) {
   for (uint32_t i = 0; i < reading.event_count(); ++i) {
     if (reading.event(i).kind == Event::Kind::cpu_op && reading.name(i).starts_with("c10d::")) callers.push_back(i);
   }
-  std::stable_sort(callers.begin(), callers.end(),
-                   [&](uint32_t a, uint32_t b) { return reading.event(a).start < reading.event(b).start; });
+  std::ranges::stable_sort(callers, {}, [&](uint32_t a) { return reading.event(a).start; });
   return callers;
 }
 
@@ -23,8 +22,7 @@ std::vector<uint32_t> find_callers(const RankReading& reading) {
 uint32_t calling_track(const RankReading& reading, const CommFacts& facts, const std::vector<uint32_t>& callers) {
   const Event& e = reading.event(facts.event);
   if (!reading.name(facts.event).starts_with("gloo:")) return e.track;
-  auto at = std::upper_bound(callers.begin(), callers.end(), e.start,
-                             [&](int64_t t, uint32_t i) { return t < reading.event(i).start; });
+  auto at = std::ranges::upper_bound(callers, e.start, {}, [&](uint32_t i) { return reading.event(i).start; });
   for (int back = 0; at != callers.begin() && back < 64; ++back) {
     --at;
     CommCall called;

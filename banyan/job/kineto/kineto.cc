@@ -65,8 +65,7 @@ LinkedJob read_all(std::vector<Opened> ranks, const Options& options) {
   if (ranks.empty()) throw invalid("no traces were given");
   std::vector<RankDraft> drafts;
   for (uint32_t place = 0; place < ranks.size(); ++place) drafts.push_back(read_rank(ranks[place], place, options));
-  std::stable_sort(drafts.begin(), drafts.end(),
-                   [](const RankDraft& a, const RankDraft& b) { return a.rank < b.rank; });
+  std::ranges::stable_sort(drafts, {}, &RankDraft::rank);
   refuse_repeated(drafts);
   const auto [groups, clocks] = match_ranks(drafts);
   const std::vector<int64_t> late = lateness(drafts, clocks);
@@ -75,7 +74,8 @@ LinkedJob read_all(std::vector<Opened> ranks, const Options& options) {
   for (const Group& group : groups) builder.add_group(group.name, group.ranks);
   LinkReport report;
   for (uint32_t d = 0; d < drafts.size(); ++d) {
-    emit_rank(drafts[d], d, late[d], options, builder);
+    drafts[d].origin -= late[d];  // all programs begin together
+    emit_rank(drafts[d], d, options, builder);
     const int64_t offset = clocks.are_common(0, d) ? clocks.offset(d) - clocks.offset(0) : 0;
     report.ranks.push_back({.rank = drafts[d].rank,
                             .kineto = drafts[d].source,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "banyan/job/kineto/draft.h"
@@ -75,7 +76,7 @@ class LaunchFinder {
     for (uint32_t i = 0; i < count(); ++i) {
       if (out_.launcher[i] != kNoIndex) launches.emplace_back(event(i).correlation, out_.launcher[i]);
     }
-    std::sort(launches.begin(), launches.end());
+    std::ranges::sort(launches);
     for (const uint32_t i : orphans_) {
       const Event& e = event(i);
       const auto by_id = e.external_id > 0 ? operators.find(e.external_id) : operators.end();
@@ -95,7 +96,7 @@ class LaunchFinder {
       }
       ++draft_.counts.without_launcher;
       // Correlations count up: it was launched after the call with the next lower one.
-      const auto after = std::lower_bound(launches.begin(), launches.end(), std::pair(e.correlation, uint32_t{0}));
+      const auto after = std::ranges::lower_bound(launches, std::pair(e.correlation, uint32_t{0}));
       const bool known =
           after != launches.begin() && (event(std::prev(after)->second).start <= e.start || e.lost_its_times());
       if (known) {
@@ -115,12 +116,11 @@ class LaunchFinder {
         if (event(i).kind == Kind::cpu_op || event(i).kind == Kind::runtime) by_track_[event(i).track].push_back(i);
       }
       for (auto& events : by_track_) {
-        std::sort(events.begin(), events.end(),
-                  [&](uint32_t a, uint32_t b) { return event(a).start < event(b).start; });
+        std::ranges::sort(events, {}, [&](uint32_t a) { return event(a).start; });
       }
     }
     const std::vector<uint32_t>& all = by_track_[track];
-    auto at = std::upper_bound(all.begin(), all.end(), time, [&](int64_t t, uint32_t i) { return t < event(i).start; });
+    auto at = std::ranges::upper_bound(all, time, {}, [&](uint32_t i) { return event(i).start; });
     for (int back = 0; at != all.begin() && back < 64; ++back) {
       --at;
       if (event(*at).end() >= time) return *at;
@@ -164,7 +164,7 @@ class LaunchFinder {
       draft_.counts.before_launch = early.size();
       return;
     }
-    const int64_t shift = *std::max_element(early.begin(), early.end());
+    const int64_t shift = *std::ranges::max_element(early);
     for (uint32_t i = 0; i < count(); ++i) {
       if (event(i).on_gpu() && !mended_[i]) trace_.events[i].start += shift;
     }
@@ -179,11 +179,8 @@ class LaunchFinder {
       if (!event(i).on_gpu() || left_out_[i]) continue;
       order.emplace_back(out_.launcher[i] == kNoIndex ? event(i).start : event(out_.launcher[i]).start, i);
     }
-    std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-      if (a.first != b.first) return a.first < b.first;
-      return event(a.second).start != event(b.second).start ? event(a.second).start < event(b.second).start
-                                                            : a.second < b.second;
-    });
+    std::ranges::sort(order, {},
+                      [&](const auto& each) { return std::tuple(each.first, event(each.second).start, each.second); });
     for (const auto& [when, i] : order) {
       out_.gpu_events.push_back(i);
       out_.launched.push_back(when);

@@ -14,6 +14,9 @@ constexpr uint32_t kNone = HostLinks::kNone;
 constexpr int64_t kMostLeftOver = 4'999;
 constexpr int64_t kMostWork = 200'000'000;
 
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+using Places = std::unordered_map<uint32_t, std::vector<uint32_t>>;  // by token: where it stands
+
 bool is_operator(const Event& event) {
   return event.kind == Event::Kind::cpu_op || event.kind == Event::Kind::annotation;
 }
@@ -25,8 +28,7 @@ bool is_operator(const Event& event) {
 // k. Round d extends, on each diagonal that d left-overs can reach, the furthest point of round d - 1 by one left-over
 // and then by all tokens that are equal. The first round that reaches (n, m) has the fewest left-overs. Each round is
 // kept, so that the way back from the end finds from which diagonal its step came.
-bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
-           std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, Pairs& pairs) {
   const int64_t n = static_cast<int64_t>(a.size()), m = static_cast<int64_t>(b.size());
   const int64_t limit = std::min({n + m, kMostLeftOver, kMostWork / std::max<int64_t>(n + m, 1) + std::abs(n - m)});
   std::vector<int64_t> furthest(2 * static_cast<size_t>(limit) + 3, 0);
@@ -73,8 +75,6 @@ bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
   }
   return false;
 }
-
-using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
 // Votes for a place or a difference. The one with most of them, the lowest of several; end() where there is none.
 using Votes = std::unordered_map<int64_t, uint64_t>;
@@ -123,11 +123,7 @@ class Linker {
     for (uint32_t i = 0; i < host.nodes.size(); ++i) {
       if (host.nodes[i].record_id > 0) node_of_record_.try_emplace(host.nodes[i].record_id, i);
     }
-    // As they began; what began at once: the outer one first.
-    std::stable_sort(operators_.begin(), operators_.end(), [&](uint32_t a, uint32_t b) {
-      const Event &x = kineto.events[a], &y = kineto.events[b];
-      return x.start != y.start ? x.start < y.start : x.duration > y.duration;
-    });
+    std::ranges::stable_sort(operators_, {}, [&](uint32_t i) { return kineto.events[i].begun(); });
   }
 
   HostLinks link() && {
@@ -136,10 +132,10 @@ class Linker {
     by_name();
     // Annotations, and the node that lists the groups, need no partner.
     for (const uint32_t event : operators_) {
-      links_.kineto_alone += links_.node_of[event] == kNone && kineto_.events[event].kind == Event::Kind::cpu_op;
+      links_.counts.kineto_alone += links_.node_of[event] == kNone && kineto_.events[event].kind == Event::Kind::cpu_op;
     }
     for (uint32_t i = 0; i < event_of_.size(); ++i) {
-      links_.host_alone += event_of_[i] == kNone && !host_.name(host_.nodes[i]).starts_with("##");
+      links_.counts.host_alone += event_of_[i] == kNone && !host_.name(host_.nodes[i]).starts_with("##");
     }
     return std::move(links_);
   }
@@ -160,11 +156,11 @@ class Linker {
     uint64_t wrong = 0;
   };
   void claim(uint32_t event, uint32_t node, Claims& claims) const {
-    if (!same_name(event, node)) {
+    if (same_name(event, node)) {
+      claims.right.emplace_back(event, node);
+    } else {
       ++claims.wrong;
-      return;
     }
-    claims.right.emplace_back(event, node);
   }
 
   // Joins those whose nodes are free, and counts them.
@@ -187,9 +183,9 @@ class Linker {
       const auto at = node_of_record_.find(id);
       if (at != node_of_record_.end() && event_of_[at->second] == kNone) claim(event, at->second, claims);
     }
-    links_.contradicted = claims.wrong;
+    links_.counts.contradicted_links = claims.wrong;
     // Ids that lie more often than not are of another run, and agree by chance (pytorch issue 123640).
-    if (claims.wrong <= claims.right.size()) links_.by_record_id += join_all(claims.right);
+    if (claims.wrong <= claims.right.size()) links_.counts.linked_by_record_id += join_all(claims.right);
   }
 
   // Kineto has the place of the operator in the profiler's own count ("Ev Idx"). It differs from the record's id by a
@@ -202,7 +198,7 @@ class Linker {
     if (indexed.empty() || node_of_record_.empty()) return;
     // Every operator votes with the nodes of its name that come at the same place among those of that name, from the
     // front and from the back.
-    std::unordered_map<uint32_t, std::vector<uint32_t>> events_named, nodes_named;
+    Places events_named, nodes_named;
     for (const uint32_t event : indexed) events_named[kineto_token_[kineto_.events[event].name]].push_back(event);
     for (uint32_t i = 0; i < host_.nodes.size(); ++i) nodes_named[host_token_[host_.nodes[i].name]].push_back(i);
     Votes votes;
@@ -229,8 +225,8 @@ class Linker {
     }
     // One in ten may differ: then the two counted different operators, and the difference is no constant.
     if (claims.wrong * 10 > claims.right.size()) return;
-    links_.contradicted += claims.wrong;
-    links_.by_index += join_all(claims.right);
+    links_.counts.contradicted_links += claims.wrong;
+    links_.counts.linked_by_index += join_all(claims.right);
   }
 
   // What neither ids nor counts have linked: the two sequences of names are aligned.
@@ -259,34 +255,31 @@ class Linker {
     cut(node_names, of_nodes);
     Pairs pairs;
     if (!align(event_names, node_names, pairs)) pairs = by_occurrence(event_names, node_names);
-    Pairs joined;
-    for (const auto& [i, j] : pairs) {
-      join(events[i], nodes[j]);
-      joined.emplace_back(events[i], nodes[j]);
+    for (auto& [i, j] : pairs) {
+      i = events[i];
+      j = nodes[j];
+      join(i, j);
     }
     Pairs wrong_ones;
     // Where both have an operator around them and these are linked, they must be linked to each other.
-    for (const auto& [event, node] : joined) {
+    for (const auto& [event, node] : pairs) {
       const uint32_t around_event = parents_[event], around_node = host_.nodes[node].parent;
       const bool wrong = around_event != kNone && around_node != HostNode::kNone &&
                          links_.node_of[around_event] != kNone && event_of_[around_node] != kNone &&
                          links_.node_of[around_event] != around_node;
-      if (wrong) {
-        wrong_ones.emplace_back(event, node);
-      } else {
-        ++links_.by_name;
-      }
+      if (wrong) wrong_ones.emplace_back(event, node);
     }
+    links_.counts.linked_by_name += pairs.size() - wrong_ones.size();
+    links_.counts.links_taken_back += wrong_ones.size();
     for (const auto& [event, node] : wrong_ones) {
       links_.node_of[event] = kNone;
       event_of_[node] = kNone;
-      ++links_.taken_back;
     }
   }
 
   // For what cannot be aligned: the k-th of a name is the k-th of that name, where there are equally many.
   static Pairs by_occurrence(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
-    std::unordered_map<uint32_t, std::vector<uint32_t>> in_a, in_b;
+    Places in_a, in_b;
     for (uint32_t i = 0; i < a.size(); ++i) in_a[a[i]].push_back(i);
     for (uint32_t j = 0; j < b.size(); ++j) in_b[b[j]].push_back(j);
     Pairs pairs;
@@ -322,13 +315,12 @@ std::vector<uint32_t> nest_operators(const Trace& trace) {
   for (uint32_t i = 0; i < trace.events.size(); ++i) {
     if (!trace.events[i].on_gpu()) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
     const Event &x = trace.events[a], &y = trace.events[b];
     if (x.track != y.track) return x.track < y.track;
-    if (x.start != y.start) return x.start < y.start;
+    if (x.begun() != y.begun()) return x.begun() < y.begun();
     // An operator that is as long as the call within it is around it.
-    return x.duration != y.duration ? x.duration > y.duration
-                                    : x.kind == Event::Kind::cpu_op && y.kind == Event::Kind::runtime;
+    return x.kind == Event::Kind::cpu_op && y.kind == Event::Kind::runtime;
   });
   std::vector<uint32_t> parents(trace.events.size(), HostLinks::kNone);
   std::vector<uint32_t> open;
@@ -341,7 +333,7 @@ std::vector<uint32_t> nest_operators(const Trace& trace) {
            event.start > trace.events[open.back()].start)
       open.pop_back();
     if (!open.empty()) parents[i] = open.back();
-    if (event.kind == Event::Kind::cpu_op || event.kind == Event::Kind::annotation) open.push_back(i);
+    if (is_operator(event)) open.push_back(i);
   }
   return parents;
 }

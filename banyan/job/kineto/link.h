@@ -25,10 +25,9 @@ struct HostLinks {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   std::vector<uint32_t> node_of;  // by event of the Kineto trace: into HostTrace::nodes
-  uint64_t by_record_id = 0, by_index = 0, by_name = 0;
-  uint64_t contradicted = 0;                  // ids that lead to an operator of another name: not used
-  uint64_t taken_back = 0;                    // links by name that lie wrongly within each other
-  uint64_t host_alone = 0, kineto_alone = 0;  // operators without partner
+  // Links by each of the ways; ids that lead to an operator of another name, which are not used; links by name that lie
+  // wrongly within each other, which are taken back; operators without partner.
+  LinkCounts counts;
 };
 
 // `parents` by event: the operator around it, kNone for outermost ones and for events that are no operators.

@@ -41,7 +41,7 @@ TEST(KinetoLink, RecordIdsLinkWhateverTheOrder) {
   kineto.events[2].record_id = 100;
   const HostLinks links = link(kineto, host);
   EXPECT_EQ(links.node_of, (std::vector<uint32_t>{1, 2, 0}));
-  EXPECT_EQ(links.by_record_id, 3u);
+  EXPECT_EQ(links.counts.linked_by_record_id, 3u);
 }
 
 TEST(KinetoLink, RecordIdsOfAnotherRunAreNotBelieved) {
@@ -49,9 +49,9 @@ TEST(KinetoLink, RecordIdsOfAnotherRunAreNotBelieved) {
   const HostTrace host = host_of({"a", "b", "c", "d"});
   for (size_t i = 0; i < 4; ++i) kineto.events[i].record_id = 103 - static_cast<int64_t>(i);
   const HostLinks links = link(kineto, host);
-  EXPECT_EQ(links.by_record_id, 0u);
-  EXPECT_EQ(links.contradicted, 4u);
-  EXPECT_EQ(links.by_name, 4u);
+  EXPECT_EQ(links.counts.linked_by_record_id, 0u);
+  EXPECT_EQ(links.counts.contradicted_links, 4u);
+  EXPECT_EQ(links.counts.linked_by_name, 4u);
   EXPECT_EQ(links.node_of, (std::vector<uint32_t>{0, 1, 2, 3}));
 }
 
@@ -64,7 +64,7 @@ TEST(KinetoLink, EvIdxLinksByTheOneDifferenceThatFits) {
   Trace kineto = kineto_of(longer);
   for (size_t i = 0; i < longer.size(); ++i) kineto.events[i].index = static_cast<int64_t>(i);
   const HostLinks links = link(kineto, host_of(names));
-  EXPECT_EQ(links.by_index, 200u);
+  EXPECT_EQ(links.counts.linked_by_index, 200u);
   for (size_t i = 0; i < 200; ++i) EXPECT_EQ(links.node_of[30 + i], i);
 }
 
@@ -73,8 +73,8 @@ TEST(KinetoLink, IndicesAtTheEndOfTheirRangeAreNoPlaces) {
   for (size_t i = 0; i < 3; ++i) kineto.events[i].index = static_cast<int64_t>(i);
   kineto.events[2].index = INT64_MAX;
   const HostLinks links = link(kineto, host_of({"a", "b", "c"}));
-  EXPECT_EQ(links.by_index, 2u);
-  EXPECT_EQ(links.by_name, 1u);
+  EXPECT_EQ(links.counts.linked_by_index, 2u);
+  EXPECT_EQ(links.counts.linked_by_name, 1u);
 }
 
 TEST(KinetoLink, NamesAreAlignedWithTheFewestLeftOvers) {
@@ -94,7 +94,7 @@ TEST(KinetoLink, NamesAreAlignedWithTheFewestLeftOvers) {
     const Trace kineto = kineto_of(on_kineto);
     const HostTrace host = host_of(on_host);
     const HostLinks links = link(kineto, host);
-    EXPECT_GE(links.by_name, both);
+    EXPECT_GE(links.counts.linked_by_name, both);
     uint32_t previous = 0;
     bool any = false;
     for (size_t i = 0; i < on_kineto.size(); ++i) {
@@ -105,8 +105,8 @@ TEST(KinetoLink, NamesAreAlignedWithTheFewestLeftOvers) {
       previous = node;
       any = true;
     }
-    EXPECT_EQ(links.host_alone + links.by_name, on_host.size());
-    EXPECT_EQ(links.kineto_alone + links.by_name, on_kineto.size());
+    EXPECT_EQ(links.counts.host_alone + links.counts.linked_by_name, on_host.size());
+    EXPECT_EQ(links.counts.kineto_alone + links.counts.linked_by_name, on_kineto.size());
   }
 }
 
@@ -115,7 +115,7 @@ TEST(KinetoLink, OneStepOfTheHostIsFoundAmongManyOfTheProfiler) {
   std::vector<std::string> all = random_names(random, 30'000);
   const std::vector<std::string> step(all.begin() + 17'000, all.begin() + 19'000);
   const HostLinks links = link(kineto_of(all), host_of(step));
-  EXPECT_EQ(links.by_name, 2'000u);
+  EXPECT_EQ(links.counts.linked_by_name, 2'000u);
   for (uint32_t i = 0; i < 2'000; ++i) EXPECT_EQ(links.node_of[17'000 + i], i);
 }
 
@@ -128,8 +128,8 @@ TEST(KinetoLink, LinksThatLieWronglyWithinEachOtherAreTakenBack) {
   host.nodes[1].parent = 0;
   host.nodes[3].parent = 0;
   const HostLinks links = link(kineto, host);
-  EXPECT_EQ(links.taken_back, 1u);
-  EXPECT_EQ(links.by_name, 3u);
+  EXPECT_EQ(links.counts.links_taken_back, 1u);
+  EXPECT_EQ(links.counts.linked_by_name, 3u);
   EXPECT_EQ(links.node_of, (std::vector<uint32_t>{0, 1, 2, kNone}));
 }
 

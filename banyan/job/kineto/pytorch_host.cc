@@ -103,7 +103,7 @@ class Reader {
     const bool is_operator = !name.starts_with("[pytorch|profiler|");
     const auto number = is_operator ? static_cast<uint32_t>(trace_.nodes.size()) : kNoOperator;
     if (!numbers_.add(static_cast<uint64_t>(*id), number)) {
-      ++trace_.repeated_ids;
+      ++trace_.counts.repeated_nodes;
       return;
     }
     if (!is_operator) return;
@@ -123,8 +123,8 @@ class Reader {
   }
 
   HostTrace finish(const JsonStreamResult& result) {
-    trace_.cut = result.cut;
-    trace_.mended_text = result.mended;
+    trace_.counts.cut_files = result.cut;
+    trace_.counts.mended_text = result.mended;
     link_parents();
     take_over_from_around();
     return std::move(trace_);
@@ -264,8 +264,7 @@ class Reader {
   void link_parents() {
     std::vector<uint32_t> order(trace_.nodes.size()), place(trace_.nodes.size());
     std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return trace_.nodes[a].id < trace_.nodes[b].id; });
+    std::ranges::sort(order, {}, [&](uint32_t a) { return trace_.nodes[a].id; });
     std::vector<HostNode> sorted;
     sorted.reserve(order.size());
     for (const uint32_t number : order) {
@@ -276,7 +275,7 @@ class Reader {
       if (parents_[number] < 0) continue;
       const auto parent = numbers_.find(static_cast<uint64_t>(parents_[number]));
       if (!parent) {
-        ++trace_.missing_parents;
+        ++trace_.counts.missing_parents;
       } else if (*parent != kNoOperator && place[*parent] < place[number]) {
         // A parent began earlier, so no node is above itself.
         sorted[place[number]].parent = place[*parent];
@@ -339,8 +338,7 @@ HostTrace read_host_trace(TraceSource source) {
                            .accept_cut = true});
   HostTrace trace = reader.finish(result);
   if (trace.node_count == 0) {
-    throw Error(ErrorCode::invalid_input, "holds no nodes; give the JSON that ExecutionTraceObserver writes",
-                trace.source);
+    throw invalid("holds no nodes; give the JSON that ExecutionTraceObserver writes").within(trace.source);
   }
   return trace;
 }

@@ -19,6 +19,7 @@
 
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/group_table.h"
+#include "banyan/job/kineto/kineto.h"
 #include "banyan/job/name_table.h"
 #include "banyan/job/text/trace_source.h"
 
@@ -41,11 +42,10 @@ struct HostTrace {
   std::vector<CommCall> comms;
   std::vector<ProcessGroup> groups;
 
-  uint64_t node_count = 0;       // in the file
-  uint64_t missing_parents = 0;  // nodes whose parent is not there
-  uint64_t repeated_ids = 0;     // later nodes of an id that was there, left out
-  uint64_t mended_text = 0;
-  bool cut = false;
+  uint64_t node_count = 0;  // in the file
+  // Nodes whose parent is not there, later nodes of an id that was there (left out), mended text, and a text that ends
+  // within the nodes.
+  LinkCounts counts;
 
   std::string_view name(const HostNode& node) const { return names[node.name]; }
 };

@@ -40,7 +40,7 @@ TEST(PytorchHost, ParamCommsWithAttributes) {
   EXPECT_EQ(call.first_rank, 4);
   EXPECT_EQ(call.rank_stride, 8);
   EXPECT_EQ(trace.nodes[0].record_id, 14502);
-  EXPECT_EQ(trace.missing_parents, 1u);
+  EXPECT_EQ(trace.counts.missing_parents, 1u);
 }
 
 TEST(PytorchHost, ParamCommsByPosition) {
@@ -94,7 +94,7 @@ TEST(PytorchHost, GlooTakesRootAndPeerFromTheCallAround) {
   EXPECT_EQ(receive.peer, 3u);
   EXPECT_EQ(receive.out_elements, 77u);
   EXPECT_EQ(receive.width, 8u);
-  EXPECT_EQ(trace.missing_parents, 2u);
+  EXPECT_EQ(trace.counts.missing_parents, 2u);
 }
 
 TEST(PytorchHost, NodesAreSortedAndProcessAndThreadsLeftOut) {
@@ -106,8 +106,8 @@ TEST(PytorchHost, NodesAreSortedAndProcessAndThreadsLeftOut) {
   EXPECT_EQ(trace.name(trace.nodes[0]), "a");
   EXPECT_EQ(trace.nodes[1].parent, 0u);
   EXPECT_EQ(trace.nodes[0].parent, HostNode::kNone);
-  EXPECT_EQ(trace.missing_parents, 0u);
-  EXPECT_EQ(trace.repeated_ids, 1u);
+  EXPECT_EQ(trace.counts.missing_parents, 0u);
+  EXPECT_EQ(trace.counts.repeated_nodes, 1u);
 }
 
 TEST(PytorchHost, GroupsStandInTheInitNode) {

@@ -1,6 +1,7 @@
 #include "banyan/job/kineto/restore.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "banyan/base/check.h"
 
@@ -34,9 +35,7 @@ LostLaunches::LostLaunches(const RankDraft& draft) {
     }
   }
   // At one moment, the last one of the first thread counts.
-  std::stable_sort(launches_.begin(), launches_.end(), [](const Launch& a, const Launch& b) {
-    return a.time != b.time ? a.time < b.time : a.place.thread > b.place.thread;
-  });
+  std::ranges::stable_sort(launches_, {}, [](const Launch& each) { return std::pair(each.time, ~each.place.thread); });
 }
 
 std::optional<uint32_t> LostLaunches::take(CommCall::Kind kind, std::optional<CollectiveKind> collective,
@@ -65,8 +64,7 @@ std::optional<uint32_t> LostLaunches::take(CommCall::Kind kind, std::optional<Co
 }
 
 std::optional<LostLaunches::Launch> LostLaunches::last_before(int64_t time) const {
-  const auto at = std::upper_bound(launches_.begin(), launches_.end(), time,
-                                   [](int64_t t, const Launch& launch) { return t < launch.time; });
+  const auto at = std::ranges::upper_bound(launches_, time, {}, &Launch::time);
   if (at == launches_.begin()) return std::nullopt;
   return *std::prev(at);
 }
@@ -78,7 +76,7 @@ void LostCalls::put_back(MessageChannel& channel, const std::vector<MergedCall>&
     uint32_t m = 0;
     while (m < call.item_of.size() && call.item_of[m] == kNoIndex) ++m;
     CHECK(m < channel.members.size()) << channel.name;
-    givers.push_back({m, channel.members[m].items[call.item_of[m]]});
+    givers.push_back({call, m, channel.members[m].items[call.item_of[m]]});
   }
   for (uint32_t m = 0; m < channel.members.size(); ++m) {
     ChannelMember& member = channel.members[m];
@@ -95,15 +93,14 @@ void LostCalls::put_back(MessageChannel& channel, const std::vector<MergedCall>&
       ++counts.inserted;
       counts.inserted_head += next == 0 && !own.empty();
       counts.inserted_tail += next == own.size() && !own.empty();
-      member.items.push_back(insert(channel, merged[i], m, givers[i],
-                                    member.items.empty() ? nullptr : &member.items.back(),
-                                    next < own.size() ? &own[next] : nullptr));
+      const ChannelItem* previous = member.items.empty() ? nullptr : &member.items.back();
+      member.items.push_back(insert(channel, m, givers[i], {previous, next < own.size() ? &own[next] : nullptr}));
     }
   }
 }
 
-ChannelItem LostCalls::insert(const MessageChannel& channel, const MergedCall& call, uint32_t m, const Giver& giver,
-                              const ChannelItem* previous, const ChannelItem* next) {
+ChannelItem LostCalls::insert(const MessageChannel& channel, uint32_t m, const Giver& giver, Gap gap) {
+  const auto [previous, next] = gap;
   const uint32_t d = channel.members[m].draft;
   RankDraft& draft = drafts_[d];
   const RankDraft& from = drafts_[channel.members[giver.member].draft];
@@ -114,7 +111,7 @@ ChannelItem LostCalls::insert(const MessageChannel& channel, const MergedCall& c
   work.inserted = true;
   work.name = draft.names.add(from.names[given.name]);
   work.event = given.event;
-  work.start = call.start + clocks_.offset(d);
+  work.start = giver.call.start + clocks_.offset(d);
   work.order = int64_t{1} << 62;  // after whatever else starts then
   // Beside its like on this rank, and between them. Works have room between their orders for 2^31 others, see
   // mend_overlaps.
@@ -136,7 +133,7 @@ ChannelItem LostCalls::insert(const MessageChannel& channel, const MergedCall& c
     own.call.kind = m == 0 ? CommCall::Kind::send : CommCall::Kind::receive;
     own.peer = channel.members[1 - m].draft;
   }
-  launch(d, call.what, own, work);
+  launch(d, giver.call.what, own, work);
   draft.note(channel.name + ": put back " + channel.describe(drafts_, giver.member, giver.item) +
              ", which this rank's trace has not");
   work.first_call = static_cast<uint32_t>(draft.calls.size());

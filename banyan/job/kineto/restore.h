@@ -54,12 +54,17 @@ class LostCalls {
   void put_back(MessageChannel& channel, const std::vector<MergedCall>& merged);
 
  private:
+  // A merged call, and one of those who have it.
   struct Giver {
+    const MergedCall& call;
     uint32_t member = 0;
     ChannelItem item;
   };
-  ChannelItem insert(const MessageChannel& channel, const MergedCall& call, uint32_t m, const Giver& giver,
-                     const ChannelItem* previous, const ChannelItem* next);
+  // Between these items of the member; null at either end.
+  struct Gap {
+    const ChannelItem *previous, *next;
+  };
+  ChannelItem insert(const MessageChannel& channel, uint32_t m, const Giver& giver, Gap gap);
   void launch(uint32_t d, const CallSignature& what, const DraftCall& call, DraftWork& work);
 
   std::vector<RankDraft>& drafts_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace banyan::job::kineto {
 namespace {
@@ -25,10 +26,8 @@ DraftStreams::DraftStreams(RankDraft& draft)
     if (work.launch.thread != kNoIndex && !draft.tracks[work.track].host) by_thread_[work.launch.thread].push_back(i);
   }
   for (uint32_t track = 0; track < tracks_.size(); ++track) {
-    std::stable_sort(tracks_[track].begin(), tracks_[track].end(), [&](uint32_t a, uint32_t b) {
-      const DraftWork &x = draft.works[a], &y = draft.works[b];
-      return x.start != y.start ? x.start < y.start : x.order < y.order;
-    });
+    std::ranges::stable_sort(tracks_[track], {},
+                             [&](uint32_t i) { return std::pair(draft.works[i].start, draft.works[i].order); });
     int64_t latest = INT64_MIN;
     for (const uint32_t i : tracks_[track]) {
       latest = std::max(latest, draft.works[i].launched);
@@ -36,23 +35,22 @@ DraftStreams::DraftStreams(RankDraft& draft)
       if (!draft.tracks[track].host) launches_.emplace_back(latest, track);
     }
   }
-  std::sort(launches_.begin(), launches_.end());
+  std::ranges::sort(launches_);
   for (auto& works : by_thread_) {
-    std::stable_sort(works.begin(), works.end(),
-                     [&](uint32_t a, uint32_t b) { return draft.works[a].launched < draft.works[b].launched; });
+    std::ranges::stable_sort(works, {}, [&](uint32_t a) { return draft.works[a].launched; });
   }
   for (const DraftWait& wait : draft.waits) find_source(wait);
 }
 
 // The last work of a stream that was launched before a moment, and the first one from then on.
 uint32_t DraftStreams::last_before(uint32_t track, int64_t time) const {
-  const auto at = std::lower_bound(launched_[track].begin(), launched_[track].end(), time);
+  const auto at = std::ranges::lower_bound(launched_[track], time);
   return at == launched_[track].begin() ? kNoIndex
                                         : tracks_[track][static_cast<size_t>(at - launched_[track].begin()) - 1];
 }
 
 uint32_t DraftStreams::first_after(uint32_t track, int64_t time) const {
-  const auto at = std::lower_bound(launched_[track].begin(), launched_[track].end(), time);
+  const auto at = std::ranges::lower_bound(launched_[track], time);
   return at == launched_[track].end() ? kNoIndex : tracks_[track][static_cast<size_t>(at - launched_[track].begin())];
 }
 
@@ -109,7 +107,7 @@ std::vector<uint32_t> DraftStreams::last_of_devices(uint32_t thread, const Draft
   for (; waits.seen < launches_.size() && launches_[waits.seen].first < point.before; ++waits.seen) {
     tracks.push_back(launches_[waits.seen].second);
   }
-  std::sort(tracks.begin(), tracks.end());
+  std::ranges::sort(tracks);
   tracks.erase(std::unique(tracks.begin(), tracks.end()), tracks.end());
   std::vector<uint32_t> works;
   for (const uint32_t track : tracks) {
@@ -169,8 +167,7 @@ void DraftStreams::find_source(const DraftWait& wait) {
 // The latest event that was recorded before, on another stream than the waiting one and that had passed when that went
 // on. An event is recorded on the stream of its thread's last launch.
 uint32_t DraftStreams::likely_source(const DraftWait& wait, uint32_t next) const {
-  auto at = std::upper_bound(draft_.records.begin(), draft_.records.end(), wait.time,
-                             [](int64_t t, const DraftRecord& record) { return t < record.time; });
+  auto at = std::ranges::upper_bound(draft_.records, wait.time, {}, &DraftRecord::time);
   for (int steps = 0; at != draft_.records.begin() && steps < kMostRecords; ++steps) {
     --at;
     const uint32_t launch = last_launch_before(at->thread, at->time);

@@ -42,13 +42,16 @@ class StreamTracks {
 
 class ThreadMaker {
  public:
-  ThreadMaker(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const Options& options,
-              RankDraft& draft)
-      : reading_(reading), gpu_(gpu), host_(host), options_(options), draft_(draft), streams_(draft.tracks) {}
+  ThreadMaker(const RankReading& reading, const RankWorks& works, const Options& options, RankDraft& draft)
+      : reading_(reading),
+        gpu_(works.gpu),
+        host_(works.host),
+        options_(options),
+        draft_(draft),
+        streams_(draft.tracks) {}
 
   void make() {
-    host_only_ =
-        std::all_of(draft_.tracks.begin(), draft_.tracks.end(), [](const DraftTrack& track) { return track.host; });
+    host_only_ = std::ranges::all_of(draft_.tracks, [](const DraftTrack& track) { return track.host; });
     collect_launches();
     for (const Sync& sync : reading_.trace.syncs) {
       if (sync.correlation > 0) syncs_.try_emplace(sync.correlation, &sync);
@@ -63,8 +66,7 @@ class ThreadMaker {
     // A thread that called and did nothing else is none of the draft's.
     for (DraftWait& wait : draft_.waits) wait.thread = thread_of_[wait.thread];
     for (DraftRecord& record : draft_.records) record.thread = thread_of_[record.thread];
-    std::stable_sort(draft_.records.begin(), draft_.records.end(),
-                     [](const DraftRecord& a, const DraftRecord& b) { return a.time < b.time; });
+    std::ranges::stable_sort(draft_.records, {}, &DraftRecord::time);
   }
 
  private:
@@ -119,9 +121,7 @@ class ThreadMaker {
 
   // The points of one thread: what it launched, called and waited for, in the order of its events, and its pauses.
   void make_thread(uint32_t track, std::vector<uint32_t>& events) {
-    std::stable_sort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
-      return event(a).start != event(b).start ? event(a).start < event(b).start : event(a).duration > event(b).duration;
-    });
+    std::ranges::stable_sort(events, {}, [&](uint32_t i) { return event(i).begun(); });
     std::vector<Point> points;
     for (const uint32_t i : events) {
       const auto launched = launched_by_.find(i);
@@ -174,9 +174,7 @@ class ThreadMaker {
 
   // Sorts the points, and tells works and lost calls which point launched them.
   void finish_thread(uint32_t track, std::vector<Point> points) {
-    std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
-      return a.point.end != b.point.end ? a.point.end < b.point.end : a.point.begin < b.point.begin;
-    });
+    std::ranges::stable_sort(points, {}, [](const Point& each) { return std::pair(each.point.end, each.point.begin); });
     const auto number = static_cast<uint32_t>(draft_.threads.size());
     thread_of_[track] = number;
     DraftThread thread;
@@ -288,9 +286,8 @@ class ThreadMaker {
 
 }  // namespace
 
-void add_threads(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const Options& options,
-                 RankDraft& draft) {
-  ThreadMaker(reading, gpu, host, options, draft).make();
+void add_threads(const RankReading& reading, const RankWorks& works, const Options& options, RankDraft& draft) {
+  ThreadMaker(reading, works, options, draft).make();
 }
 
 }  // namespace banyan::job::kineto

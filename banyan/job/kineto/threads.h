@@ -19,8 +19,13 @@
 
 namespace banyan::job::kineto {
 
+// The draft's works, by the events that they are made of.
+struct RankWorks {
+  GpuWorks gpu;
+  HostComms host;
+};
+
 // Adds threads, waits and records to the draft, and the launches of its works and lost calls.
-void add_threads(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const Options& options,
-                 RankDraft& draft);
+void add_threads(const RankReading& reading, const RankWorks& works, const Options& options, RankDraft& draft);
 
 }  // namespace banyan::job::kineto

@@ -28,7 +28,7 @@ class Reader {
     if (value.type != JsonValue::Type::object) {
       throw invalid("is not an object with name, ph and ts; is this a Kineto trace?");
     }
-    ++trace_.event_count;
+    ++trace_.counts.events;
     const std::string_view phase = text_of(value.find("ph"));
     if (phase == "X" || phase == "B" || phase == "E") {
       duration_event(value, number, phase.front());
@@ -49,12 +49,12 @@ class Reader {
   }
 
   Trace finish(const JsonStreamResult& result) {
-    trace_.cut = result.cut;
+    trace_.counts.cut_files = result.cut;
     trace_.position = result.position;
-    trace_.mended_text = result.mended;
+    trace_.counts.mended_text = result.mended;
     for (auto& [thread, open] : open_) {
       std::erase(open, kLeftOut);
-      trace_.without_end += open.size();
+      trace_.counts.without_end += open.size();
       without_end_.insert(without_end_.end(), open.begin(), open.end());
     }
     mend_ends();
@@ -79,23 +79,23 @@ class Reader {
   }
 
   std::optional<Kind> kind_of(std::string_view category, const JsonValue& value) const {
-    constexpr std::array<std::pair<std::string_view, Kind>, 17> kKinds = {{{"cpu_op", Kind::cpu_op},
-                                                                           {"operator", Kind::cpu_op},
-                                                                           {"user_annotation", Kind::annotation},
-                                                                           {"cuda_runtime", Kind::runtime},
-                                                                           {"cuda_driver", Kind::runtime},
-                                                                           {"runtime", Kind::runtime},
-                                                                           {"hip_runtime", Kind::runtime},
-                                                                           {"hip_driver", Kind::runtime},
-                                                                           {"xpu_runtime", Kind::runtime},
-                                                                           {"xpu_driver", Kind::runtime},
-                                                                           {"privateuse1_runtime", Kind::runtime},
-                                                                           {"privateuse1_driver", Kind::runtime},
-                                                                           {"kernel", Kind::kernel},
-                                                                           {"gpu_memcpy", Kind::memcpy},
-                                                                           {"memcpy", Kind::memcpy},
-                                                                           {"gpu_memset", Kind::memset},
-                                                                           {"memset", Kind::memset}}};
+    constexpr std::pair<std::string_view, Kind> kKinds[] = {{"cpu_op", Kind::cpu_op},
+                                                            {"operator", Kind::cpu_op},
+                                                            {"user_annotation", Kind::annotation},
+                                                            {"cuda_runtime", Kind::runtime},
+                                                            {"cuda_driver", Kind::runtime},
+                                                            {"runtime", Kind::runtime},
+                                                            {"hip_runtime", Kind::runtime},
+                                                            {"hip_driver", Kind::runtime},
+                                                            {"xpu_runtime", Kind::runtime},
+                                                            {"xpu_driver", Kind::runtime},
+                                                            {"privateuse1_runtime", Kind::runtime},
+                                                            {"privateuse1_driver", Kind::runtime},
+                                                            {"kernel", Kind::kernel},
+                                                            {"gpu_memcpy", Kind::memcpy},
+                                                            {"memcpy", Kind::memcpy},
+                                                            {"gpu_memset", Kind::memset},
+                                                            {"memset", Kind::memset}};
     const std::string own = lower(category);
     for (const auto& [name, kind] : kKinds) {
       if (own == name) return kind;
@@ -149,12 +149,12 @@ class Reader {
       if (!open.empty()) {
         end_of(open, start);
       } else if (kind || category.empty()) {
-        ++trace_.ends_alone;
+        ++trace_.counts.ends_alone;
       }
       return;
     }
     if (!kind || !start) {
-      trace_.without_time += kind.has_value();
+      trace_.counts.without_time += kind.has_value();
       if (phase == 'B') open_[{process, thread}].push_back(kLeftOut);
       return;
     }
@@ -184,7 +184,7 @@ class Reader {
     if (duration && *duration >= 0) {
       trace_.events.back().duration = *duration;
     } else {
-      ++trace_.without_end;
+      ++trace_.counts.without_end;
       without_end_.push_back(trace_.events.size() - 1);
     }
   }
@@ -210,7 +210,7 @@ class Reader {
     if (end && *end >= trace_.events[last].start) {
       trace_.events[last].duration = *end - trace_.events[last].start;
     } else {
-      ++trace_.without_end;
+      ++trace_.counts.without_end;
       without_end_.push_back(last);
     }
   }
@@ -266,18 +266,16 @@ class Reader {
   void sync(std::string_view name, const JsonValue& args) {
     std::string_view kind = text_of(args.find("cuda_sync_kind"));
     if (kind.empty()) kind = name;
-    Sync out;
-    if (kind.starts_with("Stream Wait")) {
-      out.kind = Sync::Kind::stream_wait;
-    } else if (kind.starts_with("Stream")) {
-      out.kind = Sync::Kind::stream;
-    } else if (kind.starts_with("Event")) {
-      out.kind = Sync::Kind::event;
-    } else if (kind.starts_with("Context") || kind.starts_with("Device")) {
-      out.kind = Sync::Kind::context;
-    } else {
-      return;
-    }
+    // The longer one of two that begin alike stands first.
+    constexpr std::pair<std::string_view, Sync::Kind> kBeginnings[] = {{"Stream Wait", Sync::Kind::stream_wait},
+                                                                       {"Stream", Sync::Kind::stream},
+                                                                       {"Event", Sync::Kind::event},
+                                                                       {"Context", Sync::Kind::context},
+                                                                       {"Device", Sync::Kind::context}};
+    const auto known =
+        std::ranges::find_if(kBeginnings, [&](const auto& each) { return kind.starts_with(each.first); });
+    if (known == std::end(kBeginnings)) return;
+    Sync out{.kind = known->second};
     out.correlation = whole(args.find("correlation"));
     out.device = whole(args.find("device"));
     out.stream = whole(args.find("stream"));
@@ -331,9 +329,8 @@ Trace read_trace(TraceSource source) {
                            .member = [&](std::string_view key, const JsonValue& value) { reader.member(key, value); },
                            .accept_cut = true});
   Trace trace = reader.finish(result);
-  if (trace.event_count == 0) {
-    throw Error(ErrorCode::invalid_input, "holds no events (traceEvents); give the JSON that torch.profiler exports",
-                trace.source);
+  if (trace.counts.events == 0) {
+    throw invalid("holds no events (traceEvents); give the JSON that torch.profiler exports").within(trace.source);
   }
   return trace;
 }

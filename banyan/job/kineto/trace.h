@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "banyan/job/kineto/comm.h"
@@ -38,6 +39,8 @@ struct Event {
   uint64_t number = 0;  // of the event in the file: how errors call it
 
   int64_t end() const { return start + duration; }
+  // Orders events as they began; of those that began at once, the outer one comes first.
+  std::pair<int64_t, int64_t> begun() const { return {start, -duration}; }
   bool on_gpu() const { return kind == Kind::kernel || kind == Kind::memcpy || kind == Kind::memset; }
   // As profilers write what they have no times of (pytorch/kineto issue 109).
   bool lost_its_times() const { return on_gpu() && start == 0 && duration == 0; }
@@ -80,13 +83,11 @@ struct Trace {
 
   std::vector<UnknownCategory> unknown;  // in the order of the file
 
-  uint64_t event_count = 0;   // in the file
-  uint64_t without_time = 0;  // left out, for they have no start
-  uint64_t without_end = 0;   // no or a negative duration, or B without E: mended
-  uint64_t ends_alone = 0;    // E without B: left out
-  uint64_t mended_text = 0;   // NaN, stray backslashes, bytes that are no text
-  bool cut = false;           // the text ends within the events
-  uint64_t position = 0;
+  // Events in the file, those left out that have no start, those mended that have no or a negative duration (or B
+  // without E), E without B, mended text (NaN, stray backslashes, bytes that are no text), and a text that ends within
+  // the events.
+  LinkCounts counts;
+  uint64_t position = 0;  // of the byte at which the reading ended
 
   std::string_view name(const Event& event) const { return names[event.name]; }
 };

@@ -51,8 +51,8 @@ TEST(Trace, BeginAndEndAreJoined) {
   ASSERT_EQ(trace.events.size(), 4u);
   EXPECT_EQ(trace.events[0].duration, 10'000);
   EXPECT_EQ(trace.events[1].duration, 3'000);
-  EXPECT_EQ(trace.ends_alone, 1u);
-  EXPECT_EQ(trace.without_end, 1u);
+  EXPECT_EQ(trace.counts.ends_alone, 1u);
+  EXPECT_EQ(trace.counts.without_end, 1u);
   EXPECT_EQ(trace.events[2].duration, 6'000);
 }
 
@@ -69,8 +69,8 @@ TEST(Trace, AnEndIsOfWhatBeganLastEvenIfThatWasLeftOut) {
   ASSERT_EQ(trace.events.size(), 2u);
   EXPECT_EQ(trace.events[0].duration, 10'000);
   EXPECT_EQ(trace.events[1].duration, 4'000);
-  EXPECT_EQ(trace.ends_alone, 0u);
-  EXPECT_EQ(trace.without_end, 0u);
+  EXPECT_EQ(trace.counts.ends_alone, 0u);
+  EXPECT_EQ(trace.counts.without_end, 0u);
 }
 
 TEST(Trace, EndsBeforeTheirBeginAndWithoutATimeAreMended) {
@@ -80,7 +80,7 @@ TEST(Trace, EndsBeforeTheirBeginAndWithoutATimeAreMended) {
                                      {"ph": "E", "pid": 1, "tid": 2},
                                      {"ph": "X", "cat": "cpu_op", "name": "c", "pid": 1, "tid": 2, "ts": 20, "dur": 1}])");
   ASSERT_EQ(trace.events.size(), 3u);
-  EXPECT_EQ(trace.without_end, 2u);
+  EXPECT_EQ(trace.counts.without_end, 2u);
   EXPECT_EQ(trace.events[0].duration, 3'000);
   EXPECT_EQ(trace.events[1].duration, 7'000);
 }
@@ -90,9 +90,9 @@ TEST(Trace, NegativeDurationsAndMissingTimesAreCounted) {
                                      {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 40, "dur": NaN},
                                      {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": -Infinity, "dur": 1},
                                      {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 60}])");
-  EXPECT_EQ(trace.without_end, 3u);
-  EXPECT_EQ(trace.without_time, 1u);
-  EXPECT_EQ(trace.mended_text, 2u);
+  EXPECT_EQ(trace.counts.without_end, 3u);
+  EXPECT_EQ(trace.counts.without_time, 1u);
+  EXPECT_EQ(trace.counts.mended_text, 2u);
   ASSERT_EQ(trace.events.size(), 3u);
   EXPECT_EQ(trace.events[0].duration, 30'000);
   EXPECT_EQ(trace.events[1].duration, 20'000);
@@ -102,7 +102,7 @@ TEST(Trace, NegativeDurationsAndMissingTimesAreCounted) {
 TEST(Trace, TextThatIsNoJsonIsMendedAndCounted) {
   const Trace trace =
       read("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"C:\\path \xff\x01 \xc3\xa9\", \"ts\": 1, \"dur\": 1}]");
-  EXPECT_EQ(trace.mended_text, 3u);
+  EXPECT_EQ(trace.counts.mended_text, 3u);
   EXPECT_EQ(trace.names[trace.names.size() - 1], "C:\\path ?  \xc3\xa9");
 }
 
@@ -116,7 +116,7 @@ TEST(Trace, QuotesWithinNamesAreMendedAndCounted) {
              written + "\" }], \"traceName\": \"t\"}");
     EXPECT_EQ(trace.events.size(), 2u) << written;
     EXPECT_EQ(trace.names.size(), 1u) << written;
-    return std::pair(trace.names[0], trace.mended_text);
+    return std::pair(trace.names[0], trace.counts.mended_text);
   };
   EXPECT_EQ(name_of("lib = Library(\"ops\", \"IMPL\")\n(1): <module>"),
             std::pair(std::string("lib = Library(\"ops\", \"IMPL\") (1): <module>"), uint64_t{10}));
@@ -132,7 +132,7 @@ TEST(Trace, QuotesThatEndTextsAreLeftAsTheyAre) {
                            "\"args\": {\"b\": {\"c\": \"d\"}, \"e\": \"\"}, \"g\": \"\", \"" + std::string(5000, 'l') +
                            "\": \"m\", \"f\\\"\": \"\", \"ts\": 1, \"dur\": \"2\"}\n]\n";
   const Trace trace = read(text);
-  EXPECT_EQ(trace.mended_text, 0u);
+  EXPECT_EQ(trace.counts.mended_text, 0u);
   ASSERT_EQ(trace.events.size(), 1u);
   EXPECT_EQ(trace.events[0].duration, 2000);
   EXPECT_EQ(trace.position, text.size());
@@ -166,7 +166,7 @@ TEST(Trace, OnlyWhatEndsWithinTheEventsIsCut) {
   const std::string text =
       R"({"a": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}, {"ph": "X", "cat")";
   const Trace trace = read(text);
-  EXPECT_TRUE(trace.cut);
+  EXPECT_TRUE(trace.counts.cut_files);
   EXPECT_EQ(trace.position, text.size());
   EXPECT_EQ(trace.events.size(), 1u);
   EXPECT_THROW(read("{\"a\": 1, \"trac"), Error);
@@ -176,7 +176,7 @@ TEST(Trace, OnlyWhatEndsWithinTheEventsIsCut) {
 TEST(Trace, GzipIsToldByItsContentAndMembersAreJoined) {
   const std::string one = R"([{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1},)", two = R"({"ph": "M"}])";
   const Trace trace = read(packed(one) + packed(two));
-  EXPECT_EQ(trace.event_count, 2u);
+  EXPECT_EQ(trace.counts.events, 2u);
   std::string damaged = packed(one + two);
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   EXPECT_THROW(read(damaged), Error);

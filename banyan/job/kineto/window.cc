@@ -51,10 +51,10 @@ void keep_step(Trace& trace, uint64_t step) {
 
 void check_window(const Trace& trace) {
   if (trace.events.empty()) {
-    throw Error(ErrorCode::invalid_input,
-                "has no operators, kernels or calls of the CUDA runtime; record it with torch.profiler and the "
-                "activities CPU and CUDA",
-                trace.source);
+    throw invalid(
+        "has no operators, kernels or calls of the CUDA runtime; record it with torch.profiler and the "
+        "activities CPU and CUDA")
+        .within(trace.source);
   }
   if (trace.events.size() >= kNoIndex / 2)
     throw Error(ErrorCode::unsupported, "has more than 2^31 events", trace.source);
@@ -65,10 +65,9 @@ void check_window(const Trace& trace) {
     if (last == nullptr || e.end() > last->end()) last = &e;
   }
   if (first != nullptr && last->end() - first->start > kLongest) {
-    throw Error(ErrorCode::invalid_input,
-                "event " + std::to_string(last->number) + " ends more than 12 days after event " +
-                    std::to_string(first->number) + " begins; take out what does not belong to the run",
-                trace.source);
+    throw invalid("event " + std::to_string(last->number) + " ends more than 12 days after event " +
+                  std::to_string(first->number) + " begins; take out what does not belong to the run")
+        .within(trace.source);
   }
 }
 
