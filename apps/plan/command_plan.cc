@@ -372,7 +372,7 @@ class PlanCommand : public Command {
     if (texts_.compare) {
       std::vector<Bytes> bytes;
       for (const Size& size : wanted) bytes.push_back(size.bytes);
-      rows = compare_planners(answer.plan.schedule, answer.plan.bound, bytes, {}, &watch);
+      rows = compare_planners(answer.plan.schedule, {.bound = answer.plan.bound, .sizes = bytes}, &watch);
     }
     Planned planned{.fabric = std::move(fabric),
                     .collective = std::move(collective),

@@ -57,8 +57,8 @@ void balance(std::vector<double>& amounts, size_t n, double sum, bool symmetric)
   }
   std::vector<double> rows(n), columns(n);
   for (int round = 0; round < 50; ++round) {
-    std::fill(rows.begin(), rows.end(), 0);
-    std::fill(columns.begin(), columns.end(), 0);
+    std::ranges::fill(rows, 0);
+    std::ranges::fill(columns, 0);
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) {
         rows[i] += amounts[i * n + j];
@@ -100,8 +100,7 @@ class TopologySearch {
       candidates.push_back(judged(std::move(start)));
       tell();
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
+    std::ranges::stable_sort(candidates, {}, &Candidate::cost);
     Candidate best = candidates.front();
     // 2. From the best of them: annealing in stages, then descent.
     // On few endpoints all starts are improved, else the best three.

@@ -132,9 +132,14 @@ struct Wish {
   }
 };
 
-void add_link(std::vector<uint32_t>& links, const Ports& ports, size_t from, size_t to, int by = 1) {
-  links[from * ports.endpoints + to] += static_cast<uint32_t>(by);
-  if (ports.wiring == Wiring::cables) links[to * ports.endpoints + from] += static_cast<uint32_t>(by);
+void add_link(std::vector<uint32_t>& links, const Ports& ports, size_t from, size_t to) {
+  ++links[from * ports.endpoints + to];
+  if (ports.wiring == Wiring::cables) ++links[to * ports.endpoints + from];
+}
+
+void take_link(std::vector<uint32_t>& links, const Ports& ports, size_t from, size_t to) {
+  --links[from * ports.endpoints + to];
+  if (ports.wiring == Wiring::cables) --links[to * ports.endpoints + from];
 }
 
 // Leads a link of two others through an endpoint that has a port (of cables: two) free on both sides, the link that is
@@ -151,7 +156,7 @@ bool lead_through(std::vector<uint32_t>& links, const Ports& ports, size_t throu
     }
   }
   if (!least) return false;
-  add_link(links, ports, least->first, least->second, -1);
+  take_link(links, ports, least->first, least->second);
   add_link(links, ports, least->first, through);
   add_link(links, ports, through, least->second);
   return true;

@@ -31,7 +31,7 @@ void check_search(const TopologySearch& search) {
 bool has_cables_only(const Fabric& fabric) {
   std::multiset<std::pair<NodeId, NodeId>> links;
   for (const Link& link : fabric.links()) links.emplace(link.from, link.to);
-  return std::all_of(links.begin(), links.end(), [&](const auto& link) {
+  return std::ranges::all_of(links, [&](const auto& link) {
     return links.count(link) == links.count({link.second, link.first});
   });
 }
@@ -77,9 +77,8 @@ Topologies find_topologies(const TopologySearch& search) {
     throw Error(ErrorCode::unsupported, "no topology of " + std::to_string(search.ranks) + " ranks with " +
                                             std::to_string(search.degree) + " cables each is known");
   }
-  std::stable_sort(found.rows.begin(), found.rows.end(), [](const Topology& a, const Topology& b) {
-    return std::tuple(a.steps, a.time, a.spec.size()) < std::tuple(b.steps, b.time, b.spec.size());
-  });
+  std::ranges::stable_sort(found.rows, {},
+                           [](const Topology& a) { return std::tuple(a.steps, a.time, a.spec.size()); });
   // Rows ascend by steps, so a row is on the frontier if it takes less time than all before it.
   const Topology* best = nullptr;
   for (Topology& row : found.rows) {

@@ -16,15 +16,13 @@ Fraction least_time(uint64_t ranks) { return Fraction(static_cast<int128>(ranks)
 
 // Whether something known is as good as this can be.
 bool is_beaten(const std::vector<TopologyCandidate>& known, uint32_t steps, const Fraction& time) {
-  return std::any_of(known.begin(), known.end(),
-                     [&](const TopologyCandidate& other) { return other.steps <= steps && other.time <= time; });
+  return std::ranges::any_of(
+      known, [&](const TopologyCandidate& other) { return other.steps <= steps && other.time <= time; });
 }
 
 // Keeps what nothing else beats, by ascending steps; of equals the first.
 void keep_best(std::vector<TopologyCandidate>& candidates) {
-  std::stable_sort(candidates.begin(), candidates.end(), [](const TopologyCandidate& a, const TopologyCandidate& b) {
-    return std::pair(a.steps, a.time) < std::pair(b.steps, b.time);
-  });
+  std::ranges::stable_sort(candidates, {}, [](const TopologyCandidate& a) { return std::pair(a.steps, a.time); });
   std::vector<TopologyCandidate> best;
   for (TopologyCandidate& candidate : candidates) {
     if (best.empty() || candidate.time < best.back().time) best.push_back(std::move(candidate));
@@ -90,12 +88,10 @@ std::vector<TopologyCandidate> TopologyCandidates::all(uint64_t ranks, uint64_t 
   Candidates found = front(ranks, degree);
   // The named families are told even if something beats them.
   add_bases(ranks, degree, found);
-  std::stable_sort(found.begin(), found.end(), [](const TopologyCandidate& a, const TopologyCandidate& b) {
-    return std::pair(a.steps, a.time) < std::pair(b.steps, b.time);
-  });
+  std::ranges::stable_sort(found, {}, [](const TopologyCandidate& a) { return std::pair(a.steps, a.time); });
   std::vector<TopologyCandidate> once;
   for (TopologyCandidate& candidate : found) {
-    if (std::none_of(once.begin(), once.end(), [&](const auto& other) { return other.spec == candidate.spec; }))
+    if (std::ranges::none_of(once, [&](const auto& other) { return other.spec == candidate.spec; }))
       once.push_back(std::move(candidate));
   }
   return once;

@@ -49,8 +49,8 @@ T parse_name(std::string_view text, const std::string& what, const std::array<st
     nearest.offer(names[i]);
     known += (i == 0 ? "" : ", ") + std::string(names[i]);
   }
-  throw Error(ErrorCode::invalid_input, "unknown " + what + " '" + std::string(text.substr(0, 60)) + "'" +
-                                            nearest.hint() + "; known are " + known);
+  throw invalid("unknown " + what + " '" + std::string(text.substr(0, 60)) + "'" + nearest.hint() + "; known are " +
+                known);
 }
 
 template <typename Visit>
@@ -110,9 +110,8 @@ std::string_view to_string(ReduceOp op) { return kOpNames[static_cast<size_t>(op
 
 void expect_reducible(DataType type, ReduceOp op) {
   if (is_reducible(type, op)) return;
-  throw Error(ErrorCode::invalid_input, std::string(to_string(op)) + " is for integers, not " +
-                                            std::string(to_string(type)) + "; give the same bits as uint" +
-                                            std::to_string(8 * size_of(type)));
+  throw invalid(std::string(to_string(op)) + " is for integers, not " + std::string(to_string(type)) +
+                "; give the same bits as uint" + std::to_string(8 * size_of(type)));
 }
 
 double read_element(DataType type, const std::byte* element) {

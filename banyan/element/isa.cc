@@ -74,10 +74,9 @@ Isa choose_isa(std::optional<std::string_view> requested) {
     }
     nearest.offer(name);
   }
-  throw Error(ErrorCode::invalid_input,
-              "unknown instruction set '" + std::string(requested->substr(0, 60)) + "'" + nearest.hint() +
-                  "; this machine has " + known,
-              "BANYAN_ISA");
+  throw invalid("unknown instruction set '" + std::string(requested->substr(0, 60)) + "'" + nearest.hint() +
+                "; this machine has " + known)
+      .within("BANYAN_ISA");
 }
 
 Isa active_isa() {

@@ -62,9 +62,8 @@ void reduce(const ReduceTask& task, std::byte* result, std::byte* second, std::s
 
 void scale(DataType type, std::byte* to, const std::byte* from, size_t count, double factor) {
   if (!is_floating(type) && !(std::trunc(factor) == factor && std::abs(factor) <= kMostWholeFactor)) {
-    throw Error(ErrorCode::invalid_input, "cannot multiply " + std::string(to_string(type)) + " by " +
-                                              std::to_string(factor) +
-                                              ": the factor of an integer is a whole number of at most 2^53");
+    throw invalid("cannot multiply " + std::string(to_string(type)) + " by " + std::to_string(factor) +
+                  ": the factor of an integer is a whole number of at most 2^53");
   }
   internal::active_kernels().scale[static_cast<size_t>(type)](to, from, count, factor);
 }

@@ -55,9 +55,7 @@ Cost cost_of(const Schedule& schedule, schedule::AlphaBeta model = {}) {
 std::vector<size_t> best_for_some_size(const std::vector<Candidate>& all) {
   std::vector<std::pair<Cost, size_t>> order;
   for (size_t i = 0; i < all.size(); ++i) order.emplace_back(cost_of(all[i].schedule), i);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.per_byte, a.first.start) < std::pair(b.first.per_byte, b.first.start);
-  });
+  std::ranges::stable_sort(order, {}, [](const auto& a) { return std::pair(a.first.per_byte, a.first.start); });
   std::vector<size_t> best;
   double least_start = 0;
   for (const auto& [cost, i] : order) {
@@ -102,17 +100,14 @@ std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& c
 
 const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, schedule::AlphaBeta model) {
   CHECK(!candidates.empty());
-  return *std::min_element(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
-    return cost_of(a.schedule, model).of(total) < cost_of(b.schedule, model).of(total);
-  });
+  return *std::ranges::min_element(candidates, {},
+                                   [&](const Candidate& a) { return cost_of(a.schedule, model).of(total); });
 }
 
 size_t choose_of_all(const std::vector<Candidate>& all, Bytes total) {
   const std::vector<size_t> kept = best_for_some_size(all);
   CHECK(!kept.empty());
-  return *std::min_element(kept.begin(), kept.end(), [&](size_t a, size_t b) {
-    return cost_of(all[a].schedule).of(total) < cost_of(all[b].schedule).of(total);
-  });
+  return *std::ranges::min_element(kept, {}, [&](size_t a) { return cost_of(all[a].schedule).of(total); });
 }
 
 Bytes choose_slice(const Schedule& schedule, Bytes total, schedule::AlphaBeta model, Bytes most_bytes) {

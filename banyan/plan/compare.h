@@ -22,9 +22,16 @@ struct ComparisonRow {
   double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
 };
 
+// The measures of a comparison. The bound is borrowed.
+struct ComparisonScale {
+  const Bound& bound;
+  std::vector<Bytes> sizes;
+  schedule::AlphaBeta model = {};
+};
+
 // One row for `forest`, a plan of the first planner of its kind, then one for each other of that kind, whose schedules
 // are made here; `observer`, which may be null, hears of the phase `others`.
-std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
-                                            const schedule::AlphaBeta& model = {}, PlanObserver* observer = nullptr);
+std::vector<ComparisonRow> compare_planners(const Schedule& forest, const ComparisonScale& scale,
+                                            PlanObserver* observer = nullptr);
 
 }  // namespace banyan::plan

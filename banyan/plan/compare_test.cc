@@ -19,7 +19,9 @@ std::vector<ComparisonRow> compare_on_ring(CollectiveKind kind) {
   const Fabric fabric = fabric::generate_fabric("ring:8@1GB/s");
   const Collective collective = Collective::make(fabric, {.kind = kind});
   return compare_planners(plan_baseline(Baseline::bidirectional_ring, fabric, collective),
-                          compute_bound(fabric, collective), kSizes, {.per_message = std::chrono::microseconds(10)});
+                          {.bound = compute_bound(fabric, collective),
+                           .sizes = kSizes,
+                           .model = {.per_message = std::chrono::microseconds(10)}});
 }
 
 const ComparisonRow& row_of(const std::vector<ComparisonRow>& rows, const std::string& planner) {

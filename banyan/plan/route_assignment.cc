@@ -66,7 +66,7 @@ void Assignment::place(uint32_t flow, uint32_t route, double sign) {
 void Assignment::note_loads(std::span<const uint32_t> links, std::vector<double>& sorted) const {
   sorted.clear();
   for (const uint32_t link : links) sorted.push_back(loads_[link]);
-  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  std::ranges::sort(sorted, std::greater<>());
 }
 
 void Assignment::place_all() {
@@ -80,8 +80,7 @@ void Assignment::place_all() {
       order.push_back(flow);
     }
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return flows_[a].demand > flows_[b].demand; });
+  std::ranges::stable_sort(order, std::greater(), [&](uint32_t a) { return flows_[a].demand; });
   for (const uint32_t flow : order) {
     // Starting on the first route, it goes to each that is better.
     taken_[flow] = 0;
@@ -110,7 +109,7 @@ bool Assignment::try_moves(std::vector<Move> moves) {
     }
     leaves_present = leaves_present || is_present(move.flow);
   }
-  std::sort(links_.begin(), links_.end());
+  std::ranges::sort(links_);
   links_.erase(std::unique(links_.begin(), links_.end()), links_.end());
   note_loads(links_, before_);
   std::vector<Move> back;
@@ -152,8 +151,8 @@ bool Assignment::move_pairs() {
 }  // namespace
 
 bool are_less(std::vector<double> a, std::vector<double> b) {
-  std::sort(a.begin(), a.end(), std::greater<>());
-  std::sort(b.begin(), b.end(), std::greater<>());
+  std::ranges::sort(a, std::greater<>());
+  std::ranges::sort(b, std::greater<>());
   return sorted_are_less(a, b);
 }
 

@@ -2,7 +2,7 @@
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
-#include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/baselines/test_baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
@@ -95,7 +95,7 @@ TEST(SpreadRoutes, PassTheVerifierAndNeverLoadTheWorstLinkMore) {
   for (const char* spec : {"leaf-spine:leaves=2,hosts=2,spines=2", "leaf-spine:leaves=4,hosts=4,spines=2", "dgx-a100:2",
                            "fat-tree:k=4", "rail:boxes=2,gpus=4", "torus:3x3", "star:5"}) {
     const Fabric fabric = fabric::generate_fabric(spec);
-    for (const Baseline baseline : all_baselines()) {
+    for (const Baseline baseline : kAllBaselines) {
       for (const CollectiveKind kind : kAllKinds) {
         SCOPED_TRACE(::testing::Message() << spec << " " << to_string(baseline) << " " << to_string(kind));
         std::optional<Schedule> plain;

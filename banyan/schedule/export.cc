@@ -16,8 +16,7 @@ namespace banyan::schedule {
 ExportFormat parse_export_format(std::string_view text) {
   if (text == "msccl") return ExportFormat::msccl;
   if (text == "mscclpp") return ExportFormat::mscclpp;
-  throw Error(ErrorCode::invalid_input,
-              "unknown export format '" + std::string(text.substr(0, 40)) + "' (known: msccl, mscclpp)");
+  throw invalid("unknown export format '" + std::string(text.substr(0, 40)) + "' (known: msccl, mscclpp)");
 }
 
 bool ExportFit::fits() const {

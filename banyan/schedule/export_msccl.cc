@@ -72,7 +72,7 @@ class MscclWriter {
   std::string name(uint32_t rank) const { return schedule_.fabric().name(schedule_.collective().participants()[rank]); }
 
   [[noreturn]] void refuse(const std::string& what, uint32_t rank, uint64_t needed, uint64_t allowed) const {
-    refuse_export("MSCCL", what, name(rank), needed, allowed, program_.trees_per_rank);
+    refuse_export("MSCCL", {what, name(rank), needed, allowed}, program_.trees_per_rank);
   }
 
   void copy_own_pieces() {

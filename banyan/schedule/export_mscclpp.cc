@@ -225,7 +225,7 @@ class MscclppWriter {
       for (BlockWriter& block : blocks_[rank]) {
         while (!block.ops.empty() && block.ops.back()["name"] == "nop") block.ops.erase(block.ops.size() - 1);
         const auto refuse = [&](const char* what, uint64_t needed, uint64_t allowed) {
-          if (needed > allowed) refuse_export("MSCCL++", what, name(rank), needed, allowed, program_.trees_per_rank);
+          if (needed > allowed) refuse_export("MSCCL++", {what, name(rank), needed, allowed}, program_.trees_per_rank);
         };
         refuse("operations in a thread block", block.ops.size(), kMaxOps);
         refuse("channels in a thread block", block.peers.size(), kMaxChannels);

@@ -16,16 +16,18 @@ using SwitchJson = nlohmann::ordered_json;
 // As in export_mscclpp.cc.
 constexpr uint64_t kMostOps = 64, kMostChannels = 16, kMostChannelsPerOp = 8;
 
-// Whether the tree leads from its root to the hub and from there to all others, by a link each. `in`: the other way.
-bool is_star(const Schedule& schedule, std::span<const RouteId> tree, NodeId root, NodeId hub, bool in) {
+// True if the out-tree leads from its root to the hub and from there to all others, by a link each; or the in-tree the
+// other way.
+bool is_star(const Schedule& schedule, const Chunk& chunk, NodeId hub, bool in) {
+  const std::span<const RouteId> tree = in ? chunk.in_tree : chunk.out_tree;
   if (tree.size() != schedule.collective().participants().size()) return false;
   std::vector<NodeId> leaves;
   for (const RouteId id : tree) {
     const Route route = schedule.route(id);
     if (route.links.size() != 1) return false;
     const NodeId parent = in ? route.to : route.from, child = in ? route.from : route.to;
-    if (parent == root && child == hub) continue;
-    if (parent != hub || !schedule.fabric().is_rank(child) || child == root) return false;
+    if (parent == chunk.root && child == hub) continue;
+    if (parent != hub || !schedule.fabric().is_rank(child) || child == chunk.root) return false;
     leaves.push_back(child);
   }
   std::ranges::sort(leaves);
@@ -60,9 +62,7 @@ std::optional<NodeId> only_switch_of(const Schedule& schedule) {
   }
   for (size_t i = 0; hub && i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
-    const bool fits = is_star(schedule, chunk.in_tree, chunk.root, *hub, true) &&
-                      is_star(schedule, chunk.out_tree, chunk.root, *hub, false);
-    if (!fits) hub.reset();
+    if (!is_star(schedule, chunk, *hub, true) || !is_star(schedule, chunk, *hub, false)) hub.reset();
   }
   return hub;
 }

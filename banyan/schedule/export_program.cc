@@ -190,8 +190,8 @@ std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const Expor
   return pieces;
 }
 
-void refuse_export(const std::string& format, const std::string& what, const std::string& where, uint64_t needed,
-                   uint64_t allowed, uint64_t trees_per_rank) {
+void refuse_export(const std::string& format, const ExportExcess& excess, uint64_t trees_per_rank) {
+  const auto& [what, where, needed, allowed] = excess;
   const uint64_t fewer = std::max<uint64_t>(1, std::min(trees_per_rank - 1, trees_per_rank * allowed / needed));
   const std::string mend = trees_per_rank > 1 ? "plan with --trees " + std::to_string(fewer)
                                               : "even one tree per rank needs that; plan for fewer --ranks";

@@ -81,7 +81,10 @@ struct OwnPiece {
 std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const ExportProgram& program);
 
 // The refusal of a plan that needs too much: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
-[[noreturn]] void refuse_export(const std::string& format, const std::string& what, const std::string& where,
-                                uint64_t needed, uint64_t allowed, uint64_t trees_per_rank);
+struct ExportExcess {
+  std::string what, where;  // "thread blocks", "gpu3"
+  uint64_t needed, allowed;
+};
+[[noreturn]] void refuse_export(const std::string& format, const ExportExcess& excess, uint64_t trees_per_rank);
 
 }  // namespace banyan::schedule

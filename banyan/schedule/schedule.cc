@@ -105,7 +105,7 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
         throw invalid("a tree uses route " + std::to_string(index(id)) + ", but there are " +
                       std::to_string(schedule_.route_count()));
     }
-    const bool tied = std::any_of(tree_steps.begin(), tree_steps.end(), [](uint32_t step) { return step != 0; });
+    const bool tied = std::ranges::any_of(tree_steps, [](uint32_t step) { return step != 0; });
     if (tied) steps.resize(edges.size(), 0);
     edges.insert(edges.end(), tree.begin(), tree.end());
     if (tied) steps.insert(steps.end(), tree_steps.begin(), tree_steps.end());
@@ -129,9 +129,7 @@ void Schedule::Builder::add_chunk(const NewChunk& chunk) {
 }
 
 void Schedule::Builder::order_by_root() {
-  std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
-    return participant_of_[index(a.root)] < participant_of_[index(b.root)];
-  });
+  std::ranges::stable_sort(schedule_.chunks_, {}, [&](const ChunkRow& a) { return participant_of_[index(a.root)]; });
 }
 
 Schedule Schedule::Builder::build() && {
@@ -145,7 +143,7 @@ Schedule Schedule::Builder::build() && {
       const uint64_t root = participant_of_[index(schedule_.chunks_[i].root)];
       order.emplace_back(root * ranks + participant_of_[index(schedule_.target(i))], i);
     }
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     std::vector<ChunkRow> sorted;
     sorted.reserve(order.size());
     for (const auto& [pair, i] : order) sorted.push_back(schedule_.chunks_[i]);

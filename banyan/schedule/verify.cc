@@ -173,8 +173,7 @@ void Verifier::check_step(uint32_t step, uint32_t before, const Route& route) co
 // The participant that the tree just walked left out; there is one, because each edge added one and they are too few.
 NodeId Verifier::missing() const {
   const auto participants = collective_.participants();
-  const auto found = std::find_if(participants.begin(), participants.end(),
-                                  [&](NodeId id) { return done_[index(id)] != tree_stamp_; });
+  const auto found = std::ranges::find_if(participants, [&](NodeId id) { return done_[index(id)] != tree_stamp_; });
   CHECK(found != participants.end());
   return *found;
 }

@@ -71,9 +71,17 @@ void write_positions(Form form, std::span<const uint32_t> positions, std::byte* 
   }
 }
 
+// Positions as a message holds them.
+struct WrittenPositions {
+  uint8_t form;
+  uint32_t entries;
+  std::span<const std::byte> bytes;
+};
+
 // Visits all positions. False where they are not good: not as many, not ascending, not below `rows`.
 template <typename Visit>
-bool visit_positions(uint8_t form, std::span<const std::byte> bytes, uint32_t entries, uint32_t rows, Visit visit) {
+bool visit_positions(WrittenPositions written, uint32_t rows, Visit visit) {
+  const auto [form, entries, bytes] = written;
   uint64_t next = 0;
   size_t at = 0;
   // Bits of a bitmap ascend by themselves; only their number and the end of the shard can be wrong.
@@ -235,7 +243,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
   // 4. The positions: as many as the header says, ascending, within the shard.
   const auto positions = body.first(header.position_bytes);
   if ((header.form == kBitmap && positions.size() != bytes_of_bitmap(context.rows)) ||
-      !visit_positions(header.form, positions, header.entries, context.rows, [](uint32_t) {})) {
+      !visit_positions({header.form, header.entries, positions}, context.rows, [](uint32_t) {})) {
     throw bad("has positions that do not ascend within its shard");
   }
   // It borrows the bytes: nothing is decoded before somebody asks.
@@ -253,7 +261,7 @@ RowMessage RowMessage::read(std::span<const std::byte> bytes, const MessageConte
 std::vector<uint32_t> RowMessage::positions() const {
   std::vector<uint32_t> positions;
   positions.reserve(entries_);
-  visit_positions(form_, positions_, entries_, UINT32_MAX, [&](uint32_t position) { positions.push_back(position); });
+  visit_positions({form_, entries_, positions_}, UINT32_MAX, [&](uint32_t position) { positions.push_back(position); });
   return positions;
 }
 

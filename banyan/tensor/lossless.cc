@@ -34,8 +34,8 @@ std::unique_ptr<Context, FreeContext> owned(Context* context) {
 }
 
 template <size_t kBytes>
-void split(const std::byte* elements, size_t count, size_t plane, std::byte* to) {
-  for (size_t i = 0; i < count; ++i) to[i] = elements[kBytes * i + plane];
+void split(std::span<const std::byte> elements, size_t plane, std::byte* to) {
+  for (size_t i = 0; i < elements.size() / kBytes; ++i) to[i] = elements[kBytes * i + plane];
 }
 template <size_t kBytes>
 void join(std::byte* elements, size_t count, const std::byte* planes) {
@@ -43,10 +43,10 @@ void join(std::byte* elements, size_t count, const std::byte* planes) {
     for (size_t k = 0; k < kBytes; ++k) elements[kBytes * i + k] = planes[k * count + i];
   }
 }
-void split(const std::byte* elements, size_t element_bytes, size_t count, size_t plane, std::byte* to) {
-  if (element_bytes == 2) return split<2>(elements, count, plane, to);
-  if (element_bytes == 4) return split<4>(elements, count, plane, to);
-  split<8>(elements, count, plane, to);
+void split(std::span<const std::byte> elements, size_t element_bytes, size_t plane, std::byte* to) {
+  if (element_bytes == 2) return split<2>(elements, plane, to);
+  if (element_bytes == 4) return split<4>(elements, plane, to);
+  split<8>(elements, plane, to);
 }
 void join(std::byte* elements, size_t element_bytes, size_t count, const std::byte* planes) {
   if (element_bytes == 2) return join<2>(elements, count, planes);
@@ -119,7 +119,7 @@ std::vector<std::byte> encode_lossless(std::span<const std::byte> elements, cons
   for (size_t first = 0; first < all; first += kPieceElements) {
     const size_t count = std::min(kPieceElements, all - first);
     for (size_t k = 0; k < size; ++k) {
-      split(elements.data() + first * size, size, count, k, plane.data());
+      split(elements.subspan(first * size, count * size), size, k, plane.data());
       // Room for less than the plane itself, so that an error says that a copy is no longer.
       const size_t length =
           ZSTD_compressCCtx(context.get(), smaller.data(), count - 1, plane.data(), count, options.level);

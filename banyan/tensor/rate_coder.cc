@@ -349,12 +349,13 @@ Extent extent_of(std::span<const float> values) {
 // Looks for the step by its binary logarithm: far from the limits a bit more halves it.
 class StepSearch {
  public:
-  // `start`, `least` and `most` are logarithms of steps; `target` are bytes.
-  StepSearch(double start, double least, double most, double target)
-      : at_(std::clamp(start, least, most)), least_(least), most_(most), target_(target) {}
+  // `start` is the logarithm of a step; `greatest` the largest magnitude of the values; `target` are bytes.
+  StepSearch(double start, double greatest, double target)
+      : most_(std::log2(greatest) + 2), least_(most_ - 32), target_(target), at_(std::clamp(start, least_, most_)) {}
 
   float step() const { return static_cast<float>(std::exp2(std::clamp(at_, -126.0, 127.0))); }
   double at() const { return at_; }
+  double target() const { return target_; }
   // The result of the step. False when there is no better one to try; `bits_a_byte`: of a value for each byte.
   bool next(double bytes, double values) {
     const double over = 8 * (bytes - kAim * target_) / values;  // bits a value
@@ -384,23 +385,27 @@ class StepSearch {
  private:
   static constexpr double kAim = 0.993, kLeast = 0.985;
   static constexpr int kMostTries = 24;
+  const double most_, least_, target_;
   double at_;
-  const double least_, most_, target_;
   static constexpr double kNone = -1e9;
   double too_small_ = kNone, too_large_ = kNone;
   double before_ = 0, over_before_ = 0;  // of the try before
   int tries_ = 0, narrowed_ = 0;
 };
 
-// The longest result that is not longer than `target`, else the shortest. `at`: the logarithm of the step, in and out.
-std::vector<std::byte> search(Quantiser& quantiser, double& at, const Extent& extent, std::span<const float> values,
-                              size_t row_elements, double target) {
-  const double most = std::log2(extent.greatest) + 2;
-  StepSearch search(at, most - 32, most, target);
-  std::vector<std::byte> best;
+// The longest result that is not longer than the target of the search, else the shortest. Returns it, and the logarithm
+// of the step that was tried last.
+struct Found {
+  std::vector<std::byte> coded;
+  double at;
+};
+Found find_step(StepSearch search, Quantiser& quantiser, std::span<const float> values, size_t row_elements) {
+  const double target = search.target();
+  Found found;
+  std::vector<std::byte>& best = found.coded;
   for (bool goes_on = true; goes_on;) {
     quantiser.step = search.step();
-    at = search.at();
+    found.at = search.at();
     Pass pass = encode_by(quantiser, values, row_elements);
     const auto size = static_cast<double>(pass.coded.size());
     goes_on = search.next(size, static_cast<double>(values.size()));
@@ -410,7 +415,7 @@ std::vector<std::byte> search(Quantiser& quantiser, double& at, const Extent& ex
                                         : best.size() > pass.coded.size());
     if (is_better) best = std::move(pass.coded);
   }
-  return best;
+  return found;
 }
 
 constexpr size_t kSampleValues = size_t{1} << 18;
@@ -453,15 +458,17 @@ std::vector<std::byte> encode_at_rate(std::span<const float> values, const RateO
   CHECK(options.bits >= kLeastRate && options.bits <= kMostRate) << options.bits;
   const Extent extent = extent_of(values);
   if (extent.greatest == 0) return encode_by({}, values, row).coded;
-  const auto target = [&](std::span<const float> of) { return options.bits * static_cast<double>(of.size()) / 8; };
 
   // The prediction and about the step, on the first rows. Predictions are compared at the same step, which has the same
   // error.
   const std::span<const float> sample =
       values.first(std::min(values.size(), std::max(kSampleValues / row, size_t{1}) * row));
-  double at = std::log2(extent.root_mean_square) + 2.05 - options.bits;
   Quantiser best{.step = 1, .prediction = 0, .shrinkage = {}};
-  search(best, at, extent, sample, row, target(sample));
+  const auto find = [&](std::span<const float> of, double start) {
+    const double target = options.bits * static_cast<double>(of.size()) / 8;
+    return find_step(StepSearch(start, extent.greatest, target), best, of, row);
+  };
+  double at = find(sample, std::log2(extent.root_mean_square) + 2.05 - options.bits).at;
   size_t least = std::numeric_limits<size_t>::max();
   Quantiser tried = best;
   for (uint8_t prediction = 0; prediction < kPredictions.size(); ++prediction) {
@@ -469,8 +476,8 @@ std::vector<std::byte> encode_at_rate(std::span<const float> values, const RateO
     const size_t size = encode_by(tried, sample, row).coded.size();
     if (size < least) least = size, best.prediction = prediction;
   }
-  if (best.prediction != 0) search(best, at, extent, sample, row, target(sample));
-  return search(best, at, extent, values, row, target(values));
+  if (best.prediction != 0) at = find(sample, at).at;
+  return find(values, at).coded;
 }
 
 RateContent read_at_rate(std::span<const std::byte> coded) {

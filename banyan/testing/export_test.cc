@@ -5,7 +5,7 @@
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
-#include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/baselines/test_baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/testing/msccl_interpreter.h"
 #include "banyan/testing/mscclpp_interpreter.h"
@@ -211,7 +211,7 @@ TEST(Export, OptimalPlansOfTwoDgxBoxesFit) {
 
 TEST(Export, BaselinesRunAsWell) {
   const Fabric fabric = fabric::generate_fabric("dgx-a100:1");
-  for (const plan::Baseline baseline : plan::all_baselines()) {
+  for (const plan::Baseline baseline : plan::kAllBaselines) {
     if (baseline == plan::Baseline::hierarchical_ring) continue;  // needs several boxes
     for (const CollectiveKind kind : kAllKinds) {
       SCOPED_TRACE(to_string(baseline));

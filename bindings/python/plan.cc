@@ -86,7 +86,7 @@ py::list compare(const SharedPlan& forest, const std::vector<uint64_t>& sizes, c
   {
     Watch watch(progress);
     const py::gil_scoped_release unlocked;
-    rows = compare_planners(forest.schedule(), *forest.bound, bytes, {}, &watch);
+    rows = compare_planners(forest.schedule(), {.bound = *forest.bound, .sizes = bytes}, &watch);
   }
   const py::object type = record("ComparedPlanner");
   py::list result;

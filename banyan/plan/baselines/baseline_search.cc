@@ -17,7 +17,7 @@ class DepthFirst {
       : question_(question), used_(question.successors.size(), false), closes_(question.successors.size(), false) {
     for (uint32_t place = 0; place < closes_.size(); ++place) {
       const auto& next = question.successors[place];
-      closes_[place] = std::find(next.begin(), next.end(), 0u) != next.end();
+      closes_[place] = std::ranges::find(next, 0u) != next.end();
       free_closers_ += closes_[place] ? 1u : 0u;
     }
   }
@@ -49,7 +49,7 @@ class DepthFirst {
   size_t ways_on(uint32_t place) {
     const auto& next = question_.successors[place];
     looks_ += next.size() + 1;
-    return static_cast<size_t>(std::count_if(next.begin(), next.end(), [&](uint32_t other) { return !used_[other]; }));
+    return static_cast<size_t>(std::ranges::count_if(next, [&](uint32_t other) { return !used_[other]; }));
   }
 
   void enter(uint32_t place) {
@@ -63,7 +63,7 @@ class DepthFirst {
       for (const uint32_t next : question_.successors[place]) {
         if (!used_[next]) ranked.emplace_back(ways_on(next), next);
       }
-      std::sort(ranked.begin(), ranked.end());
+      std::ranges::sort(ranked);
       for (const auto& [ways, next] : ranked) level.choices.push_back(next);
     }
     stack_.push_back(std::move(level));
@@ -96,12 +96,11 @@ class Rotations {
     push(0);
     while (rotated_ < kMaxRotated) {
       const auto& next = question_.successors[path_.back()];
-      if (path_.size() == position_.size() && std::find(next.begin(), next.end(), path_.front()) != next.end()) {
-        std::rotate(path_.begin(), std::find(path_.begin(), path_.end(), 0u), path_.end());
+      if (path_.size() == position_.size() && std::ranges::find(next, path_.front()) != next.end()) {
+        std::rotate(path_.begin(), std::ranges::find(path_, 0u), path_.end());
         return path_;
       }
-      const auto free =
-          std::find_if(next.begin(), next.end(), [&](uint32_t place) { return position_[place] == kFree; });
+      const auto free = std::ranges::find_if(next, [&](uint32_t place) { return position_[place] == kFree; });
       if (free != next.end()) {
         push(*free);
       } else {
@@ -141,7 +140,7 @@ bool goes_both_ways(const OrderQuestion& question) {
   for (uint32_t place = 0; place < question.successors.size(); ++place) {
     for (const uint32_t next : question.successors[place]) {
       const auto& back = question.successors[next];
-      if (std::find(back.begin(), back.end(), place) == back.end()) return false;
+      if (std::ranges::find(back, place) == back.end()) return false;
     }
   }
   return true;

@@ -76,8 +76,7 @@ class BaselinePlanner {
 
 void BaselinePlanner::check_size() const {
   const auto weights = collective_.weights();
-  const uint64_t roots =
-      static_cast<uint64_t>(std::count_if(weights.begin(), weights.end(), [](uint64_t w) { return w > 0; }));
+  const uint64_t roots = static_cast<uint64_t>(std::ranges::count_if(weights, [](uint64_t w) { return w > 0; }));
   const uint64_t trees = baseline_ == Baseline::bidirectional_ring || baseline_ == Baseline::double_binary_tree ? 2
                          : baseline_ == Baseline::nccl_rings ? rings_.size()
                                                              : 1;
@@ -157,7 +156,7 @@ void BaselinePlanner::find_library_rings() {
 std::vector<TreeShape> BaselinePlanner::library_chains(uint32_t root, bool forward) const {
   std::vector<TreeShape> chains;
   for (const std::vector<uint32_t>& ring : rings_) {
-    const auto at = static_cast<uint32_t>(std::find(ring.begin(), ring.end(), root) - ring.begin());
+    const auto at = static_cast<uint32_t>(std::ranges::find(ring, root) - ring.begin());
     TreeShape& own = chains.emplace_back(chain(count_, at, forward));
     for (TreeEdge& edge : own) {
       edge.parent = ring[edge.parent];
@@ -253,12 +252,6 @@ RouteId BaselinePlanner::route(uint32_t from, uint32_t to) {
 }  // namespace
 
 std::string_view to_string(Baseline baseline) { return kNames[static_cast<size_t>(baseline)]; }
-
-std::vector<Baseline> all_baselines() {
-  std::vector<Baseline> all;
-  for (size_t i = 0; i < kNames.size(); ++i) all.push_back(static_cast<Baseline>(i));
-  return all;
-}
 
 Schedule plan_baseline(Baseline baseline, const Fabric& fabric, const Collective& collective) {
   return BaselinePlanner(baseline, fabric, collective).plan();

@@ -25,7 +25,6 @@ enum class Baseline : uint8_t {
 };
 
 std::string_view to_string(Baseline baseline);
-std::vector<Baseline> all_baselines();
 
 // Every result passes the verifier. Throws Error{unsupported} with the reason when the algorithm does not exist for
 // this fabric or number of ranks ("no route from gpu3 to gpu7 without passing through a rank").

@@ -1,7 +1,6 @@
-#include "banyan/plan/baselines/baselines.h"
-
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/plan/baselines/test_baselines.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/brute_force_cuts.h"
@@ -38,7 +37,7 @@ void expect_valid(const Schedule& schedule) {
 }
 
 // Every fabric with the baselines that exist on it for allgather: with one letter each, in the order of
-// all_baselines().
+// kAllBaselines.
 struct Existing {
   const char* spec;
   const char* baselines;
@@ -51,7 +50,7 @@ TEST(Baselines, PassTheVerifierForEveryCollectiveWhereTheyExist) {
         Existing{"ring:8", "rb....n"}, Existing{"torus:4x4", "rb....n"}, Existing{"hypercube:3", "rb..d.n"},
         Existing{"star:5", "rb12..n"}, Existing{"full:6", "rb12..n"}, Existing{"kautz:n=12,d=3", "r.....n"}}) {
     const Fabric fabric = fabric::generate_fabric(spec);
-    for (const Baseline baseline : all_baselines()) {
+    for (const Baseline baseline : kAllBaselines) {
       const bool exists = existing[static_cast<size_t>(baseline)] != '.';
       for (const CollectiveKind kind : kAllKinds) {
         SCOPED_TRACE(::testing::Message() << spec << " " << to_string(baseline) << " " << to_string(kind));
@@ -70,7 +69,7 @@ TEST(Baselines, ServeSubsetsOddRootsAndUnevenShards) {
   const Fabric fabric = fabric::generate_fabric("dgx-a100:2");
   const std::vector<NodeId> six{fabric.at("gpu9"), fabric.at("gpu1"),  fabric.at("gpu12"),
                                 fabric.at("gpu3"), fabric.at("gpu15"), fabric.at("gpu4")};
-  for (const Baseline baseline : all_baselines()) {
+  for (const Baseline baseline : kAllBaselines) {
     SCOPED_TRACE(to_string(baseline));
     for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
       const Schedule rooted = plan(baseline, fabric, {.kind = kind, .ranks = six, .root = six[3]});
@@ -198,7 +197,7 @@ TEST(Baselines, PlanAThousandRanksWithSharedRoutes) {
 
 TEST(Baselines, NamesAreTheirOwn) {
   std::vector<std::string_view> names;
-  for (const Baseline baseline : all_baselines()) names.push_back(to_string(baseline));
+  for (const Baseline baseline : kAllBaselines) names.push_back(to_string(baseline));
   EXPECT_THAT(names, ::testing::ElementsAre("ring", "bidirectional-ring", "binary-tree", "double-binary-tree",
                                             "recursive-doubling", "hierarchical-ring", "nccl-rings"));
 }

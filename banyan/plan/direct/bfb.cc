@@ -56,13 +56,9 @@ std::optional<Motion> motion_of(const fabric::Permutation& symmetry, const Netwo
   const auto key = [&](uint32_t a, uint32_t tail, uint32_t head) {
     return std::tuple(tail, head, network.bandwidths()[a], a);
   };
-  std::sort(to.begin(), to.end(), [&](uint32_t a, uint32_t b) {
-    return key(a, arcs[a].tail, arcs[a].head) < key(b, arcs[b].tail, arcs[b].head);
-  });
-  std::sort(from.begin(), from.end(), [&](uint32_t a, uint32_t b) {
-    return key(a, motion.vertex[arcs[a].tail], motion.vertex[arcs[a].head]) <
-           key(b, motion.vertex[arcs[b].tail], motion.vertex[arcs[b].head]);
-  });
+  std::ranges::sort(to, {}, [&](uint32_t a) { return key(a, arcs[a].tail, arcs[a].head); });
+  std::ranges::sort(from, {},
+                    [&](uint32_t a) { return key(a, motion.vertex[arcs[a].tail], motion.vertex[arcs[a].head]); });
   motion.arc.resize(arcs.size());
   for (size_t i = 0; i < arcs.size(); ++i) motion.arc[from[i]] = to[i];
   return motion;
@@ -183,13 +179,11 @@ class Spreading {
       row.pieces.emplace_back(motion.vertex[source], pieces);
       for (ShardPiece& piece : row.pieces.back().second) piece.arc = motion.arc[piece.arc];
     }
-    std::sort(row.pieces.begin(), row.pieces.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::ranges::sort(row.pieces, {}, [](const auto& a) { return a.first; });
   }
 
   static const ShardPieces& pieces_of(const ReceiverRow& row, uint32_t root) {
-    return std::lower_bound(row.pieces.begin(), row.pieces.end(), root,
-                            [](const auto& entry, uint32_t source) { return entry.first < source; })
-        ->second;
+    return std::ranges::lower_bound(row.pieces, root, {}, [](const auto& entry) { return entry.first; })->second;
   }
 
   // To the nearest unit.
@@ -237,7 +231,7 @@ class BfbPlanner {
     BfbCost cost;
     if (gathering_) {
       add_steps(*gathering_, gathering_->solve(fabric_, with_rows), cost);
-      std::reverse(cost.steps.begin(), cost.steps.end());
+      std::ranges::reverse(cost.steps);
     }
     gathering_steps_ = static_cast<uint32_t>(cost.steps.size());
     if (spreading_) add_steps(*spreading_, spreading_->solve(fabric_, with_rows), cost);
@@ -292,7 +286,7 @@ class BfbPlanner {
     std::vector<uint64_t> cuts = {0, weight * units_};
     if (gathering_) gathering_->collect_cuts(root, units_, cuts);
     if (spreading_) spreading_->collect_cuts(root, units_, cuts);
-    std::sort(cuts.begin(), cuts.end());
+    std::ranges::sort(cuts);
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     return cuts;
   }

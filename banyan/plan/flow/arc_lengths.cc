@@ -13,7 +13,7 @@ constexpr int kVertexBits = 20;  // a fabric has at most 10^6 nodes; so a distan
 
 }  // namespace
 
-ShortestWays::ShortestWays(const Network& network)
+ShortestPaths::ShortestPaths(const Network& network)
     : network_(&network), distance_(network.vertex_count()), came_by_(network.vertex_count()) {
   // The arcs out of a vertex lie side by side, since a search reads them all.
   for (uint32_t v = 0; v < network.vertex_count(); ++v) {
@@ -26,7 +26,7 @@ ShortestWays::ShortestWays(const Network& network)
   first_.push_back(static_cast<uint32_t>(ids_.size()));
 }
 
-void ShortestWays::search(std::span<const uint64_t> lengths, uint32_t source) {
+void ShortestPaths::search(std::span<const uint64_t> lengths, uint32_t source) {
   source_ = source;
   std::fill(distance_.begin(), distance_.end(), kUnreached);
   distance_[source] = 0;
@@ -51,7 +51,7 @@ void ShortestWays::search(std::span<const uint64_t> lengths, uint32_t source) {
   }
 }
 
-std::span<const uint32_t> ShortestWays::way_to(uint32_t vertex) {
+std::span<const uint32_t> ShortestPaths::path_to(uint32_t vertex) {
   CHECK(distance_[vertex] != kUnreached) << vertex;
   way_.clear();
   for (uint32_t v = vertex; v != source_; v = network_->arcs()[came_by_[v]].tail) way_.push_back(came_by_[v]);
@@ -63,7 +63,7 @@ Fraction least_load(const Network& network, const Demand& demand, std::span<cons
   // All arcs together carry so much of the lengths in a second.
   int128 crossed = 0, carried = 0;
   for (size_t a = 0; a < lengths.size(); ++a) carried += static_cast<int128>(lengths[a]) * network.bandwidths()[a];
-  ShortestWays ways(network);
+  ShortestPaths ways(network);
   for (uint32_t s = 0; s < demand.terminals(); ++s) {
     if (demand.out_of(s) == 0) continue;
     network.tell_observer();
@@ -72,7 +72,7 @@ Fraction least_load(const Network& network, const Demand& demand, std::span<cons
     for (uint32_t t = 0; t < demand.terminals(); ++t) {
       const int64_t amount = demand.of(s, t);
       if (amount == 0) continue;
-      CHECK(ways.distance(t) != ShortestWays::kUnreached) << s << " to " << t;
+      CHECK(ways.distance(t) != ShortestPaths::kUnreached) << s << " to " << t;
       crossed += static_cast<int128>(ways.distance(t)) * amount;
     }
   }
@@ -85,7 +85,7 @@ uint64_t most_length(const Network& network, int128 divisor) {
   double bandwidth = 0;
   for (const int64_t of_arc : network.bandwidths()) bandwidth += static_cast<double>(of_arc);
   const double most = kFits / bandwidth / static_cast<double>(divisor);
-  return static_cast<uint64_t>(std::clamp(most, kLeast, static_cast<double>(ShortestWays::kMostLength)));
+  return static_cast<uint64_t>(std::clamp(most, kLeast, static_cast<double>(ShortestPaths::kMostLength)));
 }
 
 std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t most) {

@@ -22,18 +22,18 @@ namespace banyan::plan {
 
 // The shortest ways out of one source at a time, through any vertices. Dijkstra's algorithm with a binary heap,
 // O(arcs log vertices).
-class ShortestWays {
+class ShortestPaths {
  public:
   static constexpr uint64_t kMostLength = uint64_t{1} << 24;
   static constexpr uint64_t kUnreached = UINT64_MAX;
 
-  explicit ShortestWays(const Network& network);
+  explicit ShortestPaths(const Network& network);
 
   // `lengths`, by arc, are at most kMostLength.
   void search(std::span<const uint64_t> lengths, uint32_t source);
   uint64_t distance(uint32_t vertex) const { return distance_[vertex]; }
   // The arcs from the source to a vertex that was reached, in order; valid until the next call.
-  std::span<const uint32_t> way_to(uint32_t vertex);
+  std::span<const uint32_t> path_to(uint32_t vertex);
 
  private:
   const Network* network_;
@@ -48,12 +48,12 @@ class ShortestWays {
 // The least load that `lengths` prove. A path must join every pair with demand.
 Fraction least_load(const Network& network, const Demand& demand, std::span<const uint64_t> lengths);
 
-// The longest that an arc should be, at most ShortestWays::kMostLength, so that what lengths prove is a fraction of 128
-// bits when it is divided by `divisor`: shorter ones where bandwidths or the divisor are large.
+// The longest that an arc should be, at most ShortestPaths::kMostLength, so that what lengths prove is a fraction of
+// 128 bits when it is divided by `divisor`: shorter ones where bandwidths or the divisor are large.
 uint64_t most_length(const Network& network, int128 divisor);
 
 // Whole numbers of at most `most` in the proportions of `values`, which are not negative and not all zero: exactly, up
 // to what doubles lose, where a common denominator is small.
-std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t most = ShortestWays::kMostLength);
+std::vector<uint64_t> whole_lengths(std::span<const double> values, uint64_t most = ShortestPaths::kMostLength);
 
 }  // namespace banyan::plan

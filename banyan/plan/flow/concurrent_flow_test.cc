@@ -166,12 +166,12 @@ TEST(RoundAmounts, GivesEachPairItsWholeDemand) {
   const Fabric fabric = fabric::generate_fabric("ring:4@1GB/s");
   const Network network = network_of(fabric);
   const Demand demand(4, {0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  ShortestWays ways(network);
+  ShortestPaths ways(network);
   std::vector<uint64_t> lengths(network.arcs().size(), 1);
   RoughPaths paths;
   for (int turn = 0; turn < 2; ++turn) {
     ways.search(lengths, 0);
-    const auto way = ways.way_to(2);
+    const auto way = ways.path_to(2);
     paths.add(0, 2, 1.5, way);
     for (const uint32_t a : way) lengths[a] = 9;
   }

@@ -71,7 +71,7 @@ class FlowProgram {
   std::optional<PathFlows> exact_paths(double noise) const;
   PathFlows rounded_paths() const;
   std::vector<double> amounts_of(uint32_t source, double parts) const;
-  void add_images(uint32_t source, const PathFlows& paths, size_t begin, size_t end, PathFlows& all) const;
+  void add_images(const PathFlows& paths, size_t begin, size_t end, PathFlows& all) const;
   ConcurrentFlow answer(const PathFlows& paths) const;
 
   const Network& network_;
@@ -93,7 +93,7 @@ void FlowProgram::scale() {
   demand_unit_ = static_cast<double>(demand_.total()) / static_cast<double>(demand_.pairs());
   const double bandwidth = std::accumulate(orbit_bandwidth_.begin(), orbit_bandwidth_.end(), 0.0);
   // Arcs must carry at least every demand times the fewest arcs of its way.
-  ShortestWays ways(network_);
+  ShortestPaths ways(network_);
   const std::vector<uint64_t> hops(network_.arcs().size(), 1);
   double crossed = 0;
   for (const uint32_t source : sources_) {
@@ -228,7 +228,7 @@ std::optional<PathFlows> FlowProgram::exact_paths(double noise) const {
     PathFlows own;
     for (size_t p = 0; p < paths.size(); ++p)
       own.add(paths[p].source, paths[p].target, static_cast<int64_t>(paths[p].amount), paths[p].arcs);
-    add_images(sources_[i], own, 0, own.size(), all);
+    add_images(own, 0, own.size(), all);
   }
   return all;
 }
@@ -254,16 +254,17 @@ PathFlows FlowProgram::rounded_paths() const {
   all.units_per_demand = rounded.units_per_demand;
   for (size_t begin = 0, end = 0; begin < rounded.size(); begin = end) {
     while (end < rounded.size() && rounded[end].source == rounded[begin].source) ++end;
-    add_images(rounded[begin].source, rounded, begin, end, all);
+    add_images(rounded, begin, end, all);
   }
   return all;
 }
 
 // The paths [begin, end) of one source, and their images for the rest of its orbit.
-void FlowProgram::add_images(uint32_t source, const PathFlows& paths, size_t begin, size_t end, PathFlows& all) const {
+void FlowProgram::add_images(const PathFlows& paths, size_t begin, size_t end, PathFlows& all) const {
+  if (begin == end) return;
   std::vector<size_t> starts;  // in `all`, by place in the orbit
   std::vector<uint32_t> arcs;
-  symmetry_.for_orbit(source, [&](uint32_t, size_t from, size_t generator) {
+  symmetry_.for_orbit(paths[begin].source, [&](uint32_t, size_t from, size_t generator) {
     starts.push_back(all.size());
     for (size_t i = begin; i < end; ++i) {
       if (from == NetworkSymmetry::kFirst) {

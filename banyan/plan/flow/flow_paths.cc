@@ -89,7 +89,7 @@ std::vector<uint32_t> targets_nearby(const Network& network, uint32_t source, st
 void take_apart(const Network& network, uint32_t source, std::vector<double> flow, std::span<const double> amounts,
                 const FlowNoise& noise, RoughPaths& paths) {
   Peeler peeler(network, source, std::move(flow));
-  std::optional<ShortestWays> ways;  // by `lengths`
+  std::optional<ShortestPaths> ways;  // by `lengths`
   for (const uint32_t target : targets_nearby(network, source, amounts)) {
     const size_t first = paths.size();
     const double least = noise.noise * amounts[target];
@@ -114,7 +114,7 @@ void take_apart(const Network& network, uint32_t source, std::vector<double> flo
         ways.emplace(network);
         ways->search(noise.lengths, source);
       }
-      paths.add(source, target, left, ways->way_to(target));
+      paths.add(source, target, left, ways->path_to(target));
       continue;
     }
     // A little that is missing is spread over the paths found, so that they sum to the demand.

@@ -57,8 +57,7 @@ Fraction LinkLengths::seconds_per_byte(const Collective& collective) const {
 bool holds(const LinkLengths& lengths, const Fabric& fabric, const Collective& collective) {
   // A proof has a length for each link, none so long that sums overflow.
   if (!collective.is_personal() || lengths.length.size() != fabric.links().size()) return false;
-  if (std::any_of(lengths.length.begin(), lengths.length.end(), [](uint64_t length) { return length > kMostLength; }))
-    return false;
+  if (std::ranges::any_of(lengths.length, [](uint64_t length) { return length > kMostLength; })) return false;
   const std::vector<bool> takes_part = those_that_take_part(fabric, collective);
   // The capacity side: links both ends of which take part.
   int128 crossed = 0, carried = 0;

@@ -116,7 +116,7 @@ class PathBalance {
   const Network& network_;
   const Demand& demand_;
   const double most_length_;
-  ShortestWays ways_;
+  ShortestPaths ways_;
   std::vector<ArcState> arcs_;
   std::vector<uint64_t> lengths_;  // at the beginning of the round, in whole numbers
   std::vector<Pair> pairs_;        // by source
@@ -181,7 +181,7 @@ bool PathBalance::improves(const Pair& pair) const {
 
 // The way that was just searched for becomes the first path of the pair. It carries nothing yet.
 uint32_t PathBalance::add_path(Pair& pair) {
-  const std::span<const uint32_t> way = ways_.way_to(pair.target);
+  const std::span<const uint32_t> way = ways_.path_to(pair.target);
   Path path{.next = pair.first_path, .count = static_cast<uint32_t>(way.size()), .begin = path_arcs_.size()};
   path_arcs_.insert(path_arcs_.end(), way.begin(), way.end());
   pair.first_path = static_cast<uint32_t>(paths_.size());
@@ -279,7 +279,7 @@ void PathBalance::round() {
       continue;
     }
     // Later rounds take a path that is shorter than all others, but no long detour.
-    if (improves(pair) && ways_.way_to(pair.target).size() <= pair.fewest + detour_) add_path(pair);
+    if (improves(pair) && ways_.path_to(pair.target).size() <= pair.fewest + detour_) add_path(pair);
     shift(pair);
   }
 }

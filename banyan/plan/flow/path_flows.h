@@ -33,9 +33,7 @@ class PathList {
   void set_amount(size_t i, Amount amount) { rows_[i].amount = amount; }
   // Sorts by source, then target, then the fewest arcs first, then as they were added.
   void sort() {
-    std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-      return std::tie(a.source, a.target, a.count) < std::tie(b.source, b.target, b.count);
-    });
+    std::ranges::stable_sort(rows_, {}, [](const Row& a) { return std::tie(a.source, a.target, a.count); });
   }
 
   size_t size() const { return rows_.size(); }

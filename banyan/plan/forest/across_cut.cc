@@ -269,21 +269,29 @@ class Halves {
     }
   }
 
+  // The units of near trees on their way to exits.
+  struct Transport {
+    std::vector<int64_t> wanted, unused;      // by exit, by tree
+    std::vector<std::vector<int64_t>> given;  // by exit and tree
+  };
+
   // By the vertex behind the first arc, the parts of near trees that come there: the transport from trees to exits
   // whose greatest depth is least, and beyond that greedy.
   std::vector<std::vector<NearPart>> assign_exits() const {
     // Exits want the units of their crossings; every near tree offers its units to any of its terminals.
     const size_t exits = near_.network().terminal_count(), trees = near_trees_.trees.size();
-    std::vector<int64_t> wanted(exits, 0), unused;
+    Transport transport{.wanted = std::vector<int64_t>(exits, 0),
+                        .unused = {},
+                        .given = std::vector<std::vector<int64_t>>(exits, std::vector<int64_t>(trees, 0))};
+    auto& [wanted, unused, given] = transport;
     for (const Crossing& crossing : crossings_) wanted[near_.own(crossing.exit)] += crossing.units;
     for (const PackedTree& tree : near_trees_.trees) unused.push_back(tree.units);
-    std::vector<std::vector<int64_t>> given(exits, std::vector<int64_t>(trees, 0));
     // The depth that is allowed rises level by level, and at each level augmenting paths are used up before. So the
     // greatest depth is least. At the greatest depth of all any tree serves any exit, so the loop ends.
     for (uint32_t deepest = 0; std::ranges::any_of(wanted, [](int64_t units) { return units > 0; }); ++deepest) {
       CHECK(deepest < exits) << "near trees and crossings have not the same units";
       for (uint32_t exit = 0; exit < exits; ++exit) {
-        while (wanted[exit] > 0 && augment(exit, deepest, wanted, unused, given)) {
+        while (wanted[exit] > 0 && augment(exit, deepest, transport)) {
         }
       }
     }
@@ -308,8 +316,8 @@ class Halves {
 
   // Gives the exit more of trees in which it is at most so deep; where these are used up, another exit that has some of
   // them takes a different tree.
-  bool augment(uint32_t exit, uint32_t deepest, std::vector<int64_t>& wanted, std::vector<int64_t>& unused,
-               std::vector<std::vector<int64_t>>& given) const {
+  bool augment(uint32_t exit, uint32_t deepest, Transport& transport) const {
+    auto& [wanted, unused, given] = transport;
     const size_t exits = given.size(), trees = unused.size();
     // Breadth first, by turns: from an exit to the trees in which it stands high enough, from a tree to exits that have
     // some of it. The search ends at a tree with unused units.

@@ -78,14 +78,13 @@ bool CutLedger::allows(std::span<const uint32_t> path, uint32_t to) const {
 bool CutLedger::allows_arc(uint32_t arc, uint32_t to) const {
   // Each cut counts this one entry. A path that enters a cut twice must be asked about as a whole (allows).
   const auto& cuts = entering_[arc];
-  return std::none_of(cuts.begin(), cuts.end(),
-                      [&](uint32_t id) { return overdraws(cuts_[id], 1, cuts_[id].inside[to]); });
+  return std::ranges::none_of(cuts, [&](uint32_t id) { return overdraws(cuts_[id], 1, cuts_[id].inside[to]); });
 }
 
 bool CutLedger::closes(uint32_t arc) const {
   // Even if the path's end joined inside, which is the most that a cut allows for, this entry would overdraw the cut.
   const auto& cuts = entering_[arc];
-  return std::any_of(cuts.begin(), cuts.end(), [&](uint32_t id) { return overdraws(cuts_[id], 1, true); });
+  return std::ranges::any_of(cuts, [&](uint32_t id) { return overdraws(cuts_[id], 1, true); });
 }
 
 void CutLedger::take(std::span<const uint32_t> path, uint32_t to) {

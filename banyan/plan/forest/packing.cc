@@ -1,6 +1,7 @@
 #include "banyan/plan/forest/packing.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <numeric>
 #include <random>
@@ -69,8 +70,7 @@ class TreePacker {
     // The packing is complete and proved. Lowering swaps trees within it.
     if (options_.lower || options_.max_height) lower();
     if (options_.max_height && max_height() > *options_.max_height) return std::nullopt;
-    std::stable_sort(packing_.trees.begin(), packing_.trees.end(),
-                     [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
+    std::ranges::stable_sort(packing_.trees, {}, &PackedTree::root);
     return std::move(packing_);
   }
 
@@ -373,8 +373,7 @@ class TreePacker {
     std::vector<PackedTree> taken(std::make_move_iterator(trees.end() - static_cast<std::ptrdiff_t>(others) - 1),
                                   std::make_move_iterator(trees.end()));
     trees.resize(trees.size() - others - 1);
-    std::stable_sort(taken.begin(), taken.end(),
-                     [](const PackedTree& a, const PackedTree& b) { return a.height > b.height; });
+    std::ranges::stable_sort(taken, std::greater(), &PackedTree::height);
     // All chosen trees are taken out first, so that the tall one has room; it then grows first.
     const std::vector<int64_t> before = ledger_.slacks();
     for (const PackedTree& tree : taken) take_back(tree);

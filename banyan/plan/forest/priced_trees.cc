@@ -315,8 +315,7 @@ std::unique_ptr<TreeSource> PricedTreePacker::source(bool gathering, std::span<c
     }
     packing.trees.push_back(std::move(tree));
   }
-  std::stable_sort(packing.trees.begin(), packing.trees.end(),
-                   [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
+  std::ranges::stable_sort(packing.trees, {}, &PackedTree::root);
   // Trees of one root for each class are turned to the others by the symmetry.
   if (roots_.size() == of.participant_count()) return hand_over(std::move(packing));
   const std::vector<int64_t> any_capacity(of.arcs().size(), 0), any_supply(of.terminal_count(), 0);

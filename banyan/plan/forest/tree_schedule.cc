@@ -56,8 +56,8 @@ void reserve(Schedule::Builder& builder, const TreeSource::Sizes& sizes, size_t 
 }
 
 // Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
-void add_joined_chunks(Schedule::Builder& builder, DirectedTrees& gather, TreeWriter& in, DirectedTrees& spread,
-                       TreeWriter& out) {
+void add_joined_chunks(Schedule::Builder& builder, DirectedTrees& gather, DirectedTrees& spread) {
+  TreeWriter out(builder, spread, false), in(builder, gather, true);
   // Units of both directions in a common measure.
   const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
   const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
@@ -118,8 +118,7 @@ Schedule to_schedule(const Fabric& fabric, const Collective& collective, std::op
   Schedule::Builder builder(fabric, collective);
   // Both directions were planned apart: a chunk is where trees of both meet.
   if (gather && spread) {
-    TreeWriter out(builder, *spread, false), in(builder, *gather, true);
-    add_joined_chunks(builder, *gather, in, *spread, out);
+    add_joined_chunks(builder, *gather, *spread);
     return std::move(builder).build();
   }
   // One direction stands for both: in-trees are out-trees turned round, over opposite links.

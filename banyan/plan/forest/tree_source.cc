@@ -53,8 +53,7 @@ Packing collect(TreeSource& source) {
                              .height = tree.height,
                              .paths = {tree.paths.begin(), tree.paths.end()}});
   });
-  std::stable_sort(packing.trees.begin(), packing.trees.end(),
-                   [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
+  std::ranges::stable_sort(packing.trees, {}, &PackedTree::root);
   return packing;
 }
 

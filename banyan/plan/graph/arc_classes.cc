@@ -5,40 +5,28 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <utility>
 
+#include "banyan/fabric/disjoint_sets.h"
 #include "banyan/plan/graph/network_symmetry.h"
 
 namespace banyan::plan {
 namespace {
 
-// Disjoint sets of numbers.
-class Unions {
- public:
-  explicit Unions(size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0u); }
-  uint32_t find(uint32_t v) {
-    while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
-    return v;
-  }
-  void join(uint32_t a, uint32_t b) { parent_[find(a)] = find(b); }
-
-  // Numbers the sets in the order of their first members.
-  void number(std::vector<uint32_t>& of, std::vector<int64_t>& sizes) {
-    constexpr uint32_t kNew = UINT32_MAX;
-    std::vector<uint32_t> number_of(parent_.size(), kNew);
-    for (uint32_t v = 0; v < parent_.size(); ++v) {
-      uint32_t& id = number_of[find(v)];
-      if (id == kNew) {
-        id = static_cast<uint32_t>(sizes.size());
-        sizes.push_back(0);
-      }
-      of.push_back(id);
-      ++sizes[id];
+// Numbers the sets in the order of their first members.
+void number(fabric::DisjointSets<> sets, size_t count, std::vector<uint32_t>& of, std::vector<int64_t>& sizes) {
+  constexpr uint32_t kNew = UINT32_MAX;
+  std::vector<uint32_t> number_of(count, kNew);
+  for (uint32_t v = 0; v < count; ++v) {
+    uint32_t& id = number_of[sets.find(v)];
+    if (id == kNew) {
+      id = static_cast<uint32_t>(sizes.size());
+      sizes.push_back(0);
     }
+    of.push_back(id);
+    ++sizes[id];
   }
-
- private:
-  std::vector<uint32_t> parent_;
-};
+}
 
 // Parallel arcs of one bandwidth, by their ends.
 using Bundle = std::tuple<uint32_t, uint32_t, int64_t>;
@@ -56,7 +44,7 @@ Bundles bundles_of(const Network& network) {
 
 ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
   const Bundles bundles = bundles_of(network);
-  Unions arcs(network.arcs().size()), vertices(network.vertex_count());
+  fabric::DisjointSets<> arcs(network.arcs().size()), vertices(network.vertex_count());
   bool symmetric = std::ranges::all_of(fabric.nodes(), [](const Node& node) { return node.multicast == node.reduce; });
   for (const auto& [bundle, members] : bundles) {
     for (const uint32_t a : members) arcs.join(a, members.front());
@@ -68,8 +56,8 @@ ArcClasses::ArcClasses(const Network& network, const Fabric& fabric) {
     for (uint32_t v = 0; v < network.vertex_count(); ++v) vertices.join(v, declared->vertex(g, v));
     for (uint32_t a = 0; a < network.arcs().size(); ++a) arcs.join(a, declared->arc(g, a));
   }
-  arcs.number(of_arc_, arc_sizes_);
-  vertices.number(of_vertex_, vertex_sizes_);
+  number(std::move(arcs), network.arcs().size(), of_arc_, arc_sizes_);
+  number(std::move(vertices), network.vertex_count(), of_vertex_, vertex_sizes_);
   if (!symmetric) return;
   opposite_.resize(arc_sizes_.size());
   opposite_arc_.resize(of_arc_.size());

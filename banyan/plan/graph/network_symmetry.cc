@@ -15,8 +15,7 @@ struct ArcPlaces {
   explicit ArcPlaces(const Network& network) : ordinal(network.arcs().size(), 0) {
     std::vector<uint32_t> by_bandwidth(network.arcs().size());
     std::iota(by_bandwidth.begin(), by_bandwidth.end(), 0u);
-    std::stable_sort(by_bandwidth.begin(), by_bandwidth.end(),
-                     [&](uint32_t a, uint32_t b) { return network.bandwidths()[a] < network.bandwidths()[b]; });
+    std::ranges::stable_sort(by_bandwidth, {}, [&](uint32_t a) { return network.bandwidths()[a]; });
     for (const uint32_t a : by_bandwidth) {
       const Arc& arc = network.arcs()[a];
       while (!arc_at.try_emplace(key(arc.tail, arc.head, ordinal[a]), a).second) ++ordinal[a];

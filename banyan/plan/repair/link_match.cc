@@ -27,9 +27,8 @@ void match_parallel(const Fabric& before, const Fabric& after, const std::vector
   };
   // Links of equal bandwidth are the same ones, in the order of their numbers.
   for (const LinkId old : olds) {
-    const auto equal = std::find_if(news.begin(), news.end(), [&](LinkId link) {
-      return after.link(link).bandwidth == before.link(old).bandwidth;
-    });
+    const auto equal = std::ranges::find_if(
+        news, [&](LinkId link) { return after.link(link).bandwidth == before.link(old).bandwidth; });
     if (equal != news.end()) take(old, equal);
   }
   // The rest became slower or faster.
@@ -59,7 +58,7 @@ LinkMatch match_links(const Fabric& before, const Fabric& after) {
   }
   std::vector<LinkId> added;
   for (const auto& [ends, left] : news) added.insert(added.end(), left.begin(), left.end());
-  std::sort(added.begin(), added.end());
+  std::ranges::sort(added);
   for (const LinkId id : added) {
     match.changes.push_back(change(after, id));
     match.changes.back().after = after.link(id).bandwidth;

@@ -22,7 +22,7 @@ class BoxStages::Matching {
     receiver_.fill(kNone);
     sender_.fill(kNone);
     for (uint32_t box = 0; box < boxes; ++box) set(free_columns_, box);
-    set_threshold(*std::max_element(left.begin(), left.end()));
+    set_threshold(*std::ranges::max_element(left));
   }
 
   // Makes it perfect, by the largest threshold that allows it. The matrix must have equal positive sums.
@@ -147,15 +147,14 @@ BoxStages::BoxStages(uint32_t boxes) : boxes_(boxes), left_(size_t{boxes} * boxe
 
 void BoxStages::pad(std::span<const uint64_t> traffic) {
   std::copy(traffic.begin(), traffic.end(), left_.begin());
-  std::fill(rows_.begin(), rows_.end(), 0);
-  std::fill(columns_.begin(), columns_.end(), 0);
+  std::ranges::fill(rows_, 0);
+  std::ranges::fill(columns_, 0);
   for (uint32_t row = 0; row < boxes_; ++row)
     for (uint32_t column = 0; column < boxes_; ++column) {
       rows_[row] += traffic[row * boxes_ + column];
       columns_[column] += traffic[row * boxes_ + column];
     }
-  largest_sum_ =
-      std::max(*std::max_element(rows_.begin(), rows_.end()), *std::max_element(columns_.begin(), columns_.end()));
+  largest_sum_ = std::max(*std::ranges::max_element(rows_), *std::ranges::max_element(columns_));
   for (uint64_t& sum : rows_) sum = largest_sum_ - sum;
   for (uint64_t& sum : columns_) sum = largest_sum_ - sum;
   for (uint32_t row = 0, column = 0; row < boxes_ && column < boxes_;) {
