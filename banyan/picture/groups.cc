@@ -52,9 +52,8 @@ std::vector<std::vector<uint32_t>> cliques_of(size_t count, const Pairs& pairs) 
     for (const uint32_t other : known[thing]) {
       if (other < thing) candidates.insert(clique_of[other]);
     }
-    const auto own = std::find_if(candidates.begin(), candidates.end(), [&](uint32_t number) {
-      return std::all_of(cliques[number].begin(), cliques[number].end(),
-                         [&](uint32_t other) { return known[thing].contains(other); });
+    const auto own = std::ranges::find_if(candidates, [&](uint32_t number) {
+      return std::ranges::all_of(cliques[number], [&](uint32_t other) { return known[thing].contains(other); });
     });
     clique_of.push_back(own == candidates.end() ? static_cast<uint32_t>(cliques.size()) : *own);
     cliques.resize(std::max<size_t>(cliques.size(), clique_of.back() + 1));
@@ -85,7 +84,7 @@ fabric::Boxes boxes_to_draw(const Fabric& fabric) {
     }
   }
   const auto groups = groups_of_boxes(fabric, hubs);
-  const bool are_large = std::all_of(groups.begin(), groups.end(), [](const auto& group) { return group.size() > 2; });
+  const bool are_large = std::ranges::all_of(groups, [](const auto& group) { return group.size() > 2; });
   return groups.size() > 1 && are_large ? hubs : boxes;
 }
 
@@ -135,7 +134,7 @@ std::vector<std::vector<NodeId>> quads_of(const Fabric& fabric, const std::vecto
   std::vector<uint32_t> partners;
   for (const uint32_t member : groups[0]) {
     for (const uint32_t other : groups[1]) {
-      if (std::find(pairs.begin(), pairs.end(), std::minmax({member, other})) != pairs.end()) partners.push_back(other);
+      if (std::ranges::find(pairs, std::minmax({member, other})) != pairs.end()) partners.push_back(other);
     }
   }
   if (std::set(partners.begin(), partners.end()).size() != 4) return {};
@@ -168,12 +167,12 @@ bool looks_alike_all_around(size_t count, const Pairs& pairs) {
   std::set<std::pair<uint32_t, uint32_t>> known;
   for (const auto& [a, b] : pairs) known.insert(std::minmax(a, b));
   const auto next = [&](uint32_t thing) { return static_cast<uint32_t>((thing + 1) % count); };
-  return std::all_of(known.begin(), known.end(), [&](const auto& pair) {
-    return known.contains(std::minmax(next(pair.first), next(pair.second)));
-  });
+  return std::ranges::all_of(
+      known, [&](const auto& pair) { return known.contains(std::minmax(next(pair.first), next(pair.second))); });
 }
 
-Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_radius) {
+Ring ring_of(size_t count, Extent thing, RingShape shape) {
+  const auto [turn, gap, least_radius] = shape;
   const double diagonal = std::hypot(thing.width + gap, thing.height + gap);
   const double around = diagonal / (2 * std::sin(std::numbers::pi / static_cast<double>(count)));
   const double radius = count == 1 ? 0 : std::max(around, least_radius);

@@ -194,7 +194,7 @@ Ring LayoutMaker::ring_of_groups(const std::vector<std::vector<uint32_t>>& group
     const Extent size = place_group(group, shape, {0, 0}, 0);
     panel = {std::max(panel.width, size.width + kPanelPadding), std::max(panel.height, size.height + kPanelPadding)};
   }
-  return ring_of(groups.size(), panel, groups.size() == 2 ? 0.5 : 0, kPanelGap);
+  return ring_of(groups.size(), panel, {.turn = groups.size() == 2 ? 0.5 : 0, .gap = kPanelGap});
 }
 
 // How often a straight cable passes behind a node, or nearly so.
@@ -217,7 +217,7 @@ Extent LayoutMaker::place_group(const std::vector<uint32_t>& group, const GroupS
   std::vector<NodeId> ranks, switches;
   for (const uint32_t box : group) ranks.insert(ranks.end(), boxes_.ranks[box].begin(), boxes_.ranks[box].end());
   for (uint32_t node = 0; node < fabric_.nodes().size(); ++node) {
-    const bool is_ours = std::find(group.begin(), group.end(), boxes_.box_of[node]) != group.end();
+    const bool is_ours = std::ranges::find(group, boxes_.box_of[node]) != group.end();
     if (is_ours && !fabric_.is_rank(NodeId{node})) switches.push_back(NodeId{node});
   }
   constexpr double kBetweenCircles = 84;
@@ -284,7 +284,8 @@ Extent LayoutMaker::place_packages(const std::vector<std::vector<NodeId>>& packa
   const bool has_room = boxes_.count() == 1 && packages.size() > 4;
   const double least_radius = has_room ? 0.75 * std::hypot(largest.width, largest.height) / (1 - std::cos(part)) : 0;
   // In boxes below a switch no two packages stand above one another.
-  const Ring ring = ring_of(packages.size(), largest, boxes_.count() > 1 ? 0.25 : 0.5, 3 * kGap, least_radius);
+  const Ring ring = ring_of(packages.size(), largest,
+                            {.turn = boxes_.count() > 1 ? 0.25 : 0.5, .gap = 3 * kGap, .least_radius = least_radius});
   for (size_t i = 0; i < packages.size(); ++i) {
     const Point place{corner.x + ring.middles[i].x - largest.width / 2,
                       corner.y + ring.middles[i].y - largest.height / 2};
@@ -331,8 +332,7 @@ Extent LayoutMaker::place_on_circle(const std::vector<NodeId>& nodes, Point corn
   if (boxes_.count() > 1) {
     // Sideways at even distances, so that no cable from above passes behind a node further up.
     std::vector<NodeId> from_left = nodes;
-    std::sort(from_left.begin(), from_left.end(),
-              [&](NodeId a, NodeId b) { return unit(a).middle.x < unit(b).middle.x; });
+    std::ranges::sort(from_left, {}, [&](NodeId a) { return unit(a).middle.x; });
     for (size_t i = 0; i < nodes.size(); ++i) {
       unit(from_left[i]).middle.x = middle.x + radius * (2 * static_cast<double>(i) / (count - 1) - 1);
     }
@@ -430,7 +430,7 @@ std::vector<std::vector<NodeId>> LayoutMaker::upper_levels() const {
     for (const LinkId id : fabric_.out_links(queue[i])) visit(fabric_.link(id).to);
     for (const LinkId id : fabric_.in_links(queue[i])) visit(fabric_.link(id).from);
   }
-  for (auto& level : levels) std::sort(level.begin(), level.end());
+  for (auto& level : levels) std::ranges::sort(level);
   // A switch with no cable at all stands with the lowest.
   for (uint32_t node = 0; node < distance.size(); ++node) {
     if (distance[node] != UINT32_MAX) continue;
@@ -541,7 +541,7 @@ void LayoutMaker::route(Cable& cable) const {
     cable.path = way_round(a, b);
   } else if (goes_round(b, a)) {
     cable.path = way_round(b, a);
-    std::reverse(cable.path.begin(), cable.path.end());
+    std::ranges::reverse(cable.path);
   } else {
     const Point from = fastening(a, b), to = fastening(b, a);
     cable.path = {from, to};

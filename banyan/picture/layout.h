@@ -29,13 +29,16 @@ std::vector<std::vector<NodeId>> quads_of(const Fabric& fabric, const std::vecto
 std::vector<std::array<uint32_t, 3>> grid_places(const Fabric& fabric);
 
 // The middles of `count` things of this size around a circle so that none touches another, the first at the top or
-// `turn` steps further; the extent of all, whose corner is {0, 0}; and that of a thing.
+// `turn` steps further, with a gap between them; the extent of all, whose corner is {0, 0}; and that of a thing.
 struct Ring {
   std::vector<Point> middles = {};
   Extent size = {};
   Extent thing = {};
 };
-Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_radius = 0);
+struct RingShape {
+  double turn = 0, gap = 0, least_radius = 0;
+};
+Ring ring_of(size_t count, Extent thing, RingShape shape);
 // True if every thing is joined to those at the same distances around the circle: a ring, a full mesh, a circulant.
 bool looks_alike_all_around(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
 

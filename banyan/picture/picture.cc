@@ -32,9 +32,8 @@ Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const fabr
     TreeEdge edge{.parent = gathers ? route.to : route.from, .child = gathers ? route.from : route.to, .via = {}};
     const auto parent = depth.find(edge.parent);
     if (parent == depth.end() || !depth.try_emplace(edge.child, parent->second + 1).second) {
-      throw Error(ErrorCode::invalid_input, "chunk " + std::to_string(number) + " has no tree: its edge from '" +
-                                                fabric.name(route.from) + "' to '" + fabric.name(route.to) +
-                                                "' does not fit; banyan verify says more");
+      throw invalid("chunk " + std::to_string(number) + " has no tree: its edge from '" + fabric.name(route.from) +
+                    "' to '" + fabric.name(route.to) + "' does not fit; banyan verify says more");
     }
     edge.depth = parent->second + 1;
     edge.crosses_boxes = boxes.box_of[index(edge.parent)] != boxes.box_of[index(edge.child)];

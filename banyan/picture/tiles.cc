@@ -29,15 +29,15 @@ struct Grid {
 };
 
 // As near to `aspect` (width / height) as rows can make it. A block has `lanes` cables to the bar above.
-Grid grid_of(size_t count, double width, double height, size_t lanes, double aspect) {
+Grid grid_of(size_t count, Extent cell, size_t lanes, double aspect) {
   Grid best;
   double least = HUGE_VAL;
   for (size_t rows = 1; rows <= count; ++rows) {
-    Grid grid{.columns = (count + rows - 1) / rows, .rows = rows, .cell_width = width, .cell_height = height};
+    Grid grid{.columns = (count + rows - 1) / rows, .rows = rows, .cell_width = cell.width, .cell_height = cell.height};
     if ((count + grid.columns - 1) / grid.columns < rows) continue;  // the last row would be empty
     grid.lane_room = lanes == 0 || rows == 1 ? 0 : static_cast<double>((rows - 1) * lanes + 1) * kLane;
     // Lanes that take more room than what they lead to are no good drawing either.
-    const double crowd = grid.lane_room / (grid.lane_room + width);
+    const double crowd = grid.lane_room / (grid.lane_room + cell.width);
     const double misfit = std::abs(std::log(grid.width() / grid.height() / aspect)) + crowd;
     if (misfit >= least) continue;
     best = grid;
@@ -272,12 +272,12 @@ void TileMaker::place() {
   size_t largest = 0;
   for (const auto& pod : pods_) largest = std::max(largest, pod.size());
   const Unit& tile = drawing_.units.front();
-  const Grid in_pod = grid_of(largest, tile.size.width, tile.size.height, lanes_, has_pods ? 1.0 : 2.2);
+  const Grid in_pod = grid_of(largest, tile.size, lanes_, has_pods ? 1.0 : 2.2);
   const double head = has_pods ? kPodPadding + kBarHeight + 22 : 0, padding = has_pods ? kPodPadding : 0;
   size_t pod_lanes = has_pods ? 1 : 0;
   for (const uint32_t bar : pod_bar_) pod_lanes = std::max(pod_lanes, edges_up(bar).size());
   const Grid of_pods =
-      grid_of(pods_.size(), in_pod.width() + 2 * padding, in_pod.height() + head + padding, pod_lanes, 2.2);
+      grid_of(pods_.size(), {in_pod.width() + 2 * padding, in_pod.height() + head + padding}, pod_lanes, 2.2);
 
   const size_t first_upper = has_pods ? 1 : 0;
   const size_t uppers = levels_.size() - std::min(levels_.size(), first_upper);
@@ -314,7 +314,7 @@ void TileMaker::place() {
 
 // Tiles that are joined directly: no line between two of them crosses another.
 void TileMaker::place_on_ring() {
-  const Ring ring = ring_of(tiles_, drawing_.units.front().size, 0, kGap);
+  const Ring ring = ring_of(tiles_, drawing_.units.front().size, {.gap = kGap});
   drawing_.size = ring.size;
   for (size_t tile = 0; tile < tiles_; ++tile) drawing_.units[tile].middle = ring.middles[tile];
   join_levels();

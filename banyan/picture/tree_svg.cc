@@ -52,8 +52,8 @@ void TreeCard::measure() {
       node_.width = std::max(node_.width, node_extent(fabric_.name(edge.child), true).width);
     }
   }
-  const size_t inner = static_cast<size_t>(
-      std::count_if(children_.begin(), children_.end(), [](const auto& entry) { return !entry.second.empty(); }));
+  const size_t inner =
+      static_cast<size_t>(std::ranges::count_if(children_, [](const auto& entry) { return !entry.second.empty(); }));
   const double leaves = static_cast<double>(tree_.edges.size() + 1 - inner);
   upright_ = labelled_ && leaves * (node_.width + 8) > kUprightFrom;
   if (upright_) std::swap(node_.width, node_.height);
@@ -173,9 +173,8 @@ Extent draw_legend(Canvas& canvas, const PickedTrees& picked, Point corner, doub
       const auto is_such = [&](const TreeEdge& edge) {
         return edge.crosses_boxes == crosses && edge.via.empty() == direct;
       };
-      const bool occurs = std::any_of(picked.trees.begin(), picked.trees.end(), [&](const Tree& tree) {
-        return std::any_of(tree.edges.begin(), tree.edges.end(), is_such);
-      });
+      const bool occurs =
+          std::ranges::any_of(picked.trees, [&](const Tree& tree) { return std::ranges::any_of(tree.edges, is_such); });
       if (!occurs) continue;
       const std::string way = direct ? "by a direct link" : "through a switch";
       const std::string where = crosses ? "from box to box, " : picked.several_boxes ? "inside a box, " : "";

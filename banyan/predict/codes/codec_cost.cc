@@ -81,8 +81,7 @@ double CodecCost::share() const {
 std::vector<codec::Codec> codecs_by_loss() {
   std::vector<codec::Codec> all;  // of equal loss, the later code first
   for (size_t code = codec::kValueCodes; code-- > 0;) all.push_back({.code = static_cast<codec::ValueCode>(code)});
-  std::stable_sort(all.begin(), all.end(),
-                   [](const codec::Codec& a, const codec::Codec& b) { return relative_loss(a) < relative_loss(b); });
+  std::ranges::stable_sort(all, {}, [](const codec::Codec& a) { return relative_loss(a); });
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "banyan/predict/codes/option_choice.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "banyan/base/check.h"
@@ -17,9 +18,7 @@ class Search {
   Search(std::span<const GradientBucket> buckets, std::span<const BucketOption> options)
       : buckets_(buckets), options_(options), order_(buckets.size()) {
     std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-      return buckets_[a].bytes != buckets_[b].bytes ? buckets_[a].bytes > buckets_[b].bytes : a > b;
-    });
+    std::ranges::stable_sort(order_, std::greater(), [&](size_t i) { return std::pair(buckets_[i].bytes, i); });
   }
 
   OptionChoice from(std::vector<uint32_t> choice) const {

@@ -69,7 +69,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
       const NodeId root = call.members[member];
       if (collective.is_rooted() && root != collective.root()) continue;
       for (size_t r = 0; r < rings.size(); ++r) {
-        const size_t at = static_cast<size_t>(std::find(rings[r].begin(), rings[r].end(), root) - rings[r].begin());
+        const size_t at = static_cast<size_t>(std::ranges::find(rings[r], root) - rings[r].begin());
         in_tree.clear();
         out_tree.clear();
         for (size_t i = 0; i + 1 < n; ++i) {
@@ -145,8 +145,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     Loads loads;
     for (const Order& ring : rings) {
       // A chain begins at the root (broadcast), or ends there (reduce): all hops but one.
-      const size_t root =
-          static_cast<size_t>(std::find(ring.begin(), ring.end(), call.members[call.root]) - ring.begin());
+      const size_t root = static_cast<size_t>(std::ranges::find(ring, call.members[call.root]) - ring.begin());
       for (size_t i = 0; i < ring.size(); ++i) {
         const size_t next = (i + 1) % ring.size();
         if (is_chain && (call.kind == CollectiveKind::broadcast ? next : i) == root) continue;

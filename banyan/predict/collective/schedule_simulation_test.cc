@@ -4,7 +4,7 @@
 
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
-#include "banyan/plan/baselines/baselines.h"
+#include "banyan/plan/baselines/test_baselines.h"
 #include "banyan/plan/forest/forest.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/testing/fluid_oracle.h"
@@ -208,7 +208,7 @@ std::vector<Planned> many_plans() {
       const Collective collective = Collective::make(fabric, {.kind = kind});
       const std::string name = std::string(spec) + ", " + std::string(to_string(kind)) + ", ";
       plans.push_back({name + "forest", plan::plan_forest(fabric, collective).schedule});
-      for (const plan::Baseline baseline : plan::all_baselines()) {
+      for (const plan::Baseline baseline : plan::kAllBaselines) {
         try {
           plans.push_back({name + std::string(to_string(baseline)), plan_baseline(baseline, fabric, collective)});
         } catch (const Error& error) {

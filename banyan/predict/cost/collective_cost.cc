@@ -7,6 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/base/place.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/predict/cost/operators.h"
 
@@ -47,8 +48,7 @@ bool is_summing_or_gathering(CollectiveKind kind) {
 }  // namespace
 
 const CollectiveCostPiece& CollectiveCost::piece(uint64_t bytes) const {
-  const auto after = std::upper_bound(pieces.begin(), pieces.end(), bytes,
-                                      [](uint64_t size, const CollectiveCostPiece& next) { return size < next.from; });
+  const auto after = std::ranges::upper_bound(pieces, bytes, {}, &CollectiveCostPiece::from);
   return after == pieces.begin() ? pieces.front() : *(after - 1);
 }
 
@@ -84,15 +84,6 @@ CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFrom
   return cost;
 }
 
-CollectiveCost default_collective_cost(CollectiveKind collective, const LinkEfficiency& links, bool leaves_the_box) {
-  return {
-      .collective = collective,
-      .ranks = 2,
-      .link = {},
-      .pieces = {{.from = 0, .alpha = links.latency, .efficiency = leaves_the_box ? links.network : links.scale_up}},
-      .source = "the device's link efficiencies"};
-}
-
 std::string format_collective_costs(std::span<const CollectiveCost> costs) {
   Json list = Json::array();
   for (const CollectiveCost& cost : costs) {
@@ -123,11 +114,7 @@ std::vector<CollectiveCost> parse_collective_costs(std::string_view json) {
 
 std::vector<CollectiveCost> read_collective_costs(const std::string& path) {
   const std::string text = read_plain_text(path, kMaxFileBytes).text;
-  try {
-    return parse_collective_costs(text);
-  } catch (const Error& error) {
-    throw error.within(path);
-  }
+  return at_place(path, [&] { return parse_collective_costs(text); });
 }
 
 const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, CollectiveKind collective, uint32_t ranks) {

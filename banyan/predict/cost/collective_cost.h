@@ -55,9 +55,6 @@ struct CostFromCurve {
 // Throws Error{invalid_input} with fewer than two ranks.
 CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options);
 
-// One piece, from a device's efficiencies: what is used where nothing was measured.
-CollectiveCost default_collective_cost(CollectiveKind collective, const LinkEfficiency& links, bool leaves_the_box);
-
 std::string format_collective_costs(std::span<const CollectiveCost> costs);
 // Throws Error{invalid_input} with the place in the file.
 std::vector<CollectiveCost> parse_collective_costs(std::string_view json);

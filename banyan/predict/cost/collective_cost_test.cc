@@ -92,12 +92,17 @@ TEST(CollectiveCost, TheNearestMeasurementIsUsed) {
   EXPECT_EQ(nearest_cost(costs, CollectiveKind::broadcast, 2), nullptr);
 }
 
-TEST(CollectiveCost, TheDefaultIsOfTheDevice) {
-  const LinkEfficiency links{.scale_up = 0.8, .network = 0.5, .latency = Picoseconds(10'000'000)};
-  EXPECT_NEAR(default_collective_cost(CollectiveKind::all_reduce, links, false).seconds(kMiB, 1e-3, 8),
-              30e-6 + 1e-3 / 0.8, 1e-12);
-  EXPECT_NEAR(default_collective_cost(CollectiveKind::all_reduce, links, true).seconds(kMiB, 1e-3, 16),
-              40e-6 + 1e-3 / 0.5, 1e-12);
+TEST(CollectiveCost, OfOnePieceIsAlphaForEachDoublingAndTheBytesAtItsEfficiency) {
+  const auto seconds = [](double efficiency, uint32_t ranks) {
+    const CollectiveCost cost{.collective = CollectiveKind::all_reduce,
+                              .ranks = 2,
+                              .link = {},
+                              .pieces = {{.from = 0, .alpha = Picoseconds(10'000'000), .efficiency = efficiency}},
+                              .source = "test"};
+    return cost.seconds(kMiB, 1e-3, ranks);
+  };
+  EXPECT_NEAR(seconds(0.8, 8), 30e-6 + 1e-3 / 0.8, 1e-12);
+  EXPECT_NEAR(seconds(0.5, 16), 40e-6 + 1e-3 / 0.5, 1e-12);
 }
 
 }  // namespace

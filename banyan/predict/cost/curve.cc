@@ -214,7 +214,7 @@ double mean_absolute(std::span<const double> errors, std::span<const double> wei
 size_t choose_pieces(std::span<const std::vector<double>> errors, std::span<const double> weights) {
   std::vector<double> means;
   for (const std::vector<double>& of_count : errors) means.push_back(mean_absolute(of_count, weights));
-  const double least = *std::min_element(means.begin(), means.end());
+  const double least = *std::ranges::min_element(means);
   size_t count = 1;
   while (means[count - 1] > least + std::max(kShareWorse * least, kNoWorseThan)) ++count;
   return count;
@@ -228,8 +228,7 @@ CollectiveCurve::CollectiveCurve(std::vector<CurvePiece> pieces) : pieces_(std::
 }
 
 double CollectiveCurve::seconds(uint64_t bytes) const {
-  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), bytes,
-                                      [](uint64_t size, const CurvePiece& piece) { return size < piece.from; });
+  const auto after = std::ranges::upper_bound(pieces_, bytes, {}, &CurvePiece::from);
   const CurvePiece& piece = after == pieces_.begin() ? pieces_.front() : *(after - 1);
   return piece.alpha + piece.beta * static_cast<double>(bytes);
 }

@@ -144,7 +144,7 @@ class FluidNetwork::Impl {
     for (const auto& layer : layers_) {
       for (const auto& crossing : layer->levels.crossing(link)) on_link_.push_back(FlowId{crossing.flow});
     }
-    std::sort(on_link_.begin(), on_link_.end());
+    std::ranges::sort(on_link_);
     return on_link_;
   }
   double used(uint32_t link) {
@@ -229,7 +229,7 @@ class FluidNetwork::Impl {
 
   void wait(uint32_t id, int64_t until) {
     waiting_.emplace_back(until, id);
-    std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+    std::ranges::push_heap(waiting_, std::greater<>());
   }
 
   // Takes the flow out of its layer, or out of those that wait.
@@ -240,7 +240,7 @@ class FluidNetwork::Impl {
       row.layer->levels.remove(id);
     } else {
       std::erase_if(waiting_, [&](const auto& waiting) { return waiting.second == id; });
-      std::make_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+      std::ranges::make_heap(waiting_, std::greater<>());
       row.hops.clear();
     }
     set_free(id);
@@ -254,8 +254,7 @@ class FluidNetwork::Impl {
 
   // A new layer comes between others: the one behind it must be told anew what is left.
   Layer& layer_of(uint8_t priority) {
-    const auto at =
-        std::find_if(layers_.begin(), layers_.end(), [&](const auto& l) { return l->priority >= priority; });
+    const auto at = std::ranges::find_if(layers_, [&](const auto& l) { return l->priority >= priority; });
     if (at != layers_.end() && (*at)->priority == priority) return **at;
     if (at != layers_.end()) (*at)->is_fed = false;
     return **layers_.insert(at, std::make_unique<Layer>(priority, capacities_));
@@ -361,7 +360,7 @@ class FluidNetwork::Impl {
 
   void stop_waiting() {
     while (!waiting_.empty() && waiting_.front().first == now_) {
-      std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+      std::ranges::pop_heap(waiting_, std::greater<>());
       const uint32_t id = waiting_.back().second;
       waiting_.pop_back();
       // A flow with nothing to move ends with its latency.
@@ -378,7 +377,7 @@ class FluidNetwork::Impl {
 
   void end_flows() {
     // Ends are told in the order of the ids, whatever the order of the clocks.
-    std::sort(ending_.begin(), ending_.end());
+    std::ranges::sort(ending_);
     for (const uint32_t id : ending_) {
       FlowRow& row = flows_[id];
       double moved = row.asked;

@@ -56,7 +56,11 @@ class TraceWriter {
 
  private:
   // One event up to and including its process and thread; finish() closes it.
-  void begin(char phase, uint64_t process, uint64_t thread) {
+  // A row of the viewer.
+  struct Place {
+    uint64_t process, thread = 0;
+  };
+  void begin(char phase, Place place) {
     if (out_.size() >= kBlock) {
       sink_(out_);
       out_.clear();
@@ -65,24 +69,24 @@ class TraceWriter {
     first_ = false;
     out_ += phase;
     out_ += "\",\"pid\":";
-    append(process);
+    append(place.process);
     out_ += ",\"tid\":";
-    append(thread);
+    append(place.thread);
   }
   void append(uint64_t number) {
     char digits[24];
     out_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
   }
-  void describe(const char* what, uint64_t process, uint64_t thread, const char* key, std::string_view text) {
-    begin('M', process, thread);
+  void describe(const char* what, Place place, const char* key, std::string_view text) {
+    begin('M', place);
     out_ += std::string(",\"name\":\"") + what + "\",\"args\":{\"" + key + "\":";
     append_json_text(out_, text);
     out_ += "}}";
   }
-  void sort_at(const char* what, uint64_t process, uint64_t thread, uint64_t place) {
-    begin('M', process, thread);
+  void sort_at(const char* what, Place place, uint64_t index) {
+    begin('M', place);
     out_ += std::string(",\"name\":\"") + what + "\",\"args\":{\"sort_index\":";
-    append(place);
+    append(index);
     out_ += "}}";
   }
 
@@ -105,9 +109,9 @@ class TraceWriter {
 void TraceWriter::write_ranks() {
   for (uint32_t rank = 0; rank < trace_.ranks.size(); ++rank) {
     const PredictedRank& row = trace_.ranks[rank];
-    describe("process_name", rank + 1, 0, "name", row.name);
-    sort_at("process_sort_index", rank + 1, 0, rank);
-    if (trace_.jobs.size() > 1) describe("process_labels", rank + 1, 0, "labels", trace_.jobs[row.job].name);
+    describe("process_name", {rank + 1}, "name", row.name);
+    sort_at("process_sort_index", {rank + 1}, rank);
+    if (trace_.jobs.size() > 1) describe("process_labels", {rank + 1}, "labels", trace_.jobs[row.job].name);
     for (uint32_t stream = 0; stream < row.streams.size(); ++stream) name_thread(rank, stream, 0, stream + 1);
   }
 }
@@ -115,8 +119,8 @@ void TraceWriter::write_ranks() {
 void TraceWriter::name_thread(uint32_t rank, uint32_t stream, size_t track, uint64_t thread) {
   std::string name = trace_.ranks[rank].streams[stream];
   if (track > 0) name += " (" + std::to_string(track + 1) + ")";
-  describe("thread_name", rank + 1, thread, "name", name);
-  sort_at("thread_sort_index", rank + 1, thread, uint64_t{stream} * 1000 + track);
+  describe("thread_name", {rank + 1, thread}, "name", name);
+  sort_at("thread_sort_index", {rank + 1, thread}, uint64_t{stream} * 1000 + track);
 }
 
 void TraceWriter::write_spans() {
@@ -130,8 +134,7 @@ void TraceWriter::write_spans() {
     const size_t stream = first_stream[span.rank] + span.stream;
     auto& free_at = tracks[stream];
     const auto track = static_cast<size_t>(
-        std::find_if(free_at.begin(), free_at.end(), [&](Picoseconds time) { return time <= span.begin; }) -
-        free_at.begin());
+        std::ranges::find_if(free_at, [&](Picoseconds time) { return time <= span.begin; }) - free_at.begin());
     if (track == free_at.size()) free_at.emplace_back();
     free_at[track] = span.end;
     uint64_t thread = uint64_t{span.stream} + 1;
@@ -143,7 +146,7 @@ void TraceWriter::write_spans() {
       }
       thread = entry->second;
     }
-    begin('X', uint64_t{span.rank} + 1, thread);
+    begin('X', {uint64_t{span.rank} + 1, thread});
     out_ += ",\"name\":";
     out_ += quoted_[span.name];
     out_ += ",\"cat\":\"";
@@ -164,14 +167,14 @@ void TraceWriter::write_loads() {
     const std::vector<float>& load = trace_.links[link].load;
     if (load.empty()) continue;
     if (!described) {
-      describe("process_name", process, 0, "name", "links");
-      sort_at("process_sort_index", process, 0, process);
+      describe("process_name", {process}, "name", "links");
+      sort_at("process_sort_index", {process}, process);
       described = true;
     }
     std::string quoted;
     append_json_text(quoted, names.name(link));
     const auto sample = [&](Picoseconds time, float value) {
-      begin('C', process, 0);
+      begin('C', {process});
       out_ += ",\"name\":" + quoted + ",\"ts\":";
       append_microseconds(out_, time);
       out_ += ",\"args\":{\"load\":";
@@ -206,7 +209,7 @@ void TraceWriter::write_events() {
 }
 
 void TraceWriter::instant(std::string_view name, Picoseconds time) {
-  begin('i', trace_.ranks.size() + 1, 0);
+  begin('i', {trace_.ranks.size() + 1});
   out_ += ",\"s\":\"g\",\"name\":";
   append_json_text(out_, name);
   out_ += ",\"ts\":";

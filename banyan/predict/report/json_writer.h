@@ -2,7 +2,7 @@
 // memory would be many times the text.
 //
 //   JsonWriter json(text);
-//   json.open('{').key("time_ps").number(12).key("names").open('[').text("gpu0").close().close();
+//   json.open('{').field("time_ps", 12).key("names").open('[').text("gpu0").close().close();
 //
 // Commas are its business; whether keys stand in objects is the caller's (CHECKed where it is free). Texts are escaped
 // by nlohmann-json; bytes that are not UTF-8 become U+FFFD. Doubles are written so that they read back as the same;
@@ -12,8 +12,10 @@
 #include <charconv>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace banyan::predict::report {
 
@@ -33,6 +35,29 @@ class JsonWriter {
   JsonWriter& number(std::integral auto value) { return append(value); }
   JsonWriter& number(double value);
   JsonWriter& number(float value);
+  // A number, a time in picoseconds, bytes, a truth value or a text, as its type says; an optional without one is null.
+  template <typename Value>
+  JsonWriter& value(const Value& value) {
+    if constexpr (std::same_as<Value, bool>) {
+      return boolean(value);
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      return number(value);
+    } else if constexpr (requires { value.count(); }) {
+      return number(value.count());
+    } else if constexpr (requires { value.has_value(); }) {
+      return value ? this->value(*value) : null();
+    } else {
+      return text(value);
+    }
+  }
+  JsonWriter& field(std::string_view name, const auto& value) { return key(name).value(value); }
+  // A list under a key: what `each` makes of each of its members.
+  template <typename List, typename Each = std::identity>
+  JsonWriter& list(std::string_view name, const List& list, Each each = {}) {
+    key(name).open('[');
+    for (const auto& one : list) value(each(one));
+    return close();
+  }
   // JSON that somebody else has written.
   JsonWriter& raw(std::string_view json);
   // The next value begins a line, for files that people look into.

@@ -16,6 +16,15 @@ TEST(JsonWriter, PutsCommasWhereTheyBelong) {
   EXPECT_EQ(text, "{\"a\":[1,\n2,[],{}],\"b\":null,\"c\":false,\"d\":[3]}");
 }
 
+TEST(JsonWriter, WritesFieldsAndListsByTheTypesOfTheirValues) {
+  std::string text;
+  JsonWriter json(text);
+  json.open('{').field("time", Picoseconds(7)).field("is_done", true).field("name", "gpu0");
+  json.field("none", std::optional<Picoseconds>()).field("some", std::optional(Bytes(5)));
+  json.list("halves", std::vector<int>{1, 2}, [](int one) { return 0.5 * one; }).close();
+  EXPECT_EQ(text, R"({"time":7,"is_done":true,"name":"gpu0","none":null,"some":5,"halves":[0.5,1]})");
+}
+
 TEST(JsonWriter, WritesNumbersThatReadBackAsTheSame) {
   for (const double value : {0.0, 1.0 / 3, 1e-300, 1.7976931348623157e308, 123456789.123456789, -2.5}) {
     std::string text;

@@ -30,6 +30,8 @@ constexpr size_t kMostStates = 100;  // times of one link or line
 constexpr std::array kParts = {&PredictedRank::compute, &PredictedRank::exposed, &PredictedRank::waiting,
                                &PredictedRank::host, &PredictedRank::bubble};
 
+double rounded(double value) { return std::round(value * 10) / 10; }
+
 class PageWriter {
  public:
   PageWriter(const ReportInput& input, const ReportLimits& limits)
@@ -39,15 +41,12 @@ class PageWriter {
         names_(input.fabric ? &*input.fabric : nullptr) {}
 
   std::string write() && {
-    json_.open('{').key("banyan").text("page/1").key("title").text(prediction_.title);
-    json_.key("complete").boolean(prediction_.complete).key("time_ps").number(prediction_.time.count());
-    json_.key("sentence").text(in_words(input_));
+    json_.open('{').field("banyan", "page/1").field("title", prediction_.title);
+    json_.field("complete", prediction_.complete).field("time_ps", prediction_.time);
+    json_.field("sentence", in_words(input_));
     const TimeShares shares = time_shares(prediction_);
-    json_.key("shares").open('[');
-    for (const double share : {shares.compute, shares.exposed, shares.waiting, shares.host, shares.bubble})
-      json_.number(share);
-    json_.close();
-    json_.key("window_error").number(prediction_.window.of_all);
+    json_.list("shares", std::array{shares.compute, shares.exposed, shares.waiting, shares.host, shares.bubble});
+    json_.field("window_error", prediction_.window.of_all);
     write_facts();
     if (input_.fabric) prepare_drawing();
     prepare_series();
@@ -59,9 +58,7 @@ class PageWriter {
     write_links();
     write_drawing();
     write_points();
-    json_.line().key("notes").open('[');
-    for (const std::string& note : notes_) json_.text(note);
-    json_.close().close();
+    json_.line().list("notes", notes_).close();
     return std::move(text_);
   }
 
@@ -118,14 +115,14 @@ void PageWriter::prepare_drawing() {
     }
     order.emplace_back(-hottest, i);
   }
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   if (order.size() > limits_.lines) {
     notes_.push_back("The drawing shows the " + with_thousands(limits_.lines) + " busiest of " +
                      with_thousands(order.size()) + " lines between its parts.");
     order.resize(limits_.lines);
   }
   for (const auto& [heat, edge] : order) drawn_.push_back(edge);
-  std::sort(drawn_.begin(), drawn_.end());
+  std::ranges::sort(drawn_);
   edge_of_link_.assign(input_.fabric->links().size(), UINT32_MAX);
   for (uint32_t place = 0; place < drawn_.size(); ++place) {
     const picture::Cable& edge = drawing_->cables[drawn_[place]];
@@ -141,20 +138,18 @@ void PageWriter::prepare_series() {
   series_.emplace(prediction_, steps < kLeastSteps ? 0 : steps);
   const bool recorded = !PageSeries(prediction_, 1).empty();
   if (recorded && series_->empty()) notes_.push_back("Loads over time are left out: there are too many lines.");
-  json_.line().key("series").open('{').key("steps").number(series_->steps());
-  json_.key("step_ps").number(series_->step_ps()).close();
+  json_.line().key("series").open('{').field("steps", series_->steps());
+  json_.field("step_ps", series_->step_ps()).close();
 }
 
 void PageWriter::write_events() {
   static constexpr const char* kKinds[] = {"down", "bandwidth", "up"};
   json_.line().key("events").open('[');
   for (const LinkMark& mark : events_.marks()) {
-    json_.line().open('{').key("time_ps").number(mark.time.count());
-    json_.key("kind").text(kKinds[static_cast<size_t>(mark.kind)]);
-    json_.key("bytes_per_second").number(mark.bandwidth.bytes_per_second()).key("links").number(mark.links);
-    json_.key("names").open('[');
-    for (const std::string& name : mark.names) json_.text(name);
-    json_.close().close();
+    json_.line().open('{').field("time_ps", mark.time);
+    json_.field("kind", kKinds[static_cast<size_t>(mark.kind)]);
+    json_.field("bytes_per_second", mark.bandwidth.bytes_per_second()).field("links", mark.links);
+    json_.list("names", mark.names).close();
   }
   json_.close();
 }
@@ -185,15 +180,11 @@ void PageWriter::write_jobs() {
   }
   for (size_t i = 0; i < sums.size(); ++i) {
     const PredictedJob& job = prediction_.jobs[i];
-    json_.open('{').key("name").text(job.name).key("tenant").text(job.tenant).key("ranks").number(sums[i].ranks);
-    json_.key("begin_ps").number(job.begin.count()).key("end_ps").number(job.end.count()).key("alone_ps");
-    job.alone ? json_.number(job.alone->count()) : json_.null();
-    json_.key("failed_at_ps");
-    job.failed_at ? json_.number(job.failed_at->count()) : json_.null();
-    json_.key("parts_ps").open('[');
-    for (const double part : sums[i].parts)
-      json_.number(std::round(part / static_cast<double>(std::max<size_t>(sums[i].ranks, 1))));
-    json_.close().close();
+    json_.open('{').field("name", job.name).field("tenant", job.tenant).field("ranks", sums[i].ranks);
+    json_.field("begin_ps", job.begin).field("end_ps", job.end).field("alone_ps", job.alone);
+    json_.field("failed_at_ps", job.failed_at);
+    const auto ranks = static_cast<double>(std::max<size_t>(sums[i].ranks, 1));
+    json_.list("parts_ps", sums[i].parts, [&](double part) { return std::round(part / ranks); }).close();
   }
   json_.close();
 }
@@ -245,8 +236,8 @@ void PageWriter::write_spans() {
   json_.line().key("tracks").open('[');
   for (const PageSpans::Track& track : page.tracks) {
     const PredictedRank& rank = prediction_.ranks[track.rank];
-    json_.line().open('{').key("rank").text(rank.name).key("stream").text(rank.streams[track.stream]);
-    json_.key("job").number(rank.job).key("spans").open('[');
+    json_.line().open('{').field("rank", rank.name).field("stream", rank.streams[track.stream]);
+    json_.field("job", rank.job).key("spans").open('[');
     Picoseconds last{0};
     for (const uint32_t number : track.spans) {
       const PredictedSpan& span = prediction_.spans[number];
@@ -260,11 +251,8 @@ void PageWriter::write_spans() {
     }
     json_.close().close();
   }
-  json_.close().line().key("names").open('[');
-  for (const uint32_t name : used) json_.text(prediction_.names[name]);
-  json_.close().key("kinds").open('[');
-  for (const PredictedSpan::Kind kind : kSpanKinds) json_.text(to_string(kind));
-  json_.close();
+  json_.close().line().list("names", used, [&](uint32_t name) { return prediction_.names[name]; });
+  json_.list("kinds", kSpanKinds, [](PredictedSpan::Kind kind) { return to_string(kind); });
 }
 
 // The busiest, and some of those that change, whether they carried anything or not.
@@ -285,26 +273,25 @@ std::vector<LinkStanding> PageWriter::link_rows() const {
 void PageWriter::write_links() {
   const std::vector<LinkStanding> rows = link_rows();
   const auto changes = [&](uint32_t link) { return !events_.states(link).empty(); };
-  const auto changed = static_cast<size_t>(
-      std::count_if(rows.begin(), rows.end(), [&](const LinkStanding& row) { return changes(row.link); }));
+  const auto changed =
+      static_cast<size_t>(std::ranges::count_if(rows, [&](const LinkStanding& row) { return changes(row.link); }));
   size_t changed_left = std::min(changed, kChangedRows), others_left = kLinkSeries - changed_left;
-  const auto busy = std::count_if(prediction_.links.begin(), prediction_.links.end(),
-                                  [](const PredictedLink& link) { return link.bytes > 0; });
-  json_.line().key("link_count").number(prediction_.links.size()).key("busy_links").number(busy);
-  json_.key("tight_links").number(tight_links(standings_));
+  const auto busy = std::ranges::count_if(prediction_.links, [](const PredictedLink& link) { return link.bytes > 0; });
+  json_.line().field("link_count", prediction_.links.size()).field("busy_links", busy);
+  json_.field("tight_links", tight_links(standings_));
   json_.line().key("links").open('[');
   for (const LinkStanding& row : rows) {
     const PredictedLink& link = prediction_.links[row.link];
-    json_.line().open('{').key("name").text(names_.name(row.link)).key("bytes").number(link.bytes);
-    json_.key("full_ps").number(link.full.count()).key("full").number(row.full).key("load").number(row.load);
+    json_.line().open('{').field("name", names_.name(row.link)).field("bytes", link.bytes);
+    json_.field("full_ps", link.full).field("full", row.full).field("load", row.load);
     if (input_.fabric) {
-      json_.key("bytes_per_second").number(input_.fabric->links()[row.link].bandwidth.bytes_per_second());
-      if (const uint32_t edge = edge_of_link_[row.link]; edge != UINT32_MAX) json_.key("line").number(edge);
+      json_.field("bytes_per_second", input_.fabric->links()[row.link].bandwidth.bytes_per_second());
+      if (const uint32_t edge = edge_of_link_[row.link]; edge != UINT32_MAX) json_.field("line", edge);
     }
     size_t& left = changes(row.link) ? changed_left : others_left;
     if (left > 0 && !series_->empty() && !link.load.empty()) {
       --left;
-      json_.key("series").text(series_->highest(std::array{row.link}));
+      json_.field("series", series_->highest(std::array{row.link}));
     }
     write_states("states", events_.states(row.link), true);
     json_.close();
@@ -314,17 +301,9 @@ void PageWriter::write_links() {
 
 void PageWriter::write_unit(const picture::Unit& unit) {
   static constexpr const char* kKinds[] = {"rank", "tile", "switch"};
-  json_.line().open('{').key("name").text(unit.name).key("kind").text(kKinds[static_cast<size_t>(unit.kind)]);
-  json_.key("ranks")
-      .number(unit.ranks.size())
-      .key("switches")
-      .number(unit.switches)
-      .key("label")
-      .boolean(unit.labelled);
-  json_.key("at").open('[');
-  for (const double value : {unit.middle.x, unit.middle.y, unit.size.width, unit.size.height})
-    json_.number(std::round(value * 10) / 10);
-  json_.close();
+  json_.line().open('{').field("name", unit.name).field("kind", kKinds[static_cast<size_t>(unit.kind)]);
+  json_.field("ranks", unit.ranks.size()).field("switches", unit.switches).field("label", unit.labelled);
+  json_.list("at", std::array{unit.middle.x, unit.middle.y, unit.size.width, unit.size.height}, rounded);
   if (drawing_->has_cells(unit)) {
     // Each rank of a tile by the hottest of its own links.
     std::string cells;
@@ -334,7 +313,7 @@ void PageWriter::write_unit(const picture::Unit& unit) {
       for (const LinkId link : input_.fabric->in_links(rank)) hottest = std::max(hottest, load_of(link));
       cells += PageSeries::letter(hottest);
     }
-    json_.key("cells").text(cells);
+    json_.field("cells", cells);
   }
   json_.close();
 }
@@ -357,19 +336,13 @@ void PageWriter::write_direction(const std::vector<LinkId>& links) {
     if (index(link) < standings_.size()) full = std::max(full, standings_[index(link)].full);
     if (load_of(link) > load_of(hottest)) hottest = link;
   }
-  json_.open('{')
-      .key("links")
-      .number(links.size())
-      .key("bytes_per_second")
-      .number(bandwidth)
-      .key("bytes")
-      .number(bytes);
-  json_.key("mean").number(load / static_cast<double>(links.size())).key("load").number(load_of(hottest));
-  json_.key("full").number(full).key("hottest").text(names_.name(index(hottest)));
-  const bool moves = std::any_of(links.begin(), links.end(), [&](LinkId link) {
+  json_.open('{').field("links", links.size()).field("bytes_per_second", bandwidth).field("bytes", bytes);
+  json_.field("mean", load / static_cast<double>(links.size())).field("load", load_of(hottest));
+  json_.field("full", full).field("hottest", names_.name(index(hottest)));
+  const bool moves = std::ranges::any_of(links, [&](LinkId link) {
     return index(link) < prediction_.links.size() && !prediction_.links[index(link)].load.empty();
   });
-  if (moves && !series_->empty()) json_.key("series").text(series_->highest(numbers));
+  if (moves && !series_->empty()) json_.field("series", series_->highest(numbers));
   write_states("down", events_.down(numbers), false);
   json_.close();
 }
@@ -380,32 +353,26 @@ void PageWriter::write_drawing() {
     json_.null();
     return;
   }
-  json_.open('{')
-      .key("width")
-      .number(std::round(drawing_->size.width))
-      .key("height")
-      .number(std::round(drawing_->size.height));
-  json_.key("ranks").number(input_.fabric->ranks().size());
-  json_.key("switches").number(input_.fabric->nodes().size() - input_.fabric->ranks().size());
-  json_.key("links").number(input_.fabric->links().size());
+  json_.open('{').field("width", std::round(drawing_->size.width)).field("height", std::round(drawing_->size.height));
+  json_.field("ranks", input_.fabric->ranks().size());
+  json_.field("switches", input_.fabric->nodes().size() - input_.fabric->ranks().size());
+  json_.field("links", input_.fabric->links().size());
   json_.key("units").open('[');
   for (const picture::Unit& unit : drawing_->units) write_unit(unit);
   json_.close().key("panels").open('[');
   for (const picture::Panel& panel : drawing_->panels) {
-    json_.open('[')
-        .number(panel.corner.x)
-        .number(panel.corner.y)
-        .number(panel.size.width)
-        .number(panel.size.height)
-        .close();
+    json_.open('[');
+    for (const double value : {panel.corner.x, panel.corner.y, panel.size.width, panel.size.height})
+      json_.number(value);
+    json_.close();
   }
   json_.close().key("lines").open('[');
   for (const size_t number : drawn_) {
     const picture::Cable& edge = drawing_->cables[number];
-    json_.line().open('{').key("a").number(edge.a).key("b").number(edge.b).key("curved").boolean(edge.curved);
+    json_.line().open('{').field("a", edge.a).field("b", edge.b).field("curved", edge.curved);
     json_.key("path").open('[');
     for (const picture::Point& point : edge.path) {
-      json_.number(std::round(point.x * 10) / 10).number(std::round(point.y * 10) / 10);
+      json_.number(rounded(point.x)).number(rounded(point.y));
     }
     json_.close().key("forth");
     write_direction(edge.forth);
@@ -419,19 +386,13 @@ void PageWriter::write_drawing() {
 void PageWriter::write_points() {
   json_.line().key("points").open('[');
   for (const PredictedPoint& point : input_.points) {
-    json_.open('{').key("bytes").number(point.total.count()).key("plan").text(point.plan);
-    json_.key("time_ps")
-        .number(point.time.count())
-        .key("algbw")
-        .number(point.algbw)
-        .key("busbw")
-        .number(point.busbw)
-        .close();
+    json_.open('{').field("bytes", point.total).field("plan", point.plan);
+    json_.field("time_ps", point.time).field("algbw", point.algbw).field("busbw", point.busbw).close();
   }
   json_.close().line().key("what_if").open('[');
   for (const WhatIf& what : input_.what_if) {
-    json_.open('{').key("resource").text(what.resource).key("time_ps").number(what.time.count());
-    json_.key("gain").number(what.gain).close();
+    json_.open('{').field("resource", what.resource).field("time_ps", what.time);
+    json_.field("gain", what.gain).close();
   }
   json_.close();
 }

@@ -92,16 +92,14 @@ void PageEvents::make_states() {
     if (event.bandwidth) open[index(event.link)] = {.begin = event.time, .end = {}, .bandwidth = *event.bandwidth};
   }
   while (!open.empty()) close(open.begin()->first, input_.prediction.time);
-  std::sort(states_.begin(), states_.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first, a.second.begin) < std::pair(b.first, b.second.begin);
-  });
+  std::ranges::sort(states_, {}, [](const auto& a) { return std::pair(a.first, a.second.begin); });
   for (const auto& [link, state] : states_) only_states_.push_back(state);
 }
 
 std::vector<uint32_t> PageEvents::changed_links() const {
   std::vector<uint32_t> links;
   for (const LinkEvent& event : input_.prediction.events) links.push_back(index(event.link));
-  std::sort(links.begin(), links.end());
+  std::ranges::sort(links);
   links.erase(std::unique(links.begin(), links.end()), links.end());
   return links;
 }
@@ -122,7 +120,7 @@ std::vector<LinkState> PageEvents::down(std::span<const uint32_t> links) const {
       if (state.bandwidth == Bandwidth()) all.push_back(state);
     }
   }
-  std::sort(all.begin(), all.end(), [](const LinkState& a, const LinkState& b) { return a.begin < b.begin; });
+  std::ranges::sort(all, {}, &LinkState::begin);
   for (const LinkState& state : all) {
     if (apart.empty() || apart.back().end < state.begin) {
       apart.push_back(state);

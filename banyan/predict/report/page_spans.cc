@@ -29,9 +29,7 @@ std::vector<bool> choose_ranks(const Prediction& prediction, size_t most) {
   for (const PredictedSpan& span : prediction.spans) ++spans_of[span.rank];
   std::vector<uint32_t> order = spread(count);
   const auto idle = [&](uint32_t rank) { return prediction.ranks[rank].waiting + prediction.ranks[rank].bubble; };
-  const uint32_t straggler = *std::min_element(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::tuple(idle(a), a) < std::tuple(idle(b), b);
-  });
+  const uint32_t straggler = *std::ranges::min_element(order, {}, [&](uint32_t a) { return std::tuple(idle(a), a); });
   order.insert(order.begin() + 1, straggler);
   std::vector<bool> chosen(count);
   size_t total = 0;
@@ -53,7 +51,7 @@ PageSpans choose_spans(const Prediction& prediction, size_t most) {
   Picoseconds least{0};  // shorter spans are left out
   if (spans.size() > most) chosen = choose_ranks(prediction, most);
   const auto has_spans = [&] {
-    return std::any_of(spans.begin(), spans.end(), [&](const PredictedSpan& span) { return chosen[span.rank]; });
+    return std::ranges::any_of(spans, [&](const PredictedSpan& span) { return chosen[span.rank]; });
   };
   if (!has_spans()) {
     const uint32_t only = spans.front().rank;
@@ -79,7 +77,7 @@ PageSpans choose_spans(const Prediction& prediction, size_t most) {
     page.tracks.push_back({.rank = place.first, .stream = place.second, .spans = std::move(list)});
   }
   if (kept == spans.size()) return page;
-  const auto ranks = static_cast<size_t>(std::count(chosen.begin(), chosen.end(), true));
+  const auto ranks = static_cast<size_t>(std::ranges::count(chosen, true));
   page.note = "The timeline holds " + with_thousands(kept) + " of " + with_thousands(spans.size()) + " spans: ";
   if (least.count() > 0) {
     page.note +=

@@ -42,7 +42,7 @@ std::string about_ranks(const Prediction& prediction) {
 
 std::string about_links(const ReportInput& input) {
   const std::vector<LinkStanding> all = link_standings(input);
-  const auto first = std::min_element(all.begin(), all.end(), comes_first);
+  const auto first = std::ranges::min_element(all, comes_first);
   if (first == all.end() || (first->full == 0 && first->load == 0)) return "";
   const std::string name = LinkNames(input.fabric ? &*input.fabric : nullptr).name(first->link);
   if (first->full < 0.0005) {
@@ -57,8 +57,7 @@ std::string about_links(const ReportInput& input) {
 }
 
 std::string about_gains(const std::vector<WhatIf>& what_if) {
-  const auto best = std::max_element(what_if.begin(), what_if.end(),
-                                     [](const WhatIf& a, const WhatIf& b) { return a.gain < b.gain; });
+  const auto best = std::ranges::max_element(what_if, {}, &WhatIf::gain);
   if (best == what_if.end()) return "";
   if (best->gain < 0.0005) return "Doubling no resource alone would help.";
   return "Doubling " + best->resource + " would save " + rough_percent(best->gain) + ".";
@@ -86,8 +85,8 @@ std::string about_points(const std::vector<PredictedPoint>& points) {
   }
   if (changes > 4) text += ", and so on";
   const PredictedPoint& last = *best.rbegin()->second;
-  const bool compared = std::any_of(points.begin(), points.end(),
-                                    [&](const PredictedPoint& point) { return point.plan != points.front().plan; });
+  const bool compared =
+      std::ranges::any_of(points, [&](const PredictedPoint& point) { return point.plan != points.front().plan; });
   return (compared ? "Of the plans compared, " + text + "; " : "By " + last.plan + ", ") + last.total.to_string() +
          " take " + format_seconds(last.time) + " (algbw " + format_rate(last.algbw) + ", busbw " +
          format_rate(last.busbw) + ").";
@@ -96,7 +95,7 @@ std::string about_points(const std::vector<PredictedPoint>& points) {
 // The first job that a failed link has ended, and how many more.
 std::string about_failures(const Prediction& prediction) {
   const auto has_failed = [](const PredictedJob& job) { return job.failed_at.has_value(); };
-  const auto first = std::find_if(prediction.jobs.begin(), prediction.jobs.end(), has_failed);
+  const auto first = std::ranges::find_if(prediction.jobs, has_failed);
   if (first == prediction.jobs.end()) return "";
   const auto more = std::count_if(std::next(first), prediction.jobs.end(), has_failed);
   return "A failed link ended " + first->name + " after " + format_seconds(*first->failed_at) +
@@ -167,8 +166,8 @@ size_t tight_links(const std::vector<LinkStanding>& standings) {
   double longest = 0;
   for (const LinkStanding& link : standings) longest = std::max(longest, link.full);
   if (longest == 0) return 0;
-  return static_cast<size_t>(std::count_if(standings.begin(), standings.end(),
-                                           [&](const LinkStanding& link) { return link.full >= 0.99 * longest; }));
+  return static_cast<size_t>(
+      std::ranges::count_if(standings, [&](const LinkStanding& link) { return link.full >= 0.99 * longest; }));
 }
 
 std::string in_words(const ReportInput& input) {

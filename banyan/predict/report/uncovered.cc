@@ -1,6 +1,7 @@
 #include "banyan/predict/report/uncovered.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -28,9 +29,7 @@ std::vector<Uncovered> uncovered_operations(const Prediction& prediction, size_t
     edges.push_back({.rank = span.rank, .at = span.begin, .ends = false, .span = i});
     edges.push_back({.rank = span.rank, .at = span.end, .ends = true, .span = i});
   }
-  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
-    return std::tuple(a.rank, a.at, a.span) < std::tuple(b.rank, b.at, b.span);
-  });
+  std::ranges::sort(edges, {}, [](const Edge& a) { return std::tuple(a.rank, a.at, a.span); });
   std::map<uint32_t, double> by_name;  // picoseconds
   std::map<uint32_t, size_t> active;   // names of operations under way, and how many of each
   size_t working = 0, under_way = 0, ranks = 0;
@@ -55,8 +54,7 @@ std::vector<Uncovered> uncovered_operations(const Prediction& prediction, size_t
   std::vector<Uncovered> result;
   const double whole = static_cast<double>(std::max<int64_t>(1, prediction.time.count())) * static_cast<double>(ranks);
   for (const auto& [name, time] : by_name) result.push_back({prediction.names[name], time / whole});
-  std::stable_sort(result.begin(), result.end(),
-                   [](const Uncovered& a, const Uncovered& b) { return a.share > b.share; });
+  std::ranges::stable_sort(result, std::greater(), &Uncovered::share);
   if (result.size() <= most) return result;
   Uncovered rest{.name = "other"};
   for (size_t i = most - 1; i < result.size(); ++i) rest.share += result[i].share;

@@ -17,8 +17,7 @@ std::vector<double> most_bytes(const Fabric& fabric, const LinkTimeline& timelin
   std::vector<double> most(LoadSeries::kSteps, own * step * kSecondsPerPicosecond);
   // Each change adds its difference to all steps after it, and its part to the step that it falls into.
   for (const LinkTimeline::Moment& moment : timeline.moments()) {
-    const auto change = std::lower_bound(moment.changes.begin(), moment.changes.end(), link,
-                                         [](const LinkEvent& event, LinkId id) { return event.link < id; });
+    const auto change = std::ranges::lower_bound(moment.changes, link, {}, &LinkEvent::link);
     if (change == moment.changes.end() || change->link != link) continue;
     const double next = change->bandwidth ? static_cast<double>(change->bandwidth->bytes_per_second()) : own;
     const double more = (next - std::exchange(bandwidth, next)) * step * kSecondsPerPicosecond;
@@ -135,8 +134,7 @@ void JobFlows::change_links(const std::function<JobLoad(Owner)>& load_now) {
   for (uint32_t number = 0; number < flows_.size(); ++number) {
     Flow& flow = flows_[number];
     if (!flow.is_under_way) continue;
-    const bool is_touched =
-        std::any_of(flow.way.begin(), flow.way.end(), [&](const FluidHop& hop) { return has_changed[hop.link]; });
+    const bool is_touched = std::ranges::any_of(flow.way, [&](const FluidHop& hop) { return has_changed[hop.link]; });
     if (!is_touched && !links_.is_blocked(flow.way)) continue;
     affected.emplace_back(number, network_.remaining(flow.fluid));
     book(flow, affected.back().second);
@@ -180,9 +178,9 @@ void JobFlows::stop(uint32_t job) {
 }
 
 bool JobFlows::any_crosses(LinkId link) const {
-  return std::any_of(flows_.begin(), flows_.end(), [&](const Flow& flow) {
+  return std::ranges::any_of(flows_, [&](const Flow& flow) {
     return flow.is_under_way &&
-           std::any_of(flow.way.begin(), flow.way.end(), [&](const FluidHop& hop) { return hop.link == index(link); });
+           std::ranges::any_of(flow.way, [&](const FluidHop& hop) { return hop.link == index(link); });
   });
 }
 
@@ -194,7 +192,7 @@ void JobFlows::report(const Fabric& fabric, const LinkTimeline& timeline, Predic
     if (!loads.empty()) {
       // Loads are told as parts of what the link could carry at that time.
       const std::vector<double> most = most_bytes(fabric, timeline, LinkId{number}, loads_.step());
-      const double least = 1e-9 * *std::max_element(most.begin(), most.end());  // below it is rounding
+      const double least = 1e-9 * *std::ranges::max_element(most);  // below it is rounding
       for (size_t step = 0; step < loads.size(); ++step) {
         link.load.push_back(most[step] > least ? static_cast<float>(loads[step] / most[step]) : 0);
       }

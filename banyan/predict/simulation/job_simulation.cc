@@ -43,7 +43,7 @@ class Simulation {
         options_(options),
         timeline_(fabric, options.events),
         rerouting_(make_rerouting(fabric, timeline_, options)),
-        kinds_(fabric, jobs, options, timeline_, rerouting_.get()),
+        kinds_(fabric, jobs, options, {timeline_, rerouting_.get()}),
         links_(fabric_, timeline_, rerouting_.get(), kinds_),
         ranks_(jobs, kinds_),
         record_(jobs, ranks_, options.most_spans),

@@ -42,7 +42,7 @@ void number_colours(const std::vector<Colour>& colours, std::vector<uint32_t>& k
 }  // namespace
 
 JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options,
-                   const LinkTimeline& timeline, Rerouting* rerouting)
+                   Changes changes)
     : jobs_(jobs) {
   for (size_t link = 0; link < fabric.links().size(); ++link) {
     const double efficiency = options.link_efficiency.empty() ? 1 : options.link_efficiency[link];
@@ -53,7 +53,7 @@ JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, con
   bool may_fold = options.fold && options.collectives == CollectivesAs::flow && any_program_is_shared();
   find_uses(&may_fold);
   if (may_fold) {
-    fold(fabric, options, timeline, rerouting);
+    fold(fabric, options, changes);
   } else {
     keep_apart(fabric);
   }
@@ -140,12 +140,11 @@ uint32_t JobKinds::first_slot_of(const Job& job, uint32_t rank, uint32_t peer) {
 // Colours of ranks, groups and links, made of those of what they depend on until no more of them differ.
 class JobKinds::Colours {
  public:
-  Colours(const JobKinds& kinds, const Fabric& fabric, const JobSimulationOptions& options,
-          const LinkTimeline& timeline, Rerouting* rerouting)
+  Colours(const JobKinds& kinds, const Fabric& fabric, const JobSimulationOptions& options, Changes changes)
       : kinds_(kinds),
         options_(options),
-        timeline_(timeline),
-        rerouting_(rerouting),
+        timeline_(changes.timeline),
+        rerouting_(changes.rerouting),
         routing_(fabric),
         crossings_(kinds.kind_of_group_.size()),
         ranks_(kinds.kind_of_rank_.size()),
@@ -329,9 +328,8 @@ class JobKinds::Colours {
   std::vector<Colour> ranks_, groups_, links_;
 };
 
-void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
-                    Rerouting* rerouting) {
-  Colours colours(*this, fabric, options, timeline, rerouting);
+void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, Changes changes) {
+  Colours colours(*this, fabric, options, changes);
   if (!colours.refine()) return keep_apart(fabric);
   is_folded_ = true;
   // The first of each kind is simulated for all.

@@ -27,9 +27,13 @@ class JobKinds {
     friend auto operator<=>(const Use&, const Use&) = default;
   };
 
-  // `rerouting`: where flows move off failed links; nullptr where they do not.
+  // The changes of links in time. `rerouting`: where flows move off failed links; nullptr where they do not.
+  struct Changes {
+    const LinkTimeline& timeline;
+    Rerouting* rerouting;
+  };
   JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options,
-           const LinkTimeline& timeline, Rerouting* rerouting);
+           Changes changes);
 
   uint32_t rank_count() const { return static_cast<uint32_t>(kind_of_rank_.size()); }
   uint32_t first_rank(size_t job) const { return first_rank_[job]; }
@@ -64,8 +68,7 @@ class JobKinds {
   void number();
   bool any_program_is_shared() const;
   void find_uses(bool* may_fold);
-  void fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
-            Rerouting* rerouting);
+  void fold(const Fabric& fabric, const JobSimulationOptions& options, Changes changes);
   void keep_apart(const Fabric& fabric);
 
   const std::vector<PlacedJob>& jobs_;

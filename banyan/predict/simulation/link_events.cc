@@ -31,7 +31,7 @@ Picoseconds take_time(std::string_view& text) {
     }
   }
   if (end == std::string_view::npos) {
-    throw Error(ErrorCode::invalid_input, "it needs a time and, after a space, a link; " + std::string(kHowTo));
+    throw invalid("it needs a time and, after a space, a link; " + std::string(kHowTo));
   }
   const Picoseconds time = parse_duration(text.substr(0, end));
   text = trimmed(text.substr(end));
@@ -49,13 +49,12 @@ std::optional<Bandwidth> take_change(std::string_view& text) {
   }
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) {
-    throw Error(ErrorCode::invalid_input, "it does not say what happens to the link; " + std::string(kHowTo));
+    throw invalid("it does not say what happens to the link; " + std::string(kHowTo));
   }
   const std::string_view figure = trimmed(text.substr(equals + 1));
   text = trimmed(text.substr(0, equals));
   if (figure.starts_with('0') && figure.find_first_of("123456789") == std::string_view::npos) {
-    throw Error(ErrorCode::invalid_input,
-                "a bandwidth of zero is a failure; write '" + std::string(text.substr(0, 100)) + " fail'");
+    throw invalid("a bandwidth of zero is a failure; write '" + std::string(text.substr(0, 100)) + " fail'");
   }
   return Bandwidth::parse(figure);
 }
@@ -82,7 +81,7 @@ OnFailure parse_on_failure(std::string_view text) {
   if (text == "stop") return OnFailure::stop;
   if (text == "move") return OnFailure::move;
   if (text == "fail") return OnFailure::fail;
-  throw Error(ErrorCode::invalid_input, in_quotes(text) + " is none of stop, move and fail");
+  throw invalid(in_quotes(text) + " is none of stop, move and fail");
 }
 
 LinkTimeline::LinkTimeline(const Fabric& fabric, std::span<const LinkEvent> events) : states_(1) {
@@ -117,8 +116,7 @@ LinkTimeline::LinkTimeline(const Fabric& fabric, std::span<const LinkEvent> even
 
 const LinkTimeline::Changed* LinkTimeline::find(uint32_t state, LinkId link) const {
   const State& all = states_[state];
-  const auto found =
-      std::lower_bound(all.begin(), all.end(), link, [](const Changed& row, LinkId id) { return row.link < id; });
+  const auto found = std::ranges::lower_bound(all, link, {}, &Changed::link);
   return found != all.end() && found->link == link ? &*found : nullptr;
 }
 
@@ -130,8 +128,7 @@ bool LinkTimeline::is_down(uint32_t state, LinkId link) const {
 
 bool LinkTimeline::any_ever_down() const {
   const auto is_zero = [](const Changed& row) { return row.bandwidth == Bandwidth(); };
-  return std::any_of(states_.begin(), states_.end(),
-                     [&](const State& state) { return std::any_of(state.begin(), state.end(), is_zero); });
+  return std::ranges::any_of(states_, [&](const State& state) { return std::ranges::any_of(state, is_zero); });
 }
 
 Bandwidth LinkTimeline::bandwidth(uint32_t state, LinkId link, Bandwidth own) const {

@@ -12,8 +12,7 @@ PlacementRule parse_placement_rule(std::string_view text) {
   if (text == "packed") return PlacementRule::packed;
   if (text == "random") return PlacementRule::random;
   if (text == "round-robin") return PlacementRule::round_robin;
-  throw Error(ErrorCode::invalid_input,
-              "unknown placement '" + std::string(text.substr(0, 40)) + "' (known: packed, random, round-robin)");
+  throw invalid("unknown placement '" + std::string(text.substr(0, 40)) + "' (known: packed, random, round-robin)");
 }
 
 Placement::Placement(const Fabric& fabric)
@@ -44,8 +43,8 @@ std::vector<NodeId> Placement::take(uint32_t ranks, PlacementRule rule, uint64_t
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
   }
   if (order.size() < ranks) {
-    throw Error(ErrorCode::invalid_input, std::to_string(ranks) + " ranks are wanted, and the fabric has " +
-                                              std::to_string(order.size()) + " left; take a larger fabric");
+    throw invalid(std::to_string(ranks) + " ranks are wanted, and the fabric has " + std::to_string(order.size()) +
+                  " left; take a larger fabric");
   }
   order.resize(ranks);
   for (const NodeId rank : order) is_taken_[index(rank)] = true;
@@ -55,10 +54,10 @@ std::vector<NodeId> Placement::take(uint32_t ranks, PlacementRule rule, uint64_t
 void Placement::take(const std::vector<NodeId>& nodes) {
   for (const NodeId node : nodes) {
     if (!fabric_.is_rank(node)) {
-      throw Error(ErrorCode::invalid_input, "'" + fabric_.name(node) + "' is a switch; jobs stand on ranks");
+      throw invalid("'" + fabric_.name(node) + "' is a switch; jobs stand on ranks");
     }
     if (is_taken_[index(node)]) {
-      throw Error(ErrorCode::invalid_input, "'" + fabric_.name(node) + "' is taken twice; give every rank to one job");
+      throw invalid("'" + fabric_.name(node) + "' is taken twice; give every rank to one job");
     }
     is_taken_[index(node)] = true;
   }

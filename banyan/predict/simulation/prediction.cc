@@ -1,28 +1,20 @@
 #include "banyan/predict/simulation/prediction.h"
 
+#include <array>
+
 #include "banyan/base/check.h"
 
 namespace banyan::predict {
+namespace {
+
+constexpr std::array<std::string_view, 7> kKinds = {"compute", "memory", "collective", "send",
+                                                    "receive", "wait",   "host"};
+
+}  // namespace
 
 std::string_view to_string(PredictedSpan::Kind kind) {
-  switch (kind) {
-    case PredictedSpan::Kind::compute:
-      return "compute";
-    case PredictedSpan::Kind::memory:
-      return "memory";
-    case PredictedSpan::Kind::collective:
-      return "collective";
-    case PredictedSpan::Kind::send:
-      return "send";
-    case PredictedSpan::Kind::receive:
-      return "receive";
-    case PredictedSpan::Kind::wait:
-      return "wait";
-    case PredictedSpan::Kind::host:
-      return "host";
-  }
-  CHECK(false) << static_cast<int>(kind);
-  return "";
+  CHECK(static_cast<size_t>(kind) < kKinds.size()) << static_cast<int>(kind);
+  return kKinds[static_cast<size_t>(kind)];
 }
 
 }  // namespace banyan::predict

@@ -96,8 +96,7 @@ Prediction JobRecord::finish(const Fabric& fabric, const JobKinds& kinds, Picose
     rank.name = fabric.name(node);
     prediction_.ranks.push_back(std::move(rank));
   }
-  std::stable_sort(prediction_.spans.begin(), prediction_.spans.end(),
-                   [](const PredictedSpan& a, const PredictedSpan& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(prediction_.spans, {}, &PredictedSpan::begin);
   return std::move(prediction_);
 }
 

@@ -143,7 +143,7 @@ class Fitter {
     }
     const auto by_loss = [](const Vertex& a, const Vertex& b) { return a.loss < b.loss; };
     for (size_t step = 0; step < steps; ++step) {
-      std::stable_sort(simplex.begin(), simplex.end(), by_loss);
+      std::ranges::stable_sort(simplex, by_loss);
       Point centre{};
       for (size_t v = 0; v + 1 < simplex.size(); ++v) {
         for (size_t i = 0; i < centre.size(); ++i) centre[i] += simplex[v].at[i] / static_cast<double>(best.size());
@@ -170,7 +170,7 @@ class Fitter {
         }
       }
     }
-    const Vertex& found = *std::min_element(simplex.begin(), simplex.end(), by_loss);
+    const Vertex& found = *std::ranges::min_element(simplex, by_loss);
     if (found.loss < least) best = found.at, least = found.loss;
   }
 
@@ -195,8 +195,7 @@ std::vector<const TrainRow*> thinned(std::vector<const TrainRow*> rows) {
 }
 
 bool leaves_recompute_open(const RowSet& set) {
-  return !set.recompute &&
-         std::any_of(set.rows.begin(), set.rows.end(), [](const TrainRow& row) { return !row.says_recompute; });
+  return !set.recompute && std::ranges::any_of(set.rows, [](const TrainRow& row) { return !row.says_recompute; });
 }
 
 using Shape = std::pair<uint32_t, uint32_t>;
@@ -314,7 +313,7 @@ class Calibrator {
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::ranges::stable_sort(order, {}, [&](size_t a) { return values[a]; });
   std::vector<double> ranks(values.size());
   for (size_t i = 0; i < order.size();) {
     size_t end = i;

@@ -33,68 +33,38 @@ enum Column : size_t {
   kFusedAttention,
   kColumns
 };
-struct ColumnName {
-  Column column;
-  std::string_view name;  // lower case letters only
+struct ColumnRow {
+  std::string_view words, names;  // names of headings: lower case letters only, a blank between them
 };
-constexpr std::array kNames = {ColumnName{kTime, "time"},
-                               ColumnName{kTime, "iterationtime"},
-                               ColumnName{kTime, "steptime"},
-                               ColumnName{kRanks, "gpus"},
-                               ColumnName{kRanks, "ranks"},
-                               ColumnName{kRanks, "devices"},
-                               ColumnName{kGlobal, "globalbatch"},
-                               ColumnName{kGlobal, "globalbatchsize"},
-                               ColumnName{kMicro, "microbatch"},
-                               ColumnName{kMicro, "microbatchsize"},
-                               ColumnName{kHidden, "hidden"},
-                               ColumnName{kHidden, "hiddensize"},
-                               ColumnName{kHeads, "heads"},
-                               ColumnName{kHeads, "attentionheads"},
-                               ColumnName{kLayers, "layers"},
-                               ColumnName{kLayers, "numlayers"},
-                               ColumnName{kSequence, "sequencelength"},
-                               ColumnName{kSequence, "sequence"},
-                               ColumnName{kSequence, "seq"},
-                               ColumnName{kSequence, "seqlen"},
-                               ColumnName{kTp, "tp"},
-                               ColumnName{kTp, "tensorparallelism"},
-                               ColumnName{kTp, "tensorparallel"},
-                               ColumnName{kDp, "dp"},
-                               ColumnName{kDp, "dataparallelism"},
-                               ColumnName{kDp, "dataparallel"},
-                               ColumnName{kPp, "pp"},
-                               ColumnName{kPp, "pipelineparallelism"},
-                               ColumnName{kPp, "pipelineparallel"},
-                               ColumnName{kVocabulary, "vocabulary"},
-                               ColumnName{kVocabulary, "vocab"},
-                               ColumnName{kVocabulary, "vocabsize"},
-                               ColumnName{kRecompute, "recompute"},
-                               ColumnName{kRecompute, "recomputation"},
-                               ColumnName{kZero, "zero"},
-                               ColumnName{kZero, "zerostage"},
-                               ColumnName{kInterleave, "interleave"},
-                               ColumnName{kSequenceParallel, "sequenceparallel"},
-                               ColumnName{kSequenceParallel, "sequenceparallelism"},
-                               ColumnName{kFusedAttention, "fusedattention"},
-                               ColumnName{kFusedAttention, "flashattention"}};
-constexpr std::array<std::string_view, kColumns> kWords = {"time",
-                                                           "GPUs",
-                                                           "global batch",
-                                                           "micro batch",
-                                                           "hidden size",
-                                                           "attention heads",
-                                                           "layers",
-                                                           "sequence length",
-                                                           "tensor parallelism",
-                                                           "data parallelism",
-                                                           "pipeline parallelism",
-                                                           "vocabulary",
-                                                           "recompute",
-                                                           "zero",
-                                                           "interleave",
-                                                           "sequence parallel",
-                                                           "fused attention"};
+constexpr ColumnRow kRows[kColumns] = {
+    {"time", "time iterationtime steptime"},
+    {"GPUs", "gpus ranks devices"},
+    {"global batch", "globalbatch globalbatchsize"},
+    {"micro batch", "microbatch microbatchsize"},
+    {"hidden size", "hidden hiddensize"},
+    {"attention heads", "heads attentionheads"},
+    {"layers", "layers numlayers"},
+    {"sequence length", "sequencelength sequence seq seqlen"},
+    {"tensor parallelism", "tp tensorparallelism tensorparallel"},
+    {"data parallelism", "dp dataparallelism dataparallel"},
+    {"pipeline parallelism", "pp pipelineparallelism pipelineparallel"},
+    {"vocabulary", "vocabulary vocab vocabsize"},
+    {"recompute", "recompute recomputation"},
+    {"zero", "zero zerostage"},
+    {"interleave", "interleave"},
+    {"sequence parallel", "sequenceparallel sequenceparallelism"},
+    {"fused attention", "fusedattention flashattention"},
+};
+
+// kColumns where there is none of that name.
+size_t column_called(std::string_view name) {
+  size_t column = 0;
+  for (; column < kColumns; ++column) {
+    const std::vector<std::string_view> names = split(kRows[column].names, ' ');
+    if (std::ranges::find(names, name) != names.end()) break;
+  }
+  return column;
+}
 
 Error invalid_row(uint32_t line, const std::string& message) {
   return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
@@ -136,16 +106,14 @@ class Reader {
   void heading(const std::vector<std::string_view>& cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
       const size_t bracket = cells[i].find('(');
-      const std::string name = column_name(cells[i]);
-      for (const ColumnName& known : kNames) {
-        if (known.name != name || places_[known.column] >= 0) continue;
-        places_[known.column] = static_cast<int>(i);
-        if (known.column == kTime) time_unit(cells[i], bracket);
-      }
+      const size_t column = column_called(column_name(cells[i]));
+      if (column == kColumns || places_[column] >= 0) continue;
+      places_[column] = static_cast<int>(i);
+      if (column == kTime) time_unit(cells[i], bracket);
     }
     for (const Column column : {kTime, kGlobal, kMicro, kHidden, kHeads, kLayers, kSequence}) {
       if (places_[column] < 0)
-        throw invalid_row(line_, "the heading has no column '" + std::string(kWords[column]) + "'");
+        throw invalid_row(line_, "the heading has no column '" + std::string(kRows[column].words) + "'");
     }
   }
 
@@ -158,7 +126,7 @@ class Reader {
 
   std::string_view cell(const std::vector<std::string_view>& cells, Column column) const {
     const size_t place = static_cast<size_t>(places_[column]);
-    if (place >= cells.size()) throw invalid_row(line_, "has no column '" + std::string(kWords[column]) + "'");
+    if (place >= cells.size()) throw invalid_row(line_, "has no column '" + std::string(kRows[column].words) + "'");
     return cells[place];
   }
 
@@ -168,8 +136,8 @@ class Reader {
     Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
-      throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
-                                   "' is no number that fits");
+      throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" +
+                                   std::string(kRows[column].words) + "' is no number that fits");
     return value;
   }
 
@@ -186,8 +154,8 @@ class Reader {
     for (const std::string_view no : {"0", "false", "no", "False"}) {
       if (text == no) return false;
     }
-    throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
-                                 "' is neither true nor false");
+    throw invalid_row(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" +
+                                 std::string(kRows[column].words) + "' is neither true nor false");
   }
 
   void row(const std::vector<std::string_view>& cells) {
@@ -245,10 +213,7 @@ std::vector<std::string> unknown_train_columns(std::string_view csv) {
   std::vector<std::string> unknown;
   csv.remove_prefix(std::min(csv.find_first_not_of(" \t\r\n"), csv.size()));
   for (const std::string_view heading : split_cells(csv.substr(0, csv.find('\n')))) {
-    const std::string name = column_name(heading);
-    const bool is_known =
-        std::any_of(kNames.begin(), kNames.end(), [&](const ColumnName& known) { return known.name == name; });
-    if (!is_known) unknown.emplace_back(heading);
+    if (column_called(column_name(heading)) == kColumns) unknown.emplace_back(heading);
   }
   return unknown;
 }

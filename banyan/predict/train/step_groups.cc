@@ -1,5 +1,6 @@
 #include "banyan/predict/train/step_groups.h"
 
+#include <algorithm>
 #include <array>
 
 #include "banyan/base/check.h"
@@ -20,56 +21,44 @@ uint32_t rank_number(const TrainConfig& config, const TrainRank& rank) {
   return (rank.stage * config.dp + rank.replica) * config.tp + rank.slice;
 }
 
-uint32_t StepGroups::size(GroupKind kind) const {
+StepGroups::Extent StepGroups::extent(GroupKind kind) const {
   switch (kind) {
     case kTensor:
-      return config_.tp;
+      return {.all_slices = true};
     case kData:
-      return config_.dp;
+      return {.replicas = config_.dp};
     case kExpert:
-      return config_.ep;
+      return {.replicas = config_.ep};
     case kExpertData:
-      return config_.dp / config_.ep;
+      return {.replicas = config_.dp / config_.ep, .replica_step = config_.ep};
     case kNorm:
-      return config_.zero > 0 ? static_cast<uint32_t>(config_.ranks()) : config_.tp * config_.pp;
+      return {.stages = config_.pp, .replicas = config_.zero > 0 ? config_.dp : 1, .all_slices = true};
     case kEmbedding:
-      return config_.pp > 1 ? 2 : 1;
+      return {.stages = std::min(config_.pp, 2u), .stage_step = config_.pp - 1};
     case kScatterInBox:
     case kGatherInBox:
       CHECK(in_box_ > 0);
-      return in_box_;
+      return {.replicas = in_box_};
     case kBetweenBoxes:
       CHECK(in_box_ > 0);
-      return config_.dp / in_box_;
+      return {.replicas = config_.dp / in_box_, .replica_step = in_box_};
     case kGroupKinds:
       break;
   }
   CHECK(false);
 }
 
+uint32_t StepGroups::size(GroupKind kind) const {
+  const Extent extent = this->extent(kind);
+  return extent.stages * extent.replicas * (extent.all_slices ? config_.tp : 1);
+}
+
 uint64_t StepGroups::number(GroupKind kind, const TrainRank& rank) const {
-  switch (kind) {
-    case kTensor:
-      return uint64_t{rank.stage} * config_.dp + rank.replica;
-    case kData:
-      return uint64_t{rank.stage} * config_.tp + rank.slice;
-    case kExpert:
-      return (uint64_t{rank.stage} * (config_.dp / config_.ep) + rank.replica / config_.ep) * config_.tp + rank.slice;
-    case kExpertData:
-      return (uint64_t{rank.stage} * config_.ep + rank.replica % config_.ep) * config_.tp + rank.slice;
-    case kNorm:
-      return config_.zero > 0 ? 0 : rank.replica;
-    case kEmbedding:
-      return uint64_t{rank.replica} * config_.tp + rank.slice;
-    case kScatterInBox:
-    case kGatherInBox:
-      return (uint64_t{rank.stage} * (config_.dp / in_box_) + rank.replica / in_box_) * config_.tp + rank.slice;
-    case kBetweenBoxes:
-      return (uint64_t{rank.stage} * in_box_ + rank.replica % in_box_) * config_.tp + rank.slice;
-    case kGroupKinds:
-      break;
-  }
-  CHECK(false);
+  const Extent extent = this->extent(kind);
+  const uint64_t stage = extent.stages > 1 ? 0 : rank.stage;
+  const uint64_t shared = stage * (config_.dp / extent.replicas) + rank.replica / extent.block() * extent.replica_step +
+                          rank.replica % extent.replica_step;
+  return extent.all_slices ? shared : shared * config_.tp + rank.slice;
 }
 
 std::string StepGroups::name(GroupKind kind, const TrainRank& rank) const {
@@ -77,51 +66,18 @@ std::string StepGroups::name(GroupKind kind, const TrainRank& rank) const {
 }
 
 std::vector<uint32_t> StepGroups::members(GroupKind kind, const TrainRank& of) const {
+  const Extent extent = this->extent(kind);
+  const uint32_t first_stage = extent.stages > 1 ? 0 : of.stage, first_slice = extent.all_slices ? 0 : of.slice;
+  const uint32_t first_replica = of.replica / extent.block() * extent.block() + of.replica % extent.replica_step;
   std::vector<uint32_t> ranks;
-  const auto take = [&](uint32_t stage, uint32_t replica, uint32_t slice) {
-    ranks.push_back(rank_number(config_, {stage, replica, slice}));
-  };
-  const auto neighbours = [&](uint32_t count) {
-    const uint32_t first = of.replica / count * count;
-    for (uint32_t i = 0; i < count; ++i) take(of.stage, first + i, of.slice);
-  };
-  const auto every = [&](uint32_t step) {
-    for (uint32_t replica = of.replica % step; replica < config_.dp; replica += step) take(of.stage, replica, of.slice);
-  };
-  switch (kind) {
-    case kTensor:
-      for (uint32_t slice = 0; slice < config_.tp; ++slice) take(of.stage, of.replica, slice);
-      break;
-    case kData:
-      neighbours(config_.dp);
-      break;
-    case kExpert:
-      neighbours(config_.ep);
-      break;
-    case kExpertData:
-      every(config_.ep);
-      break;
-    case kNorm:
-      for (uint32_t stage = 0; stage < config_.pp; ++stage) {
-        const uint32_t first = config_.zero > 0 ? 0 : of.replica, last = config_.zero > 0 ? config_.dp - 1 : of.replica;
-        for (uint32_t replica = first; replica <= last; ++replica) {
-          for (uint32_t slice = 0; slice < config_.tp; ++slice) take(stage, replica, slice);
-        }
+  for (uint32_t i = 0; i < extent.stages; ++i) {
+    for (uint32_t j = 0; j < extent.replicas; ++j) {
+      for (uint32_t k = 0; k < (extent.all_slices ? config_.tp : 1); ++k) {
+        ranks.push_back(rank_number(config_, {.stage = first_stage + i * extent.stage_step,
+                                              .replica = first_replica + j * extent.replica_step,
+                                              .slice = first_slice + k}));
       }
-      break;
-    case kEmbedding:
-      take(0, of.replica, of.slice);
-      take(config_.pp - 1, of.replica, of.slice);
-      break;
-    case kScatterInBox:
-    case kGatherInBox:
-      neighbours(in_box_);
-      break;
-    case kBetweenBoxes:
-      every(in_box_);
-      break;
-    case kGroupKinds:
-      CHECK(false);
+    }
   }
   return ranks;
 }

@@ -47,6 +47,16 @@ class StepGroups {
   std::vector<uint32_t> members(GroupKind kind, const TrainRank& of) const;
 
  private:
+  // The members of a group: so many stages from the first one on, or the own one alone; so many replicas, each a step
+  // behind the one before; all slices, or the own one alone.
+  struct Extent {
+    uint32_t stages = 1, stage_step = 1, replicas = 1, replica_step = 1;
+    bool all_slices = false;
+
+    uint32_t block() const { return replicas * replica_step; }  // replicas from one group's first to the next group's
+  };
+  Extent extent(GroupKind kind) const;
+
   const TrainConfig& config_;
   const uint32_t in_box_;
 };
