@@ -1,6 +1,7 @@
 #include "banyan/run/system/child.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
