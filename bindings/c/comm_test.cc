@@ -13,47 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What rank `rank` has at `at`, and the sum over the first `ranks` ranks: exact in every type.
-int32_t sample(int rank, size_t at) { return (rank + 1) * static_cast<int32_t>(1 + at % 1000); }
-int32_t sum_of_samples(int ranks, size_t at) { return ranks * (ranks + 1) / 2 * static_cast<int32_t>(1 + at % 1000); }
-
-template <typename T>
-std::vector<T> samples(int rank, size_t count, size_t from = 0) {
-  std::vector<T> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(sample(rank, from + i));
-  return values;
-}
-
-TEST(Requests, SeveralAreInFlightAndCompleteInAnyOrder) {
-  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
-    constexpr size_t kCount = 40;
-    std::vector<std::vector<int32_t>> values(kCount);
-    std::vector<banyan_request_t> requests(kCount);
-    for (size_t i = 0; i < kCount; ++i) {
-      values[i] = samples<int32_t>(rank, i * 500, i);
-      banyan_all_reduce(values[i].data(), values[i].data(), values[i].size(), BANYAN_INT32, BANYAN_SUM, comm,
-                        &requests[i]);
-    }
-    std::set<int> done;
-    for (size_t i = 0; i < kCount; ++i) {
-      int index = -1;
-      if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS) return banyan_last_error(comm);
-      done.insert(index);
-    }
-    if (done.size() != kCount) return "not all";
-    for (size_t i = 0; i < kCount; ++i) {
-      for (size_t at = 0; at < values[i].size(); ++at) {
-        if (values[i][at] != sum_of_samples(3, i + at))
-          return "call " + std::to_string(i) + " at " + std::to_string(at);
-      }
-    }
-    int index = 5;
-    if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS || index != -1) return "none left";
-    return "right";
-  };
-  EXPECT_THAT(run_ranks(3, body), Each("right"));
-}
-
 TEST(Messages, ArriveInOrderAndCrossEachOther) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     for (const size_t count : {1u, 30u, 2000u, 100'000u}) {
@@ -220,24 +179,6 @@ TEST(Calls, RefuseWhatNoRankCouldDo) {
   EXPECT_THAT(run_ranks(2, body), Each("3"));
 }
 
-TEST(Lost, ATimeoutNamesTheRankThatHasNotCalled) {
-  const auto reports = run_ranks(3, [](banyan_comm_t comm, int rank) -> std::string {
-    int32_t value = 0;
-    const banyan_result_t result = banyan_all_reduce(&value, &value, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
-    if (result != BANYAN_SUCCESS) return "in the first call";
-    if (banyan_comm_set_timeout(comm, 0.3) != BANYAN_SUCCESS) return "set timeout";
-    if (rank == 1) {
-      banyan_result_t error = BANYAN_SUCCESS;
-      while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
-      return std::string("told: ") + banyan_last_error(comm);
-    }
-    return banyan_barrier(comm, nullptr) == BANYAN_TIMED_OUT ? banyan_last_error(comm) : "not noticed";
-  });
-  EXPECT_THAT(reports[0], HasSubstr("rank 1 has not called barrier #2; its last was allreduce #1"));
-  EXPECT_THAT(reports[2], HasSubstr("rank 1 has not called barrier #2; its last was allreduce #1"));
-  EXPECT_THAT(reports[1], HasSubstr("told: "));
-}
-
 // Random calls until one fails; what is strange about how it did, or nothing.
 std::string work_until_lost(banyan_comm_t comm, uint64_t seed, banyan_result_t expected, const std::string& words) {
   using run::OperationKind;
@@ -356,21 +297,6 @@ TEST(Lost, WhoeverIsStoppedWheneverIsNamedAndTheOthersGoOn) {
           << "seed " << seed << ", rank " << rank << " of " << size << ", victim " << victim;
     }
   }
-}
-
-TEST(Lost, AbortEndsWhatOthersWaitIn) {
-  const auto reports = run_ranks(3, [](banyan_comm_t comm, int rank) -> std::string {
-    // So that all are there; whoever is late may find itself aborted already.
-    const banyan_result_t met = banyan_barrier(comm, nullptr);
-    if (met == BANYAN_ABORTED) return "aborted";
-    if (met != BANYAN_SUCCESS) return banyan_last_error(comm);
-    if (rank == 1) {
-      banyan_comm_abort(comm);
-      return banyan_barrier(comm, nullptr) == BANYAN_ABORTED ? "aborted" : "went on";
-    }
-    return banyan_barrier(comm, nullptr) == BANYAN_ABORTED ? "aborted" : banyan_last_error(comm);
-  });
-  EXPECT_THAT(reports, Each("aborted"));
 }
 
 TEST(Fork, TheChildIsRefused) {

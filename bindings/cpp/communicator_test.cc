@@ -8,9 +8,7 @@
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -18,6 +16,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "bindings/c/test_ranks.h"
 
 namespace banyan {
 namespace {
@@ -52,33 +52,8 @@ std::string be_rank(const std::string& url, int size, int rank, const Body& body
 
 // By rank, what went wrong.
 std::vector<std::string> run_ranks(int size, const Body& body, const Options& options = {}) {
-  std::string folder = std::filesystem::temp_directory_path() / "ranks-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) return {"no folder"};
-  std::vector<pid_t> processes;
-  std::vector<FILE*> outputs;
-  for (int rank = 0; rank < size; ++rank) {
-    outputs.push_back(std::tmpfile());
-    processes.push_back(fork());
-    if (processes.back() != 0) continue;
-    alarm(100);
-    const std::string text = be_rank("file://" + folder + "/meeting", size, rank, body, options);
-    std::fwrite(text.data(), 1, text.size(), outputs.back());
-    std::fflush(outputs.back());
-    _exit(0);
-  }
-  std::vector<std::string> reports;
-  for (int rank = 0; rank < size; ++rank) {
-    int status = 0;
-    waitpid(processes[static_cast<size_t>(rank)], &status, 0);
-    FILE* const output = outputs[static_cast<size_t>(rank)];
-    std::rewind(output);
-    char buffer[4096];
-    const size_t count = std::fread(buffer, 1, sizeof buffer, output);
-    std::fclose(output);
-    reports.emplace_back(buffer, count);
-    if (!WIFEXITED(status)) reports.back() += "did not end by itself";
-  }
-  return reports;
+  const c::MeetingPlace place;
+  return c::run_processes(size, [&](int rank) { return be_rank(place.url(), size, rank, body, options); });
 }
 
 template <typename T>
@@ -101,12 +76,11 @@ std::vector<T> numbers(size_t count, T first) {
 }
 
 TEST(Lifetime, AGlobalCommunicatorDoesNotHoldUpTheEndOfItsProcess) {
-  std::string folder = std::filesystem::temp_directory_path() / "ranks-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const c::MeetingPlace place;
   std::array<pid_t, 2> processes{};
   for (int rank = 0; rank < 2; ++rank) {
     pid_t& process = processes[static_cast<size_t>(rank)];
-    if ((process = fork()) == 0) end_with_a_global_communicator("file://" + folder + "/meeting", rank);
+    if ((process = fork()) == 0) end_with_a_global_communicator(place.url(), rank);
   }
   for (const pid_t process : processes) {
     int status = 0;
@@ -358,21 +332,19 @@ TEST(Communicators, AreSplitAndShrunk) {
 }
 
 TEST(Joining, IsGivenUpByAStopToken) {
-  std::string folder = std::filesystem::temp_directory_path() / "ranks-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const c::MeetingPlace place;
   std::stop_source stop;
   std::jthread stops([&] {
     std::this_thread::sleep_for(200ms);
     stop.request_stop();
   });
   try {
-    Communicator::join("file://" + folder + "/meeting", 2, 0, {.stop = stop.get_token()});
+    Communicator::join(place.url(), 2, 0, {.stop = stop.get_token()});
     FAIL() << "alone of two";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::aborted);
     EXPECT_THAT(error.what(), HasSubstr("gave up joining"));
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Errors, NameWhoIsLateWithinTheTimeout) {
