@@ -10,11 +10,10 @@ using banyan::ErrorCode;
 using banyan::c::add_op;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
+using banyan::c::guarded_on;
 using banyan::element::ReduceOp;
 
-extern "C" {
-
-banyan_result_t pbanyan_coded_type(const char* codec, banyan_type_t* type) {
+BANYAN_CALL(coded_type, const char* codec, banyan_type_t* type) {
   return guarded(nullptr, [&] {
     expect_pointer(codec, "codec");
     expect_pointer(type, "type");
@@ -22,7 +21,7 @@ banyan_result_t pbanyan_coded_type(const char* codec, banyan_type_t* type) {
   });
 }
 
-banyan_result_t pbanyan_residual_create(banyan_residual_t* residual, size_t count) {
+BANYAN_CALL(residual_create, banyan_residual_t* residual, size_t count) {
   return guarded(nullptr, [&] {
     expect_pointer(residual, "residual");
     *residual = nullptr;
@@ -30,7 +29,7 @@ banyan_result_t pbanyan_residual_create(banyan_residual_t* residual, size_t coun
   });
 }
 
-banyan_result_t pbanyan_residual_values(banyan_residual_t residual, float** values, size_t* count) {
+BANYAN_CALL(residual_values, banyan_residual_t residual, float** values, size_t* count) {
   return guarded(nullptr, [&] {
     expect_pointer(residual, "residual");
     expect_pointer(values, "values");
@@ -40,7 +39,7 @@ banyan_result_t pbanyan_residual_values(banyan_residual_t residual, float** valu
   });
 }
 
-banyan_result_t pbanyan_residual_destroy(banyan_residual_t residual) {
+BANYAN_CALL(residual_destroy, banyan_residual_t residual) {
   return guarded(nullptr, [&] {
     if (residual == nullptr) return;
     residual->residual->values();  // refuses where a call uses it
@@ -48,23 +47,14 @@ banyan_result_t pbanyan_residual_destroy(banyan_residual_t residual) {
   });
 }
 
-banyan_result_t pbanyan_op_create_feedback(banyan_op_t* op, banyan_op_kind_t kind, banyan_residual_t residual,
-                                           banyan_comm_t comm) {
-  return guarded(comm, [&] {
+BANYAN_CALL(op_create_feedback, banyan_op_t* op, banyan_op_kind_t kind, banyan_residual_t residual,
+            banyan_comm_t comm) {
+  return guarded_on(comm, [&] {
     expect_pointer(op, "op");
     expect_pointer(residual, "residual");
-    expect_pointer(comm, "comm");
     if (kind != BANYAN_SUM && kind != BANYAN_AVG)
       throw Error(ErrorCode::invalid_input,
                   "feedback is for BANYAN_SUM and BANYAN_AVG, not op " + std::to_string(kind));
     *op = add_op(comm, {.op = kind == BANYAN_SUM ? ReduceOp::sum : ReduceOp::avg, .residual = residual->residual});
   });
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_coded_type);
-BANYAN_TWIN(banyan_residual_create);
-BANYAN_TWIN(banyan_residual_values);
-BANYAN_TWIN(banyan_residual_destroy);
-BANYAN_TWIN(banyan_op_create_feedback);

@@ -16,6 +16,7 @@ using banyan::Error;
 using banyan::ErrorCode;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
+using banyan::c::guarded_on;
 using banyan::c::kFirstOwnOp;
 using banyan::codec::WireType;
 using banyan::element::DataType;
@@ -42,13 +43,20 @@ static_assert(kOps[BANYAN_SUM] == ReduceOp::sum && kOps[BANYAN_PROD] == ReduceOp
               kOps[BANYAN_BOR] == ReduceOp::bor && kOps[BANYAN_BXOR] == ReduceOp::bxor);
 static_assert(kOps.size() == banyan::element::kReduceOps - 1 && kOps.size() <= kFirstOwnOp);
 
+// The arguments of a function that say how a call is made.
+struct Manner {
+  banyan_comm_t comm;
+  banyan_type_t type;
+  banyan_request_t* request;
+  std::optional<banyan_op_t> op = {};  // of a reduction
+  int* source = nullptr;               // where to put the rank that sent
+};
+
 // What a thread has called since banyan_group_start. Counts are copied, since their arrays may be gone at the end.
 struct GroupedCall {
-  banyan_comm_t comm;
+  Manner manner;
   Call call;
   banyan::run::OwnedCounts counts;
-  banyan_request_t* request;
-  int* source;
 };
 thread_local int group_depth = 0;
 thread_local std::vector<GroupedCall> group;
@@ -72,19 +80,17 @@ void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
     return;
   }
   const std::lock_guard lock(comm->mutex);
-  const auto place = static_cast<size_t>(op - kFirstOwnOp);
-  if (op < kFirstOwnOp || place >= comm->own_ops.size() || !comm->own_ops[place]) {
+  const std::optional<banyan::c::OwnOp>* const own = banyan::c::find_op(*comm, op);
+  if (own == nullptr) {
     throw Error(ErrorCode::invalid_input, "op " + std::to_string(op) + " does not exist in this communicator");
   }
-  const banyan::c::OwnOp& own = *comm->own_ops[place];
-  call.op = own.op;
-  call.factor = own.factor;
-  call.residual = own.residual.get();
+  call.op = (*own)->op;
+  call.factor = (*own)->factor;
+  call.residual = (*own)->residual.get();
 }
 
-void put_in_group(banyan_comm_t comm, const Call& call, banyan_request_t* request, int* source) {
-  GroupedCall& grouped =
-      group.emplace_back(GroupedCall{.comm = comm, .call = call, .counts = {}, .request = request, .source = source});
+void put_in_group(const Call& call, const Manner& manner) {
+  GroupedCall& grouped = group.emplace_back(GroupedCall{.manner = manner, .call = call, .counts = {}});
   grouped.counts.keep(grouped.call);
 }
 
@@ -127,80 +133,77 @@ std::unique_ptr<banyan_request> new_request(banyan_comm_t comm, int* source) {
       new banyan_request{.request = {}, .last_error = comm->last_error, .source = source});
 }
 
-// Makes the call now, begins it, or keeps it for the end of the group. `op`: of a reduction.
-banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, banyan_type_t type,
-                     std::optional<banyan_op_t> op = {}, int* source = nullptr) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+// Makes the call now, begins it, or keeps it for the end of the group.
+banyan_result_t make(Call call, const Manner& manner) {
+  banyan_comm_t const comm = manner.comm;
+  banyan_request_t* const request = manner.request;
+  return guarded_on(comm, [&] {
     if (request != nullptr) *request = nullptr;
     banyan::run::Communicator& communicator = comm->communicator();
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized");
-    set_type(call, type);
+    set_type(call, manner.type);
     call.timeout = comm->timeout;
-    if (op) {
-      set_op(call, *op, comm);
+    if (manner.op) {
+      set_op(call, *manner.op, comm);
       expect_reducible(call.type, call.op);
     }
     if (call.send == BANYAN_IN_PLACE || call.recv == BANYAN_IN_PLACE) {
       resolve_in_place(call, communicator.rank());
     }
-    if (group_depth > 0) return put_in_group(comm, call, request, source);
+    if (group_depth > 0) return put_in_group(call, manner);
     if (request != nullptr) {
-      std::unique_ptr<banyan_request> made = new_request(comm, source);
+      std::unique_ptr<banyan_request> made = new_request(comm, manner.source);
       made->request = communicator.start(call);
       *request = made.release();
-    } else if (source == nullptr) {
+    } else if (manner.source == nullptr) {
       communicator.run(call);
     } else {
       Request received = communicator.start(call);
       Request(received).wait();
-      *source = static_cast<int>(received.peer());
+      *manner.source = static_cast<int>(received.peer());
     }
   });
 }
 
-const std::byte* in(const void* buffer) { return static_cast<const std::byte*>(buffer); }
-std::byte* out(void* buffer) { return static_cast<std::byte*>(buffer); }
+Call call_of(OperationKind kind, const void* send, void* recv, size_t count) {
+  return {
+      .kind = kind, .send = static_cast<const std::byte*>(send), .recv = static_cast<std::byte*>(recv), .count = count};
+}
+// The same with a root or a peer. Negative ranks become too large, and are refused.
+Call call_with(int other, Call call) {
+  call.other = static_cast<uint32_t>(other);
+  return call;
+}
 std::span<const size_t> per_rank(const size_t* numbers, banyan_comm_t comm) {
   if (numbers == nullptr || comm == nullptr || !comm->has_joined()) return {};  // make() refuses
   return {numbers, comm->communicator().size()};
 }
-uint32_t rank_of(int rank) { return static_cast<uint32_t>(rank); }  // negative ones become too large, and are refused
 
-// The number that stands for any rank is also what R - 1 is on rank 0.
-[[noreturn]] void refuse_any_rank(const char* function) {
-  throw Error(ErrorCode::invalid_input,
-              std::string(function) + ": rank -1 does not exist; BANYAN_ANY_RANK is for banyan_recv_tagged");
-}
-
+// A call that has begun without a request of the program.
 struct Waited {
-  banyan_comm_t comm;
+  Manner manner;
   Request request;
-  int* source;
 };
 
 // Begins what belongs to one communicator and appends what is to be waited for.
 void begin_group(banyan_comm_t comm, std::vector<Waited>& waited) {
   std::vector<banyan::run::Call> calls;
-  std::vector<const GroupedCall*> grouped_calls;
-  for (GroupedCall& grouped : group) {
-    if (grouped.comm != comm) continue;
-    calls.push_back(grouped.call);
-    grouped_calls.push_back(&grouped);
-  }
+  std::vector<Manner> manners;
   std::vector<std::unique_ptr<banyan_request>> requests;
-  for (const GroupedCall* grouped : grouped_calls) {
-    requests.push_back(grouped->request == nullptr ? nullptr : new_request(comm, grouped->source));
+  for (const GroupedCall& grouped : group) {
+    if (grouped.manner.comm != comm) continue;
+    calls.push_back(grouped.call);
+    manners.push_back(grouped.manner);
+    requests.push_back(grouped.manner.request == nullptr ? nullptr : new_request(comm, grouped.manner.source));
   }
   waited.reserve(waited.size() + calls.size());
   std::vector<Request> begun = comm->communicator().start_group(calls);
   for (size_t i = 0; i < begun.size(); ++i) {
-    const GroupedCall& grouped = *grouped_calls[i];
-    if (grouped.request == nullptr) {
-      waited.push_back({.comm = comm, .request = std::move(begun[i]), .source = grouped.source});
+    if (requests[i] == nullptr) {
+      waited.push_back({.manner = manners[i], .request = std::move(begun[i])});
     } else {
       requests[i]->request = std::move(begun[i]);
-      *grouped.request = requests[i].release();
+      *manners[i].request = requests[i].release();
     }
   }
 }
@@ -221,151 +224,118 @@ banyan_result_t end_when(banyan_request_t* request, const IsOver& is_over) {
 
 }  // namespace
 
-extern "C" {
-
-banyan_result_t pbanyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
-                                   banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
-  return make(comm, request, call, type, op);
+BANYAN_CALL(all_reduce, const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
+            banyan_comm_t comm, banyan_request_t* request) {
+  return make(call_of(OperationKind::all_reduce, send, recv, count), {comm, type, request, op});
 }
 
-banyan_result_t pbanyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
-                               banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::reduce,
-            .other = rank_of(root),
-            .send = in(send),
-            .recv = out(recv),
-            .count = count};
-  return make(comm, request, call, type, op);
+BANYAN_CALL(reduce, const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
+            banyan_comm_t comm, banyan_request_t* request) {
+  return make(call_with(root, call_of(OperationKind::reduce, send, recv, count)), {comm, type, request, op});
 }
 
-banyan_result_t pbanyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
-                                  banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::broadcast,
-            .other = rank_of(root),
-            .send = in(send),
-            .recv = out(recv),
-            .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(broadcast, const void* send, void* recv, size_t count, banyan_type_t type, int root, banyan_comm_t comm,
+            banyan_request_t* request) {
+  return make(call_with(root, call_of(OperationKind::broadcast, send, recv, count)), {comm, type, request});
 }
 
-banyan_result_t pbanyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
-                                   banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(all_gather, const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
+            banyan_request_t* request) {
+  return make(call_of(OperationKind::all_gather, send, recv, count), {comm, type, request});
 }
 
-banyan_result_t pbanyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
-                                     banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::all_gather_v,
-            .send = in(send),
-            .recv = out(recv),
-            .recv_counts = per_rank(counts, comm),
-            .recv_displacements = per_rank(displacements, comm)};
-  return make(comm, request, call, type);
+BANYAN_CALL(all_gather_v, const void* send, void* recv, const size_t* counts, const size_t* displacements,
+            banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
+  Call call = call_of(OperationKind::all_gather_v, send, recv, 0);
+  call.recv_counts = per_rank(counts, comm);
+  call.recv_displacements = per_rank(displacements, comm);
+  return make(call, {comm, type, request});
 }
 
-banyan_result_t pbanyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
-                                       banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
-  return make(comm, request, call, type, op);
+BANYAN_CALL(reduce_scatter, const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
+            banyan_comm_t comm, banyan_request_t* request) {
+  return make(call_of(OperationKind::reduce_scatter, send, recv, count), {comm, type, request, op});
 }
 
-banyan_result_t pbanyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
-                                         banyan_op_t op, banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::reduce_scatter_v,
-            .send = in(send),
-            .recv = out(recv),
-            .send_counts = per_rank(counts, comm)};
-  return make(comm, request, call, type, op);
+BANYAN_CALL(reduce_scatter_v, const void* send, void* recv, const size_t* counts, banyan_type_t type, banyan_op_t op,
+            banyan_comm_t comm, banyan_request_t* request) {
+  Call call = call_of(OperationKind::reduce_scatter_v, send, recv, 0);
+  call.send_counts = per_rank(counts, comm);
+  return make(call, {comm, type, request, op});
 }
 
-banyan_result_t pbanyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
-                                   banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(all_to_all, const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
+            banyan_request_t* request) {
+  return make(call_of(OperationKind::all_to_all, send, recv, count), {comm, type, request});
 }
 
-banyan_result_t pbanyan_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
-                                     void* recv, const size_t* recv_counts, const size_t* recv_displacements,
-                                     banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::all_to_all_v,
-            .send = in(send),
-            .recv = out(recv),
-            .send_counts = per_rank(send_counts, comm),
-            .send_displacements = per_rank(send_displacements, comm),
-            .recv_counts = per_rank(recv_counts, comm),
-            .recv_displacements = per_rank(recv_displacements, comm)};
-  return make(comm, request, call, type);
+BANYAN_CALL(all_to_all_v, const void* send, const size_t* send_counts, const size_t* send_displacements, void* recv,
+            const size_t* recv_counts, const size_t* recv_displacements, banyan_type_t type, banyan_comm_t comm,
+            banyan_request_t* request) {
+  Call call = call_of(OperationKind::all_to_all_v, send, recv, 0);
+  call.send_counts = per_rank(send_counts, comm);
+  call.send_displacements = per_rank(send_displacements, comm);
+  call.recv_counts = per_rank(recv_counts, comm);
+  call.recv_displacements = per_rank(recv_displacements, comm);
+  return make(call, {comm, type, request});
 }
 
-banyan_result_t pbanyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
-                               banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::gather,
-            .other = rank_of(root),
-            .send = in(send),
-            .recv = out(recv),
-            .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(gather, const void* send, void* recv, size_t count, banyan_type_t type, int root, banyan_comm_t comm,
+            banyan_request_t* request) {
+  return make(call_with(root, call_of(OperationKind::gather, send, recv, count)), {comm, type, request});
 }
 
-banyan_result_t pbanyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
-                                banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::scatter,
-            .other = rank_of(root),
-            .send = in(send),
-            .recv = out(recv),
-            .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(scatter, const void* send, void* recv, size_t count, banyan_type_t type, int root, banyan_comm_t comm,
+            banyan_request_t* request) {
+  return make(call_with(root, call_of(OperationKind::scatter, send, recv, count)), {comm, type, request});
 }
 
-banyan_result_t pbanyan_barrier(banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::barrier};
-  return make(comm, request, call, BANYAN_UINT8);
+BANYAN_CALL(barrier, banyan_comm_t comm, banyan_request_t* request) {
+  return make({.kind = OperationKind::barrier}, {comm, BANYAN_UINT8, request});
 }
 
-banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
-                             banyan_request_t* request) {
-  Call call{.kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(send_tagged, const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag, banyan_comm_t comm,
+            banyan_request_t* request) {
+  Call call = call_with(peer, call_of(OperationKind::send, send, nullptr, count));
+  call.tag = tag;
+  return make(call, {comm, type, request});
 }
 
-banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
-                             banyan_request_t* request) {
-  if (peer == BANYAN_ANY_RANK) {
-    if (request != nullptr) *request = nullptr;
-    return guarded(comm, [] { refuse_any_rank("recv"); });
-  }
-  Call call{.kind = banyan::run::OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
-  return make(comm, request, call, type);
+BANYAN_CALL(recv_tagged, void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
+            banyan_comm_t comm, banyan_request_t* request) {
+  Call call = call_with(peer, call_of(OperationKind::recv, nullptr, recv, count));
+  if (peer == BANYAN_ANY_RANK) call.other = banyan::run::kAnyRank;
+  call.tag = tag;
+  return make(call, {comm, type, request, {}, source});
 }
 
-banyan_result_t pbanyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
-                                    banyan_comm_t comm, banyan_request_t* request) {
-  Call call{
-      .kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count, .tag = tag};
-  return make(comm, request, call, type);
+BANYAN_CALL(send, const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
+            banyan_request_t* request) {
+  return pbanyan_send_tagged(send, count, type, peer, 0, comm, request);
 }
 
-banyan_result_t pbanyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
-                                    banyan_comm_t comm, banyan_request_t* request) {
-  const uint32_t from = peer == BANYAN_ANY_RANK ? banyan::run::kAnyRank : rank_of(peer);
-  Call call{.kind = banyan::run::OperationKind::recv, .other = from, .recv = out(recv), .count = count, .tag = tag};
-  return make(comm, request, call, type, {}, source);
+BANYAN_CALL(recv, void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
+            banyan_request_t* request) {
+  if (peer != BANYAN_ANY_RANK) return pbanyan_recv_tagged(recv, count, type, peer, 0, nullptr, comm, request);
+  if (request != nullptr) *request = nullptr;
+  return guarded(comm, [] {
+    throw Error(ErrorCode::invalid_input, "recv: rank -1 does not exist; BANYAN_ANY_RANK is for banyan_recv_tagged");
+  });
 }
 
-banyan_result_t pbanyan_group_start(void) {
+BANYAN_CALL(group_start, void) {
   ++group_depth;
   return BANYAN_SUCCESS;
 }
 
-banyan_result_t pbanyan_group_end(void) {
+BANYAN_CALL(group_end, void) {
   return guarded(nullptr, [&] {
     if (group_depth == 0) throw Error(ErrorCode::invalid_usage, "banyan_group_end without banyan_group_start");
     if (--group_depth > 0) return;
     std::vector<banyan_comm_t> comms;
     for (const GroupedCall& grouped : group) {
-      if (std::find(comms.begin(), comms.end(), grouped.comm) == comms.end()) comms.push_back(grouped.comm);
+      banyan_comm_t const comm = grouped.manner.comm;
+      if (std::find(comms.begin(), comms.end(), comm) == comms.end()) comms.push_back(comm);
     }
     std::vector<Waited> waited;
     std::optional<Error> first;
@@ -377,13 +347,13 @@ banyan_result_t pbanyan_group_end(void) {
       }
     }
     group.clear();
-    for (auto& [comm, request, source] : waited) {
+    for (auto& [manner, request] : waited) {
       try {
         Request(request).wait();
-        if (source != nullptr) *source = static_cast<int>(request.peer());
+        if (manner.source != nullptr) *manner.source = static_cast<int>(request.peer());
       } catch (...) {
         const Error error = banyan::current_error();
-        banyan::c::fail(comm->last_error.get(), banyan::c::result_of(error), error);
+        banyan::c::fail(manner.comm->last_error.get(), banyan::c::result_of(error), error);
         if (!first) first = error;
       }
     }
@@ -391,18 +361,18 @@ banyan_result_t pbanyan_group_end(void) {
   });
 }
 
-banyan_result_t pbanyan_test(banyan_request_t* request) {
+BANYAN_CALL(test, banyan_request_t* request) {
   return end_when(request, [](Request& of) { return of.test(); });
 }
 
-banyan_result_t pbanyan_wait(banyan_request_t* request) {
+BANYAN_CALL(wait, banyan_request_t* request) {
   return end_when(request, [](Request& of) {
     of.wait();
     return true;
   });
 }
 
-banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds) {
+BANYAN_CALL(wait_for, banyan_request_t* request, double seconds) {
   if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
   if (seconds <= 0) return pbanyan_test(request);
   std::chrono::milliseconds at_most{0};
@@ -412,7 +382,7 @@ banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds) {
   return end_when(request, [&](Request& of) { return of.wait_for(at_most); });
 }
 
-banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index) {
+BANYAN_CALL(wait_any, banyan_request_t* requests, int count, int* index) {
   const banyan_result_t result = guarded(nullptr, [&] {
     expect_pointer(index, "index");
     *index = -1;
@@ -429,7 +399,7 @@ banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* ind
   return pbanyan_wait(&requests[*index]);
 }
 
-banyan_result_t pbanyan_wait_all(banyan_request_t* requests, int count) {
+BANYAN_CALL(wait_all, banyan_request_t* requests, int count) {
   banyan_result_t first = BANYAN_SUCCESS;
   for (int i = 0; i < count; ++i) {
     const banyan_result_t result = pbanyan_wait(&requests[i]);
@@ -437,29 +407,3 @@ banyan_result_t pbanyan_wait_all(banyan_request_t* requests, int count) {
   }
   return first;
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_all_reduce);
-BANYAN_TWIN(banyan_reduce);
-BANYAN_TWIN(banyan_broadcast);
-BANYAN_TWIN(banyan_all_gather);
-BANYAN_TWIN(banyan_all_gather_v);
-BANYAN_TWIN(banyan_reduce_scatter);
-BANYAN_TWIN(banyan_reduce_scatter_v);
-BANYAN_TWIN(banyan_all_to_all);
-BANYAN_TWIN(banyan_all_to_all_v);
-BANYAN_TWIN(banyan_gather);
-BANYAN_TWIN(banyan_scatter);
-BANYAN_TWIN(banyan_barrier);
-BANYAN_TWIN(banyan_send);
-BANYAN_TWIN(banyan_recv);
-BANYAN_TWIN(banyan_send_tagged);
-BANYAN_TWIN(banyan_recv_tagged);
-BANYAN_TWIN(banyan_group_start);
-BANYAN_TWIN(banyan_group_end);
-BANYAN_TWIN(banyan_test);
-BANYAN_TWIN(banyan_wait);
-BANYAN_TWIN(banyan_wait_for);
-BANYAN_TWIN(banyan_wait_any);
-BANYAN_TWIN(banyan_wait_all);

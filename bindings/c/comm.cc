@@ -20,6 +20,7 @@ using banyan::Error;
 using banyan::ErrorCode;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
+using banyan::c::guarded_on;
 using banyan::run::Communicator;
 using banyan::run::Deadline;
 using banyan::run::JoinedProcesses;
@@ -154,6 +155,26 @@ banyan_result_t initialized(banyan_comm_t* comm, const Body& body) {
   return result == BANYAN_SUCCESS && (*comm)->joining != nullptr ? BANYAN_IN_PROGRESS : result;
 }
 
+// For functions that make a communicator, if any, of another one.
+template <typename Body>
+banyan_result_t made_of(banyan_comm_t comm, banyan_comm_t* result, const Body& body) {
+  return guarded_on(comm, [&] {
+    expect_pointer(result, "result");
+    *result = nullptr;
+    std::optional<Communicator> made = body();
+    if (made) *result = wrap(std::move(*made));
+  });
+}
+
+// For functions that put at `place` what `ask` finds.
+template <typename T, typename Ask>
+banyan_result_t answered(banyan_comm_t comm, T* place, const char* name, const Ask& ask) {
+  return guarded_on(comm, [&] {
+    expect_pointer(place, name);
+    *place = static_cast<T>(ask(comm->communicator()));
+  });
+}
+
 // Whether an operation has ended with an error of which no function has told yet.
 bool has_secret_error(banyan_comm& comm) {
   return comm.communicator().has_failed_operations() && !comm.last_error->has_told;
@@ -175,9 +196,7 @@ void end_operations(banyan_comm& comm) {
 
 }  // namespace
 
-extern "C" {
-
-banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id) {
+BANYAN_CALL(get_unique_id, banyan_unique_id_t* id) {
   return guarded(nullptr, [&] {
     expect_pointer(id, "id");
     banyan::run::UniqueId made = banyan::run::make_unique_id();
@@ -190,16 +209,15 @@ banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id) {
   });
 }
 
-banyan_result_t pbanyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
-                                       const banyan_config_t* config) {
+BANYAN_CALL(comm_init_rank, banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
+            const banyan_config_t* config) {
   return initialized(comm, [&] {
     expect_rank(size, rank);
     join_by(comm, config, [=](const Communicator::Options& options) { return join_by_id(id, size, rank, options); });
   });
 }
 
-banyan_result_t pbanyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
-                                      const banyan_config_t* config) {
+BANYAN_CALL(comm_init_url, banyan_comm_t* comm, const char* url, int size, int rank, const banyan_config_t* config) {
   return initialized(comm, [&] {
     expect_pointer(url, "url");
     expect_rank(size, rank);
@@ -209,7 +227,7 @@ banyan_result_t pbanyan_comm_init_url(banyan_comm_t* comm, const char* url, int 
   });
 }
 
-banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config) {
+BANYAN_CALL(comm_init_env, banyan_comm_t* comm, const banyan_config_t* config) {
   return initialized(comm, [&] {
     join_by(comm, config, [](const Communicator::Options& options) {
       return Communicator::join(banyan::compose::region_pool(), options);
@@ -217,35 +235,24 @@ banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t
   });
 }
 
-banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
-                                   const banyan_config_t* config) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    expect_pointer(result, "result");
-    *result = nullptr;
-    std::optional<Communicator> part = comm->communicator().split(color, key, banyan::c::options_from(config, *comm));
-    if (part) *result = wrap(std::move(*part));
-  });
+BANYAN_CALL(comm_split, banyan_comm_t comm, int color, int key, banyan_comm_t* result, const banyan_config_t* config) {
+  return made_of(comm, result,
+                 [&] { return comm->communicator().split(color, key, banyan::c::options_from(config, *comm)); });
 }
 
-banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
-                                    const banyan_config_t* config) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    expect_pointer(result, "result");
-    *result = nullptr;
+BANYAN_CALL(comm_shrink, banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
+            const banyan_config_t* config) {
+  return made_of(comm, result, [&] {
     if (excluded_count < 0) throw Error(ErrorCode::invalid_input, "excluded_count is negative");
     if (excluded_count > 0) expect_pointer(excluded, "excluded");
-    std::vector<uint32_t> ranks;
-    for (int i = 0; i < excluded_count; ++i) ranks.push_back(static_cast<uint32_t>(excluded[i]));
-    *result = wrap(
-        comm->communicator().shrink(ranks, banyan::c::shrink_patience(config), banyan::c::options_from(config, *comm)));
+    const std::vector<uint32_t> ranks(excluded, excluded + excluded_count);
+    return comm->communicator().shrink(ranks, banyan::c::shrink_patience(config),
+                                       banyan::c::options_from(config, *comm));
   });
 }
 
-banyan_result_t pbanyan_comm_agree(banyan_comm_t comm, int* flag) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(comm_agree, banyan_comm_t comm, int* flag) {
+  return guarded_on(comm, [&] {
     expect_pointer(flag, "flag");
     const std::chrono::milliseconds own = comm->timeout;
     const Communicator::Agreed agreed =
@@ -255,8 +262,8 @@ banyan_result_t pbanyan_comm_agree(banyan_comm_t comm, int* flag) {
   });
 }
 
-banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
-                                  const banyan_config_t* config) {
+BANYAN_CALL(comm_grow, banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
+            const banyan_config_t* config) {
   return guarded(comm, [&] {
     expect_pointer(result, "result");
     *result = nullptr;
@@ -274,34 +281,31 @@ banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id
   });
 }
 
-banyan_result_t pbanyan_comm_finalize(banyan_comm_t comm) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(comm_finalize, banyan_comm_t comm) {
+  return guarded_on(comm, [&] {
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized before");
     comm->communicator().finalize();
     comm->is_finalized = true;
   });
 }
 
-banyan_result_t pbanyan_comm_destroy(banyan_comm_t comm) {
+BANYAN_CALL(comm_destroy, banyan_comm_t comm) {
   if (comm == nullptr) return BANYAN_SUCCESS;
   const banyan_result_t result = guarded(nullptr, [&] { end_operations(*comm); });
   delete comm;
   return result;
 }
 
-banyan_result_t pbanyan_comm_abort(banyan_comm_t comm) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(comm_abort, banyan_comm_t comm) {
+  return guarded_on(comm, [&] {
     comm->last_error->has_told = true;  // with what its operations end, the program knows
     if (comm->joining != nullptr) comm->joining->stop();
     if (comm->has_joined()) comm->communicator().abort("banyan_comm_abort was called");
   });
 }
 
-banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(comm_get_async_error, banyan_comm_t comm, banyan_result_t* error) {
+  return guarded_on(comm, [&] {
     expect_pointer(error, "error");
     if (comm->joining != nullptr && !comm->joining->is_over()) {
       *error = BANYAN_IN_PROGRESS;
@@ -313,17 +317,12 @@ banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t
   });
 }
 
-banyan_result_t pbanyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    expect_pointer(reroutes, "reroutes");
-    *reroutes = static_cast<int>(comm->communicator().reroutes());
-  });
+BANYAN_CALL(comm_get_reroutes, banyan_comm_t comm, int* reroutes) {
+  return answered(comm, reroutes, "reroutes", [](Communicator& of) { return of.reroutes(); });
 }
 
-banyan_result_t pbanyan_comm_get_statistics(banyan_comm_t comm, const char* call, banyan_statistics_t* statistics) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(comm_get_statistics, banyan_comm_t comm, const char* call, banyan_statistics_t* statistics) {
+  return guarded_on(comm, [&] {
     expect_pointer(statistics, "statistics");
     if (statistics->size < offsetof(banyan_statistics_t, waiting_seconds) || statistics->size > 65536) {
       throw Error(ErrorCode::invalid_input, "the statistics have a size of " + std::to_string(statistics->size) +
@@ -336,63 +335,25 @@ banyan_result_t pbanyan_comm_get_statistics(banyan_comm_t comm, const char* call
   });
 }
 
-banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    expect_pointer(size, "size");
-    *size = static_cast<int>(comm->communicator().size());
-  });
+BANYAN_CALL(comm_count, banyan_comm_t comm, int* size) {
+  return answered(comm, size, "size", [](Communicator& of) { return of.size(); });
 }
 
-banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    expect_pointer(rank, "rank");
-    *rank = static_cast<int>(comm->communicator().rank());
-  });
+BANYAN_CALL(comm_user_rank, banyan_comm_t comm, int* rank) {
+  return answered(comm, rank, "rank", [](Communicator& of) { return of.rank(); });
 }
 
-banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    expect_pointer(name, "name");
-    *name = comm->communicator().name().c_str();
-  });
+BANYAN_CALL(comm_get_name, banyan_comm_t comm, const char** name) {
+  return answered(comm, name, "name", [](Communicator& of) { return of.name().c_str(); });
 }
 
-banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(comm_set_timeout, banyan_comm_t comm, double seconds) {
+  return guarded_on(comm, [&] {
     comm->timeout =
         seconds <= 0 ? std::chrono::milliseconds(0) : banyan::compose::milliseconds_of(seconds, "the timeout");
   });
 }
 
-banyan_result_t pbanyan_comm_dump(banyan_comm_t comm, const char* why) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    comm->communicator().dump(why != nullptr ? why : "banyan_comm_dump was called");
-  });
+BANYAN_CALL(comm_dump, banyan_comm_t comm, const char* why) {
+  return guarded_on(comm, [&] { comm->communicator().dump(why != nullptr ? why : "banyan_comm_dump was called"); });
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_get_unique_id);
-BANYAN_TWIN(banyan_comm_init_rank);
-BANYAN_TWIN(banyan_comm_init_url);
-BANYAN_TWIN(banyan_comm_init_env);
-BANYAN_TWIN(banyan_comm_split);
-BANYAN_TWIN(banyan_comm_shrink);
-BANYAN_TWIN(banyan_comm_agree);
-BANYAN_TWIN(banyan_comm_grow);
-BANYAN_TWIN(banyan_comm_finalize);
-BANYAN_TWIN(banyan_comm_destroy);
-BANYAN_TWIN(banyan_comm_abort);
-BANYAN_TWIN(banyan_comm_get_async_error);
-BANYAN_TWIN(banyan_comm_get_reroutes);
-BANYAN_TWIN(banyan_comm_get_statistics);
-BANYAN_TWIN(banyan_comm_count);
-BANYAN_TWIN(banyan_comm_user_rank);
-BANYAN_TWIN(banyan_comm_get_name);
-BANYAN_TWIN(banyan_comm_set_timeout);
-BANYAN_TWIN(banyan_comm_dump);

@@ -1,6 +1,7 @@
 #include "bindings/c/handles.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <system_error>
@@ -22,18 +23,24 @@ struct ErrorText {
 
 // With these results a communicator is in error.
 bool is_of_communicator(banyan_result_t result) {
-  switch (result) {
-    case BANYAN_MISMATCH:
-    case BANYAN_SYSTEM_ERROR:
-    case BANYAN_PEER_LOST:
-    case BANYAN_TIMED_OUT:
-    case BANYAN_ABORTED:
-    case BANYAN_INTERNAL:
-      return true;
-    default:
-      return false;
-  }
+  constexpr std::array kOfCommunicator = {BANYAN_MISMATCH,  BANYAN_SYSTEM_ERROR, BANYAN_PEER_LOST,
+                                          BANYAN_TIMED_OUT, BANYAN_ABORTED,      BANYAN_INTERNAL};
+  return std::find(kOfCommunicator.begin(), kOfCommunicator.end(), result) != kOfCommunicator.end();
 }
+
+// By their numbers.
+constexpr std::array kResultTexts = {"success",
+                                     "invalid argument",
+                                     "a call that is not allowed now",
+                                     "ranks called different things",
+                                     "not supported",
+                                     "the operating system refused",
+                                     "a rank was lost",
+                                     "timed out",
+                                     "aborted",
+                                     "in progress",
+                                     "internal error"};
+static_assert(kResultTexts.size() == BANYAN_INTERNAL + 1);
 
 // What banyan_last_error(comm) returned to this thread stays valid until its next call.
 thread_local ErrorText thread_error, comm_error_copy;
@@ -77,71 +84,37 @@ banyan_result_t fail_with_caught(LastError* of_comm) noexcept {
   const Error caught = current_error();
   try {
     throw;
-  } catch (const Error&) {
-    return fail(of_comm, result_of(caught), caught);
+  } catch (const Error&) {  // these three have a result of their own
   } catch (const std::bad_alloc&) {
-    return fail(of_comm, result_of(caught), caught);
   } catch (const std::system_error&) {
-    return fail(of_comm, result_of(caught), caught);
   } catch (...) {
     return fail(of_comm, BANYAN_INTERNAL, caught);
   }
+  return fail(of_comm, result_of(caught), caught);
 }
 
 void refuse_null(const char* name) { throw Error(ErrorCode::invalid_input, std::string(name) + " is NULL"); }
 
-const char* last_error(banyan_comm* comm) {
+}  // namespace banyan::c
+
+BANYAN_FUNCTION(int, get_version, void) { return BANYAN_VERSION; }
+
+BANYAN_FUNCTION(const char*, last_error, banyan_comm_t comm) {
+  using namespace banyan::c;
   if (comm == nullptr) return thread_error.text;
   const std::lock_guard lock(comm->last_error->mutex);
   comm_error_copy.set(comm->last_error->error ? comm->last_error->error->what() : "");
   return comm_error_copy.text;
 }
 
-}  // namespace banyan::c
-
-extern "C" {
-
-int pbanyan_get_version(void) { return BANYAN_VERSION; }
-
-const char* pbanyan_last_error(banyan_comm_t comm) { return banyan::c::last_error(comm); }
-
-size_t pbanyan_type_size(banyan_type_t type) {
+BANYAN_FUNCTION(size_t, type_size, banyan_type_t type) {
   using banyan::codec::WireType;
   const auto number = static_cast<uint64_t>(type);
   return WireType::is_known(number) ? size_of(WireType::of_number(static_cast<uint8_t>(number)).element()) : 0;
 }
 
-const char* pbanyan_result_text(banyan_result_t result) {
-  switch (result) {
-    case BANYAN_SUCCESS:
-      return "success";
-    case BANYAN_INVALID_ARGUMENT:
-      return "invalid argument";
-    case BANYAN_INVALID_USAGE:
-      return "a call that is not allowed now";
-    case BANYAN_MISMATCH:
-      return "ranks called different things";
-    case BANYAN_UNSUPPORTED:
-      return "not supported";
-    case BANYAN_SYSTEM_ERROR:
-      return "the operating system refused";
-    case BANYAN_PEER_LOST:
-      return "a rank was lost";
-    case BANYAN_TIMED_OUT:
-      return "timed out";
-    case BANYAN_ABORTED:
-      return "aborted";
-    case BANYAN_IN_PROGRESS:
-      return "in progress";
-    case BANYAN_INTERNAL:
-      return "internal error";
-  }
-  return "unknown result";
+BANYAN_FUNCTION(const char*, result_text, banyan_result_t result) {
+  using banyan::c::kResultTexts;
+  const auto number = static_cast<size_t>(result);  // negative ones become large
+  return number < kResultTexts.size() ? kResultTexts[number] : "unknown result";
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_get_version);
-BANYAN_TWIN(banyan_last_error);
-BANYAN_TWIN(banyan_result_text);
-BANYAN_TWIN(banyan_type_size);

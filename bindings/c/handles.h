@@ -18,8 +18,14 @@
 #include "banyan/run/communicator/communicator.h"
 #include "bindings/c/joining.h"
 
-// The plain name of a function that is defined before in the same file: weak, so that a profiler may define its own.
-#define BANYAN_TWIN(name) extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
+// Begins the definition of a function of banyan.h, say of mem_alloc: its twin does the work (profiling.h), and the
+// plain name is a weak symbol for the twin, so that a profiler may define its own. The compiler holds both against the
+// headers.
+#define BANYAN_FUNCTION(result, name, ...)                                                     \
+  extern "C" __attribute__((weak, alias("pbanyan_" #name))) result banyan_##name(__VA_ARGS__); \
+  extern "C" result pbanyan_##name(__VA_ARGS__)
+// The same for a function that can fail.
+#define BANYAN_CALL(name, ...) BANYAN_FUNCTION(banyan_result_t, name, __VA_ARGS__)
 
 namespace banyan::c {
 
@@ -70,15 +76,14 @@ namespace banyan::c {
 constexpr int kFirstOwnOp = 1000;
 // Makes it an op of the communicator.
 banyan_op_t add_op(banyan_comm* comm, OwnOp op);
+// Null if there is none. The caller holds comm.mutex.
+std::optional<OwnOp>* find_op(banyan_comm& comm, banyan_op_t op);
 
 banyan_result_t result_of(const Error& error);
 // Remembers the error for banyan_last_error: of this thread, and of a communicator unless that is null.
 banyan_result_t fail(LastError* of_comm, banyan_result_t result, const Error& error) noexcept;
 // The same of what was just caught.
 banyan_result_t fail_with_caught(LastError* of_comm) noexcept;
-
-// For banyan_last_error.
-const char* last_error(banyan_comm* comm);
 
 // Calls `body`, whatever it throws becoming a result. Nothing leaves the library but results.
 template <typename Body>
@@ -103,6 +108,15 @@ banyan_result_t guarded(std::nullptr_t, const Body& body) noexcept {
 // Throws Error{invalid_input} when it is null.
 inline void expect_pointer(const void* pointer, const char* name) {
   if (pointer == nullptr) refuse_null(name);
+}
+
+// As guarded(), for a call that needs a communicator.
+template <typename Body>
+banyan_result_t guarded_on(banyan_comm* comm, const Body& body) noexcept {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    body();
+  });
 }
 
 }  // namespace banyan::c

@@ -8,6 +8,7 @@ using banyan::ErrorCode;
 using banyan::c::add_op;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
+using banyan::c::guarded_on;
 using banyan::c::kFirstOwnOp;
 
 banyan_op_t banyan::c::add_op(banyan_comm* comm, OwnOp op) {
@@ -19,9 +20,13 @@ banyan_op_t banyan::c::add_op(banyan_comm* comm, OwnOp op) {
   return kFirstOwnOp + static_cast<int>(place);
 }
 
-extern "C" {
+std::optional<banyan::c::OwnOp>* banyan::c::find_op(banyan_comm& comm, banyan_op_t op) {
+  const auto place = static_cast<size_t>(op - kFirstOwnOp);
+  const bool exists = op >= kFirstOwnOp && place < comm.own_ops.size() && comm.own_ops[place];
+  return exists ? &comm.own_ops[place] : nullptr;
+}
 
-banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes) {
+BANYAN_CALL(mem_alloc, void** memory, size_t bytes) {
   return guarded(nullptr, [&] {
     expect_pointer(memory, "memory");
     *memory = nullptr;
@@ -29,16 +34,15 @@ banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes) {
   });
 }
 
-banyan_result_t pbanyan_mem_free(void* memory) {
+BANYAN_CALL(mem_free, void* memory) {
   return guarded(nullptr, [&] {
     if (memory == nullptr || banyan::compose::region_pool().free(memory)) return;
     throw Error(ErrorCode::invalid_input, "this memory is not of banyan_mem_alloc, or was freed before");
   });
 }
 
-banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
+BANYAN_CALL(register, banyan_comm_t comm, void* memory, size_t bytes, void** handle) {
+  return guarded_on(comm, [&] {
     expect_pointer(handle, "handle");
     if (bytes > 0) expect_pointer(memory, "memory");
     // Touching each page once spares the peers that attach to it the faults.
@@ -48,37 +52,22 @@ banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes,
   });
 }
 
-banyan_result_t pbanyan_deregister(banyan_comm_t comm, void*) {
-  return guarded(comm, [&] { expect_pointer(comm, "comm"); });
+BANYAN_CALL(deregister, banyan_comm_t comm, void*) {
+  return guarded_on(comm, [] {});
 }
 
-banyan_result_t pbanyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm) {
-  return guarded(comm, [&] {
+BANYAN_CALL(op_create_premul_sum, banyan_op_t* op, double factor, banyan_comm_t comm) {
+  return guarded_on(comm, [&] {
     expect_pointer(op, "op");
-    expect_pointer(comm, "comm");
     *op = add_op(comm, {.op = banyan::element::ReduceOp::premul_sum, .factor = factor});
   });
 }
 
-banyan_result_t pbanyan_op_destroy(banyan_op_t op, banyan_comm_t comm) {
-  return guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    const std::unique_lock lock(comm->mutex);
-    const auto place = static_cast<size_t>(op - kFirstOwnOp);
-    const bool exists = op >= kFirstOwnOp && place < comm->own_ops.size() && comm->own_ops[place];
-    if (exists) {
-      comm->own_ops[place].reset();
-      return;
-    }
+BANYAN_CALL(op_destroy, banyan_op_t op, banyan_comm_t comm) {
+  return guarded_on(comm, [&] {
+    const std::lock_guard lock(comm->mutex);
+    std::optional<banyan::c::OwnOp>* const own = banyan::c::find_op(*comm, op);
+    if (own != nullptr) return own->reset();
     throw Error(ErrorCode::invalid_input, "op " + std::to_string(op) + " is none that was made for this communicator");
   });
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_mem_alloc);
-BANYAN_TWIN(banyan_mem_free);
-BANYAN_TWIN(banyan_register);
-BANYAN_TWIN(banyan_deregister);
-BANYAN_TWIN(banyan_op_create_premul_sum);
-BANYAN_TWIN(banyan_op_destroy);

@@ -6,9 +6,7 @@
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 
-extern "C" {
-
-banyan_result_t pbanyan_get_service_hints(const char** hints) {
+BANYAN_CALL(get_service_hints, const char** hints) {
   return guarded(nullptr, [&] {
     expect_pointer(hints, "hints");
     *hints = nullptr;
@@ -17,7 +15,3 @@ banyan_result_t pbanyan_get_service_hints(const char** hints) {
     *hints = told.c_str();
   });
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_get_service_hints);

@@ -10,6 +10,7 @@ using banyan::Error;
 using banyan::ErrorCode;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
+using banyan::codec::WireType;
 using banyan::run::SparseAllReduce;
 using banyan::run::SparseTable;
 using banyan::run::SparseWay;
@@ -24,7 +25,7 @@ struct banyan_sparse {
 
 namespace {
 
-SparseTable table_of(size_t rows, size_t width, banyan_type_t type, banyan_sparse_way_t way, banyan_comm_t comm) {
+SparseTable table_of(size_t rows, size_t width, banyan_type_t type, banyan_sparse_way_t way) {
   if (rows == 0 || rows > UINT32_MAX || width == 0 || width > UINT32_MAX) {
     throw Error(ErrorCode::invalid_input, "a sparse table has 1 to 2^32 - 1 rows of 1 to 2^32 - 1 values, not " +
                                               std::to_string(rows) + " of " + std::to_string(width));
@@ -36,38 +37,37 @@ SparseTable table_of(size_t rows, size_t width, banyan_type_t type, banyan_spars
       .rows = static_cast<uint32_t>(rows), .width = static_cast<uint32_t>(width), .way = static_cast<SparseWay>(way)};
   if (type != BANYAN_FLOAT32) {
     const auto number = static_cast<uint64_t>(type);
-    if (!banyan::codec::WireType::is_known(number) ||
-        !banyan::codec::WireType::of_number(static_cast<uint8_t>(number)).is_coded()) {
+    if (!WireType::is_known(number) || !WireType::of_number(static_cast<uint8_t>(number)).is_coded()) {
       throw Error(ErrorCode::invalid_input,
                   "a sparse table is of BANYAN_FLOAT32 or a code of it, not type " + std::to_string(type));
     }
-    table.codec = banyan::codec::WireType::of_number(static_cast<uint8_t>(number)).codec();
+    table.codec = WireType::of_number(static_cast<uint8_t>(number)).codec();
   }
-  const std::lock_guard lock(comm->mutex);
-  table.seed = table.tensor = comm->sparse_tables++;
   return table;
 }
 
 }  // namespace
 
-extern "C" {
-
-banyan_result_t pbanyan_sparse_create(banyan_sparse_t* table, size_t rows, size_t width, banyan_type_t type,
-                                      banyan_sparse_way_t way, banyan_comm_t comm) {
+BANYAN_CALL(sparse_create, banyan_sparse_t* table, size_t rows, size_t width, banyan_type_t type,
+            banyan_sparse_way_t way, banyan_comm_t comm) {
   return guarded(comm, [&] {
     expect_pointer(table, "table");
     *table = nullptr;
     expect_pointer(comm, "comm");
     banyan::run::Communicator& communicator = comm->communicator();
-    auto made = std::unique_ptr<banyan_sparse>(
-        new banyan_sparse{.comm = comm, .reduce = {communicator, table_of(rows, width, type, way, comm)}});
-    if (made->reduce.table().codec) made->residual.resize(rows * width);
+    SparseTable shape = table_of(rows, width, type, way);
+    {
+      const std::lock_guard lock(comm->mutex);
+      shape.seed = shape.tensor = comm->sparse_tables++;
+    }
+    auto made = std::unique_ptr<banyan_sparse>(new banyan_sparse{.comm = comm, .reduce = {communicator, shape}});
+    if (shape.codec) made->residual.resize(rows * width);
     *table = made.release();
   });
 }
 
-banyan_result_t pbanyan_sparse_all_reduce(const int64_t* rows, const float* values, size_t count, banyan_sparse_t table,
-                                          const int64_t** sum_rows, const float** sum_values, size_t* sum_count) {
+BANYAN_CALL(sparse_all_reduce, const int64_t* rows, const float* values, size_t count, banyan_sparse_t table,
+            const int64_t** sum_rows, const float** sum_values, size_t* sum_count) {
   return guarded(table != nullptr ? table->comm : nullptr, [&] {
     expect_pointer(table, "table");
     table->comm->communicator();  // or it throws
@@ -96,7 +96,7 @@ banyan_result_t pbanyan_sparse_all_reduce(const int64_t* rows, const float* valu
   });
 }
 
-banyan_result_t pbanyan_sparse_residual(banyan_sparse_t table, float** values, size_t* count) {
+BANYAN_CALL(sparse_residual, banyan_sparse_t table, float** values, size_t* count) {
   return guarded(nullptr, [&] {
     expect_pointer(table, "table");
     expect_pointer(values, "values");
@@ -105,7 +105,7 @@ banyan_result_t pbanyan_sparse_residual(banyan_sparse_t table, float** values, s
   });
 }
 
-banyan_result_t pbanyan_sparse_last_call(banyan_sparse_t table, banyan_sparse_way_t* way, uint64_t* bytes) {
+BANYAN_CALL(sparse_last_call, banyan_sparse_t table, banyan_sparse_way_t* way, uint64_t* bytes) {
   return guarded(nullptr, [&] {
     expect_pointer(table, "table");
     const banyan::run::SparseStep& step = table->reduce.last_step();
@@ -114,15 +114,7 @@ banyan_result_t pbanyan_sparse_last_call(banyan_sparse_t table, banyan_sparse_wa
   });
 }
 
-banyan_result_t pbanyan_sparse_destroy(banyan_sparse_t table) {
+BANYAN_CALL(sparse_destroy, banyan_sparse_t table) {
   delete table;
   return BANYAN_SUCCESS;
 }
-
-}  // extern "C"
-
-BANYAN_TWIN(banyan_sparse_create);
-BANYAN_TWIN(banyan_sparse_all_reduce);
-BANYAN_TWIN(banyan_sparse_residual);
-BANYAN_TWIN(banyan_sparse_last_call);
-BANYAN_TWIN(banyan_sparse_destroy);

@@ -122,18 +122,21 @@ std::set<std::string> declared_in(const std::string& header, const std::string& 
 }
 
 TEST(Library, ShowsTheFunctionsOfItsHeadersAndNothingElse) {
-  std::set<std::string> declared = declared_in("banyan.h", "banyan_");
+  const std::set<std::string> declared = declared_in("banyan.h", "banyan_");
   EXPECT_GT(declared.size(), 40u);
-  declared.merge(declared_in("profiling.h", "pbanyan_"));
   std::set<std::string> expected = {"BANYAN_0"};  // the version of all of them
-  for (const std::string& name : declared) expected.insert(name + "@@BANYAN_0");
+  for (const std::string& name : declared) expected.insert({name + "@@BANYAN_0", "p" + name + "@@BANYAN_0"});
   EXPECT_EQ(exported(), expected);
 }
 
 TEST(Library, HasATwinOfEachFunction) {
-  std::set<std::string> twins;
-  for (const std::string& name : declared_in("banyan.h", "banyan_")) twins.insert("p" + name);
-  EXPECT_EQ(declared_in("profiling.h", "pbanyan_"), twins);
+  std::set<std::string> twins, expected;
+  std::istringstream lines(read_file(BANYAN_SOURCE_DIR "/include/banyan/profiling.h"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("BANYAN_TWIN(")) twins.insert(line);
+  }
+  for (const std::string& name : declared_in("banyan.h", "banyan_")) expected.insert("BANYAN_TWIN(" + name + ");");
+  EXPECT_EQ(twins, expected);
 }
 
 TEST(Profiler, SeesTheCallsOfProgramsInCAndInCxx) {

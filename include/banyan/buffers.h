@@ -146,43 +146,46 @@ enum class ReduceOp {
   bxor = BANYAN_BXOR
 };
 
-// A sum to which this rank contributes its elements times a factor. Belongs to a communicator and ends before it.
-class ScaledSum {
+// A reduction of the program's own. Belongs to a communicator and ends before it.
+class OwnReduction {
  public:
-  ScaledSum(banyan_comm_t comm, double factor) : comm_(comm) { check(banyan_op_create_premul_sum(&op_, factor, comm)); }
-  ~ScaledSum() { banyan_op_destroy(op_, comm_); }
-  ScaledSum(const ScaledSum&) = delete;
-  ScaledSum& operator=(const ScaledSum&) = delete;
+  ~OwnReduction() { banyan_op_destroy(op_, comm_); }
+  OwnReduction(const OwnReduction&) = delete;
+  OwnReduction& operator=(const OwnReduction&) = delete;
   banyan_op_t op() const { return op_; }
+
+ protected:
+  template <typename Create>
+  OwnReduction(banyan_comm_t comm, const Create& create) : comm_(comm) {
+    check(create(&op_));
+  }
 
  private:
   banyan_comm_t comm_;
   banyan_op_t op_ = 0;
 };
 
-// A sum or an average in a code that adds a residual's values first, and keeps in it what is lost. Belongs to a
-// communicator and ends before it.
-class FeedbackSum {
+// A sum to which this rank contributes its elements times a factor.
+class ScaledSum : public OwnReduction {
  public:
-  FeedbackSum(banyan_comm_t comm, const Residual& residual, ReduceOp op) : comm_(comm) {
-    check(banyan_op_create_feedback(&op_, static_cast<banyan_op_kind_t>(op), residual.handle(), comm));
-  }
-  ~FeedbackSum() { banyan_op_destroy(op_, comm_); }
-  FeedbackSum(const FeedbackSum&) = delete;
-  FeedbackSum& operator=(const FeedbackSum&) = delete;
-  banyan_op_t op() const { return op_; }
+  ScaledSum(banyan_comm_t comm, double factor)
+      : OwnReduction(comm, [&](banyan_op_t* op) { return banyan_op_create_premul_sum(op, factor, comm); }) {}
+};
 
- private:
-  banyan_comm_t comm_;
-  banyan_op_t op_ = 0;
+// A sum or an average in a code that adds a residual's values first, and keeps in it what is lost.
+class FeedbackSum : public OwnReduction {
+ public:
+  FeedbackSum(banyan_comm_t comm, const Residual& residual, ReduceOp sum)
+      : OwnReduction(comm, [&](banyan_op_t* op) {
+          return banyan_op_create_feedback(op, static_cast<banyan_op_kind_t>(sum), residual.handle(), comm);
+        }) {}
 };
 
 // A ReduceOp, a ScaledSum or a FeedbackSum, as calls take it.
 class Reduction {
  public:
   Reduction(ReduceOp op) : op_(static_cast<banyan_op_t>(op)) {}
-  Reduction(const ScaledSum& sum) : op_(sum.op()) {}
-  Reduction(const FeedbackSum& sum) : op_(sum.op()) {}
+  Reduction(const OwnReduction& own) : op_(own.op()) {}
   banyan_op_t op() const { return op_; }
 
  private:

@@ -139,9 +139,7 @@ class Calls {
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result all_reduce(S&& send, R&& recv, Reduction op = ReduceOp::sum) {
     expect_equal(count(send), count(recv), "all_reduce");
-    return make([&](banyan_request_t* request) {
-      return banyan_all_reduce(data(send), data(recv), count(send), type(send), op.op(), handle(), request);
-    });
+    return call(banyan_all_reduce, data(send), data(recv), count(send), type(send), op.op());
   }
   template <OutBuffer B>
   Result all_reduce(B&& buffer, Reduction op = ReduceOp::sum) {
@@ -151,9 +149,7 @@ class Calls {
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result reduce(S&& send, R&& recv, int root, Reduction op = ReduceOp::sum) {
     if (rank() == root) expect_equal(count(send), count(recv), "reduce");
-    return make([&](banyan_request_t* request) {
-      return banyan_reduce(data(send), data(recv), count(send), type(send), op.op(), root, handle(), request);
-    });
+    return call(banyan_reduce, data(send), data(recv), count(send), type(send), op.op(), root);
   }
   // The sum takes the place of what `root` contributes; the buffers of others keep theirs.
   template <OutBuffer B>
@@ -162,25 +158,19 @@ class Calls {
   }
   template <OutBuffer B>
   Result broadcast(B&& buffer, int root) {
-    return make([&](banyan_request_t* request) {
-      return banyan_broadcast(data(buffer), data(buffer), count(buffer), type(buffer), root, handle(), request);
-    });
+    return call(banyan_broadcast, data(buffer), data(buffer), count(buffer), type(buffer), root);
   }
   // recv holds size() * count(send).
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result all_gather(S&& send, R&& recv) {
     expect_equal(count(send) * ranks(), count(recv), "all_gather");
-    return make([&](banyan_request_t* request) {
-      return banyan_all_gather(data(send), data(recv), count(send), type(send), handle(), request);
-    });
+    return call(banyan_all_gather, data(send), data(recv), count(send), type(send));
   }
   // This rank's part is in its place already.
   template <OutBuffer B>
   Result all_gather(B&& buffer) {
     const std::size_t part = part_of(count(buffer), "all_gather");
-    return make([&](banyan_request_t* request) {
-      return banyan_all_gather(BANYAN_IN_PLACE, data(buffer), part, type(buffer), handle(), request);
-    });
+    return call(banyan_all_gather, BANYAN_IN_PLACE, data(buffer), part, type(buffer));
   }
   // counts[r] elements of rank r, at displacements[r], or one after the other.
   template <InBuffer S, OutBuffer R>
@@ -188,26 +178,19 @@ class Calls {
                                                   std::span<const std::size_t> displacements = {}) {
     expect_counts(counts, displacements, count(recv), "all_gather_v");
     expect_equal(count(send), counts[static_cast<std::size_t>(rank())], "all_gather_v");
-    return make([&](banyan_request_t* request) {
-      return banyan_all_gather_v(data(send), data(recv), counts.data(), pointer(displacements), type(send), handle(),
-                                 request);
-    });
+    return call(banyan_all_gather_v, data(send), data(recv), counts.data(), pointer(displacements), type(send));
   }
   // send holds size() * count(recv).
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result reduce_scatter(S&& send, R&& recv, Reduction op = ReduceOp::sum) {
     expect_equal(count(recv) * ranks(), count(send), "reduce_scatter");
-    return make([&](banyan_request_t* request) {
-      return banyan_reduce_scatter(data(send), data(recv), count(recv), type(send), op.op(), handle(), request);
-    });
+    return call(banyan_reduce_scatter, data(send), data(recv), count(recv), type(send), op.op());
   }
   // The result takes the place of this rank's part; the contents of the others are undefined afterwards.
   template <OutBuffer B>
   Result reduce_scatter(B&& buffer, Reduction op = ReduceOp::sum) {
     const std::size_t part = part_of(count(buffer), "reduce_scatter");
-    return make([&](banyan_request_t* request) {
-      return banyan_reduce_scatter(data(buffer), BANYAN_IN_PLACE, part, type(buffer), op.op(), handle(), request);
-    });
+    return call(banyan_reduce_scatter, data(buffer), BANYAN_IN_PLACE, part, type(buffer), op.op());
   }
   // counts[r] elements for rank r, one after the other in send.
   template <InBuffer S, OutBuffer R>
@@ -215,18 +198,14 @@ class Calls {
                                                       Reduction op = ReduceOp::sum) {
     expect_counts(counts, {}, count(send), "reduce_scatter_v");
     expect_equal(count(recv), counts[static_cast<std::size_t>(rank())], "reduce_scatter_v");
-    return make([&](banyan_request_t* request) {
-      return banyan_reduce_scatter_v(data(send), data(recv), counts.data(), type(send), op.op(), handle(), request);
-    });
+    return call(banyan_reduce_scatter_v, data(send), data(recv), counts.data(), type(send), op.op());
   }
   // The p-th part of send goes to rank p.
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result all_to_all(S&& send, R&& recv) {
     expect_equal(count(send), count(recv), "all_to_all");
     const std::size_t part = part_of(count(send), "all_to_all");
-    return make([&](banyan_request_t* request) {
-      return banyan_all_to_all(data(send), data(recv), part, type(send), handle(), request);
-    });
+    return call(banyan_all_to_all, data(send), data(recv), part, type(send));
   }
   template <OutBuffer B>
   Result all_to_all(B&& buffer) {
@@ -239,45 +218,37 @@ class Calls {
                                                   std::span<const std::size_t> recv_displacements = {}) {
     expect_counts(send_counts, send_displacements, count(send), "all_to_all_v");
     expect_counts(recv_counts, recv_displacements, count(recv), "all_to_all_v");
-    return make([&](banyan_request_t* request) {
-      return banyan_all_to_all_v(data(send), send_counts.data(), pointer(send_displacements), data(recv),
-                                 recv_counts.data(), pointer(recv_displacements), type(send), handle(), request);
-    });
+    return call(banyan_all_to_all_v, data(send), send_counts.data(), pointer(send_displacements), data(recv),
+                recv_counts.data(), pointer(recv_displacements), type(send));
   }
   // recv at `root` holds size() * count(send); elsewhere it may be empty.
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result gather(S&& send, R&& recv, int root) {
     if (rank() == root) expect_equal(count(send) * ranks(), count(recv), "gather");
-    return make([&](banyan_request_t* request) {
-      return banyan_gather(data(send), data(recv), count(send), type(send), root, handle(), request);
-    });
+    return call(banyan_gather, data(send), data(recv), count(send), type(send), root);
   }
   // send at `root` holds size() * count(recv); elsewhere it may be empty.
   template <InBuffer S, OutBuffer R>
   requires SameElements<S, R> Result scatter(S&& send, R&& recv, int root) {
     if (rank() == root) expect_equal(count(recv) * ranks(), count(send), "scatter");
-    return make([&](banyan_request_t* request) {
-      return banyan_scatter(data(send), data(recv), count(recv), type(send), root, handle(), request);
-    });
+    return call(banyan_scatter, data(send), data(recv), count(recv), type(send), root);
   }
-  Result barrier() {
-    return make([&](banyan_request_t* request) { return banyan_barrier(handle(), request); });
-  }
+  Result barrier() { return call(banyan_barrier); }
 
   // ---- Between two ranks ----
 
   // The n-th send to a rank with a tag matches the n-th receive there from this one with it; counts must be equal.
   template <InBuffer S>
   Result send(S&& send, int peer, std::uint32_t tag = 0) {
-    return make([&](banyan_request_t* request) {
-      return banyan_send_tagged(data(send), count(send), type(send), peer, tag, handle(), request);
-    });
+    return call(banyan_send_tagged, data(send), count(send), type(send), peer, tag);
   }
 
- private:
-  template <typename Body>
-  Result make(const Body& body) {
-    return static_cast<Self&>(*this).make(body);
+ protected:
+  // Has the function of the C interface called with these arguments, the communicator and a request, if there is one.
+  template <typename Function, typename... Arguments>
+  Result call(Function function, const Arguments&... arguments) {
+    return static_cast<Self&>(*this).make(
+        [&](banyan_request_t* request) { return function(arguments..., handle(), request); });
   }
   banyan_comm_t handle() const { return static_cast<const Self&>(*this).handle(); }
   int rank() const {
@@ -329,13 +300,18 @@ class Calls {
     return static_cast<std::size_t>(std::ranges::size(range));
   }
   template <typename R>
+  static banyan_type_t element_type(const R&) {
+    return type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+  }
+  // The same, or the type of the code.
+  template <typename R>
   static banyan_type_t type(const R& range) {
     if constexpr (requires {
                     { range.type() } -> std::same_as<banyan_type_t>;
                   }) {
       return range.type();
     } else {
-      return type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+      return element_type(range);
     }
   }
 };
@@ -349,11 +325,7 @@ class Starter : public Calls<Starter, Request> {
   template <OutBuffer R>
   Request recv(R&& recv, int peer, std::uint32_t tag = 0) {
     auto source = std::make_unique<int>(kAnyRank);
-    Request request = make([&](banyan_request_t* handle) {
-      return banyan_recv_tagged(std::ranges::data(recv), std::ranges::size(recv),
-                                type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>(), peer, tag, source.get(),
-                                handle_, handle);
-    });
+    Request request = call(banyan_recv_tagged, data(recv), count(recv), element_type(recv), peer, tag, source.get());
     request.source_ = std::move(source);
     return request;
   }
@@ -383,31 +355,17 @@ inline banyan_unique_id_t make_unique_id() {
 class Communicator : public Calls<Communicator, void> {
  public:
   // Collective over all processes that the launcher started; alone, with a warning, when there is no launcher.
-  static Communicator join(const Options& options = {}) {
-    return made_by(
-        [&](banyan_comm_t* comm, const banyan_config_t* config) { return banyan_comm_init_env(comm, config); },
-        options);
-  }
+  static Communicator join(const Options& options = {}) { return joined(options, banyan_comm_init_env); }
   // Collective at a meeting point: "tcp://host:port" or "file:///path".
   static Communicator join(const std::string& url, int size, int rank, const Options& options = {}) {
-    return made_by(
-        [&](banyan_comm_t* comm, const banyan_config_t* config) {
-          return banyan_comm_init_url(comm, url.c_str(), size, rank, config);
-        },
-        options);
+    return joined(options, banyan_comm_init_url, url.c_str(), size, rank);
   }
   static Communicator join(const banyan_unique_id_t& id, int size, int rank, const Options& options = {}) {
-    return made_by([&](banyan_comm_t* comm,
-                       const banyan_config_t* config) { return banyan_comm_init_rank(comm, size, id, rank, config); },
-                   options);
+    return joined(options, banyan_comm_init_rank, size, id, rank);
   }
   // For a newcomer, while the others call grow().
   static Communicator join_grown(const banyan_unique_id_t& id, int size, int rank, const Options& options = {}) {
-    return made_by(
-        [&](banyan_comm_t* comm, const banyan_config_t* config) {
-          return banyan_comm_grow(nullptr, size, id, rank, comm, config);
-        },
-        options);
+    return made_of(options, nullptr, banyan_comm_grow, size, id, rank);
   }
   // Takes over a communicator that the C interface has made.
   explicit Communicator(banyan_comm_t handle) : handle_(handle) {}
@@ -455,11 +413,7 @@ class Communicator : public Calls<Communicator, void> {
   // Collective among the ranks that live: a communicator without the dead and the excluded.
   Communicator shrink(std::span<const int> excluded = {}, const Options& options = {}) {
     const int count = static_cast<int>(excluded.size());
-    return made_by(
-        [&](banyan_comm_t* comm, const banyan_config_t* config) {
-          return banyan_comm_shrink(handle_, excluded.data(), count, comm, config);
-        },
-        options);
+    return made_of(options, handle_, banyan_comm_shrink, excluded.data(), count);
   }
   // Collective among the ranks that live, also in error: the bitwise and of the flags of all that took part, the same
   // on all of them. `lost` names the ranks that are missing now and were not missing in the agreement before.
@@ -477,11 +431,7 @@ class Communicator : public Calls<Communicator, void> {
   }
   // Collective with newcomers that call join_grown().
   Communicator grow(const banyan_unique_id_t& id, int size, const Options& options = {}) {
-    return made_by(
-        [&](banyan_comm_t* comm, const banyan_config_t* config) {
-          return banyan_comm_grow(handle_, size, id, rank(), comm, config);
-        },
-        options);
+    return made_of(options, handle_, banyan_comm_grow, size, id, rank());
   }
   // Waits for all operations under way, and says good-bye; no calls after that.
   void finalize() { check(banyan_comm_finalize(handle_)); }
@@ -512,9 +462,7 @@ class Communicator : public Calls<Communicator, void> {
   template <OutBuffer R>
   int recv(R&& recv, int peer, std::uint32_t tag = 0) {
     int source = kAnyRank;
-    check(banyan_recv_tagged(std::ranges::data(recv), std::ranges::size(recv),
-                             type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>(), peer, tag, &source, handle_,
-                             nullptr));
+    call(banyan_recv_tagged, data(recv), count(recv), element_type(recv), peer, tag, &source);
     return source;
   }
   // Sends and receives at once, so that all ranks may do it in a ring. Returns the rank that sent.
@@ -532,8 +480,22 @@ class Communicator : public Calls<Communicator, void> {
   void make(const Body& body) {
     check(body(nullptr));
   }
+  // Makes one by a function of the C interface that joins processes, with these arguments.
+  template <typename Function, typename... Arguments>
+  static Communicator joined(const Options& options, Function join, const Arguments&... arguments) {
+    return made_by(
+        options, [&](banyan_comm_t* comm, const banyan_config_t* config) { return join(comm, arguments..., config); });
+  }
+  // Makes one by a function that makes a communicator of another, which may be null.
+  template <typename Function, typename... Arguments>
+  static Communicator made_of(const Options& options, banyan_comm_t other, Function make,
+                              const Arguments&... arguments) {
+    return made_by(options, [&](banyan_comm_t* comm, const banyan_config_t* config) {
+      return make(other, arguments..., comm, config);
+    });
+  }
   template <typename Join>
-  static Communicator made_by(const Join& join, const Options& options) {
+  static Communicator made_by(const Options& options, const Join& join) {
     banyan_config_t config = options.config();
     if (options.stop.stop_possible()) config.blocking = 0;
     banyan_comm_t comm = nullptr;
