@@ -109,7 +109,7 @@ TEST_P(Strangers, OnThePortsOfWorkingRanksChangeNothing) {
   const auto body = [](banyan_comm_t comm, int) -> std::string {
     const auto work = [&](uint64_t round) -> std::string {
       banyan_comm_t part = nullptr;
-      if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+      require(banyan_comm_split(comm, 0, 0, &part, nullptr));
       std::string wrong = Load(part, {.seed = round, .largest = 50'000}).calls(20, 50'000);
       banyan_comm_destroy(part);
       return wrong;
@@ -270,7 +270,7 @@ TEST(Meeting, AnIdIsNotForASecondMeeting) {
   const auto reports = run_processes(2, [&](int rank) -> std::string {
     const banyan_unique_id_t id = rank == 0 ? note.make() : note.wait();
     banyan_comm_t comm = nullptr;
-    if (banyan_comm_init_rank(&comm, 2, id, rank, nullptr) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    require(banyan_comm_init_rank(&comm, 2, id, rank, nullptr));
     const std::string again = join(id, 2, rank, 1);
     const std::string sum = sum_of_ones(comm);
     banyan_comm_destroy(comm);

@@ -30,7 +30,7 @@ TEST(Survivors, TooFewForTheRuleGetAnErrorAndNoCommunicator) {
     if (why.find("the rule 'majority' needs 3 of the last group's 4") == std::string::npos) return why;
     if (why.find("missing: ") == std::string::npos) return why;
     config.survivors = "2";
-    if (banyan_comm_shrink(comm, nullptr, 0, &rest, &config) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    require(banyan_comm_shrink(comm, nullptr, 0, &rest, &config));
     const std::string sum = sum_of_ranks(rest);
     banyan_comm_destroy(rest);
     return "sum " + sum;

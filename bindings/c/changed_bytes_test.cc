@@ -28,7 +28,7 @@ std::vector<std::string> heard(const char* encryption) {
     banyan_config_t config = BANYAN_CONFIG_INIT;
     config.timeout = 20;
     banyan_comm_t comm = nullptr;
-    if (banyan_comm_init_url(&comm, url.c_str(), 2, rank, &config) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    require(banyan_comm_init_url(&comm, url.c_str(), 2, rank, &config));
     std::string text(2000, ' ');
     if (rank == 0) text.replace(1000, std::strlen(kSaid), kSaid);
     const banyan_result_t result =

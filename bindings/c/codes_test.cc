@@ -3,6 +3,7 @@
 #include "banyan/base/file.h"
 #include "banyan/codec/wire_type.h"
 #include "banyan/testing/test.h"
+#include "bindings/c/test_calls.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
@@ -28,8 +29,7 @@ float sample(int rank, size_t at, int step) {
 // Empty when all ranks have the same bits.
 std::string difference(const std::vector<float>& values, banyan_comm_t comm) {
   std::vector<float> of_first = values;
-  if (banyan_broadcast(of_first.data(), of_first.data(), values.size(), BANYAN_FLOAT32, 0, comm, nullptr) != 0)
-    return banyan_last_error(comm);
+  require(banyan_broadcast(of_first.data(), of_first.data(), values.size(), BANYAN_FLOAT32, 0, comm, nullptr));
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::memcmp(&values[i], &of_first[i], sizeof(float)) != 0)
       return "at " + std::to_string(i) + " is " + std::to_string(values[i]) + ", at rank 0 " +
@@ -38,28 +38,46 @@ std::string difference(const std::vector<float>& values, banyan_comm_t comm) {
   return "";
 }
 
-std::string sums_in_steps(banyan_comm_t comm, int rank, int size, const char* codec, banyan_op_kind_t kind,
-                          size_t count) {
+// A sum or an average that keeps in a residual what its code loses.
+struct Feedback {
+  Feedback(banyan_op_kind_t kind, size_t count, banyan_comm_t of) : comm(of) {
+    require(banyan_residual_create(&residual, count));
+    require(banyan_op_create_feedback(&op, kind, residual, comm));
+  }
+  // Between two calls.
+  std::span<float> kept() const {
+    float* values = nullptr;
+    size_t count = 0;
+    require(banyan_residual_values(residual, &values, &count));
+    return {values, count};
+  }
+  void end() const {
+    require(banyan_op_destroy(op, comm));
+    require(banyan_residual_destroy(residual));
+  }
+
+  const banyan_comm_t comm;
   banyan_residual_t residual = nullptr;
   banyan_op_t op = 0;
-  if (banyan_residual_create(&residual, count) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
-  if (banyan_op_create_feedback(&op, kind, residual, comm) != BANYAN_SUCCESS) return banyan_last_error(comm);
+};
+
+// The sums of three steps hold all that was sent and kept, but for what is kept then.
+std::string sums_in_steps(banyan_comm_t comm, int rank, const char* codec, size_t count) {
+  int size = 0;
+  banyan_comm_count(comm, &size);
+  const banyan_op_kind_t kind = count % 2 == 0 ? BANYAN_AVG : BANYAN_SUM;
+  const Feedback sum(kind, count, comm);
   std::vector<float> values(count);
   std::vector<double> mass(count);
   for (int step = 0; step < 3; ++step) {
-    float* kept = nullptr;
-    if (banyan_residual_values(residual, &kept, nullptr) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
     for (size_t i = 0; i < count; ++i) {
       values[i] = sample(rank, i, step);
-      mass[i] = double{values[i]} + double{kept[i]};
+      mass[i] = double{values[i]} + double{sum.kept()[i]};
     }
-    if (banyan_all_reduce(values.data(), values.data(), count, type_named(codec), op, comm, nullptr) != BANYAN_SUCCESS)
-      return banyan_last_error(comm);
+    require(banyan_all_reduce(values.data(), values.data(), count, type_named(codec), sum.op, comm, nullptr));
     if (const std::string differs = difference(values, comm); !differs.empty()) return differs;
-    if (banyan_residual_values(residual, &kept, nullptr) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
-    for (size_t i = 0; i < count; ++i) mass[i] -= double{kept[i]};
-    if (banyan_all_reduce(mass.data(), mass.data(), count, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr) != BANYAN_SUCCESS)
-      return banyan_last_error(comm);
+    for (size_t i = 0; i < count; ++i) mass[i] -= double{sum.kept()[i]};
+    require(banyan_all_reduce(mass.data(), mass.data(), count, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr));
     for (size_t i = 0; i < count; ++i) {
       const double result = double{values[i]} * (kind == BANYAN_AVG ? size : 1);
       const double largest = 8008.0 * size;
@@ -68,74 +86,52 @@ std::string sums_in_steps(banyan_comm_t comm, int rank, int size, const char* co
                std::to_string(i) + ", not " + std::to_string(mass[i]);
     }
   }
-  if (banyan_op_destroy(op, comm) != BANYAN_SUCCESS) return "destroy";
-  return banyan_residual_destroy(residual) == BANYAN_SUCCESS ? "" : banyan_last_error(nullptr);
+  sum.end();
+  return "";
 }
 
 class Codes : public ::testing::TestWithParam<int> {};
 
 TEST_P(Codes, LoseNothingThatIsNotKept) {
-  const int size = GetParam();
   const auto body = [&](banyan_comm_t comm, int rank) -> std::string {
     for (const char* codec : kCodes) {
       for (const size_t count : {0, 1, 31, 32, 33, 255, 256, 257, 10007}) {
-        const banyan_op_kind_t kind = count % 2 == 0 ? BANYAN_AVG : BANYAN_SUM;
-        const std::string wrong = sums_in_steps(comm, rank, size, codec, kind, count);
+        const std::string wrong = sums_in_steps(comm, rank, codec, count);
         if (!wrong.empty()) return std::to_string(count) + " values: " + wrong;
       }
     }
     return "";
   };
-  EXPECT_THAT(run_ranks(size, body), Each(""));
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Codes, ::testing::Range(1, 10));
 
 TEST(Codes, AreForAllCollectives) {
-  constexpr size_t kCount = 3000;
+  using run::OperationKind;
   constexpr int kSize = 3;
-  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
-    const banyan_type_t type = BANYAN_FLOAT32_AS_INT8;
-    std::vector<float> own(kCount * kSize), all(kCount * kSize);
-    for (size_t i = 0; i < own.size(); ++i) own[i] = sample(rank, i, 0);
-    // An error of half a step of 1/127 of the largest value of a block, for each rank that encodes.
-    const auto is_near = [](double value, double due, double terms) { return std::abs(value - due) <= 40 * terms; };
-    const auto check = [&](banyan_result_t result, const char* name) {
-      return result == BANYAN_SUCCESS ? std::string() : std::string(name) + ": " + banyan_last_error(comm);
-    };
-
-    std::string wrong = check(banyan_all_gather(own.data(), all.data(), kCount, type, comm, nullptr), "all_gather");
-    if (!wrong.empty()) return wrong;
-    if (wrong = difference(all, comm); !wrong.empty()) return "all_gather: " + wrong;
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (!is_near(all[i], sample(static_cast<int>(i / kCount), i % kCount, 0), 1)) return "all_gather";
-    }
-
-    all = own;
-    wrong = check(banyan_broadcast(all.data(), all.data(), kCount, type, 1, comm, nullptr), "broadcast");
-    if (!wrong.empty()) return wrong;
-    if (wrong = difference({all.begin(), all.begin() + kCount}, comm); !wrong.empty()) return "broadcast: " + wrong;
-    for (size_t i = 0; i < kCount; ++i) {
-      if (!is_near(all[i], sample(1, i, 0), 1)) return "broadcast";
-    }
-
-    std::vector<float> part(kCount);
-    wrong = check(banyan_reduce_scatter(own.data(), part.data(), kCount, type, BANYAN_AVG, comm, nullptr),
-                  "reduce_scatter");
-    if (!wrong.empty()) return wrong;
-    for (size_t i = 0; i < kCount; ++i) {
-      double due = 0;
-      for (int r = 0; r < kSize; ++r) due += sample(r, static_cast<size_t>(rank) * kCount + i, 0);
-      if (!is_near(part[i], due / kSize, kSize)) return "reduce_scatter";
-    }
-
-    wrong = check(banyan_reduce(own.data(), all.data(), kCount, type, BANYAN_SUM, 2, comm, nullptr), "reduce");
-    if (!wrong.empty()) return wrong;
-    wrong = check(banyan_all_to_all(own.data(), all.data(), kCount, type, comm, nullptr), "all_to_all");
-    if (!wrong.empty()) return wrong;
-    for (size_t i = 0; i < all.size(); ++i) {
-      const size_t at = static_cast<size_t>(rank) * kCount + i % kCount;
-      if (!is_near(all[i], sample(static_cast<int>(i / kCount), at, 0), 1)) return "all_to_all";
+  // Half a step of 1/127 of the largest value of a block, for each rank that encodes; and sums are as large as theirs.
+  constexpr double kOfOne = 40, kOfSums = kOfOne * kSize * (kSize + 1) / 2;
+  const auto body = [&](banyan_comm_t comm, int rank) -> std::string {
+    const auto own = static_cast<uint32_t>(rank);
+    for (const OperationKind kind : {OperationKind::all_gather, OperationKind::broadcast, OperationKind::reduce_scatter,
+                                     OperationKind::reduce, OperationKind::all_to_all}) {
+      const testing::CallShape shape{.kind = kind, .ranks = kSize, .count = 3000, .root = 1};
+      std::vector<float> sent(shape.sent(own)), received(shape.received(own));
+      for (size_t i = 0; i < sent.size(); ++i) sent[i] = sample(rank, i, 0);
+      require(make_call(shape, {.send = sent.data(), .recv = received.data(), .type = BANYAN_FLOAT32_AS_INT8}, comm));
+      const bool is_alike = kind == OperationKind::all_gather || kind == OperationKind::broadcast;
+      std::string wrong = is_alike ? difference(received, comm) : "";
+      for (const testing::CallShape::Piece& piece : shape.pieces(own)) {
+        for (size_t i = 0; i < piece.count; ++i) {
+          double due = 0;
+          for (int from = 0; from < kSize; ++from) {
+            if (!piece.from || static_cast<int>(*piece.from) == from) due += sample(from, piece.there + i, 0);
+          }
+          if (std::abs(received[piece.here + i] - due) > (piece.from ? kOfOne : kOfSums)) wrong += "not near;";
+        }
+      }
+      if (!wrong.empty()) return std::string(to_string(kind)) + ": " + wrong;
     }
     return "";
   };
@@ -146,17 +142,12 @@ TEST(Codes, AreForAllCollectives) {
 TEST(Codes, TellOfWhatIsNotFiniteAndForgetIt) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     for (const char* codec : kCodes) {
-      constexpr size_t kCount = 1000;
-      banyan_residual_t residual = nullptr;
-      banyan_op_t op = 0;
-      if (banyan_residual_create(&residual, kCount) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
-      if (banyan_op_create_feedback(&op, BANYAN_SUM, residual, comm) != BANYAN_SUCCESS) return banyan_last_error(comm);
+      const Feedback sum(BANYAN_SUM, 1000, comm);
       for (const bool is_spoilt : {true, false}) {
-        std::vector<float> values(kCount);
-        for (size_t i = 0; i < kCount; ++i) values[i] = sample(rank, i, 1);
+        std::vector<float> values(1000);
+        for (size_t i = 0; i < values.size(); ++i) values[i] = sample(rank, i, 1);
         if (is_spoilt && rank == 1) values[300] = NAN, values[700] = INFINITY;
-        if (banyan_all_reduce(values.data(), values.data(), kCount, type_named(codec), op, comm, nullptr) != 0)
-          return banyan_last_error(comm);
+        require(banyan_all_reduce(values.data(), values.data(), 1000, type_named(codec), sum.op, comm, nullptr));
         if (const std::string differs = difference(values, comm); !differs.empty() && !is_spoilt) return differs;
         if (is_spoilt && (std::isfinite(values[300]) || std::isfinite(values[700])))
           return std::string(codec) + " hides what is not finite";
@@ -165,8 +156,7 @@ TEST(Codes, TellOfWhatIsNotFiniteAndForgetIt) {
         if (!is_spoilt && !std::all_of(values.begin(), values.end(), [](float each) { return std::isfinite(each); }))
           return std::string(codec) + " keeps what is not finite";
       }
-      if (banyan_op_destroy(op, comm) != BANYAN_SUCCESS) return "destroy";
-      banyan_residual_destroy(residual);
+      sum.end();
     }
     return "";
   };
@@ -177,31 +167,22 @@ TEST(Codes, TellOfWhatIsNotFiniteAndForgetIt) {
 TEST(Codes, KeepTheResidualOfAllRanksWhereTheResultIsNotFinite) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     for (const bool is_blocking : {true, false}) {
-      constexpr size_t kCount = 1000;
-      banyan_residual_t residual = nullptr;
-      banyan_op_t op = 0;
-      if (banyan_residual_create(&residual, kCount) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
-      if (banyan_op_create_feedback(&op, BANYAN_SUM, residual, comm) != BANYAN_SUCCESS) return banyan_last_error(comm);
-      float* kept = nullptr;
-      banyan_residual_values(residual, &kept, nullptr);
-      for (size_t i = 0; i < kCount; ++i) kept[i] = sample(rank, i, 5) + 1;
-      const std::vector<float> before(kept, kept + kCount);
-      std::vector<float> values(kCount);
-      for (size_t i = 0; i < kCount; ++i) values[i] = sample(rank, i, 1);
+      const Feedback sum(BANYAN_SUM, 1000, comm);
+      std::vector<float> values(1000);
+      for (size_t i = 0; i < values.size(); ++i) sum.kept()[i] = sample(rank, i, 5) + 1;
+      const std::vector<float> before(sum.kept().begin(), sum.kept().end());
+      for (size_t i = 0; i < values.size(); ++i) values[i] = sample(rank, i, 1);
       if (rank == 1) values[300] = NAN;
       banyan_request_t request = nullptr;
-      if (banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_FLOAT32_AS_INT8, op, comm,
-                            is_blocking ? nullptr : &request) != BANYAN_SUCCESS ||
-          banyan_wait(&request) != BANYAN_SUCCESS)
-        return banyan_last_error(comm);
+      require(banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT32_AS_INT8, sum.op, comm,
+                                is_blocking ? nullptr : &request));
+      require(banyan_wait(&request));
       if (!std::isnan(values[300])) return "hidden";
-      banyan_residual_values(residual, &kept, nullptr);
-      for (size_t i = 0; i < kCount; ++i) {
-        if (!std::isfinite(values[i]) && std::memcmp(kept + i, &before[i], sizeof(float)) != 0)
-          return std::to_string(i) + " keeps " + std::to_string(kept[i]) + ", not " + std::to_string(before[i]);
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (!std::isfinite(values[i]) && std::memcmp(&sum.kept()[i], &before[i], sizeof(float)) != 0)
+          return std::to_string(i) + " keeps " + std::to_string(sum.kept()[i]) + ", not " + std::to_string(before[i]);
       }
-      banyan_op_destroy(op, comm);
-      if (banyan_residual_destroy(residual) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+      sum.end();
     }
     return "";
   };
@@ -222,7 +203,7 @@ TEST(Codes, AreRefusedWhereTheyMeanNothing) {
     banyan_op_t op = 0;
     banyan_residual_create(&residual, 9);
     if (banyan_op_create_feedback(&op, BANYAN_MAX, residual, comm) != BANYAN_INVALID_ARGUMENT) return "a maximum";
-    if (banyan_op_create_feedback(&op, BANYAN_SUM, residual, comm) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    require(banyan_op_create_feedback(&op, BANYAN_SUM, residual, comm));
     const auto refusal = [&](banyan_type_t of, banyan_op_t by) -> std::string {
       if (banyan_all_reduce(data, data, 10, of, by, comm, nullptr) != BANYAN_INVALID_ARGUMENT) return "not refused";
       return banyan_last_error(comm);
@@ -246,30 +227,25 @@ TEST(Codes, HaveResidualsForOneCallAtATime) {
   std::atomic<int>& refused = shared_counter();
   const auto body = [&](banyan_comm_t comm, int rank) -> std::string {
     std::vector<float> values(100000, static_cast<float>(rank)), others = values;
-    banyan_residual_t residual = nullptr;
-    banyan_op_t op = 0;
-    banyan_residual_create(&residual, values.size());
-    if (banyan_op_create_feedback(&op, BANYAN_SUM, residual, comm) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    const Feedback feedback(BANYAN_SUM, values.size(), comm);
     const auto sum = [&](std::vector<float>& of, banyan_request_t* request) {
-      return banyan_all_reduce(of.data(), of.data(), of.size(), BANYAN_FLOAT32_AS_INT8, op, comm, request);
+      return banyan_all_reduce(of.data(), of.data(), of.size(), BANYAN_FLOAT32_AS_INT8, feedback.op, comm, request);
     };
     banyan_request_t request = nullptr;
     float* kept = nullptr;
     // Rank 1 comes later: until then the call of rank 0 is under way.
+    if (rank == 1) wait_until(refused, 1);
+    require(sum(values, &request));
     if (rank == 0) {
-      if (sum(values, &request) != BANYAN_SUCCESS) return banyan_last_error(comm);
       if (sum(others, nullptr) != BANYAN_INVALID_USAGE) return "a second call";
-      if (banyan_residual_values(residual, &kept, nullptr) != BANYAN_INVALID_USAGE) return "values";
-      if (banyan_residual_destroy(residual) != BANYAN_INVALID_USAGE) return "destroyed";
+      if (banyan_residual_values(feedback.residual, &kept, nullptr) != BANYAN_INVALID_USAGE) return "values";
+      if (banyan_residual_destroy(feedback.residual) != BANYAN_INVALID_USAGE) return "destroyed";
       ++refused;
-    } else {
-      wait_until(refused, 1);
-      if (sum(values, &request) != BANYAN_SUCCESS) return banyan_last_error(comm);
     }
-    if (banyan_wait(&request) != BANYAN_SUCCESS) return banyan_last_error(comm);
-    if (sum(others, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
-    banyan_op_destroy(op, comm);
-    return banyan_residual_destroy(residual) == BANYAN_SUCCESS ? "" : banyan_last_error(nullptr);
+    require(banyan_wait(&request));
+    require(sum(others, nullptr));
+    feedback.end();
+    return "";
   };
   EXPECT_THAT(run_ranks(2, body), Each(""));
 }

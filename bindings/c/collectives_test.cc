@@ -149,31 +149,6 @@ class Rank {
     expect_ok(banyan_barrier(comm_, nullptr));
   }
 
-  std::string report() const { return report_; }
-
- private:
-  struct Buffer {
-    Buffer(size_t bytes, bool is_shared) : shared(is_shared) {
-      if (shared) {
-        void* memory = nullptr;
-        if (banyan_mem_alloc(&memory, bytes) != BANYAN_SUCCESS) std::abort();
-        data = static_cast<std::byte*>(memory);
-      } else {
-        data = new std::byte[bytes + 1];
-      }
-      std::memset(data, 0x55, bytes);
-    }
-    ~Buffer() {
-      if (shared) {
-        banyan_mem_free(data);
-      } else {
-        delete[] data;
-      }
-    }
-    std::byte* data;
-    bool shared;
-  };
-
   void call(OperationKind kind, int type, int op, size_t count) {
     const testing::CallShape shape{.kind = kind,
                                    .ranks = static_cast<uint32_t>(size_),
@@ -186,14 +161,15 @@ class Rank {
     if (in_place_) {
       const size_t send_at = shape.send_place(rank), recv_at = shape.recv_place(rank);
       first_.emplace(std::max(sent + send_at, received + recv_at) * of.bytes, shared_);
-      send_ = first_->data + send_at * of.bytes;
-      recv_ = first_->data + recv_at * of.bytes;
+      send_ = first_->data() + send_at * of.bytes;
+      recv_ = first_->data() + recv_at * of.bytes;
     } else {
       first_.emplace(sent * of.bytes, shared_);
       second_.emplace(received * of.bytes, shared_);
-      send_ = first_->data;
-      recv_ = second_->data;
+      send_ = first_->data();
+      recv_ = second_->data();
     }
+    std::memset(recv_, 0x55, received * of.bytes);
     for (size_t i = 0; i < sent; ++i) of.encode(send_ + i * of.bytes, sample(op, rank_, i));
     expect_ok(
         make_call(shape, {.send = send_, .recv = recv_, .type = static_cast<banyan_type_t>(type), .op = op}, comm_));
@@ -210,6 +186,9 @@ class Rank {
     }
   }
 
+  std::string report() const { return report_; }
+
+ private:
   void expect_ok(banyan_result_t result) {
     if (result != BANYAN_SUCCESS && report_.empty()) report_ = banyan_last_error(comm_);
   }
@@ -217,7 +196,7 @@ class Rank {
   banyan_comm_t comm_;
   int rank_, size_;
   bool shared_, in_place_ = false;
-  std::optional<Buffer> first_, second_;
+  std::optional<CallMemory> first_, second_;
   std::byte *send_ = nullptr, *recv_ = nullptr;
   std::string report_;
 };
@@ -243,67 +222,45 @@ TEST_P(EverySize, EveryCollectiveTypeAndReductionIsRight) {
 
 // Around the sizes at which one way gives way to another, for one type.
 TEST_P(EverySize, LargeBuffersAreRight) {
-  const int size = GetParam();
-  const auto body = [&](banyan_comm_t comm, int) -> std::string {
+  const auto body = [&](banyan_comm_t comm, int rank) {
+    Rank tester(comm, rank, GetParam(), false);
     for (const size_t count : {8191u, 16384u, 16385u, 100'003u, 600'001u}) {
-      std::vector<int32_t> values(count), sums(count);
-      int rank = 0;
-      banyan_comm_user_rank(comm, &rank);
-      for (size_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(i * 7 + static_cast<size_t>(rank) * 13);
-      if (banyan_all_reduce(values.data(), sums.data(), count, BANYAN_INT32, BANYAN_SUM, comm, nullptr) !=
-          BANYAN_SUCCESS)
-        return banyan_last_error(comm);
-      for (size_t i = 0; i < count; ++i) {
-        const auto expected =
-            static_cast<int32_t>(static_cast<size_t>(size) * i * 7 + 13 * static_cast<size_t>(size * (size - 1) / 2));
-        if (sums[i] != expected) return "element " + std::to_string(i) + " of " + std::to_string(count);
-      }
+      tester.call(OperationKind::all_reduce, BANYAN_INT32, BANYAN_SUM, count);
     }
-    return "";
+    return tester.report();
   };
-  EXPECT_THAT(run_ranks(size, body), Each(""));
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 // One rank alone is refused, which must not disturb the calls of all.
 TEST(Collectives, BitsOfFloatsAreRefusedBeforeAnythingHappens) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
-    const auto is_refused = [&](banyan_result_t result, const std::string& text) {
-      return result == BANYAN_INVALID_ARGUMENT && banyan_last_error(comm) == text;
+    const auto is_refused = [&](banyan_result_t result) {
+      return result == BANYAN_INVALID_ARGUMENT &&
+             std::string(banyan_last_error(comm)) == "bor is for integers, not float64; give the same bits as uint64";
     };
     std::vector<double> values(2000);
     for (size_t i = 0; i < values.size(); ++i) values[i] = rank + static_cast<double>(i) / 4;
     const std::vector<double> before = values;
     double* const data = values.data();
     const size_t counts[] = {3, 4};
-    const std::string rest = " is for integers, not ";
-    const std::pair<banyan_op_t, std::string> ops[] = {
-        {BANYAN_BAND, "band"}, {BANYAN_BOR, "bor"}, {BANYAN_BXOR, "bxor"}};
-    const std::pair<banyan_type_t, std::string> types[] = {{BANYAN_FLOAT16, "float16; give the same bits as uint16"},
-                                                           {BANYAN_BFLOAT16, "bfloat16; give the same bits as uint16"},
-                                                           {BANYAN_FLOAT32, "float32; give the same bits as uint32"},
-                                                           {BANYAN_FLOAT64, "float64; give the same bits as uint64"}};
-    for (const auto& [op, op_name] : ops) {
-      for (const auto& [type, type_name] : types) {
-        if (rank != 1) continue;
-        const std::string text = op_name + rest + type_name;
-        banyan_request_t request = nullptr;
-        if (!is_refused(banyan_all_reduce(data, data, 1000, type, op, comm, nullptr), text) ||
-            !is_refused(banyan_all_reduce(data, data, 0, type, op, comm, nullptr), text) ||
-            !is_refused(banyan_reduce(data, data, 5, type, op, 0, comm, &request), text) ||
-            !is_refused(banyan_reduce_scatter(data, data + 4, 4, type, op, comm, nullptr), text) ||
-            !is_refused(banyan_reduce_scatter_v(data, data + 9, counts, type, op, comm, nullptr), text))
-          return "not refused: " + text + "; said " + banyan_last_error(comm);
-        if (request != nullptr) return "a request of what was refused";
-        if (banyan_group_start() != BANYAN_SUCCESS) return "group";
-        if (!is_refused(banyan_all_reduce(data, data, 9, type, op, comm, nullptr), text))
-          return "not refused in a group: " + text;
-        if (banyan_group_end() != BANYAN_SUCCESS) return "the group was not empty";
-      }
+    constexpr banyan_type_t kType = BANYAN_FLOAT64;
+    if (rank == 1) {
+      banyan_request_t request = nullptr;
+      if (!is_refused(banyan_all_reduce(data, data, 1000, kType, BANYAN_BOR, comm, nullptr)) ||
+          !is_refused(banyan_all_reduce(data, data, 0, kType, BANYAN_BOR, comm, nullptr)) ||
+          !is_refused(banyan_reduce(data, data, 5, kType, BANYAN_BOR, 0, comm, &request)) ||
+          !is_refused(banyan_reduce_scatter(data, data + 4, 4, kType, BANYAN_BOR, comm, nullptr)) ||
+          !is_refused(banyan_reduce_scatter_v(data, data + 9, counts, kType, BANYAN_BOR, comm, nullptr)))
+        return std::string("not refused; said ") + banyan_last_error(comm);
+      if (request != nullptr) return "a request of what was refused";
+      require(banyan_group_start());
+      if (!is_refused(banyan_all_reduce(data, data, 9, kType, BANYAN_BOR, comm, nullptr))) return "not in a group";
+      require(banyan_group_end());  // which is empty
     }
     if (values != before) return "data has changed";
     int32_t bits = rank == 0 ? 0b0110 : 0b0011;
-    if (banyan_all_reduce(&bits, &bits, 1, BANYAN_INT32, BANYAN_BXOR, comm, nullptr) != BANYAN_SUCCESS)
-      return banyan_last_error(comm);
+    require(banyan_all_reduce(&bits, &bits, 1, BANYAN_INT32, BANYAN_BXOR, comm, nullptr));
     return std::to_string(bits);
   };
   EXPECT_THAT(run_ranks(2, body), Each("5"));
@@ -329,8 +286,7 @@ TEST(Collectives, APremultipliedSumScalesWhatEachRankContributes) {
     if (banyan_op_create_premul_sum(&op, rank + 1, comm) != BANYAN_SUCCESS) return "create";
     std::vector<float> values(1000);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(rank + static_cast<int>(i));
-    if (banyan_all_reduce(values.data(), values.data(), 1000, BANYAN_FLOAT32, op, comm, nullptr) != BANYAN_SUCCESS)
-      return banyan_last_error(comm);
+    require(banyan_all_reduce(values.data(), values.data(), 1000, BANYAN_FLOAT32, op, comm, nullptr));
     if (banyan_op_destroy(op, comm) != BANYAN_SUCCESS) return "destroy";
     if (banyan_op_destroy(op, comm) != BANYAN_INVALID_ARGUMENT) return "destroyed twice";
     for (size_t i = 0; i < values.size(); ++i) {  // 1 (0 + i) + 2 (1 + i) + 3 (2 + i)
@@ -352,8 +308,7 @@ TEST(Collectives, TheProductsOfAPremultipliedSumAreRoundedToTheirType) {
     if (banyan_op_create_premul_sum(&op, kFactor, comm) != BANYAN_SUCCESS) return "create";
     std::vector<uint16_t> values(kCount);
     for (size_t i = 0; i < kCount; ++i) values[i] = sample(rank, i);
-    if (banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_BFLOAT16, op, comm, nullptr) != BANYAN_SUCCESS)
-      return banyan_last_error(comm);
+    require(banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_BFLOAT16, op, comm, nullptr));
     size_t differ = 0;  // from a sum that is rounded at the end only
     for (size_t i = 0; i < kCount; ++i) {
       const float a = kFactor * of_bfloat(sample(0, i)), b = kFactor * of_bfloat(sample(1, i));

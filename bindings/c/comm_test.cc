@@ -24,7 +24,7 @@ TEST(Messages, ArriveInOrderAndCrossEachOther) {
         banyan_send(out[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
         banyan_recv(in[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
       }
-      if (banyan_group_end() != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+      require(banyan_group_end());
       for (int peer = 0; peer < 3; ++peer) {
         if (peer == rank) continue;
         for (size_t i = 0; i < count; ++i) {
@@ -63,7 +63,7 @@ TEST(Groups, SplitByColorAndOrderByKey) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     banyan_comm_t part = nullptr;
     const int color = rank == 4 ? -1 : rank % 2;
-    if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    require(banyan_comm_split(comm, color, -rank, &part, nullptr));
     if (rank == 4) return part == nullptr && sum_of_ranks(comm) == "15" ? "right" : "wrong";
     int part_rank = -1, part_size = -1;
     banyan_comm_user_rank(part, &part_rank);
@@ -117,7 +117,7 @@ TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
     banyan_comm_get_statistics(comm, "all_reduce", &reductions);
     old.size = offsetof(banyan_statistics_t, waiting_seconds);
     old.longest_wait_rank = 77;
-    if (banyan_comm_get_statistics(comm, "barrier", &old) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    require(banyan_comm_get_statistics(comm, "barrier", &old));
     if (reductions.calls != 41 || reductions.bytes != 40 * 12 + 40'000) {
       return std::to_string(reductions.calls) + " reductions of " + std::to_string(reductions.bytes) + " bytes";
     }
@@ -203,11 +203,6 @@ std::string work_until_lost(banyan_comm_t comm, uint64_t seed, banyan_result_t e
   return "nobody was lost";
 }
 
-uint64_t kill_rounds() {
-  const char* const rounds = std::getenv("BANYAN_TEST_KILLS");
-  return rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 60;
-}
-
 // One rank is killed, some time after all have met; the others hear of it, shrink, and go on.
 void expect_survivors_go_on(int size, int victim, std::chrono::microseconds after, uint64_t seed) {
   const auto begin = Clock::now();
@@ -245,22 +240,17 @@ TEST(Lost, SurvivorsOfAKilledRankShrinkAndGoOn) {
 }
 
 TEST(Lost, WhoeverIsKilledWheneverTheOthersGoOn) {
-  for (uint64_t seed = 1; seed <= kill_rounds() && !HasFailure(); ++seed) {
+  for (uint64_t seed = 1; seed <= setting("BANYAN_TEST_KILLS", 60) && !HasFailure(); ++seed) {
     std::mt19937_64 draw(seed);
     const int size = 2 + static_cast<int>(draw() % 4), victim = static_cast<int>(draw() % static_cast<uint64_t>(size));
     expect_survivors_go_on(size, victim, std::chrono::microseconds(draw() % 4000), seed);
   }
 }
 
-uint64_t stop_rounds() {
-  const char* const rounds = std::getenv("BANYAN_TEST_STOPS");
-  return rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 4;
-}
-
 TEST(Lost, WhoeverIsStoppedWheneverIsNamedAndTheOthersGoOn) {
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.timeout = 1;  // on a machine that is busy with other things a rank may wait for a core longer than 0.3 s
-  for (uint64_t seed = 1; seed <= stop_rounds(); ++seed) {
+  for (uint64_t seed = 1; seed <= setting("BANYAN_TEST_STOPS", 4); ++seed) {
     std::mt19937_64 draw(seed);
     std::atomic<int>&entered = shared_counter(), &stopped = shared_counter();
     const int size = 2 + static_cast<int>(draw() % 3), victim = static_cast<int>(draw() % static_cast<uint64_t>(size));
@@ -322,13 +312,11 @@ TEST(Fork, TheChildTakesNothingFromItsParent) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     constexpr size_t kCount = 300'000;
     void* shared = nullptr;
-    if (banyan_mem_alloc(&shared, kCount * sizeof(double)) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    require(banyan_mem_alloc(&shared, kCount * sizeof(double)));
     auto* const values = static_cast<double*>(shared);
     const auto sum = [&]() -> std::string {
       for (size_t i = 0; i < kCount; ++i) values[i] = rank + static_cast<double>(i % 1000);
-      if (banyan_all_reduce(values, values, kCount, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr) != BANYAN_SUCCESS) {
-        return banyan_last_error(comm);
-      }
+      require(banyan_all_reduce(values, values, kCount, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr));
       for (size_t i = 0; i < kCount; ++i) {
         if (values[i] != 1 + 2 * static_cast<double>(i % 1000)) return "wrong at " + std::to_string(i);
       }

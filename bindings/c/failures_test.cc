@@ -14,11 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kAnHour = 3600;  // seconds; by hand these runs may last
 
-uint64_t failures() {
-  const char* const text = std::getenv("BANYAN_TEST_FAILURES");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 60;
-}
-
 std::string transport() {
   const char* const name = std::getenv("BANYAN_TRANSPORT");
   return name != nullptr ? name : "shm";
@@ -50,7 +45,7 @@ banyan_result_t sum_ones(banyan_comm_t comm, int* sum) {
 template <typename Round>
 std::string repeat(Round round) {
   alarm(kAnHour);
-  const uint64_t rounds = failures();
+  const uint64_t rounds = setting("BANYAN_TEST_FAILURES", 60);
   Footprint settled;
   for (uint64_t i = 0; i < rounds; ++i) {
     if (std::string wrong = round(i); !wrong.empty()) return "round " + std::to_string(i) + ": " + wrong;
@@ -91,7 +86,7 @@ TEST_F(FailedCalls, ShrinksLeaveNothingBehind) {
   const auto body = [](banyan_comm_t comm, int rank) {
     return repeat([&](uint64_t round) -> std::string {
       banyan_comm_t part = nullptr, smaller = nullptr;
-      if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+      require(banyan_comm_split(comm, 0, 0, &part, nullptr));
       const int left_out = static_cast<int>(round % 2);
       const banyan_result_t result = banyan_comm_shrink(part, &left_out, 1, &smaller, nullptr);
       const banyan_result_t due = rank == left_out ? BANYAN_PEER_LOST : BANYAN_SUCCESS;
@@ -156,11 +151,11 @@ TEST(Timeouts, OfPartsAreThoseOfTheWhole) {
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
     banyan_comm_t part = nullptr, smaller = nullptr;
     int sum = 0;
-    if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    require(banyan_comm_split(comm, 0, 0, &part, nullptr));
     std::string said;
     if (rank == 0) said += sum_ones(part, &sum) == BANYAN_TIMED_OUT ? "late " : banyan_last_error(part);
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2200));
-    if (banyan_comm_shrink(part, nullptr, 0, &smaller, nullptr) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    require(banyan_comm_shrink(part, nullptr, 0, &smaller, nullptr));
     if (rank == 0) said += sum_ones(smaller, &sum) == BANYAN_TIMED_OUT ? "late" : banyan_last_error(smaller);
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2200));
     banyan_comm_destroy(smaller);

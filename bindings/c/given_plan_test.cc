@@ -13,10 +13,7 @@ constexpr size_t kCount = 100'003;
 std::string sum_of_positions(banyan_comm_t comm, int rank) {
   std::vector<int64_t> values(kCount);
   for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<int64_t>(i) * (rank + 1);
-  if (banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_INT64, BANYAN_SUM, comm, nullptr) !=
-      BANYAN_SUCCESS) {
-    return banyan_last_error(comm);
-  }
+  require(banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_INT64, BANYAN_SUM, comm, nullptr));
   for (size_t i = 0; i < kCount; ++i) {
     if (values[i] != static_cast<int64_t>(i) * 6) return "wrong at " + std::to_string(i);
   }

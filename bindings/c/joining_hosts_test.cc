@@ -206,9 +206,7 @@ TEST_F(TwoHosts, OrOneAreJoinedByTwoConnectionsForEachRank) {
     banyan_config_t config = BANYAN_CONFIG_INIT;
     config.join_timeout = kJoinTimeout;
     banyan_comm_t comm = nullptr;
-    if (banyan_comm_init_url(&comm, url_.c_str(), kSize, rank, &config) != BANYAN_SUCCESS) {
-      return banyan_last_error(nullptr);
-    }
+    require(banyan_comm_init_url(&comm, url_.c_str(), kSize, rank, &config));
     banyan_barrier(comm, nullptr);
     const std::string made = rank == 0 ? std::to_string(connections_made()) : "";
     if (rank == 0) has_counted = 1;

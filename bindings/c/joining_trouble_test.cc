@@ -100,9 +100,7 @@ TEST(DescriptorsOfCalls, EndThemWhereTheyAreShort) {
       banyan_config_t config = BANYAN_CONFIG_INIT;
       config.timeout = kPatience;
       banyan_comm_t comm = nullptr;
-      if (banyan_comm_init_url(&comm, place.url().c_str(), 2, rank, &config) != BANYAN_SUCCESS) {
-        return banyan_last_error(nullptr);
-      }
+      require(banyan_comm_init_url(&comm, place.url().c_str(), 2, rank, &config));
       if (rank == is_short) {
         const int next = dup(0);  // the lowest that is free, and so the first beyond the limit
         close(next);

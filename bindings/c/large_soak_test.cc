@@ -1,5 +1,4 @@
 // Calls of more than 2^31 elements, with real bytes; and of so many that no machine could hold them.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "banyan/base/check.h"
@@ -30,34 +29,6 @@ int8_t value(int rank, size_t position) {
 
 int8_t sum(size_t position) { return static_cast<int8_t>(value(0, position) + value(1, position)); }
 
-class Buffer {
- public:
-  explicit Buffer(bool is_shared) : is_shared_(is_shared) {
-    void* memory = nullptr;
-    if (is_shared) {
-      CHECK(banyan_mem_alloc(&memory, kCount) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
-    } else {
-      memory = mmap(nullptr, kCount, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      CHECK(memory != MAP_FAILED) << kCount;
-    }
-    data = static_cast<int8_t*>(memory);
-  }
-  ~Buffer() {
-    if (is_shared_) {
-      CHECK(banyan_mem_free(data) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
-    } else {
-      munmap(data, kCount);
-    }
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  int8_t* data = nullptr;
-
- private:
-  const bool is_shared_;
-};
-
 // At both ends, around 2^31 and 2^30, and at places drawn by a fixed seed.
 template <typename Expected>
 std::string check(const int8_t* data, const char* what, Expected expected) {
@@ -86,16 +57,14 @@ TEST_P(Large, MoreThanTwoGibiElementsAreReducedAndBroadcast) {
                  << " are free";
   }
   const auto body = [](banyan_comm_t comm, int rank) -> std::string {
-    const Buffer in(GetParam()), out(GetParam());
-    for (size_t i = 0; i < kCount; ++i) in.data[i] = value(rank, i);
-    if (banyan_all_reduce(in.data, out.data, kCount, BANYAN_INT8, BANYAN_SUM, comm, nullptr) != BANYAN_SUCCESS) {
-      return banyan_last_error(comm);
-    }
-    std::string wrong = check(out.data, "allreduce", sum);
-    if (banyan_broadcast(in.data, out.data, kCount, BANYAN_INT8, 1, comm, nullptr) != BANYAN_SUCCESS) {
-      return banyan_last_error(comm);
-    }
-    wrong += check(out.data, "broadcast", [](size_t i) { return value(1, i); });
+    const CallMemory in_memory(kCount, GetParam()), out_memory(kCount, GetParam());
+    auto* const in = reinterpret_cast<int8_t*>(in_memory.data());
+    auto* const out = reinterpret_cast<int8_t*>(out_memory.data());
+    for (size_t i = 0; i < kCount; ++i) in[i] = value(rank, i);
+    require(banyan_all_reduce(in, out, kCount, BANYAN_INT8, BANYAN_SUM, comm, nullptr));
+    std::string wrong = check(out, "allreduce", sum);
+    require(banyan_broadcast(in, out, kCount, BANYAN_INT8, 1, comm, nullptr));
+    wrong += check(out, "broadcast", [](size_t i) { return value(1, i); });
     return wrong;
   };
   EXPECT_THAT(run_ranks(2, body), Each(""));
@@ -133,10 +102,7 @@ TEST(Absurd, CountsBeyondAllMemoryAreRefusedAndSpoilNothing) {
                      banyan_all_gather_v(data, data, ones, displacements, BANYAN_FLOAT64, comm, nullptr));
     }
     if (!wrong.empty()) return wrong;
-    if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr) !=
-        BANYAN_SUCCESS) {
-      return banyan_last_error(comm);
-    }
+    require(banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr));
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i] != 3.0 * static_cast<double>(i + 1)) return std::to_string(values[i]) + " at " + std::to_string(i);
     }

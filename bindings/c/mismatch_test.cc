@@ -156,7 +156,7 @@ TEST(Ranks, ThatDoNotExistAreRefusedByTheirNumbers) {
       }
     }
     banyan_comm_t part = nullptr, smaller = nullptr;
-    if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    require(banyan_comm_split(comm, 0, 0, &part, nullptr));
     const int excluded = -3;
     const banyan_result_t result = banyan_comm_shrink(part, &excluded, 1, &smaller, nullptr);
     const std::string error = banyan_last_error(nullptr), sum = sum_of_ranks(part);
@@ -187,7 +187,7 @@ std::string call_crosswise(banyan_comm_t first, int rank) {
   config.name = "second";
   config.timeout = 1;
   banyan_comm_t second = nullptr;
-  if (banyan_comm_split(first, 0, 0, &second, &config) != BANYAN_SUCCESS) return banyan_last_error(first);
+  require(banyan_comm_split(first, 0, 0, &second, &config));
   const banyan_comm_t own = rank % 2 == 0 ? first : second, other = rank % 2 == 0 ? second : first;
   std::vector<int32_t> values(5000, rank);
   const banyan_result_t result =

@@ -209,7 +209,7 @@ TEST_F(Records, AreFewHoweverOftenAProgramFails) {
     for (size_t round = 0; round < kRounds; ++round) {
       if (all_reduce(current, rank == 1 ? 99 : 100).empty()) return "no mismatch";
       banyan_comm_t next = nullptr;
-      if (banyan_comm_shrink(current, nullptr, 0, &next, nullptr) != BANYAN_SUCCESS) return banyan_last_error(current);
+      require(banyan_comm_shrink(current, nullptr, 0, &next, nullptr));
       if (current != comm) banyan_comm_destroy(current);
       current = next;
     }

@@ -12,28 +12,21 @@ namespace {
 
 constexpr unsigned kAnHour = 3600;  // seconds; by hand these runs may last
 
-uint64_t setting(const char* variable, uint64_t usual) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : usual;
-}
-
 // A communicator of this process that is destroyed with the object.
 class Joined {
  public:
   Joined(const std::string& url, int size, int rank) {
     banyan_config_t config = BANYAN_CONFIG_INIT;
     config.join_timeout = 30;  // for those whose peers have failed
-    result_ = banyan_comm_init_url(&comm_, url.c_str(), size, rank, &config);
+    require(banyan_comm_init_url(&comm_, url.c_str(), size, rank, &config));
   }
   ~Joined() { banyan_comm_destroy(comm_); }
   Joined(const Joined&) = delete;
   Joined& operator=(const Joined&) = delete;
-  bool is_there() const { return result_ == BANYAN_SUCCESS; }
   banyan_comm_t get() const { return comm_; }
 
  private:
   banyan_comm_t comm_ = nullptr;
-  banyan_result_t result_ = BANYAN_INTERNAL;
 };
 
 std::string failure(const std::string& what, banyan_comm_t comm) { return what + ": " + banyan_last_error(comm); }
@@ -45,10 +38,7 @@ std::string sum_up(banyan_comm_t comm) {
   banyan_comm_count(comm, &size);
   std::vector<int32_t> values(700);
   std::iota(values.begin(), values.end(), rank);
-  if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, comm, nullptr) !=
-      BANYAN_SUCCESS) {
-    return failure("sum", comm);
-  }
+  require(banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, comm, nullptr));
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] != size * static_cast<int>(i) + size * (size - 1) / 2) return "wrong sum at " + std::to_string(i);
   }
@@ -102,7 +92,6 @@ TEST_P(Soak, CollectivesLeaveNothingBehind) {
     Footprint before;
     for (const bool is_first : {true, false}) {
       const Joined joined(place.url(), GetParam(), rank);
-      if (!joined.is_there()) return failure("joining", nullptr);
       std::string wrong = work(joined.get(), is_first ? 4000 : small, is_first ? 80 : large);
       if (!wrong.empty()) return wrong;
       // What the first one leaves is the library's for the rest of the process.
@@ -119,7 +108,7 @@ TEST_P(Soak, JoiningAndLeavingLeavesNothingBehind) {
     alarm(kAnHour);
     return repeat(setting("BANYAN_TEST_SOAK_JOINS", 150), {}, [&](uint64_t) {
       const Joined joined(place.url(), GetParam(), rank);
-      return joined.is_there() ? sum_up(joined.get()) : failure("joining", nullptr);
+      return sum_up(joined.get());
     });
   };
   EXPECT_THAT(run_processes(GetParam(), body), Each(""));
@@ -131,7 +120,7 @@ TEST_P(Soak, SplittingLeavesNothingBehind) {
     return repeat(setting("BANYAN_TEST_SOAK_SPLITS", 300), {}, [&](uint64_t round) -> std::string {
       banyan_comm_t part = nullptr;
       const int color = round % 3 == 0 ? 0 : (rank + static_cast<int>(round)) % 2;
-      if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS) return failure("split", comm);
+      require(banyan_comm_split(comm, color, -rank, &part, nullptr));
       std::string wrong = sum_up(part);
       if (banyan_comm_destroy(part) != BANYAN_SUCCESS) wrong += failure("destroy", nullptr);
       return wrong;
@@ -145,18 +134,16 @@ TEST_P(Soak, RequestsThatNobodyWaitedForLeaveNothingBehind) {
   const auto body = [](banyan_comm_t comm, int) {
     return repeat(40, {}, [&](uint64_t) -> std::string {
       banyan_comm_t part = nullptr;
-      if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return failure("split", comm);
+      require(banyan_comm_split(comm, 0, 0, &part, nullptr));
       constexpr size_t kRequests = 30;
       std::vector<std::vector<int32_t>> values(kRequests);
       std::vector<banyan_request_t> requests(kRequests);
       for (size_t i = 0; i < kRequests; ++i) {
         values[i].assign(i * i * 10, 1);
-        if (banyan_all_reduce(values[i].data(), values[i].data(), values[i].size(), BANYAN_INT32, BANYAN_SUM, part,
-                              &requests[i]) != BANYAN_SUCCESS) {
-          return failure("start", part);
-        }
+        require(banyan_all_reduce(values[i].data(), values[i].data(), values[i].size(), BANYAN_INT32, BANYAN_SUM, part,
+                                  &requests[i]));
       }
-      if (banyan_comm_destroy(part) != BANYAN_SUCCESS) return failure("destroy", nullptr);
+      require(banyan_comm_destroy(part));
       for (banyan_request_t& request : requests) {
         const banyan_result_t result = banyan_wait(&request);
         if (result != BANYAN_SUCCESS && result != BANYAN_ABORTED) return failure("wait", nullptr);
@@ -171,7 +158,7 @@ TEST_P(Soak, RequestsOfAnAbortedCommunicatorEndAndLeaveNothingBehind) {
   const auto body = [](banyan_comm_t comm, int rank) {
     return repeat(40, {}, [&](uint64_t) -> std::string {
       banyan_comm_t part = nullptr;
-      if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return failure("split", comm);
+      require(banyan_comm_split(comm, 0, 0, &part, nullptr));
       std::vector<int32_t> values(100'000, 1);
       banyan_request_t request = nullptr;
       // The last rank never comes, so that nobody's can be complete.
@@ -182,8 +169,8 @@ TEST_P(Soak, RequestsOfAnAbortedCommunicatorEndAndLeaveNothingBehind) {
             banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, part, &request);
         if (started != BANYAN_SUCCESS && started != BANYAN_ABORTED) return failure("start", part);
       }
-      if (banyan_comm_abort(part) != BANYAN_SUCCESS) return failure("abort", part);
-      if (banyan_comm_destroy(part) != BANYAN_SUCCESS) return failure("destroy", nullptr);
+      require(banyan_comm_abort(part));
+      require(banyan_comm_destroy(part));
       if (request == nullptr) return "";
       return banyan_wait(&request) == BANYAN_ABORTED ? "" : failure("not aborted", nullptr);
     });

@@ -4,8 +4,11 @@
 #include <banyan/banyan.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
 #include <vector>
 
+#include "banyan/base/check.h"
 #include "banyan/testing/call_shape.h"
 
 namespace banyan::c {
@@ -16,6 +19,35 @@ struct CallArguments {
   banyan_type_t type;
   banyan_op_t op = BANYAN_SUM;
   banyan_request_t* request = nullptr;
+};
+
+// Memory for a call: of banyan_mem_alloc, or of this process alone. Ends the process when there is none.
+class CallMemory {
+ public:
+  CallMemory(size_t bytes, bool is_shared) : is_shared_(is_shared) {
+    void* memory = nullptr;
+    if (is_shared) {
+      CHECK(banyan_mem_alloc(&memory, bytes) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
+    } else {
+      memory = std::malloc(bytes + 1);
+      CHECK(memory != nullptr) << bytes;
+    }
+    data_ = static_cast<std::byte*>(memory);
+  }
+  ~CallMemory() {
+    if (is_shared_) {
+      CHECK(banyan_mem_free(data_) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
+    } else {
+      std::free(data_);
+    }
+  }
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  const bool is_shared_;
+  std::byte* data_ = nullptr;
 };
 
 // Makes the call of this rank. Its lists of counts hold other numbers as soon as the function returns.

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 
 #include "banyan/base/check.h"
-#include "bindings/c/test_calls.h"
 
 namespace banyan::c {
 namespace {
@@ -63,47 +61,26 @@ T combined(banyan_op_t op, T a, T b) {
 
 }  // namespace
 
-Load::Load(banyan_comm_t comm, const Options& options) : comm_(comm), options_(options), random_(options.seed) {
+Load::Load(banyan_comm_t comm, const Options& options)
+    : comm_(comm),
+      options_(options),
+      random_(options.seed),
+      send_(options.largest + 2 * kSpare, options.is_shared),
+      recv_(options.largest + 2 * kSpare, options.is_shared) {
   CHECK(banyan_comm_user_rank(comm, &rank_) == BANYAN_SUCCESS && banyan_comm_count(comm, &size_) == BANYAN_SUCCESS);
-  send_ = allocate(options_.largest + 2 * kSpare);
-  recv_ = allocate(options_.largest + 2 * kSpare);
-  std::memset(recv_, 0,
-              options_.largest + 2 * kSpare);  // the pages are there from the beginning, as far as they are ours
+  // The pages are there from the beginning, as far as they are ours.
+  std::memset(recv_.data(), 0, options_.largest + 2 * kSpare);
   for (size_t at = 0; at + 8 <= options_.largest + 2 * kSpare; at += 8) {
     const uint64_t value = noise(rank_, at / 8);
-    std::memcpy(send_ + at, &value, 8);
-  }
-}
-
-Load::~Load() {
-  release(send_);
-  release(recv_);
-}
-
-uint8_t* Load::allocate(size_t bytes) const {
-  void* memory = nullptr;
-  if (options_.is_shared) {
-    CHECK(banyan_mem_alloc(&memory, bytes) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
-  } else {
-    memory = std::malloc(bytes);
-    CHECK(memory != nullptr) << bytes;
-  }
-  return static_cast<uint8_t*>(memory);
-}
-
-void Load::release(uint8_t* buffer) const {
-  if (options_.is_shared) {
-    CHECK(banyan_mem_free(buffer) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
-  } else {
-    std::free(buffer);
+    std::memcpy(send_.data() + at, &value, 8);
   }
 }
 
 std::string Load::touch() {
   for (int root = 0; root < size_; ++root) {
-    for (const uint8_t* const from : {send_, recv_}) {
-      const banyan_result_t result =
-          banyan_broadcast(from, recv_, options_.largest + 2 * kSpare, BANYAN_UINT8, root, comm_, nullptr);
+    for (const CallMemory* const from : {&send_, &recv_}) {
+      const banyan_result_t result = banyan_broadcast(from->data(), recv_.data(), options_.largest + 2 * kSpare,
+                                                      BANYAN_UINT8, root, comm_, nullptr);
       if (result != BANYAN_SUCCESS) return std::string("touching: ") + banyan_last_error(comm_);
     }
   }
@@ -147,8 +124,8 @@ std::string Load::call_as(banyan_type_t type, size_t most) {
   const bool is_in_place = shape.kind == OperationKind::all_reduce && below(4) == 0;
   for (size_t i = 0; i < size; ++i) shape.parts.push_back(below(limit / size + 1));
   const bool is_by_request = below(4) == 0;
-  const uint8_t* const send = send_ + offset;
-  uint8_t* const recv = recv_ + (below(2) == 0 ? 0 : below(kSpare));
+  const std::byte* const send = send_.data() + offset;
+  std::byte* const recv = recv_.data() + (below(2) == 0 ? 0 : below(kSpare));
   const auto describe = [&](const std::string& what) {
     std::string counts;
     for (const uint64_t part : shape.parts) counts += " " + std::to_string(part);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/testing/call_shape.h"
+#include "bindings/c/test_calls.h"
 
 namespace banyan::c {
 
@@ -27,9 +27,6 @@ class Load {
   };
   // Ends the process when there is no memory for the buffers, of which it holds 2 * largest.
   Load(banyan_comm_t comm, const Options& options);
-  ~Load();
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
 
   // Has every rank read and write all pages of its own buffers, and read those of the others that it can read in place:
   // what is resident grows no more afterwards. What was wrong, or nothing.
@@ -50,15 +47,13 @@ class Load {
   template <typename T>
   T expected(const testing::CallShape::Piece& piece, size_t at, const Sent& sent) const;
   size_t below(size_t end) { return end == 0 ? 0 : random_() % end; }
-  uint8_t* allocate(size_t bytes) const;
-  void release(uint8_t* buffer) const;
 
   banyan_comm_t comm_;
   Options options_;
   int rank_ = 0, size_ = 0;
   std::mt19937_64 random_;
   uint64_t made_ = 0;
-  uint8_t *send_ = nullptr, *recv_ = nullptr;
+  const CallMemory send_, recv_;
 };
 
 }  // namespace banyan::c

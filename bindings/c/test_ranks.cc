@@ -1,16 +1,18 @@
 #include "bindings/c/test_ranks.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <thread>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/run/system/child.h"
 
 namespace banyan::c {
@@ -68,13 +70,21 @@ class Daemons {
   std::vector<run::Child> daemons_;
 };
 
+std::string report_of(const std::function<std::string()>& body) {
+  try {
+    return body();
+  } catch (...) {
+    return current_error().what();
+  }
+}
+
 std::string be_rank(const std::string& url, int size, int rank, const RankBody& body, const banyan_config_t* config) {
   move_to_host(rank);
   banyan_comm_t comm = nullptr;
   if (banyan_comm_init_url(&comm, url.c_str(), size, rank, config) != BANYAN_SUCCESS) {
     return std::string("joining: ") + banyan_last_error(nullptr);
   }
-  std::string report = body(comm, rank);
+  std::string report = report_of([&] { return body(comm, rank); });
   if (banyan_comm_destroy(comm) != BANYAN_SUCCESS) report += std::string(" leaving: ") + banyan_last_error(nullptr);
   return report;
 }
@@ -93,7 +103,7 @@ std::vector<std::string> run_processes(int count, const ProcessBody& body) {
   for (int number = 0; number < count; ++number) {
     processes.emplace_back([&] {
       alarm(kLongest);
-      return body(number);
+      return report_of([&] { return body(number); });
     });
   }
   std::vector<std::string> reports;
@@ -112,6 +122,15 @@ std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_
     daemons.use(rank);
     return be_rank(place.url(), size, rank, body, config);
   });
+}
+
+void require(banyan_result_t result) {
+  if (result != BANYAN_SUCCESS) throw std::runtime_error(banyan_last_error(nullptr));
+}
+
+uint64_t setting(const char* variable, uint64_t usual) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : usual;
 }
 
 std::string sum_of_ranks(banyan_comm_t comm) {

@@ -4,6 +4,7 @@
 #include <banyan/banyan.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class MeetingPlace {
 };
 
 // Runs the body in `count` processes at once and returns what each of them returned, or "killed by 9". One that lasts
-// longer than two minutes is ended by its alarm clock, unless it sets that itself.
+// longer than two minutes is ended by its alarm clock, unless it sets that itself. An exception's text is returned, too.
 using ProcessBody = std::function<std::string(int number)>;
 std::vector<std::string> run_processes(int count, const ProcessBody& body);
 
@@ -33,8 +34,13 @@ std::vector<std::string> run_processes(int count, const ProcessBody& body);
 using RankBody = std::function<std::string(banyan_comm_t, int rank)>;
 std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config = nullptr);
 
-// For the bodies. The sum of rank + 1 by an allreduce, or the error.
+// For the bodies. Ends the body with the text of this thread's last error unless the result is a success.
+void require(banyan_result_t result);
+// The sum of rank + 1 by an allreduce, or the error.
 std::string sum_of_ranks(banyan_comm_t comm);
+
+// The number that a variable of the environment holds, say of runs, or what is usual.
+uint64_t setting(const char* variable, uint64_t usual);
 
 // In memory that processes started later share; zero.
 std::atomic<int>& shared_counter();

@@ -7,11 +7,6 @@
 namespace banyan::c {
 namespace {
 
-uint64_t calls_per_thread() {
-  const char* const text = std::getenv("BANYAN_TEST_THREAD_CALLS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 15'000;
-}
-
 // Requests that are under way together, made and waited for by two threads.
 std::string overlap(banyan_comm_t comm, int round) {
   constexpr size_t kRequests = 8;
@@ -53,7 +48,7 @@ TEST_P(Threads, EachWithACommunicatorOfItsOwnDisturbNobody) {
     for (size_t i = 0; i < kThreads; ++i) {
       threads.emplace_back([&, i] {
         Load load(comms[i], {.seed = i, .largest = 60'000, .is_shared = i % 2 == 0});
-        for (uint64_t made = 0; made < calls_per_thread() && wrong[i].empty(); made += 50) {
+        for (uint64_t made = 0; made < setting("BANYAN_TEST_THREAD_CALLS", 15'000) && wrong[i].empty(); made += 50) {
           wrong[i] = load.calls(50, made % 500 == 0 ? 60'000 : 2000);
           if (wrong[i].empty()) wrong[i] = overlap(comms[i], static_cast<int>(made));
         }

@@ -24,10 +24,7 @@ constexpr double kShort = 0.2, kLong = 20;
 bool is_short(int run) { return run % 4 < 2; }
 constexpr int kCalls = 30;  // of each thread
 
-int runs() {
-  const char* const text = std::getenv("BANYAN_TEST_RUNS");
-  return text != nullptr ? std::atoi(text) : 30;
-}
+int runs() { return static_cast<int>(setting("BANYAN_TEST_RUNS", 30)); }
 
 // What one thread has seen. It allocates nothing, since its allocations may fail.
 struct Seen {

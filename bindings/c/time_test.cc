@@ -184,8 +184,7 @@ Processes start_summing(const std::string& url, const banyan_config_t& config) {
 
 TEST(JobThatIsStopped, GoesOnAfterALongerTimeThanItsTimeout) {
   constexpr milliseconds kStop{2100};
-  const char* const wish = std::getenv("BANYAN_TEST_SUSPENSIONS");
-  const int rounds = wish != nullptr ? std::atoi(wish) : 10;
+  const auto rounds = static_cast<int>(setting("BANYAN_TEST_SUSPENSIONS", 10));
   const MeetingPlace place;
   const Processes ranks = start_summing(place.url(), config_with(2, 60));
   for (int round = 0; round < rounds; ++round) {
