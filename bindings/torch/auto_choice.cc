@@ -7,6 +7,7 @@
 #include "banyan/base/text.h"
 #include "banyan/base/words.h"
 #include "banyan/predict/codes/codec_cost.h"
+#include "bindings/torch/averages.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -223,10 +224,7 @@ double AutoChoice::agreed_latency() {
 
 std::vector<double> AutoChoice::largest_of_all(const std::vector<double>& own) {
   at::Tensor values = at::tensor(own, at::kDouble);
-  std::vector<at::Tensor> tensors = {values};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MAX;
-  group_->allreduce(tensors, options)->wait();
+  all_reduce(*group_, values, c10d::ReduceOp::MAX)->wait();
   const double* const found = values.data_ptr<double>();
   return {found, found + values.numel()};
 }

@@ -12,6 +12,10 @@
 
 namespace banyan::pytorch {
 
+// Collective: an allreduce of one tensor, in place.
+c10::intrusive_ptr<c10d::Work> all_reduce(ProcessGroupBanyan& group, const at::Tensor& tensor,
+                                          c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM);
+
 // Collective. Averages a tensor of any type in place, a sparse one, too.
 TensorFuture plain_average(ProcessGroupBanyan& group, const at::Tensor& buffer);
 

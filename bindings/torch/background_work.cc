@@ -1,10 +1,17 @@
 #include "bindings/torch/background_work.h"
 
 #include <mutex>
+#include <utility>
 
+#include "bindings/torch/invariant.h"
 #include "bindings/torch/signals.h"
 
 namespace banyan::pytorch {
+
+void BackgroundWork::carry_out(std::function<void()> operation) {
+  INVARIANT(!isCompleted());
+  complete_by(std::move(operation));
+}
 
 bool BackgroundWork::isCompleted() {
   const std::lock_guard lock(mutex_);

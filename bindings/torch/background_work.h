@@ -3,21 +3,20 @@
 
 #include <chrono>
 #include <functional>
-#include <utility>
 
 #include "bindings/torch/torch_version.h"
 #include "bindings/torch/work.h"
 
 namespace banyan::pytorch {
 
-// Any thread.
+// Any thread. Its invariant, an INVARIANT in background_work.cc: it is carried out once, and has no request to follow.
 class BackgroundWork : public BanyanWork {
  public:
   using BanyanWork::BanyanWork;
 
   // Once, and while somebody holds the work: calls `operation`, as the caller would have. An exception of the operation
   // is the work's error.
-  void carry_out(std::function<void()> operation) { complete_by(std::move(operation)); }
+  void carry_out(std::function<void()> operation);
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;

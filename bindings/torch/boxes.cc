@@ -104,10 +104,7 @@ void Boxes::go_across(const std::shared_ptr<Average>& average, const std::except
     if (average->codec) {
       work = across_->coded_average(average->share, *average->codec, average->residual);
     } else {
-      std::vector<at::Tensor> tensors = {average->share};
-      c10d::AllreduceOptions options;
-      options.reduceOp = c10d::ReduceOp::AVG;
-      work = across_->allreduce(tensors, options);
+      work = all_reduce(*across_, average->share, c10d::ReduceOp::AVG);
     }
     work->getFuture()->addCallback([go_on](c10::ivalue::Future& over) { go_on(failure_of(over)); });
   } catch (...) {
@@ -154,10 +151,7 @@ Boxes::Times Boxes::measure(size_t values) {
     sums_->sum_parts(buffer, counts, share)->wait();
     gathers_->gather_parts(share, counts, buffer)->wait();
   });
-  times.across = median([&] {
-    std::vector<at::Tensor> tensors = {share};
-    across_->allreduce(tensors, c10d::AllreduceOptions())->wait();
-  });
+  times.across = median([&] { all_reduce(*across_, share)->wait(); });
   return times;
 }
 

@@ -1,6 +1,9 @@
 #include "bindings/torch/checks.h"
 
+#include <cctype>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
+
+#include "bindings/torch/buffers.h"
 
 namespace banyan::pytorch {
 
@@ -20,12 +23,18 @@ void Checks::non_empty(const std::vector<at::Tensor>& tensors) const {
   expect(!tensors.empty(), "requires non-empty tensor list");
 }
 
-void Checks::single_input(const std::vector<at::Tensor>& tensors) const {
-  expect(tensors.size() == 1, "requires a single-element input tensor list");
+void Checks::single(const std::vector<at::Tensor>& tensors, const char* which) const {
+  expect(tensors.size() == 1, std::string("requires a single-element ") + which + " tensor list");
 }
 
-void Checks::single_output(const std::vector<at::Tensor>& tensors) const {
-  expect(tensors.size() == 1, "requires a single-element output tensor list");
+void Checks::list_at_root(const std::vector<std::vector<at::Tensor>>& lists, std::string which, int ranks) const {
+  if (ranks == 0) return expect(lists.empty(), "requires empty " + which + " on non-root");
+  const std::string size = std::to_string(ranks);
+  expect(lists.size() == 1, "requires a single-element " + which + " list containing a list with " + size + " tensors");
+  const std::string words = "Incorrect " + which + " list size " + std::to_string(lists.front().size()) + ". ";
+  which.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(which.front())));
+  expect(lists.front().size() == static_cast<size_t>(ranks),
+         words + which + " list size should be " + size + ", same as size of the process group.");
 }
 
 void Checks::pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const {
@@ -40,6 +49,13 @@ void Checks::dense(const at::Tensor& tensor) const {
 
 void Checks::dense(const std::vector<at::Tensor>& tensors) const {
   for (const at::Tensor& tensor : tensors) dense(tensor);
+}
+
+void Checks::contiguous(const std::vector<at::Tensor>& tensors) const {
+  dense(tensors);
+  for (const at::Tensor& tensor : tensors) {
+    expect(is_plain(tensor), "takes contiguous tensors, not conjugated or negated ones");
+  }
 }
 
 void Checks::same_type(const std::vector<at::Tensor>& tensors, const at::Tensor& example) const {

@@ -26,13 +26,17 @@ class Checks {
   void root_rank(int64_t root, int ranks) const;
   void root_tensor(int64_t root, size_t tensors) const;
   void non_empty(const std::vector<at::Tensor>& tensors) const;
-  void single_input(const std::vector<at::Tensor>& tensors) const;
-  void single_output(const std::vector<at::Tensor>& tensors) const;
+  // `which`: "input" or "output".
+  void single(const std::vector<at::Tensor>& tensors, const char* which) const;
+  // One list with a tensor for each rank, or elsewhere than at the root, none. `ranks`: 0 elsewhere.
+  void list_at_root(const std::vector<std::vector<at::Tensor>>& lists, std::string which, int ranks) const;
   // As many outputs as inputs, and some.
   void pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
   // On the CPU, and strided.
   void dense(const std::vector<at::Tensor>& tensors) const;
   void dense(const at::Tensor& tensor) const;
+  // And their memory holds the values (buffers.h).
+  void contiguous(const std::vector<at::Tensor>& tensors) const;
   // All of the first one's layout.
   void same_layout(const std::vector<at::Tensor>& tensors) const;
   // Those of one rank: dense, and all like the first. Errors count the others from 0, as Gloo's do.

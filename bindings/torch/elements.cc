@@ -1,57 +1,39 @@
 #include "bindings/torch/elements.h"
 
 #include <optional>
+#include <utility>
 
 namespace banyan::pytorch {
 namespace {
 
-std::optional<element::DataType> type_of(at::ScalarType type) {
-  switch (type) {
-    case at::kChar:
-      return element::DataType::int8;
-    case at::kShort:
-      return element::DataType::int16;
-    case at::kInt:
-      return element::DataType::int32;
-    case at::kLong:
-      return element::DataType::int64;
-    case at::kByte:
-    case at::kBool:
-      return element::DataType::uint8;
-    case at::kHalf:
-      return element::DataType::float16;
-    case at::kBFloat16:
-      return element::DataType::bfloat16;
-    case at::kFloat:
-      return element::DataType::float32;
-    case at::kDouble:
-      return element::DataType::float64;
-    default:
-      return std::nullopt;
+constexpr std::pair<at::ScalarType, element::DataType> kTypes[] = {
+    {at::kChar, element::DataType::int8},     {at::kShort, element::DataType::int16},
+    {at::kInt, element::DataType::int32},     {at::kLong, element::DataType::int64},
+    {at::kByte, element::DataType::uint8},    {at::kBool, element::DataType::uint8},
+    {at::kHalf, element::DataType::float16},  {at::kBFloat16, element::DataType::bfloat16},
+    {at::kFloat, element::DataType::float32}, {at::kDouble, element::DataType::float64},
+};
+constexpr std::pair<c10d::ReduceOp::RedOpType, element::ReduceOp> kOps[] = {
+    {c10d::ReduceOp::SUM, element::ReduceOp::sum},      {c10d::ReduceOp::AVG, element::ReduceOp::avg},
+    {c10d::ReduceOp::PRODUCT, element::ReduceOp::prod}, {c10d::ReduceOp::MIN, element::ReduceOp::min},
+    {c10d::ReduceOp::MAX, element::ReduceOp::max},      {c10d::ReduceOp::BAND, element::ReduceOp::band},
+    {c10d::ReduceOp::BOR, element::ReduceOp::bor},      {c10d::ReduceOp::BXOR, element::ReduceOp::bxor},
+};
+
+template <typename Theirs, typename Ours, size_t kCount>
+std::optional<Ours> find(const std::pair<Theirs, Ours> (&table)[kCount], Theirs key) {
+  for (const auto& [theirs, ours] : table) {
+    if (theirs == key) return ours;
   }
+  return std::nullopt;
 }
 
+std::optional<element::DataType> type_of(at::ScalarType type) { return find(kTypes, type); }
+
 element::ReduceOp op_of(c10d::ReduceOp::RedOpType op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM:
-      return element::ReduceOp::sum;
-    case c10d::ReduceOp::AVG:
-      return element::ReduceOp::avg;
-    case c10d::ReduceOp::PRODUCT:
-      return element::ReduceOp::prod;
-    case c10d::ReduceOp::MIN:
-      return element::ReduceOp::min;
-    case c10d::ReduceOp::MAX:
-      return element::ReduceOp::max;
-    case c10d::ReduceOp::BAND:
-      return element::ReduceOp::band;
-    case c10d::ReduceOp::BOR:
-      return element::ReduceOp::bor;
-    case c10d::ReduceOp::BXOR:
-      return element::ReduceOp::bxor;
-    default:
-      TORCH_CHECK(false, "Unhandled ReduceOp ", static_cast<int>(op));
-  }
+  const std::optional<element::ReduceOp> found = find(kOps, op);
+  TORCH_CHECK(found, "Unhandled ReduceOp ", static_cast<int>(op));
+  return *found;
 }
 
 }  // namespace

@@ -33,13 +33,14 @@ std::map<ErrorCode, PyObject*>& classes() {
   return *classes;
 }
 
-PyObject* make_class(py::module_& module, const char* title, const char* help, PyObject* base, const char* code) {
+// `code`: of its instances; "" of the class that stands for all.
+PyObject* make_class(py::module_& module, const Kind& kind, PyObject* base, const char* code) {
   py::dict attributes;
   attributes["code"] = code;
   PyObject* const made =
-      PyErr_NewExceptionWithDoc(("banyan_torch." + std::string(title)).c_str(), help, base, attributes.ptr());
+      PyErr_NewExceptionWithDoc(("banyan_torch." + std::string(kind.title)).c_str(), kind.help, base, attributes.ptr());
   if (made == nullptr) throw py::error_already_set();
-  module.add_object(title, py::reinterpret_borrow<py::object>(made));
+  module.add_object(kind.title, py::reinterpret_borrow<py::object>(made));
   return made;
 }
 
@@ -69,13 +70,14 @@ void add_error_classes(py::module_& module) {
   // Since 2.1 PyTorch has a class for failures of backends, itself a RuntimeError.
   const py::object base = py::getattr(py::module_::import("torch._C"), "_DistBackendError",
                                       py::reinterpret_borrow<py::object>(PyExc_RuntimeError));
-  error_class = make_class(module, "Error",
-                           "Communication has failed. `code` says how: peer_lost, timed_out, mismatch, aborted, io,\n"
-                           "unsupported, invalid_usage, invalid_input or not_found; each has a subclass. Of an Error\n"
-                           "that a program has made itself, it is \"\".",
-                           base.ptr(), "");
+  const Kind all{{},
+                 "Error",
+                 "Communication has failed. `code` says how: peer_lost, timed_out, mismatch, aborted, io,\n"
+                 "unsupported, invalid_usage, invalid_input or not_found; each has a subclass. Of an Error\n"
+                 "that a program has made itself, it is \"\"."};
+  error_class = make_class(module, all, base.ptr(), "");
   for (const Kind& kind : kKinds) {
-    classes()[kind.code] = make_class(module, kind.title, kind.help, error_class, name_of(kind.code));
+    classes()[kind.code] = make_class(module, kind, error_class, name_of(kind.code));
   }
   py::register_exception_translator(&translate);
 }

@@ -20,11 +20,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(at::Tensor& output
   const ElementMove move = move_of(input);
   BanyanWork::Task task(c10d::OpType::ALLTOALL_BASE, "banyan:all_to_all", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
-  run::Call call{.kind = run::OperationKind::all_to_all,
-                 .type = move.type,
-                 .send = bytes_of(from),
-                 .recv = mutable_bytes_of(to),
-                 .count = count_of(from, move.elements_each) / ranks()};
+  run::Call call = moving_call(run::OperationKind::all_to_all, from, to);
+  call.count /= ranks();
   if (output_splits.empty() && input_splits.empty()) {
     for (const at::Tensor* tensor : {&output, &input}) {
       checks.expect(tensor->size(0) % size_ == 0, "Tensor's dim 0 does not divide equally across group size");
@@ -62,10 +59,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(at::Tensor& output
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall(Tensors& outputs, Tensors& inputs,
                                                          const c10d::AllToAllOptions& options) {
   const Checks checks("alltoall");
-  checks.expect(inputs.size() == ranks(),
-                "the number of input tensors is not that of the ranks, " + std::to_string(size_));
-  checks.expect(outputs.size() == ranks(),
-                "the number of output tensors is not that of the ranks, " + std::to_string(size_));
+  for (const auto& [tensors, which] : {std::pair(&inputs, "input"), std::pair(&outputs, "output")}) {
+    checks.expect(tensors->size() == ranks(), std::string("the number of ") + which +
+                                                  " tensors is not that of the ranks, " + std::to_string(size_));
+  }
   checks.dense(inputs);
   checks.dense(outputs);
   checks.same_type(inputs, inputs.front());

@@ -42,20 +42,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors, cons
   const at::Tensor& root = tensors[static_cast<size_t>(options.rootTensor)];
   BanyanWork::Task task(c10d::OpType::BROADCAST, "banyan:broadcast", tensors, {tensors});
   const at::Tensor buffer = written(root, task);
-  if (tensors.size() > 1) {
-    task.at_end = [tensors, buffer] {
-      for (const at::Tensor& tensor : tensors) tensor.copy_(buffer);
-    };
-  }
-  const ElementMove move = move_of(root);
-  return start(std::move(task),
-               {.kind = run::OperationKind::broadcast,
-                .type = move.type,
-                .other = static_cast<uint32_t>(options.rootRank),
-                .send = bytes_of(buffer),
-                .recv = mutable_bytes_of(buffer),
-                .count = count_of(buffer, move.elements_each)},
-               options.timeout);
+  if (tensors.size() > 1) copy_at_end(buffer, tensors, task);
+  run::Call call = moving_call(run::OperationKind::broadcast, buffer, buffer);
+  call.other = static_cast<uint32_t>(options.rootRank);
+  return start(std::move(task), call, options.timeout);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensors& inputs,
@@ -101,24 +91,15 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(at::Tensor& outp
 
 ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::all_gather_into(const at::Tensor& output, const at::Tensor& input,
                                                                    const c10d::AllgatherOptions& options) {
-  const ElementMove move = move_of(input);
   BanyanWork::Task task(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
-  return start(std::move(task),
-               {.kind = run::OperationKind::all_gather,
-                .type = move.type,
-                .send = bytes_of(from),
-                .recv = mutable_bytes_of(to),
-                .count = count_of(from, move.elements_each)},
-               options.timeout);
+  return start(std::move(task), moving_call(run::OperationKind::all_gather, from, to), options.timeout);
 }
 
 ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::gather_parts(const at::Tensor& own,
                                                                 const std::vector<size_t>& counts,
                                                                 const at::Tensor& buffer) {
-  const Checks checks("gather_parts");
-  checks.dense({buffer, own});
-  checks.expect(is_plain(buffer) && is_plain(own), "takes contiguous tensors, not conjugated or negated ones");
+  Checks("gather_parts").contiguous({buffer, own});
   const BanyanWork::Task task(c10d::OpType::ALLGATHER, "banyan:all_gather", {own}, {{buffer}});
   return start(task,
                {.kind = run::OperationKind::all_gather_v,
@@ -185,22 +166,17 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(Lists& outpu
       }
     }
   };
-  return start(std::move(task),
-               {.kind = run::OperationKind::all_gather,
-                .type = element::DataType::uint8,
-                .send = bytes_of(from),
-                .recv = mutable_bytes_of(to),
-                .count = static_cast<uint64_t>(bytes)},
-               options.timeout);
+  return start(std::move(task), moving_call(run::OperationKind::all_gather, from, to), options.timeout);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(Lists& outputs, Tensors& inputs,
                                                        const c10d::GatherOptions& options) {
   const Checks checks("gather");
   checks.root_rank(options.rootRank, size_);
-  checks.single_input(inputs);
+  checks.single(inputs, "input");
   checks.dense(inputs);
   const bool is_root = options.rootRank == rank_;
+  checks.list_at_root(outputs, "output", is_root ? size_ : 0);
   BanyanWork::Task task(c10d::OpType::GATHER, "banyan:gather", inputs, outputs);
   const at::Tensor input = read(inputs.front(), task);
   const ElementMove move = move_of(input);
@@ -210,15 +186,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(Lists& outputs, Tensors& 
                  .send = bytes_of(input),
                  .count = count_of(input, move.elements_each)};
   if (is_root) {
-    checks.expect(outputs.size() == 1,
-                  "requires a single-element output list containing a list with " + std::to_string(size_) + " tensors");
-    checks.expect(outputs.front().size() == static_cast<size_t>(size_),
-                  "Incorrect output list size " + std::to_string(outputs.front().size()) +
-                      ". Output list size should be " + std::to_string(size_) + ", same as size of the process group.");
     checks.alike(outputs.front(), input);
     call.recv = mutable_bytes_of(gathered(outputs.front(), input, input.numel() * size_, task));
-  } else {
-    checks.expect(outputs.empty(), "requires empty output on non-root");
   }
   return start(std::move(task), call, options.timeout);
 }
@@ -227,9 +196,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
                                                         const c10d::ScatterOptions& options) {
   const Checks checks("scatter");
   checks.root_rank(options.rootRank, size_);
-  checks.single_output(outputs);
+  checks.single(outputs, "output");
   checks.dense(outputs);
   const bool is_root = options.rootRank == rank_;
+  checks.list_at_root(inputs, "input", is_root ? size_ : 0);
   BanyanWork::Task task(c10d::OpType::SCATTER, "banyan:scatter", {}, {outputs});
   const at::Tensor output = written(outputs.front(), task, true);
   const ElementMove move = move_of(output);
@@ -239,17 +209,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
                  .recv = mutable_bytes_of(output),
                  .count = count_of(output, move.elements_each)};
   if (is_root) {
-    checks.expect(inputs.size() == 1,
-                  "requires a single-element input list containing a list with " + std::to_string(size_) + " tensors");
-    checks.expect(inputs.front().size() == static_cast<size_t>(size_),
-                  "Incorrect input list size " + std::to_string(inputs.front().size()) +
-                      ". Input list size should be " + std::to_string(size_) + ", same as size of the process group.");
     checks.alike(inputs.front(), outputs.front());
     checks.dense(inputs.front());
     task.inputs = inputs.front();
     call.send = bytes_of(joined(inputs.front(), task));
-  } else {
-    checks.expect(inputs.empty(), "requires empty input on non-root");
   }
   return start(std::move(task), call, options.timeout);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "banyan/run/join/deadline.h"
+#include "bindings/torch/invariant.h"
 
 namespace banyan::pytorch {
 namespace {
@@ -46,6 +47,7 @@ bool JoinedWork::wait(std::chrono::milliseconds timeout) {
   const run::Deadline deadline = run::Deadline::after(timeout);
   for (const auto& part : parts_) {
     part->wait(is_limited ? std::max(deadline.left(), std::chrono::milliseconds(1)) : kNoTimeout);
+    INVARIANT(part->isCompleted());
   }
   complete();
   return true;
@@ -67,7 +69,9 @@ c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture() {
   const auto left = std::make_shared<std::atomic<size_t>>(parts_.size());
   for (const auto& part : parts_) {
     part->getFuture()->addCallback([settle, left](c10::ivalue::Future&) {
-      if (left->fetch_sub(1) == 1) settle();
+      const size_t before = left->fetch_sub(1);
+      INVARIANT(before > 0);
+      if (before == 1) settle();
     });
   }
   return future;

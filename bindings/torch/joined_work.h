@@ -15,6 +15,10 @@ namespace banyan::pytorch {
 
 // Over when all are, and failed when one is; of several errors it gives that of the first in order. Its result and the
 // value of its future are the outputs of all, one after the other. Any thread.
+//
+// Invariants, each an INVARIANT in joined_work.cc.
+//   1. Whoever has waited for it finds all its parts completed.
+//   2. Each part's future calls back once, and the last of them settles the future of all.
 class JoinedWork : public c10d::Work {
  public:
   using Parts = std::vector<c10::intrusive_ptr<BanyanWork>>;

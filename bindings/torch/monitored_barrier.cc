@@ -67,9 +67,16 @@ std::string list_of(const std::vector<Number>& numbers) {
   return list;
 }
 
+// The question of rank 0.
+struct Question {
+  milliseconds timeout;
+  bool wait_all_ranks;                       // else the first that is missing is enough
+  const std::vector<int64_t>& global_ranks;  // of the members, or empty
+};
+
 // Empty when nobody is missing.
-std::string verdict_on(const std::vector<uint32_t>& missing, const std::vector<int64_t>& global_ranks,
-                       milliseconds timeout, bool wait_all_ranks) {
+std::string verdict_on(const std::vector<uint32_t>& missing, const Question& question) {
+  const auto& [timeout, wait_all_ranks, global_ranks] = question;
   if (missing.empty()) return "";
   // PyTorch's own tests and users look for these words.
   std::string verdict = timeout.count() == 0 ? "Rank 0 timed out in monitoredBarrier after 0 ms: " : "";
@@ -98,18 +105,17 @@ void await_verdict(const Messages& messages, int rank, milliseconds timeout) {
                            came + ". Please check rank 0 logs for faulty rank. It says: " + verdict->c_str());
 }
 
-std::string judge(const Messages& messages, uint32_t ranks, const std::vector<int64_t>& global_ranks,
-                  milliseconds timeout, bool wait_all_ranks) {
-  const run::Deadline deadline = run::Deadline::after(timeout);
+std::string judge(const Messages& messages, uint32_t ranks, const Question& question) {
+  const run::Deadline deadline = run::Deadline::after(question.timeout);
   std::vector<run::Request> arrivals(ranks);
   for (uint32_t rank = 1; rank < ranks; ++rank) {
     arrivals[rank] = messages.receive(rank, std::make_shared<std::string>(1, '\0'));
   }
   std::vector<uint32_t> missing;
-  for (uint32_t rank = 1; rank < ranks && (wait_all_ranks || missing.empty()); ++rank) {
+  for (uint32_t rank = 1; rank < ranks && (question.wait_all_ranks || missing.empty()); ++rank) {
     if (!is_done(arrivals[rank], deadline)) missing.push_back(rank);
   }
-  const std::string verdict = verdict_on(missing, global_ranks, timeout, wait_all_ranks);
+  const std::string verdict = verdict_on(missing, question);
   const auto text = std::make_shared<std::string>(verdict);
   text->resize(kVerdictBytes);
   std::vector<run::Request> told;
@@ -129,7 +135,7 @@ void ProcessGroupBanyan::monitoredBarrier(const c10d::BarrierOptions& options, b
       options.timeout == c10d::kUnsetTimeout ? kDefaultTime : std::max(options.timeout, milliseconds(0));
   const Messages messages(communicator_, barriers_.fetch_add(1));
   if (rank_ != 0) return await_verdict(messages, rank_, timeout);
-  const std::string verdict = judge(messages, ranks(), global_ranks_, timeout, wait_all_ranks);
+  const std::string verdict = judge(messages, ranks(), {timeout, wait_all_ranks, global_ranks_});
   if (!verdict.empty()) throw CommunicationError(ErrorCode::timed_out, "[Rank 0]: " + verdict);
 }
 

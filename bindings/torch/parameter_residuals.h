@@ -92,13 +92,14 @@ class ParameterResiduals {
   void scale(double factor);
 
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
+  // The place of a parameter among these. Throws Error{invalid_input} for a name that the model has not. Needs no lock.
+  size_t number_of(const std::string& name) const;
 
  private:
   struct Place {
     std::shared_ptr<BucketResidual> bucket;  // with the call under way, if any; null: nothing is kept
     size_t slot = 0;
   };
-  size_t number_of(const std::string& name) const;
   at::Tensor tensor_of(size_t number);
   at::Tensor view(size_t number);
 

@@ -124,8 +124,7 @@ TensorFuture PowerSgd::average(const at::Tensor& buffer, const std::vector<at::T
   if (bucket == nullptr) return plain_average(*context_.group, buffer);
   twin();
   const uint64_t number = second_calls_.next_number();
-  std::vector<at::Tensor> tensors = {bucket->first};
-  context_.group->allreduce(tensors, c10d::AllreduceOptions())
+  all_reduce(*context_.group, bucket->first)
       ->getFuture()
       ->addCallback([self = shared_from_this(), bucket, number](c10::ivalue::Future& over) {
         const std::exception_ptr failure = over.hasError() ? over.exception_ptr() : nullptr;
@@ -215,8 +214,7 @@ void PowerSgd::go_on(const std::shared_ptr<Bucket>& bucket) {
     if (matrix.is_finite) codec::low_rank::multiply_transposed(matrix.shape, bucket->m(matrix), p, bucket->q(matrix));
   }
   const at::Tensor own = bucket->residual != nullptr ? bucket->second.clone() : at::Tensor();
-  std::vector<at::Tensor> tensors = {bucket->second};
-  const TensorFuture summed = twin().allreduce(tensors, c10d::AllreduceOptions())->getFuture();  // and it begins
+  const TensorFuture summed = all_reduce(twin(), bucket->second)->getFuture();  // and it begins
   for (const Bucket::Plain& one : bucket->plain) {
     std::copy_n(floats_of(bucket->first).begin() + static_cast<ptrdiff_t>(one.at), one.slot.count,
                 bucket->gradient(one.slot).begin());
@@ -316,13 +314,7 @@ void PowerSgd::set_state(const State& state) {
       throw Error(ErrorCode::invalid_input, name() + " keeps no '" + kind + "'");
     }
     for (const auto& [parameter_name, tensor] : values) {
-      const std::vector<NamedParameter>& all = context_.residuals->parameters();
-      const auto found = std::find_if(
-          all.begin(), all.end(),
-          [&parameter_name = parameter_name](const auto& parameter) { return parameter.name == parameter_name; });
-      if (found == all.end())
-        throw Error(ErrorCode::invalid_input, "the model has no parameter '" + parameter_name + "'");
-      Parameter& parameter = restored[static_cast<size_t>(found - all.begin())];
+      Parameter& parameter = restored[context_.residuals->number_of(parameter_name)];
       const size_t expected = kind == kSteps ? 1 : parameter.shape.columns * parameter.shape.rank;
       if (static_cast<size_t>(tensor.numel()) != expected) {
         throw Error(ErrorCode::invalid_input, "the " + kind + " of '" + parameter_name + "' are " +

@@ -129,8 +129,8 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
       job = world().lock();
     }
     if (job != nullptr && are_in(*job->processes, members)) {
-      std::vector<uint32_t> job_ranks(members.global_ranks.begin(), members.global_ranks.end());
-      return of_job(std::move(job), std::move(job_ranks), members, settings, std::move(options));
+      std::vector<uint32_t> ranks(members.global_ranks.begin(), members.global_ranks.end());
+      return of_job({std::move(job), std::move(ranks)}, members, settings, std::move(options));
     }
     job = job_of(store, members, options.join_timeout, options);
     if (is_world) {
@@ -158,34 +158,31 @@ ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::of_all(std::shared_ptr<Job> job
                                                         run::Communicator::Options options) {
   std::vector<uint32_t> ranks(static_cast<size_t>(members.size));
   std::iota(ranks.begin(), ranks.end(), 0u);
-  return of_job(std::move(job), std::move(ranks), members, settings, std::move(options));
+  return of_job({std::move(job), std::move(ranks)}, members, settings, std::move(options));
 }
 
-ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::of_job(std::shared_ptr<Job> job, std::vector<uint32_t> job_ranks,
-                                                        const Members& members, compose::Settings settings,
+ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::of_job(Place place, const Members& members, compose::Settings settings,
                                                         run::Communicator::Options options) {
   settings.timeout = std::chrono::duration<double>(options.timeout).count();
   uint64_t id = 0;
   {
     const std::lock_guard lock(worlds_mutex());
-    id = mix(std::string_view(members.name + "#" + std::to_string(job->uses[members.name]++)));
+    id = mix(std::string_view(members.name + "#" + std::to_string(place.job->uses[members.name]++)));
   }
-  run::Communicator communicator(job->processes, id, job_ranks, std::move(options));
-  auto group = c10::make_intrusive<ProcessGroupBanyan>(members, std::move(job), std::move(job_ranks),
-                                                       std::move(settings), std::move(communicator));
+  run::Communicator communicator(place.job->processes, id, place.ranks, std::move(options));
+  auto group =
+      c10::make_intrusive<ProcessGroupBanyan>(members, std::move(place), std::move(settings), std::move(communicator));
   const std::lock_guard lock(worlds_mutex());
   groups().emplace(group.get(), WeakGroup(group));
   return group;
 }
 
-ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, std::shared_ptr<Job> job,
-                                       std::vector<uint32_t> job_ranks, compose::Settings settings,
+ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, Place place, compose::Settings settings,
                                        run::Communicator communicator)
     : BackendBase(members.rank, members.size),
       number_(next_number()),
       global_ranks_(members.global_ranks),
-      job_(std::move(job)),
-      job_ranks_(std::move(job_ranks)),
+      place_(std::move(place)),
       settings_(std::move(settings)),
       communicator_(std::move(communicator)) {}
 
@@ -227,7 +224,7 @@ void finish_all_groups() {
 std::vector<int> ProcessGroupBanyan::ranks_here() const {
   std::vector<int> here;
   for (int rank = 0; rank < size_; ++rank) {
-    if (job_->processes->is_here(job_ranks_[static_cast<size_t>(rank)])) here.push_back(rank);
+    if (place_.job->processes->is_here(place_.ranks[static_cast<size_t>(rank)])) here.push_back(rank);
   }
   return here;
 }
@@ -239,14 +236,20 @@ std::string ProcessGroupBanyan::error() const {
   return error ? error->what() : "";
 }
 
-ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, run::Call call,
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, const run::Call& call,
+                                                         std::chrono::milliseconds timeout) {
+  if (place_.job->is_exposed) warn_of_objects(call);
+  OwnWorkPtr work = begin(std::move(task), call, timeout);
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  return work;
+}
+
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::begin(BanyanWork::Task task, run::Call call,
                                                          std::chrono::milliseconds timeout) {
   if (timeout.count() <= 0) timeout = timeout_.load();
   if (timeout.count() > 0) call.timeout = timeout;
-  if (job_->is_exposed) warn_of_objects(call);
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
-  calls_.fetch_add(1, std::memory_order_relaxed);
   return begun(std::move(work));
 }
 
@@ -291,9 +294,9 @@ compose::Settings ProcessGroupBanyan::own_settings(const std::string& name) cons
   return settings;
 }
 
-ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::offspring(const Members& members, std::vector<uint32_t> job_ranks) {
+ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::offspring(const Members& members, Place place) {
   const compose::Settings settings = own_settings(members.name);
-  GroupPtr group = of_job(job_, std::move(job_ranks), members, settings, options_from(settings));
+  GroupPtr group = of_job(std::move(place), members, settings, options_from(settings));
   const std::lock_guard lock(worlds_mutex());
   group->maker_ = number_;
   return group;
@@ -301,17 +304,16 @@ ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::offspring(const Members& member
 
 c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::twin() {
   const std::string name = settings_.name.value_or("") + ", second calls";
-  return guarded([&] {
-    return offspring({.rank = rank_, .size = size_, .name = name, .global_ranks = global_ranks_}, job_ranks_);
-  });
+  return guarded(
+      [&] { return offspring({.rank = rank_, .size = size_, .name = name, .global_ranks = global_ranks_}, place_); });
 }
 
 c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::among(const std::vector<int>& members,
                                                                  const std::string& purpose) {
   return guarded([&] {
-    auto [own, job_ranks] = members_among(members, settings_.name.value_or("") + ", " + purpose);
+    auto [own, place] = members_among(members, settings_.name.value_or("") + ", " + purpose);
     TORCH_INTERNAL_ASSERT(own.rank >= 0);
-    return offspring(own, std::move(job_ranks));
+    return offspring(own, std::move(place));
   });
 }
 
@@ -336,17 +338,17 @@ void ProcessGroupBanyan::abort(const std::string& why) {
   for (const GroupPtr& group : all) group->abort(why);
 }
 
-std::pair<ProcessGroupBanyan::Members, std::vector<uint32_t>> ProcessGroupBanyan::members_among(
+std::pair<ProcessGroupBanyan::Members, ProcessGroupBanyan::Place> ProcessGroupBanyan::members_among(
     const std::vector<int>& ranks, const std::string& name) const {
   Members members{.rank = -1, .size = static_cast<int>(ranks.size()), .name = name, .global_ranks = {}};
-  std::vector<uint32_t> job_ranks;
+  Place place{.job = place_.job, .ranks = {}};
   for (const int rank : ranks) {
     TORCH_CHECK_INDEX(rank >= 0 && rank < size_, "rank ", rank, " is not in this group of ", size_);
-    if (rank == rank_) members.rank = static_cast<int>(job_ranks.size());
-    job_ranks.push_back(job_ranks_[static_cast<size_t>(rank)]);
+    if (rank == rank_) members.rank = static_cast<int>(place.ranks.size());
+    place.ranks.push_back(place_.ranks[static_cast<size_t>(rank)]);
     members.global_ranks.push_back(global_ranks_.empty() ? rank : global_ranks_[static_cast<size_t>(rank)]);
   }
-  return {std::move(members), std::move(job_ranks)};
+  return {std::move(members), std::move(place)};
 }
 
 #ifdef BANYAN_BACKEND_SPLITS
@@ -369,11 +371,11 @@ compose::Settings ProcessGroupBanyan::settings_of(const Options& options) const 
 c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                             const std::vector<int>& members,
                                                             const c10::intrusive_ptr<Options>& options) {
-  const std::pair<Members, std::vector<uint32_t>> own = members_among(members, options->group_name);
+  const std::pair<Members, Place> own = members_among(members, options->group_name);
   if (own.first.rank < 0) return nullptr;
   return guarded([&] {
     const compose::Settings settings = settings_of(*options);
-    return of_job(job_, own.second, own.first, settings, options_from(settings));
+    return of_job(own.second, own.first, settings, options_from(settings));
   });
 }
 
@@ -392,44 +394,33 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::merge(const c10::intrusive
 
 // ---- Messages ----
 
-ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task task, run::OperationKind kind,
-                                                              Tensors& tensors, uint32_t peer, int tag) {
-  const Checks checks(kind == run::OperationKind::send ? "send" : "recv");
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task task, Tensors& tensors, uint32_t peer,
+                                                              int tag) {
+  const bool is_send = task.type == c10d::OpType::SEND, is_from_any = task.type == c10d::OpType::RECVANYSOURCE;
+  const Checks checks(is_send ? "send" : "recv");
   checks.expect(tensors.size() == 1, "takes a single tensor");
   checks.expect(!tensors.front().is_sparse(), "tensor has to be dense");
   checks.dense(tensors);
-  const bool is_from_any = task.type == c10d::OpType::RECVANYSOURCE;
   TORCH_CHECK_INDEX(is_from_any || peer < ranks(), "rank ", static_cast<int>(peer), " is not in this group of ",
                     ranks());
-  const bool is_send = kind == run::OperationKind::send;
   const at::Tensor buffer = is_send ? read(tensors.front(), task) : written(tensors.front(), task, true);
   task.outputs = {tensors};
-  const ElementMove move = move_of(buffer);
-  run::Call call{.kind = kind,
-                 .type = move.type,
-                 .other = peer,
-                 .count = static_cast<uint64_t>(buffer.numel()) * move.elements_each,
-                 .tag = tag_of(tag, checks)};
-  if (const std::chrono::milliseconds timeout = timeout_.load(); timeout.count() > 0) call.timeout = timeout;
-  is_send ? (void)(call.send = bytes_of(buffer)) : (void)(call.recv = mutable_bytes_of(buffer));
-  auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
-  work->follow(guarded([&] { return communicator_.start(call); }));
-  return begun(std::move(work));
+  run::Call call = moving_call(is_send ? run::OperationKind::send : run::OperationKind::recv, buffer, buffer);
+  call.other = peer;
+  call.tag = tag_of(tag, checks);
+  return begin(std::move(task), call, {});
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::send(Tensors& tensors, int to, int tag) {
-  return start_message({c10d::OpType::SEND, "banyan:send", tensors, {}}, run::OperationKind::send, tensors,
-                       static_cast<uint32_t>(to), tag);
+  return start_message({c10d::OpType::SEND, "banyan:send", tensors, {}}, tensors, static_cast<uint32_t>(to), tag);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recv(Tensors& tensors, int from, int tag) {
-  return start_message({c10d::OpType::RECV, "banyan:recv", tensors, {}}, run::OperationKind::recv, tensors,
-                       static_cast<uint32_t>(from), tag);
+  return start_message({c10d::OpType::RECV, "banyan:recv", tensors, {}}, tensors, static_cast<uint32_t>(from), tag);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recvAnysource(Tensors& tensors, int tag) {
-  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, run::OperationKind::recv,
-                       tensors, run::kAnyRank, tag);
+  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, tensors, run::kAnyRank, tag);
 }
 
 }  // namespace banyan::pytorch

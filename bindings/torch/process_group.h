@@ -60,8 +60,12 @@ class ProcessGroupBanyan : public BackendBase {
                                                        const Members& members, const compose::Settings& settings);
 
   struct Job;  // processes that have joined together, of which groups are made
-  ProcessGroupBanyan(const Members& members, std::shared_ptr<Job> job, std::vector<uint32_t> job_ranks,
-                     compose::Settings settings, run::Communicator communicator);
+  // The members' ranks in the job.
+  struct Place {
+    std::shared_ptr<Job> job;
+    std::vector<uint32_t> ranks;
+  };
+  ProcessGroupBanyan(const Members& members, Place place, compose::Settings settings, run::Communicator communicator);
   // Waits for collectives under way as long as they move.
   ~ProcessGroupBanyan() override;
 
@@ -186,27 +190,29 @@ class ProcessGroupBanyan : public BackendBase {
                                      std::chrono::milliseconds at_most, const run::Communicator::Options& options);
   static GroupPtr of_all(std::shared_ptr<Job> job, const Members& members, const compose::Settings& settings,
                          run::Communicator::Options options);
-  // Collective over `job_ranks`, the members' ranks in the job.
-  static GroupPtr of_job(std::shared_ptr<Job> job, std::vector<uint32_t> job_ranks, const Members& members,
-                         compose::Settings settings, run::Communicator::Options options);
+  // Collective over the members.
+  static GroupPtr of_job(Place place, const Members& members, compose::Settings settings,
+                         run::Communicator::Options options);
 #ifdef BANYAN_BACKEND_SPLITS
   compose::Settings settings_of(const Options& options) const;
 #endif
   // This group's settings with this name, and the timeout as it is now.
   compose::Settings own_settings(const std::string& name) const;
   // One that this has made for itself, of these members.
-  GroupPtr offspring(const Members& members, std::vector<uint32_t> job_ranks);
-  // These ranks of this group as members of another, and their ranks in the job; Members::rank is -1 if this rank is
+  GroupPtr offspring(const Members& members, Place place);
+  // These ranks of this group as members of another, and their place in the job; Members::rank is -1 if this rank is
   // not among them.
-  std::pair<Members, std::vector<uint32_t>> members_among(const std::vector<int>& ranks, const std::string& name) const;
-  OwnWorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
+  std::pair<Members, Place> members_among(const std::vector<int>& ranks, const std::string& name) const;
+  // Starts a collective, or any call. A timeout of 0 is that of the group.
+  OwnWorkPtr start(BanyanWork::Task task, const run::Call& call, std::chrono::milliseconds timeout);
+  OwnWorkPtr begin(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
   // A call that has begun, and belongs to the work that endCoalescing() hands out.
   OwnWorkPtr begun(OwnWorkPtr work);
   OwnWorkPtr all_gather_into(const at::Tensor& output, const at::Tensor& input, const c10d::AllgatherOptions& options);
   OwnWorkPtr reduce_scatter_from(const at::Tensor& output, const at::Tensor& input,
                                  const c10d::ReduceScatterOptions& options);
   WorkPtr as_one(c10d::OpType type, std::vector<OwnWorkPtr> works) const;
-  WorkPtr start_message(BanyanWork::Task task, run::OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
+  WorkPtr start_message(BanyanWork::Task task, Tensors& tensors, uint32_t peer, int tag);
   WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
   // Collective at the first call.
   run::SparseQueue& sparse_queue();
@@ -227,8 +233,7 @@ class ProcessGroupBanyan : public BackendBase {
   const uint64_t number_;                    // from 1 on; no other group of this process has it
   uint64_t maker_ = 0;                       // the number of the group that made it, or 0; under worlds_mutex()
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
-  const std::shared_ptr<Job> job_;
-  const std::vector<uint32_t> job_ranks_;  // of the members
+  const Place place_;
   const compose::Settings settings_;
   run::Communicator communicator_;
   const run::ForkGuard fork_guard_;

@@ -26,14 +26,15 @@ at::Tensor reduced_here(const Tensors& tensors, const ElementReduction& reductio
   return sum;
 }
 
+// The count is that of the output.
 run::Call reduction_call(run::OperationKind kind, const ElementReduction& reduction, const at::Tensor& input,
-                         const at::Tensor& output, uint64_t elements) {
+                         const at::Tensor& output) {
   return {.kind = kind,
           .type = reduction.type,
           .op = reduction.op,
           .send = bytes_of(input),
           .recv = mutable_bytes_of(output),
-          .count = elements * reduction.elements_each};
+          .count = count_of(output, reduction.elements_each)};
 }
 
 // Of a reduce-scatter of one tensor.
@@ -59,21 +60,15 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors, cons
     buffer = written(tensors.front(), task);
   } else {
     buffer = reduced_here(tensors, reduction);
-    task.held.push_back(buffer);
-    task.at_end = [tensors, buffer] {
-      for (const at::Tensor& tensor : tensors) tensor.copy_(buffer);
-    };
+    copy_at_end(buffer, tensors, task);
   }
-  const run::Call call =
-      reduction_call(run::OperationKind::all_reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
-  return start(std::move(task), call, options.timeout);
+  return start(std::move(task), reduction_call(run::OperationKind::all_reduce, reduction, buffer, buffer),
+               options.timeout);
 }
 
 ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::coded_average(const at::Tensor& buffer, const codec::Codec& codec,
                                                                  const std::shared_ptr<run::Residual>& residual) {
-  const Checks checks("coded_average");
-  checks.dense(buffer);
-  checks.expect(is_plain(buffer), "takes contiguous tensors, not conjugated or negated ones");
+  Checks("coded_average").contiguous({buffer});
   BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:coded_all_reduce", {buffer}, {{buffer}});
   task.at_end = [residual] {};  // holds it until then
   const run::Call call{.kind = run::OperationKind::all_reduce,
@@ -89,9 +84,7 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::coded_average(const at::Tenso
 
 ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::sum_parts(const at::Tensor& buffer,
                                                              const std::vector<size_t>& counts, const at::Tensor& own) {
-  const Checks checks("sum_parts");
-  checks.dense({buffer, own});
-  checks.expect(is_plain(buffer) && is_plain(own), "takes contiguous tensors, not conjugated or negated ones");
+  Checks("sum_parts").contiguous({buffer, own});
   const BanyanWork::Task task(c10d::OpType::REDUCE_SCATTER, "banyan:reduce_scatter", {buffer}, {{own}});
   return start(task,
                {.kind = run::OperationKind::reduce_scatter_v,
@@ -118,9 +111,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& ten
   BanyanWork::Task task(c10d::OpType::ALLREDUCE_COALESCED, "banyan:all_reduce", tensors, {tensors});
   task.held = {flat};
   task.at_end = [tensors, flat] { unflatten(flat, tensors); };
-  const run::Call call =
-      reduction_call(run::OperationKind::all_reduce, reduction, flat, flat, static_cast<uint64_t>(flat.numel()));
-  return start(std::move(task), call, options.timeout);
+  return start(std::move(task), reduction_call(run::OperationKind::all_reduce, reduction, flat, flat), options.timeout);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -133,8 +124,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c
   const bool is_root = options.rootRank == rank_;
   BanyanWork::Task task(c10d::OpType::REDUCE, "banyan:reduce", tensors, {tensors});
   const at::Tensor buffer = is_root ? written(tensors.front(), task) : read(tensors.front(), task);
-  run::Call call =
-      reduction_call(run::OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
+  run::Call call = reduction_call(run::OperationKind::reduce, reduction, buffer, buffer);
   call.other = static_cast<uint32_t>(options.rootRank);
   if (!is_root) call.recv = nullptr;
   return start(std::move(task), call, options.timeout);
@@ -143,7 +133,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs, Lists& inputs,
                                                                const c10d::ReduceScatterOptions& options) {
   const Checks checks("reduce_scatter");
-  checks.single_output(outputs);
+  checks.single(outputs, "output");
   checks.expect(inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(size_),
                 "requires a single-element input list containing a list with " + std::to_string(size_) + " tensors");
   checks.dense(outputs);
@@ -157,11 +147,11 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs,
   const at::Tensor flat = joined(inputs.front(), task);
   std::vector<size_t> counts;
   for (const at::Tensor& tensor : inputs.front()) counts.push_back(count_of(tensor, reduction.elements_each));
-  run::Call call = reduction_call(run::OperationKind::reduce_scatter_v, reduction, flat, output, 0);
-  call.send_counts = counts;
-  if (std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == counts.front(); })) {
-    call = reduction_call(run::OperationKind::reduce_scatter, reduction, flat, output,
-                          static_cast<uint64_t>(output.numel()));
+  run::Call call = reduction_call(run::OperationKind::reduce_scatter, reduction, flat, output);
+  if (std::any_of(counts.begin(), counts.end(), [&](size_t count) { return count != counts.front(); })) {
+    call.kind = run::OperationKind::reduce_scatter_v;
+    call.count = 0;
+    call.send_counts = counts;
   }
   return start(std::move(task), call, options.timeout);
 }
@@ -178,10 +168,8 @@ ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::reduce_scatter_from(const at:
   const ElementReduction reduction = reduction_of(input.scalar_type(), options.reduceOp);
   BanyanWork::Task task(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
-  return start(
-      std::move(task),
-      reduction_call(run::OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
-      options.timeout);
+  return start(std::move(task), reduction_call(run::OperationKind::reduce_scatter, reduction, from, to),
+               options.timeout);
 }
 
 #ifdef BANYAN_BACKEND_COALESCES

@@ -1,8 +1,18 @@
 #include "bindings/torch/task_buffers.h"
 
 #include "bindings/torch/buffers.h"
+#include "bindings/torch/elements.h"
 
 namespace banyan::pytorch {
+
+run::Call moving_call(run::OperationKind kind, const at::Tensor& from, const at::Tensor& to) {
+  const ElementMove move = move_of(from);
+  return {.kind = kind,
+          .type = move.type,
+          .send = bytes_of(from),
+          .recv = mutable_bytes_of(to),
+          .count = count_of(from, move.elements_each)};
+}
 
 at::Tensor read(const at::Tensor& tensor, BanyanWork::Task& task) {
   if (is_plain(tensor)) return tensor;
@@ -16,6 +26,13 @@ at::Tensor written(const at::Tensor& tensor, BanyanWork::Task& task, bool is_onl
   task.held.push_back(copy);
   task.at_end = [tensor, copy] { tensor.copy_(copy); };
   return copy;
+}
+
+void copy_at_end(const at::Tensor& buffer, const std::vector<at::Tensor>& tensors, BanyanWork::Task& task) {
+  task.held.push_back(buffer);
+  task.at_end = [tensors, buffer] {
+    for (const at::Tensor& tensor : tensors) tensor.copy_(buffer);
+  };
 }
 
 at::Tensor joined(const std::vector<at::Tensor>& tensors, BanyanWork::Task& task) {

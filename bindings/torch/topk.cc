@@ -174,15 +174,7 @@ void TopK::set_state(const State& state) {
   if (settings_.warm_up > 0) steps = take(others, kTakenSteps);
   GradientScheme::set_state(others);
   std::vector<uint64_t> counts(steps_.size());
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const auto found = steps.find(context_.residuals->parameters()[i].name);
-    if (found == steps.end()) continue;
-    counts[i] = count_of(*found);
-    steps.erase(found);
-  }
-  if (!steps.empty()) {
-    throw Error(ErrorCode::invalid_input, "the model has no parameter '" + steps.begin()->first + "'");
-  }
+  for (const auto& each : steps) counts[context_.residuals->number_of(each.first)] = count_of(each);
   if (momenta_ != nullptr) {
     momenta_->check(momenta, "momentum");
     const std::unique_lock lock = momenta_->lock();

@@ -4,16 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "bindings/torch/averages.h"
+
 namespace banyan::pytorch {
 
 std::optional<UnusedSlots> UnusedSlots::ask(const codec::Codec& codec, const BucketResidual& bucket,
                                             ProcessGroupBanyan& group) {
   if (traits_of(codec).has_zero) return {};
   const at::Tensor used = at::tensor(bucket.used_slots(), at::kByte);
-  std::vector<at::Tensor> tensors = {used};
-  c10d::AllreduceOptions any;
-  any.reduceOp = c10d::ReduceOp::MAX;
-  return UnusedSlots(used, group.allreduce(tensors, any)->getFuture());
+  return UnusedSlots(used, all_reduce(group, used, c10d::ReduceOp::MAX)->getFuture());
 }
 
 void UnusedSlots::restore(BucketResidual& bucket, std::span<float> averages) const {

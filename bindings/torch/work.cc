@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bindings/torch/errors.h"
+#include "bindings/torch/invariant.h"
 #include "bindings/torch/signals.h"
 
 namespace banyan::pytorch {
@@ -46,6 +47,7 @@ BanyanWork::~BanyanWork() {
 }
 
 void BanyanWork::follow(run::Request request) {
+  INVARIANT(!std::exchange(has_followed_, true) && !completed_) << task_.title;
   request_ = std::move(request);
   if (recordFunctionEndCallback_) {  // somebody measures when it ends
     request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });
@@ -53,6 +55,7 @@ void BanyanWork::follow(run::Request request) {
 }
 
 void BanyanWork::complete() {
+  INVARIANT(request_.is_over()) << task_.title;
   std::call_once(completed_once_, [this] {
     std::exception_ptr failure;
     if (const std::optional<Error> error = request_.error()) {
@@ -67,7 +70,8 @@ void BanyanWork::complete() {
     task_.at_end = nullptr;
     finish(failure);
   });
-  c10::intrusive_ptr<c10::ivalue::Future> future;
+  INVARIANT(!task_.at_end) << task_.title;
+  FuturePtr future;
   {
     const std::lock_guard lock(future_mutex_);
     if (!is_future_settled_) future = future_;
@@ -94,6 +98,7 @@ CommunicationError BanyanWork::not_done_within(std::chrono::milliseconds timeout
 }
 
 void BanyanWork::settle(c10::ivalue::Future& future) const {
+  INVARIANT(completed_) << task_.title;
   if (exception_) {
     future.setError(exception_);
   } else if (task_.outputs.size() > 1) {
@@ -139,7 +144,7 @@ bool BanyanWork::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> BanyanWork::getFuture() {
+BanyanWork::FuturePtr BanyanWork::getFuture() {
   const auto [future, is_new] = own_future();
   if (!is_new) return future;
   request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });

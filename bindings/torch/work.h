@@ -19,6 +19,12 @@ namespace banyan::pytorch {
 
 // An operation that a communicator carries out; BackgroundWork is for others. Any thread. The tensors it was given stay
 // alive until the operation is over, even when nobody keeps the work.
+//
+// Invariants, each an INVARIANT in work.cc. Neither messages nor calls of a program can break them.
+//   1. A work follows one request, and before it is completed.
+//   2. It is completed only when its request is over; so the tensors are the operation's until then.
+//   3. Its task is ended once, by whoever completes the work: a completed work has no at_end any more.
+//   4. Only a completed work settles its future.
 class BanyanWork : public c10d::Work {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -69,6 +75,7 @@ class BanyanWork : public c10d::Work {
 
   Task task_;
   run::Request request_;
+  bool has_followed_ = false;  // before others have the work
   std::once_flag completed_once_;
   std::mutex future_mutex_;  // protects the two
   FuturePtr future_;
