@@ -72,23 +72,22 @@ std::string draw_fabric(const Fabric& fabric, bool as_svg, const std::string& na
 void add_fabric(py::module_& module) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   py::class_<Fabric>(module, "Fabric")
-      .def_static("load", &load, py::arg("text"), py::arg("boxes"), py::arg("gpu"), py::arg("nic"), py::arg("nics"),
-                  py::arg("nvlink"), py::arg("cpu_link"), unlocked)
-      .def_static("parse", &fabric::parse_fabric_json, py::arg("json"), py::arg("where"), unlocked)
+      .def_static("load", &load, "text"_a, "boxes"_a, "gpu"_a, "nic"_a, "nics"_a, "nvlink"_a, "cpu_link"_a, unlocked)
+      .def_static("parse", &fabric::parse_fabric_json, "json"_a, "where"_a, unlocked)
       .def(
           "edit",
           [](const Fabric& fabric, const std::string& verb, const std::string& text) {
             const FabricEdit edit{.kind = edit_kind(verb), .text = text};
             return fabric::edit_fabric(fabric, {&edit, 1});
           },
-          py::arg("verb"), py::arg("text"), unlocked)
+          "verb"_a, "text"_a, unlocked)
       .def("nodes", &nodes_of)
       .def("links", &links_of)
       .def("fingerprint", &Fabric::fingerprint)
       .def("describe", &fabric::describe_counts)
       .def("warnings", &fabric::warnings, unlocked)
       .def("to_json", &fabric::format_fabric_json, unlocked)
-      .def("draw", &draw_fabric, py::arg("as_svg"), py::arg("name"), unlocked);
+      .def("draw", &draw_fabric, "as_svg"_a, "name"_a, unlocked);
   module.def("list_fabrics", &generators);
 }
 

@@ -37,7 +37,6 @@ struct PredictedStep : PredictedJobs {
 PredictedJobs predict_job(const NamedFabric& on, const std::string& trace, const Given& given,
                           const py::object& progress) {
   Watch watch(progress);
-  const py::gil_scoped_release unlocked;
   answer::JobsOnFabric asked{.source = {.goal = trace}, .fabric = on.first, .fabric_name = on.second};
   answer::JobOptions options;
   for (const auto& [name, value] : given) {
@@ -67,7 +66,6 @@ answer::JobEntry read_step(const std::string& path) {
 PredictedStep predict_step(const NamedFabric& on, const std::string& jobs_file, const Given& given,
                            const py::object& progress) {
   Watch watch(progress);
-  const py::gil_scoped_release unlocked;
   answer::JobEntry entry;
   if (!jobs_file.empty()) entry = read_step(jobs_file);
   predict::TrainOptions train = entry.train.value_or(predict::TrainOptions());
@@ -258,11 +256,11 @@ void add_jobs(py::module_& module) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   py::class_<Jobs, Predicted> jobs(module, "JobPrediction",
                                    "The time of jobs on a fabric, and where it goes. It cannot be changed.");
-  jobs.def("to_json", &json_of, py::kw_only(), py::arg("spans") = true, unlocked,
+  jobs.def("to_json", &json_of, py::kw_only(), "spans"_a = true, unlocked,
            "All of it in the form \"banyan\": \"prediction/1\". Without `spans` it leaves the timeline out, which is "
            "the most of it: that is what `banyan predict train --json` prints.");
   jobs.def("to_trace", &trace_of, unlocked, "The timeline for Perfetto or chrome://tracing.");
-  jobs.def("save", &save, py::arg("path"),
+  jobs.def("save", &save, "path"_a,
            "Writes to_html() to a file that ends in .html, to_trace() to one that ends in .trace, to_json() to any "
            "other.");
   jobs.def("__str__", &in_text);
@@ -274,9 +272,8 @@ void add_jobs(py::module_& module) {
       "cannot be changed.");
   for (const Property<Step>& each : kOfStep) step.def_property_readonly(each.name, each.value, each.text);
   step.def("__repr__", &step_in_one_line);
-  module.def("predict_job", &predict_job, py::arg("on"), py::arg("trace"), py::arg("options"), py::arg("progress"));
-  module.def("predict_step", &predict_step, py::arg("on"), py::arg("jobs_file"), py::arg("options"),
-             py::arg("progress"));
+  module.def("predict_job", &predict_job, "on"_a, "trace"_a, "options"_a, "progress"_a);
+  module.def("predict_step", &predict_step, "on"_a, "jobs_file"_a, "options"_a, "progress"_a);
   module.def("list_train_options", [] { return rows_of(predict::train_options()); });
   module.def("list_job_options", [] { return rows_of(answer::job_options()); });
   module.def("list_source_options", [] { return rows_of(answer::source_options()); });

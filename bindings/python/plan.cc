@@ -45,7 +45,6 @@ SharedPlan make_plan(const Fabric& fabric, const CollectiveWords& words, std::op
                      std::optional<uint32_t> max_height, bool lower, const std::string& bytes,
                      const py::object& progress) {
   Watch watch(progress);
-  const py::gil_scoped_release unlocked;
   const Bytes total = bytes.empty() ? Bytes() : Bytes::parse(bytes);
   answer::PlanAnswer answer = answer::make_plan(
       fabric, words.on(fabric), {.trees = trees, .max_height = max_height, .lower = lower, .observer = &watch});
@@ -56,7 +55,6 @@ SharedPlan make_plan(const Fabric& fabric, const CollectiveWords& words, std::op
 
 FabricBound make_bound(const Fabric& fabric, const CollectiveWords& words, const py::object& progress) {
   Watch watch(progress);
-  const py::gil_scoped_release unlocked;
   const Collective collective = words.on(fabric);
   watch.phase_begins(plan::PlanObserver::Phase::bound);
   return {.fabric = fabric,
@@ -67,7 +65,6 @@ FabricBound make_bound(const Fabric& fabric, const CollectiveWords& words, const
 // The plans that are best for some size.
 std::vector<SharedPlan> candidates(const Fabric& fabric, const CollectiveWords& words, const py::object& progress) {
   Watch watch(progress);
-  const py::gil_scoped_release unlocked;
   std::vector<SharedPlan> plans;
   for (plan::Candidate& candidate : plan::plan_candidates(fabric, words.on(fabric), &watch)) {
     const Fraction seconds = seconds_per_byte(candidate.schedule);
@@ -85,7 +82,6 @@ py::list compare(const SharedPlan& forest, const std::vector<uint64_t>& sizes, c
   std::vector<plan::ComparisonRow> rows;
   {
     Watch watch(progress);
-    const py::gil_scoped_release unlocked;
     rows = compare_planners(forest.schedule(), {.bound = *forest.bound, .sizes = bytes}, &watch);
   }
   const py::object type = record("ComparedPlanner");
@@ -107,7 +103,6 @@ py::tuple verify(const SharedPlan& plan, const std::optional<Fabric>& fabric, co
   answer::Examination examined;
   {
     Watch watch(progress);
-    const py::gil_scoped_release unlocked;
     if (fabric) answer::require_same_fabric(*plan.file, where, *fabric, fabric_name);
     examined = answer::examine(*plan.file, &watch);
   }
@@ -125,7 +120,6 @@ FabricBound bound_of(SharedPlan& plan, const py::object& progress) {
   if (of.bound) return of;
   {
     Watch watch(progress);
-    const py::gil_scoped_release unlocked;
     of.bound = std::make_shared<const Bound>(plan::compute_bound(of.fabric, of.collective, &watch));
   }
   plan.bound = of.bound;
@@ -245,7 +239,6 @@ py::tuple repair(const SharedPlan& old, const Fabric& fabric, const py::object& 
   std::optional<answer::RepairAnswer> answer;
   {
     Watch watch(progress);
-    const py::gil_scoped_release unlocked;
     const schedule::Verdict verdict = verify(old.schedule());
     if (!verdict.valid) throw Error(ErrorCode::invalid_input, "is not right: " + verdict.reason, "plan");
     answer.emplace(answer::repair_plan(*old.file, fabric, &watch));
@@ -288,7 +281,7 @@ void add_bound(py::module_& module) {
       .def("weighted_cuts", &weighted_cuts_of)
       .def("link_lengths", &link_lengths_of)
       .def("assumed", &assumed_of);
-  module.def("bound", &make_bound, py::arg("fabric"), py::arg("words"), py::arg("progress"));
+  module.def("bound", &make_bound, "fabric"_a, "words"_a, "progress"_a);
 }
 
 }  // namespace
@@ -298,8 +291,7 @@ void add_plan(py::module_& module) {
   py::class_<CollectiveWords>(module, "CollectiveWords")
       .def(py::init<std::string, std::string, std::vector<std::string>, std::string, std::vector<uint64_t>,
                     std::vector<uint64_t>>(),
-           py::arg("kind"), py::arg("ranks_text"), py::arg("ranks"), py::arg("root"), py::arg("weights"),
-           py::arg("traffic"));
+           "kind"_a, "ranks_text"_a, "ranks"_a, "root"_a, "weights"_a, "traffic"_a);
   add_bound(module);
   py::class_<SharedPlan>(module, "Plan")
       .def_static(
@@ -307,18 +299,18 @@ void add_plan(py::module_& module) {
           [](const std::string& path, bool check) {
             return shared(check ? answer::read_valid_plan(path) : schedule::read_schedule(path));
           },
-          py::arg("path"), py::arg("check"), unlocked)
+          "path"_a, "check"_a, unlocked)
       .def_static(
           "parse",
           [](const std::string& json, const std::string& where, bool check) {
             return shared(check ? answer::parse_valid_plan(json, where) : schedule::parse_schedule(json, where));
           },
-          py::arg("json"), py::arg("where"), py::arg("check"), unlocked)
+          "json"_a, "where"_a, "check"_a, unlocked)
       .def(
           "to_json", [](const SharedPlan& plan) { return format_schedule(*plan.file); }, unlocked)
       .def(
-          "save", [](const SharedPlan& plan, const std::string& path) { write_schedule(path, *plan.file); },
-          py::arg("path"), unlocked)
+          "save", [](const SharedPlan& plan, const std::string& path) { write_schedule(path, *plan.file); }, "path"_a,
+          unlocked)
       .def("fabric", &SharedPlan::fabric)
       .def("collective", [](const SharedPlan& plan) { return to_string(plan.collective().kind()); })
       .def("ranks", [](const SharedPlan& plan) { return names_of(plan.fabric(), plan.collective().participants()); })
@@ -342,30 +334,28 @@ void add_plan(py::module_& module) {
       .def(
           "estimate",
           [](const SharedPlan& plan, uint64_t bytes) { return estimate_seconds(plan.schedule(), Bytes(bytes)); },
-          py::arg("bytes"))
+          "bytes"_a)
       .def("tree_count", [](const SharedPlan& plan) { return plan.schedule().chunk_count(); })
-      .def("tree", &tree_of, py::arg("number"))
+      .def("tree", &tree_of, "number"_a)
       .def("knows_bound", [](const SharedPlan& plan) { return plan.bound != nullptr; })
-      .def("bound", &bound_of, py::arg("progress"))
-      .def("verify", &verify, py::arg("fabric"), py::arg("fabric_name"), py::arg("where"), py::arg("progress"))
-      .def("compare", &compare, py::arg("sizes"), py::arg("progress"))
-      .def("repair", &repair, py::arg("fabric"), py::arg("progress"))
-      .def("draw", &draw_trees, py::arg("as_svg"), py::arg("name"), py::arg("root"), py::arg("trees"), unlocked)
-      .def("export", &export_plan, py::arg("format"), py::arg("name"), py::arg("in_place"), py::arg("min_bytes"),
-           py::arg("max_bytes"), py::arg("exact"));
-  module.def("plan", &make_plan, py::arg("fabric"), py::arg("words"), py::arg("trees"), py::arg("max_height"),
-             py::arg("lower"), py::arg("bytes"), py::arg("progress"));
-  module.def("candidates", &candidates, py::arg("fabric"), py::arg("words"), py::arg("progress"));
-  module.def("list_planners", &planners, py::arg("collective"));
+      .def("bound", &bound_of, "progress"_a)
+      .def("verify", &verify, "fabric"_a, "fabric_name"_a, "where"_a, "progress"_a)
+      .def("compare", &compare, "sizes"_a, "progress"_a)
+      .def("repair", &repair, "fabric"_a, "progress"_a)
+      .def("draw", &draw_trees, "as_svg"_a, "name"_a, "root"_a, "trees"_a, unlocked)
+      .def("export", &export_plan, "format"_a, "name"_a, "in_place"_a, "min_bytes"_a, "max_bytes"_a, "exact"_a);
+  module.def("plan", &make_plan, "fabric"_a, "words"_a, "trees"_a, "max_height"_a, "lower"_a, "bytes"_a, "progress"_a);
+  module.def("candidates", &candidates, "fabric"_a, "words"_a, "progress"_a);
+  module.def("list_planners", &planners, "collective"_a);
   module.def(
-      "is_collective", [](const std::string& name) { return find_collective_kind(name).has_value(); }, py::arg("name"));
+      "is_collective", [](const std::string& name) { return find_collective_kind(name).has_value(); }, "name"_a);
   module.def(
-      "parse_bytes", [](const std::string& text) { return Bytes::parse(text).count(); }, py::arg("text"));
+      "parse_bytes", [](const std::string& text) { return Bytes::parse(text).count(); }, "text"_a);
   module.def(
-      "write_file", [](const std::string& path, const std::string& text) { write_file(path, text); }, py::arg("path"),
-      py::arg("text"), unlocked);
+      "write_file", [](const std::string& path, const std::string& text) { write_file(path, text); }, "path"_a,
+      "text"_a, unlocked);
   module.def(
-      "format_bytes", [](uint64_t bytes) { return Bytes(bytes).to_string(); }, py::arg("bytes"));
+      "format_bytes", [](uint64_t bytes) { return Bytes(bytes).to_string(); }, "bytes"_a);
 }
 
 }  // namespace banyan::python

@@ -53,7 +53,6 @@ py::tuple predict_plans(const std::vector<std::pair<std::string, SharedPlan>>& p
   Predicted made;
   {
     Watch watch(progress);
-    const py::gil_scoped_release unlocked;
     options.observer = &watch;
     timed = time_sizes(named, totals, options);
     made.report = answer::report_of(named, timed, read_text(given.at("fabric")));
@@ -83,7 +82,7 @@ void add_prediction(py::module_& module) {
           "The name of the question: the work, and the fabric that it was simulated on.")
       .def_property_readonly(
           "summary", [](const Predicted& of) { return in_words(of.report); }, "The result in a few sentences.")
-      .def("busiest_links", &busiest_of, py::arg("most") = 5,
+      .def("busiest_links", &busiest_of, "most"_a = 5,
            "The links that were a bottleneck longest; of plans under the best one, of a sweep for the largest size.")
       .def(
           "to_json", [](const Predicted& of) { return format_prediction(of.report); }, unlocked,
@@ -91,7 +90,7 @@ void add_prediction(py::module_& module) {
       .def(
           "to_html", [](const Predicted& of) { return html_report(of.report); }, unlocked,
           "A page with pictures, such as the fabric with its links coloured by load; it needs no other file.");
-  module.def("predict", &predict_plans, py::arg("plans"), py::arg("sizes"), py::arg("options"), py::arg("progress"));
+  module.def("predict", &predict_plans, "plans"_a, "sizes"_a, "options"_a, "progress"_a);
   module.def(
       "nearest_name",
       [](const std::string& name, const std::vector<std::string>& candidates) {
@@ -99,7 +98,7 @@ void add_prediction(py::module_& module) {
         for (const std::string& candidate : candidates) nearest.offer(candidate);
         return nearest.best();
       },
-      py::arg("name"), py::arg("candidates"));
+      "name"_a, "candidates"_a);
   module.def(
       "doubling_sizes",
       [](uint64_t from, uint64_t to) {
@@ -107,11 +106,11 @@ void add_prediction(py::module_& module) {
         for (const Bytes size : answer::doubling_sizes(Bytes(from), Bytes(to))) sizes.push_back(size.count());
         return sizes;
       },
-      py::arg("first"), py::arg("last"));
+      "first"_a, "last"_a);
   module.def(
-      "format_seconds", [](double seconds) { return format_seconds(seconds); }, py::arg("seconds"));
-  module.def("format_rate", &format_rate, py::arg("bytes_per_second"));
-  module.def("format_percent", &format_percent, py::arg("ratio"));
+      "format_seconds", [](double seconds) { return format_seconds(seconds); }, "seconds"_a);
+  module.def("format_rate", &format_rate, "bytes_per_second"_a);
+  module.def("format_percent", &format_percent, "ratio"_a);
 }
 
 }  // namespace banyan::python

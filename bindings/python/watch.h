@@ -10,8 +10,8 @@
 
 namespace banyan::python {
 
-// Lives while the interpreter's lock is released. Now and then it takes the lock, has Python handle its signals, and
-// calls back; what either raises comes out of the work as pybind11::error_already_set.
+// Releases the interpreter's lock for as long as it lives. Now and then it takes the lock, has Python handle its
+// signals, and calls back; what either raises comes out of the work as pybind11::error_already_set.
 class Watch : public plan::PlanObserver, public answer::JobObserver {
  public:
   // `callback(what, fraction)` may be None.
@@ -35,6 +35,7 @@ class Watch : public plan::PlanObserver, public answer::JobObserver {
   const char* simulation_ = "simulating";  // which one
   double fraction_ = 0;
   std::chrono::steady_clock::time_point looked_, told_;
+  const pybind11::gil_scoped_release unlocked_;  // the last member: others are made and destroyed with the lock
 };
 
 }  // namespace banyan::python
