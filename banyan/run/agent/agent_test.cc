@@ -177,22 +177,6 @@ CommunicatorHooks state_of(const std::string& text) {
   return {.state = [text] { return text; }, .broadcast = {}, .liveness_changed = {}};
 }
 
-TEST(Agent, AsksAllForTheirState) {
-  LocalWorld world(4);
-  std::vector<HookRegistration> hooks;
-  for (uint32_t rank = 0; rank < 4; ++rank) {
-    if (rank != 2) hooks.push_back(world[rank].attach(kGroup, state_of("state of " + std::to_string(rank))));
-  }
-  for (const uint32_t asker : {0u, 3u}) {
-    const std::vector<PeerReport> reports = world[asker].ask_states(kGroup, soon());
-    ASSERT_EQ(reports.size(), 4u);
-    EXPECT_EQ(reports[1].health, Health::alive);
-    EXPECT_EQ(reports[1].text, "state of 1");
-    EXPECT_EQ(reports[2].health, Health::unknown);
-    EXPECT_EQ(reports[asker].text, "state of " + std::to_string(asker));
-  }
-}
-
 TEST(Agent, SaysWhoDoesNotAnswer) {
   ForkedWorld world({"a", "b", "a", "b"}, [](Member& member) -> std::string {
     const auto agent = start_agent(member);
@@ -356,43 +340,42 @@ TEST(Agent, IsOfNoUseToAForkedChild) {
   EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].health, Health::unknown) << "the parent's goes on";
 }
 
-TEST(Agent, GivesUpOnAHubThatDoesNotAnswer) {
-  World world{.rank = 1, .members = {}};
+// A hub and another rank of this process, and where they listen.
+struct Two {
+  Two() {
+    for (const Listener* listener : {&hub, &own}) {
+      world.members.push_back({.host_name = "here",
+                               .host_id = "a",
+                               .pid = getpid(),
+                               .start_time = 0,
+                               .addresses = {"127.0.0.1"},
+                               .port = listener->port()});
+    }
+  }
   Listener hub = Listener::on("127.0.0.1"), own = Listener::on("127.0.0.1");
-  for (const Listener* listener : {&hub, &own}) {
-    world.members.push_back({.host_name = "here",
-                             .host_id = "a",
-                             .pid = getpid(),
-                             .start_time = 0,
-                             .addresses = {"127.0.0.1"},
-                             .port = listener->port()});
-  }
-  try {
-    const Agent agent(std::move(own), Secret(), world, quick(), Deadline::after(milliseconds(200)));
-    FAIL() << "nobody answered";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::timed_out);
-    EXPECT_THAT(error.what(), HasSubstr("rank 0 (process"));
-    EXPECT_THAT(error.what(), HasSubstr("has not answered a call to port"));
-  }
+  World world{.rank = 0, .members = {}};
+};
+
+TEST(Agent, GivesUpOnAHubThatDoesNotAnswer) {
+  Two two;
+  two.world.rank = 1;
+  EXPECT_THAT(testing::error_of(
+                  [&] {
+                    const Agent agent(std::move(two.own), Secret(), two.world, quick(),
+                                      Deadline::after(milliseconds(200)));
+                  },
+                  ErrorCode::timed_out),
+              AllOf(HasSubstr("rank 0 (process"), HasSubstr("has not answered a call to port")));
 }
 
 TEST(Agent, SaysThatItKnowsAnotherSecret) {
-  World world{.rank = 0, .members = {}};
-  Listener hub = Listener::on("127.0.0.1"), own = Listener::on("127.0.0.1");
-  for (const Listener* listener : {&hub, &own}) {
-    world.members.push_back({.host_name = "here",
-                             .host_id = "a",
-                             .pid = getpid(),
-                             .start_time = 0,
-                             .addresses = {"127.0.0.1"},
-                             .port = listener->port()});
-  }
-  const Agent first(std::move(hub), Secret::random(), world, quick(), Deadline::after(kLong));
-  world.rank = 1;
+  Two two;
+  const Agent first(std::move(two.hub), Secret::random(), two.world, quick(), Deadline::after(kLong));
+  two.world.rank = 1;
   try {
     // It is called by the hub first, which it refuses, and calls itself after a second.
-    const Agent second(std::move(own), Secret::random(), world, quick(), Deadline::after(std::chrono::seconds(3)));
+    const Agent second(std::move(two.own), Secret::random(), two.world, quick(),
+                       Deadline::after(std::chrono::seconds(3)));
     FAIL() << "it was let in";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("could not be joined: 127.0.0.1:"));

@@ -162,6 +162,47 @@ TEST(Suspicion, GoesRoundAPathThatLosesOneWay) {
   });
 }
 
+// ---- What agents tell each other ----
+
+TEST(Suspicion, TellsEverybodyEverythingOnceThoughConnectionsBreak) {
+  for_seeds(200, [](uint64_t seed) {
+    SimulatedWorld world(seed);
+    std::vector<std::string> sent;
+    for (int i = 0; i < 20; ++i) {
+      world.some_time_within(seconds(2), [&] {
+        sent.push_back("text " + std::to_string(sent.size()));
+        world.core(world.draw_rank()).queries().tell(SimulatedWorld::kGroup, sent.back());
+      });
+      world.some_time_within(seconds(2), [&] { world.network().reset(world.draw_rank(), world.draw_rank()); });
+    }
+    world.time().run_for(seconds(8));
+    ASSERT_EQ(world.wrong_opinions(), "");
+    for (const uint32_t rank : world.alive()) {
+      ASSERT_THAT(world.texts(rank), ::testing::UnorderedElementsAreArray(sent)) << "rank " << rank;
+    }
+  });
+}
+
+TEST(Suspicion, AnswersQuestionsThoughTheHubDies) {
+  for_seeds(200, [](uint64_t seed) {
+    SimulatedWorld world(seed, 3, 9);
+    world.time().run_for(milliseconds(100));
+    const uint32_t asker = 1 + static_cast<uint32_t>(world.network().draw(world.size() - 1));
+    std::optional<std::vector<PeerReport>> reports;
+    world.some_time_within(milliseconds(10), [&] { world.kill(0); });
+    world.some_time_within(milliseconds(10), [&] {
+      world.core(asker).queries().ask(SimulatedWorld::kGroup, world.time().now() + seconds(1),
+                                      [&](std::vector<PeerReport> found) { reports = std::move(found); });
+    });
+    world.time().run_for(seconds(2));
+    ASSERT_TRUE(reports.has_value());
+    for (const uint32_t rank : world.alive()) {
+      ASSERT_EQ((*reports)[rank].health, Health::alive) << "rank " << rank << ", asked by " << asker;
+      ASSERT_EQ((*reports)[rank].text, "state of " + std::to_string(rank));
+    }
+  });
+}
+
 // ---- Whatever happens ----
 
 // Watches from outside who could reach whom, and what came of that.
