@@ -1,7 +1,5 @@
 // Slices that are fewer bytes on the wire than the plan says.
 
-#include <initializer_list>
-
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/test_fleet.h"
@@ -51,70 +49,44 @@ class ZeroRuns : public SliceCodec {
   size_t plain_bytes = 0, coded_bytes = 0;
 };
 
-TestOperation draw_operation(std::mt19937_64& random, uint32_t ranks, SliceCodec* codec) {
-  const auto below = [&](uint64_t n) { return random() % n; };
-  return TestOperation({.kind = kTestKinds[below(kTestKinds.size())],
-                        .ranks = ranks,
-                        .type = static_cast<element::DataType>(below(element::kDataTypes)),
-                        .op = static_cast<element::ReduceOp>(below(5)),
-                        .in_place = below(2) == 0,
-                        .elements = 1 + below(below(2) == 0 ? 12 : 300),
-                        .root = static_cast<uint32_t>(below(ranks)),
-                        .shape = static_cast<testing::TreeShape>(below(3)),
-                        .is_confirmed = true,
-                        .codec = codec,
-                        .seed = random()});
+// Adds operations to a world.
+using Draw = std::function<void(RandomWorld& world)>;
+
+void add_coded(RandomWorld& world, SliceCodec* codec) {
+  world.add([&](TestOperation::Options& options) {
+    options.is_confirmed = true;
+    options.codec = codec;
+  });
 }
 
-using Draw = std::function<TestOperation(std::mt19937_64& random, uint32_t ranks)>;
-
-void expect_right(const std::vector<TestOperation>& operations, uint64_t seed) {
-  for (const TestOperation& operation : operations) {
-    ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
-  }
-}
-
-// Operations in worlds by chance, of 2 to `most_ranks` ranks.
-void expect_right_in_any_world(uint32_t most_ranks, std::initializer_list<Draw> draws) {
+void expect_right_in_any_world(uint32_t most_ranks, const Draw& draw) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    std::mt19937_64 random(seed);
-    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % (most_ranks - 1));
-    std::vector<TestOperation> operations;
-    for (const Draw& draw : draws) operations.push_back(draw(random, ranks));
-    Fleet fleet(ranks, {.slice_bytes = 1 + random() % 200, .window = 1 + static_cast<uint32_t>(random() % 4)},
-                {.ranks = ranks,
-                 .most_capacity = random() % 2 == 0 ? size_t{8} : size_t{600},
-                 .seed = seed,
-                 .reads_late = random() % 2 == 0});
-    if (random() % 2 == 0) fleet.step_budget = 1 + random() % 100;
-    ASSERT_TRUE(fleet.run(operations)) << "seed " << seed << " is stuck" << fleet.waiting();
-    ASSERT_NO_FATAL_FAILURE(expect_right(operations, seed));
-    ASSERT_TRUE(fleet.world().is_quiet()) << "seed " << seed;
+    RandomWorld world(seed, most_ranks);
+    draw(world);
+    if (world.below(2) == 0) world.step_budget = 1 + world.below(100);
+    ASSERT_EQ(world.fault(), "");
   }
 }
 
-// Three operations at a time, of four ranks whose lanes are lost by chance.
+// Three operations at a time, whose lanes are lost by chance.
 void expect_right_after_losses(uint64_t seeds, const Draw& draw) {
   uint32_t losses = 0;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    std::mt19937_64 random(seed);
-    std::vector<TestOperation> operations;
-    for (int i = 0; i < 3; ++i) operations.push_back(draw(random, 4));
-    Fleet fleet(4, {.slice_bytes = 64, .can_rewind = true}, {.ranks = 4, .seed = seed});
-    ASSERT_TRUE(fleet.run_with_losses(operations, 200)) << "seed " << seed << fleet.waiting();
-    ASSERT_NO_FATAL_FAILURE(expect_right(operations, seed));
-    losses += fleet.losses();
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      ASSERT_EQ(fleet.engine(rank).pool().taken_bytes(), 0u) << "seed " << seed;
-    }
+    RandomWorld world(seed);
+    world.engine = {.slice_bytes = 64, .can_rewind = true};
+    for (int i = 0; i < 3; ++i) draw(world);
+    ASSERT_EQ(world.fault(200), "");
+    losses += world.losses;
   }
   EXPECT_GT(losses, 50u);
 }
 
 TEST(EngineCodec, GivesTheSameResultsInAnyWorld) {
   ZeroRuns codec;
-  expect_right_in_any_world(6, {[&](auto& random, uint32_t ranks) { return draw_operation(random, ranks, &codec); },
-                                [](auto& random, uint32_t ranks) { return draw_operation(random, ranks, nullptr); }});
+  expect_right_in_any_world(6, [&](RandomWorld& world) {
+    add_coded(world, &codec);
+    add_coded(world, nullptr);
+  });
 }
 
 // A result is encoded once, whoever it is sent to: here by each rank, to three others.
@@ -140,7 +112,7 @@ TEST(EngineCodec, SendsTheBytesThatItWroteAndNoMore) {
 
 TEST(EngineCodec, RepeatsSlicesAfterALoss) {
   ZeroRuns codec;
-  expect_right_after_losses(100, [&](auto& random, uint32_t ranks) { return draw_operation(random, ranks, &codec); });
+  expect_right_after_losses(100, [&](RandomWorld& world) { add_coded(world, &codec); });
 }
 
 // Whole numbers to the next multiple of 16, in two bytes, in blocks of 8 elements whose coded form has a byte more. Not
@@ -185,25 +157,28 @@ constexpr std::array kLossyKinds = {OperationKind::all_gather,   OperationKind::
                                     OperationKind::reduce,       OperationKind::all_gather_v,
                                     OperationKind::all_to_all_v, OperationKind::reduce_scatter_v};
 
-TestOperation draw_lossy(std::mt19937_64& random, uint32_t ranks, SliceCodec* codec) {
-  TestOperation::Options options = draw_operation(random, ranks, codec).options;
-  options.kind = kLossyKinds[random() % kLossyKinds.size()];
-  options.type = element::DataType::float32;
-  options.op = random() % 2 == 0 ? element::ReduceOp::sum : element::ReduceOp::avg;
-  options.has_residual = true;
-  return TestOperation(options);
+void add_lossy(RandomWorld& world, SliceCodec* codec) {
+  world.add([&](TestOperation::Options& options) {
+    options.kind = kLossyKinds[world.below(kLossyKinds.size())];
+    options.type = element::DataType::float32;
+    options.op = world.below(2) == 0 ? element::ReduceOp::sum : element::ReduceOp::avg;
+    options.is_confirmed = true;
+    options.codec = codec;
+    options.has_residual = true;
+  });
 }
 
 // The law of lossy codecs: what ranks had is in the result or in what they keep.
 TEST(EngineCodec, LosesNothingThatIsNotKept) {
   Sixteens codec;
-  const auto draw = [&](auto& random, uint32_t ranks) { return draw_lossy(random, ranks, &codec); };
-  expect_right_in_any_world(7, {draw, draw});
+  expect_right_in_any_world(7, [&](RandomWorld& world) {
+    for (int i = 0; i < 2; ++i) add_lossy(world, &codec);
+  });
 }
 
 TEST(EngineCodec, LosesNothingThatIsNotKeptAfterALossOfLanes) {
   Sixteens codec;
-  expect_right_after_losses(200, [&](auto& random, uint32_t ranks) { return draw_lossy(random, ranks, &codec); });
+  expect_right_after_losses(200, [&](RandomWorld& world) { add_lossy(world, &codec); });
 }
 
 // A rank encodes each of its contributions once, and a root each result: of n ranks that is n for each element.

@@ -222,29 +222,13 @@ TEST(EngineFailure, SaysWhomItWaitsFor) {
 TEST(EngineFailure, RepeatsOnOtherLanesWhereverOneIsLost) {
   uint64_t losses = 0;
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    std::mt19937_64 random(seed);
-    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % 5);
-    std::vector<TestOperation> operations;
+    RandomWorld world(seed, 6);
+    world.engine = {.slice_bytes = 1 + world.below(100), .can_rewind = true};
     for (uint64_t i = 0; i < 1 + seed % 4; ++i) {
-      operations.push_back(TestOperation({.kind = kTestKinds[random() % kTestKinds.size()],
-                                          .ranks = ranks,
-                                          .type = static_cast<element::DataType>(random() % element::kDataTypes),
-                                          .op = static_cast<element::ReduceOp>(random() % 5),
-                                          .in_place = random() % 2 == 0,
-                                          .elements = 1 + random() % 150,
-                                          .root = static_cast<uint32_t>(random() % ranks),
-                                          .is_confirmed = true,
-                                          .seed = seed * 100 + i}));
+      world.add([](TestOperation::Options& options) { options.is_confirmed = true; });
     }
-    Fleet fleet(ranks, {.slice_bytes = 1 + random() % 100, .can_rewind = true},
-                {.ranks = ranks, .seed = seed, .lanes = 1 + static_cast<uint32_t>(random() % 2)});
-    ASSERT_TRUE(fleet.run_with_losses(operations, 1 + random() % 400)) << "stuck, seed " << seed << fleet.waiting();
-    for (const TestOperation& operation : operations) ASSERT_EQ(operation.wrong_elements(), 0u) << operation.words();
-    losses += fleet.losses();
-    // What was kept for repeating is given back.
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-      ASSERT_EQ(fleet.engine(rank).pool().taken_bytes(), 0u) << "seed " << seed;
-    }
+    ASSERT_EQ(world.fault(1 + world.below(400)), "");
+    losses += world.losses;
   }
   EXPECT_GT(losses, 2000u) << "lanes were lost";
 }

@@ -11,10 +11,10 @@ constexpr element::DataType kFloats[] = {element::DataType::float16, element::Da
 
 // Runs operations in one world; says what is wrong, or nothing.
 std::string fault_of(std::vector<TestOperation>& operations, const EngineOptions& options,
-                     const testing::SimulatedWorld::Options& world, uint32_t most_in_flight = 4) {
+                     const testing::SimulatedWorld::Options& world) {
   Fleet fleet(operations[0].options.ranks, options, world);
   std::string text;
-  if (!fleet.run(operations, most_in_flight)) return "stuck" + fleet.waiting();
+  if (!fleet.run(operations)) return "stuck" + fleet.waiting();
   for (const TestOperation& operation : operations) {
     if (operation.wrong_elements() > 0) text += "wrong: " + operation.words() + "\n";
   }
@@ -49,50 +49,20 @@ TEST(Engine, CarriesOutEveryCollectiveOnEveryTypeByEveryOp) {
   }
 }
 
-// Operations, engines and a world that depend on nothing but the seed.
-struct Draw {
-  explicit Draw(uint64_t seed, size_t count) : random(seed) {
-    const uint32_t ranks = 2 + static_cast<uint32_t>(below(6));
-    for (size_t i = 0; i < count; ++i) {
-      operations.push_back(TestOperation({.kind = kTestKinds[below(kTestKinds.size())],
-                                          .ranks = ranks,
-                                          .type = static_cast<element::DataType>(below(element::kDataTypes)),
-                                          .op = static_cast<element::ReduceOp>(below(5)),
-                                          .in_place = below(2) == 0,
-                                          .elements = 1 + below(below(2) == 0 ? 12 : 400),
-                                          .root = static_cast<uint32_t>(below(ranks)),
-                                          .trees_per_root = 1 + static_cast<uint32_t>(below(4)),
-                                          .shape = static_cast<testing::TreeShape>(below(3)),
-                                          .is_confirmed = below(3) == 0,
-                                          .seed = seed * 100 + i}));
-    }
-    options = {.slice_bytes = 1 + below(200), .window = 1 + static_cast<uint32_t>(below(4))};
-    world = {.ranks = ranks,
-             .most_capacity = below(2) == 0 ? size_t{8} : size_t{600},
-             .seed = seed,
-             .lanes = 1 + static_cast<uint32_t>(below(2)),
-             .reads_late = below(2) == 0};
-  }
-  uint64_t below(uint64_t n) { return random() % n; }
-
-  std::mt19937_64 random;
-  std::vector<TestOperation> operations;
-  EngineOptions options;
-  testing::SimulatedWorld::Options world;
-};
-
 TEST(Engine, IsRightAndNeverStuckInAnyWorld) {
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    Draw draw(seed, 1);
-    ASSERT_EQ(fault_of(draw.operations, draw.options, draw.world), "") << draw.operations[0].words();
+    RandomWorld world(seed);
+    world.add();
+    ASSERT_EQ(world.fault(), "");
   }
 }
 
 TEST(Engine, HasManyDifferentOperationsInFlight) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    Draw draw(seed + 10'000, 9);
-    const uint32_t most = 1 + static_cast<uint32_t>(draw.below(9));
-    ASSERT_EQ(fault_of(draw.operations, draw.options, draw.world, most), "") << "seed " << seed;
+  for (uint64_t seed = 10'001; seed <= 10'300; ++seed) {
+    RandomWorld world(seed);
+    for (int i = 0; i < 9; ++i) world.add();
+    world.most_in_flight = 1 + static_cast<uint32_t>(world.below(9));
+    ASSERT_EQ(world.fault(), "");
   }
 }
 

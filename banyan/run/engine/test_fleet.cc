@@ -509,4 +509,47 @@ std::string Fleet::waiting() const {
   return text;
 }
 
+RandomWorld::RandomWorld(uint64_t number, uint32_t most_ranks) : seed(number), random(number) {
+  const uint32_t ranks = 2 + static_cast<uint32_t>(below(most_ranks - 1));
+  engine = {.slice_bytes = 1 + below(200), .window = 1 + static_cast<uint32_t>(below(4))};
+  world = {.ranks = ranks,
+           .most_capacity = below(2) == 0 ? size_t{8} : size_t{600},
+           .seed = seed,
+           .lanes = 1 + static_cast<uint32_t>(below(2)),
+           .reads_late = below(2) == 0};
+}
+
+void RandomWorld::add(const std::function<void(TestOperation::Options&)>& change) {
+  TestOperation::Options options{.kind = kTestKinds[below(kTestKinds.size())],
+                                 .ranks = world.ranks,
+                                 .type = static_cast<element::DataType>(below(element::kDataTypes)),
+                                 .op = static_cast<element::ReduceOp>(below(5)),
+                                 .in_place = below(2) == 0,
+                                 .elements = 1 + below(below(2) == 0 ? 12 : 400),
+                                 .root = static_cast<uint32_t>(below(world.ranks)),
+                                 .trees_per_root = 1 + static_cast<uint32_t>(below(4)),
+                                 .shape = static_cast<testing::TreeShape>(below(3)),
+                                 .is_confirmed = below(3) == 0,
+                                 .seed = random()};
+  if (change) change(options);
+  operations.push_back(TestOperation(options));
+}
+
+std::string RandomWorld::fault(uint64_t writes_between) {
+  Fleet fleet(world.ranks, engine, world);
+  fleet.step_budget = step_budget;
+  std::string text;
+  if (!fleet.run_with_losses(operations, writes_between, most_in_flight)) text = "stuck" + fleet.waiting() + "; ";
+  for (const TestOperation& operation : operations) {
+    if (operation.wrong_elements() > 0) text += "wrong: " + operation.words() + "; ";
+  }
+  losses += fleet.losses();
+  if (fleet.losses() == 0 && !fleet.world().is_quiet()) text += "messages nobody took; ";
+  // What was kept for repeating is given back.
+  for (uint32_t rank = 0; rank < world.ranks; ++rank) {
+    if (fleet.engine(rank).pool().taken_bytes() > 0) text += "memory is held by rank " + std::to_string(rank) + "; ";
+  }
+  return text.empty() ? "" : "seed " + std::to_string(seed) + ": " + text;
+}
+
 }  // namespace banyan::run

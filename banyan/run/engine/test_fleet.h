@@ -141,4 +141,24 @@ class Fleet {
   std::vector<Rank> ranks_;
 };
 
+// Operations, engines and a world by chance: all follow from the seed.
+struct RandomWorld {
+  explicit RandomWorld(uint64_t seed, uint32_t most_ranks = 7);
+
+  // One more operation, by chance but for what `change` makes of it.
+  void add(const std::function<void(TestOperation::Options&)>& change = {});
+  // Carries all out. What is wrong, or nothing. `writes_between`: lanes are lost, as Fleet says.
+  std::string fault(uint64_t writes_between = 0);
+  uint64_t below(uint64_t n) { return random() % n; }
+
+  const uint64_t seed;
+  std::mt19937_64 random;
+  EngineOptions engine;
+  testing::SimulatedWorld::Options world;
+  size_t step_budget = Engine::kNoBudget;
+  uint32_t most_in_flight = 4;
+  std::vector<TestOperation> operations;
+  uint32_t losses = 0;
+};
+
 }  // namespace banyan::run
