@@ -5,6 +5,7 @@
 #include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/test_expect.h"
 #include "banyan/job/kineto/test_sample.h"
+#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::job::kineto {
@@ -54,15 +55,14 @@ TEST(KinetoInput, ACommunicationThatNobodyDescribesIsNamed) {
                     HasSubstr("give the host trace")));
 }
 
-TEST(KinetoInput, ReadsGzipAndPlainFiles) {
+class KinetoFiles : public ::testing::Test, protected testing::TemporaryFolder {};
+
+TEST_F(KinetoFiles, GzipAndPlainAreRead) {
   const Sample sample = make_sample({.host = Host::attributes});
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("kineto_test_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
   std::vector<RankTraces> files;
   for (uint32_t r = 0; r < 4; ++r) {
-    const std::string kineto = folder / ("k" + std::to_string(r) + ".json.gz"),
-                      host = folder / ("h" + std::to_string(r) + ".json");
+    const std::string kineto = folder_ + "/k" + std::to_string(r) + ".json.gz",
+                      host = folder_ + "/h" + std::to_string(r) + ".json";
     gzFile out = ::gzopen(kineto.c_str(), "wb");
     ASSERT_EQ(::gzwrite(out, sample.ranks[r].kineto.data(), static_cast<unsigned>(sample.ranks[r].kineto.size())),
               static_cast<int>(sample.ranks[r].kineto.size()));
@@ -77,10 +77,9 @@ TEST(KinetoInput, ReadsGzipAndPlainFiles) {
   EXPECT_THAT(
       testing::error_of([&] { read_job(files); }),
       AllOf(HasSubstr("k1.json.gz byte " + std::to_string(packed.size() / 2)), HasSubstr("ends in the middle")));
-  files[2].kineto = folder / "none.json";
+  files[2].kineto = folder_ + "/none.json";
   write_file(files[1].kineto, packed);
   EXPECT_THROW(read_job(files), Error);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(KinetoInput, ATextCutAnywhereIsReadUpToThereOrRefused) {

@@ -119,12 +119,7 @@ TEST(PytorchHost, GroupsStandInTheInitNode) {
 
 TEST(PytorchHost, WhatIsNoHostTraceIsRefusedWithItsPlace) {
   const auto error_of = [](const std::string& text) {
-    try {
-      read_host_trace(TraceSource::from_text(text, "host.json"));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return testing::error_of([&] { read_host_trace(TraceSource::from_text(text, "host.json")); });
   };
   EXPECT_THAT(error_of("{}"), HasSubstr("host.json: holds no nodes"));
   EXPECT_THAT(error_of("{\"nodes\": [{\"id\": 1, \"name\": \"a\"}, {\"name\": \"b\"}]}"),

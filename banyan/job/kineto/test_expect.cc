@@ -7,16 +7,6 @@
 namespace banyan::testing {
 namespace {
 
-template <class Function>
-std::string error_of(const Function& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, CollectiveKind kind,
               uint64_t bytes, uint32_t root) {
   std::string group = name + ": ";

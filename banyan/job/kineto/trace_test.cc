@@ -183,14 +183,7 @@ TEST(Trace, GzipIsToldByItsContentAndMembersAreJoined) {
 }
 
 TEST(Trace, AGzipBombEndsInAnErrorAndNotInMemory) {
-  const auto error_of = [](std::string_view text) {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
+  const auto error_of = [](std::string_view text) { return testing::error_of([&] { read(text); }); };
   std::string text = "[{\"ph\": \"";
   text.append(size_t{80} << 20, 'x');
   EXPECT_THAT(error_of(text), ::testing::HasSubstr("a single text is longer than 64 MiB"));
@@ -322,20 +315,12 @@ TEST(KinetoComm, BytesAreTotals) {
 }
 
 TEST(KinetoComm, WidthsOfElementsAreKnownInAllSpellings) {
-  for (const auto& [type, width] : std::initializer_list<std::pair<const char*, uint32_t>>{{"Float", 4},
-                                                                                           {"BFloat16", 2},
-                                                                                           {"c10::BFloat16", 2},
-                                                                                           {"Tensor(float)", 4},
-                                                                                           {"Tensor(long int)", 8},
-                                                                                           {"Half", 2},
-                                                                                           {"Byte", 1},
-                                                                                           {"Float8_e4m3fn", 1},
-                                                                                           {"Double", 8},
-                                                                                           {"ComplexFloat", 8},
-                                                                                           {"Bool", 1},
-                                                                                           {"UInt16", 2},
-                                                                                           {"", 0},
-                                                                                           {"string", 0}}) {
+  const std::pair<const char*, uint32_t> widths[] = {
+      {"Float", 4},  {"BFloat16", 2},     {"c10::BFloat16", 2}, {"Tensor(float)", 4},
+      {"Half", 2},   {"Byte", 1},         {"Float8_e4m3fn", 1}, {"Tensor(long int)", 8},
+      {"Double", 8}, {"ComplexFloat", 8}, {"Bool", 1},          {"UInt16", 2},
+      {"", 0},       {"string", 0}};
+  for (const auto& [type, width] : widths) {
     EXPECT_EQ(element_width(type), width) << type;
   }
 }
