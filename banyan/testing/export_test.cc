@@ -26,24 +26,31 @@ uint32_t root_of(const Collective& collective) {
                                participants.begin());
 }
 
-// Exports in and out of place, and runs what came out under many interleavings.
+Schedule forest_of(const Fabric& fabric, CollectiveKind kind, const plan::ForestOptions& options = {}) {
+  return plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), options).schedule;
+}
+
+// Runs what came out under many interleavings.
+void run(const schedule::Export& result, schedule::ExportFormat format, uint32_t root, uint32_t seeds) {
+  EXPECT_TRUE(result.fit.fits());
+  EXPECT_EQ(error_of([&] {
+              if (format == schedule::ExportFormat::msccl) {
+                check_msccl(result.text, {.root = root, .seeds = seeds});
+              } else {
+                check_mscclpp(result.text, {.root = root, .seeds = seeds});
+              }
+            }),
+            "no error");
+}
+
+// Exports in and out of place.
 void check(const Schedule& schedule, schedule::ExportFormat format, uint32_t seeds = 6) {
   const uint32_t root = root_of(schedule.collective());
   for (const bool in_place : {false, true}) {
     SCOPED_TRACE(::testing::Message() << to_string(schedule.collective().kind())
                                       << (in_place ? " in place" : " out of place")
                                       << (format == schedule::ExportFormat::msccl ? " msccl" : " mscclpp"));
-    const schedule::Export result = export_schedule(schedule, format, {.in_place = in_place, .any_routes = true});
-    EXPECT_TRUE(result.fit.fits());
-    try {
-      if (format == schedule::ExportFormat::msccl) {
-        check_msccl(result.text, {.root = root, .seeds = seeds});
-      } else {
-        check_mscclpp(result.text, {.root = root, .seeds = seeds});
-      }
-    } catch (const Error& error) {
-      ADD_FAILURE() << error.what();
-    }
+    run(export_schedule(schedule, format, {.in_place = in_place, .any_routes = true}), format, root, seeds);
   }
 }
 
@@ -51,17 +58,8 @@ void check(const Schedule& schedule, schedule::ExportFormat format, uint32_t see
 void check_all_to_all(const Schedule& schedule) {
   for (const schedule::ExportFormat format : kFormats) {
     const schedule::Export result = export_schedule(schedule, format, {.any_routes = true});
-    EXPECT_TRUE(result.fit.fits());
     EXPECT_THAT(result.sizes.in_words(), HasSubstr("per rank"));
-    try {
-      if (format == schedule::ExportFormat::msccl) {
-        check_msccl(result.text, {.seeds = 6});
-      } else {
-        check_mscclpp(result.text, {.seeds = 6});
-      }
-    } catch (const Error& error) {
-      ADD_FAILURE() << error.what();
-    }
+    run(result, format, 0, 6);
     EXPECT_THROW(export_schedule(schedule, format, {.in_place = true}), Error);
   }
 }
@@ -89,8 +87,7 @@ class ExportOf : public ::testing::TestWithParam<const char*> {};
 TEST_P(ExportOf, ForestsDoesWhatTheCollectivePromises) {
   const Fabric fabric = fabric::generate_fabric(GetParam());
   for (const CollectiveKind kind : kAllKinds) {
-    const Schedule schedule =
-        plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 1}).schedule;
+    const Schedule schedule = forest_of(fabric, kind, {.trees = 1});
     for (const schedule::ExportFormat format : kFormats) check(schedule, format);
   }
 }
@@ -133,8 +130,7 @@ TEST(Export, SaysThatMemoryChannelsMustReachOtherBoxes) {
 // Of three GPUs whose switch sums for each of them.
 nlohmann::ordered_json switch_plan(bool in_place) {
   const Fabric fabric = fabric::generate_fabric("star:3+sharp");
-  const Schedule schedule =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
+  const Schedule schedule = forest_of(fabric, CollectiveKind::all_reduce);
   return nlohmann::ordered_json::parse(export_schedule(schedule, schedule::ExportFormat::mscclpp,
                                                        {.chunks = schedule::ChunkCount::exact, .in_place = in_place})
                                            .text);
@@ -144,8 +140,7 @@ TEST(Export, AnAllreduceOfABoxThatReducesIsOneOperationOfTheSwitch) {
   for (const char* spec : {"dgx-a100:1+nvls", "dgx-h100:1+nvls", "star:3+sharp", "star:9+sharp", "star:17+sharp"}) {
     SCOPED_TRACE(spec);
     const Fabric fabric = fabric::generate_fabric(spec);
-    const Schedule schedule =
-        plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
+    const Schedule schedule = forest_of(fabric, CollectiveKind::all_reduce);
     for (const bool in_place : {false, true}) {
       const schedule::Export result =
           export_schedule(schedule, schedule::ExportFormat::mscclpp, {.in_place = in_place});
@@ -163,7 +158,7 @@ TEST(Export, OtherPlansThatBranchAtSwitchesAreRefused) {
         std::tuple{"star:8+sharp", CollectiveKind::broadcast, "of an allreduce of one box only"},
         std::tuple{"star:18+sharp", CollectiveKind::all_reduce, "needs 17 channels in a thread block"}}) {
     const Fabric fabric = fabric::generate_fabric(spec);
-    const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind})).schedule;
+    const Schedule schedule = forest_of(fabric, kind);
     EXPECT_THAT(error_of([&] { export_schedule(schedule, schedule::ExportFormat::mscclpp); }, ErrorCode::unsupported),
                 HasSubstr(words))
         << spec;
@@ -243,8 +238,7 @@ TEST(Export, ChunksOfUnequalSizesAndSubsetsOfRanksAreRight) {
 
 TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
   const Fabric fabric = fabric::generate_fabric("dgx-h100:16");
-  const Schedule schedule =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
+  const Schedule schedule = forest_of(fabric, CollectiveKind::all_reduce);
   for (const schedule::ExportFormat format : kFormats) {
     try {
       const schedule::Export fitting = export_schedule(schedule, format);
@@ -256,7 +250,7 @@ TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
     }
   }
   const Fabric full = fabric::generate_fabric("full:40");
-  const Schedule wide = plan::plan_forest(full, Collective::make(full, {.kind = CollectiveKind::all_reduce})).schedule;
+  const Schedule wide = forest_of(full, CollectiveKind::all_reduce);
   for (const schedule::ExportFormat format : kFormats) {
     EXPECT_THAT(testing::error_of([&] { export_schedule(wide, format); }), HasSubstr("plan for fewer --ranks"));
   }
@@ -267,8 +261,7 @@ TEST(Export, IsForPowersOfTwoAtASmallLoss) {
     SCOPED_TRACE(spec);
     const Fabric fabric = fabric::generate_fabric(spec);
     for (const CollectiveKind kind : kAllKinds) {
-      const Schedule schedule =
-          plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 3}).schedule;
+      const Schedule schedule = forest_of(fabric, kind, {.trees = 3});
       for (const schedule::ExportFormat format : kFormats) {
         const schedule::Export result = export_schedule(schedule, format);
         EXPECT_EQ(result.sizes.divisor & (result.sizes.divisor - 1), 0u) << result.sizes.divisor;
@@ -284,8 +277,7 @@ TEST(Export, IsForPowersOfTwoAtASmallLoss) {
 
 TEST(Export, SaysForWhichSizesItIs) {
   const Fabric fabric = fabric::generate_fabric("ring:3");
-  const Schedule three =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
+  const Schedule three = forest_of(fabric, CollectiveKind::all_reduce);
   const schedule::Export exact =
       export_schedule(three, schedule::ExportFormat::msccl, {.chunks = schedule::ChunkCount::exact});
   ASSERT_EQ(exact.sizes.divisor % 3, 0u);
@@ -298,8 +290,7 @@ TEST(Export, SaysForWhichSizesItIs) {
 
 TEST(Export, KeepsTheFileWholeWhateverTheName) {
   const Fabric fabric = fabric::generate_fabric("ring:3");
-  const Schedule schedule =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_gather})).schedule;
+  const Schedule schedule = forest_of(fabric, CollectiveKind::all_gather);
   const schedule::Export result =
       export_schedule(schedule, schedule::ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
   EXPECT_THAT(result.text, HasSubstr("name=\"two_lines_[31m__\""));
