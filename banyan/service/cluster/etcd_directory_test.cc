@@ -318,9 +318,11 @@ TEST(EtcdDirectory, GivesUpWhenNobodyAnswers) {
   EtcdDirectory directory(EtcdPlace::parse("etcd://" + silent.place() + "," + dead + "/banyan"),
                           {.patience = milliseconds(300)});
   const auto begin = steady_clock::now();
-  EXPECT_THAT(testing::error_of([&] { directory.find("a"); }, ErrorCode::io),
-              AllOf(HasSubstr("within 300 ms"), HasSubstr("http://" + silent.place() + " (it has not answered"),
-                    HasSubstr("http://" + dead + " (")));
+  const auto names_both =
+      AllOf(HasSubstr("within 300 ms"), HasSubstr("http://" + silent.place() + " (it has not answered"),
+            HasSubstr("http://" + dead + " ("), HasSubstr("start etcd there"), HasSubstr("--world"));
+  EXPECT_THAT(testing::error_of([&] { directory.publish(card_of("a")); }, ErrorCode::io), names_both);
+  EXPECT_THAT(testing::error_of([&] { directory.find("a"); }, ErrorCode::io), names_both);
   EXPECT_LT(steady_clock::now() - begin, seconds(10));
 }
 
@@ -344,13 +346,19 @@ TEST(EtcdDirectory, AsksNothingForAWhileWhereNobodyHasAnswered) {
 
 TEST(EtcdDirectory, AsksFirstWhoAnsweredLast) {
   const FakeServer silent([](const std::string&) { return ""; });
+  const FakeServer nonsense([](const std::string&) { return answer_of("{}"); });
   const FakeServer good(agree);
-  EtcdDirectory directory(EtcdPlace::parse("etcd://" + silent.place() + "," + good.place() + "/banyan"),
-                          {.patience = seconds(2)});
+  const std::string dead = "127.0.0.1:" + std::to_string(run::free_port());
+  EtcdDirectory directory(EtcdPlace::parse("etcd://" + dead + "," + nonsense.place() + "," + silent.place() + "," +
+                                           good.place() + "/banyan"),
+                          {.patience = seconds(4)});
   EXPECT_FALSE(directory.find("a"));
   EXPECT_FALSE(directory.find("a"));
+  directory.publish(card_of("a"));
   EXPECT_EQ(silent.count("/v3/kv/range"), 1);
+  EXPECT_EQ(nonsense.count("/v3/kv/range"), 1);
   EXPECT_EQ(good.count("/v3/kv/range"), 2);
+  EXPECT_EQ(good.count("/v3/kv/put"), 1);
 }
 
 TEST(EtcdDirectory, EndsSoonAmidAQuestion) {

@@ -21,12 +21,6 @@ namespace {
 
 using ::testing::Pair;
 
-std::vector<std::string> hosts_of(HostDirectory& directory) {
-  std::vector<std::string> hosts;
-  for (const HostCard& card : directory.cards().cards) hosts.push_back(card.host);
-  return hosts;
-}
-
 class Etcd : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
   Etcd() { etcd_.emplace(folder_); }
@@ -135,13 +129,6 @@ TEST_F(Etcd, DropsTheCardUnderAFormerName) {
   EXPECT_TRUE(directory->find("b"));
 }
 
-TEST_F(Etcd, ForgetsWhoEndsAtOnce) {
-  const auto watcher = open();
-  ASSERT_TRUE(answers(*watcher));
-  open()->publish(card_of("a"));
-  EXPECT_FALSE(watcher->find("a"));
-}
-
 TEST_F(Etcd, ForgetsWhoIsKilledWhenItsLeaseRunsOut) {
   const pid_t owner = fork();
   ASSERT_GE(owner, 0);
@@ -162,63 +149,18 @@ TEST_F(Etcd, ForgetsWhoIsKilledWhenItsLeaseRunsOut) {
   EXPECT_TRUE(comes_true([&] { return !watcher->find("a"); }, seconds(8)));
 }
 
-TEST_F(Etcd, HasTheCardAgainAfterARestart) {
+TEST_F(Etcd, HasTheCardAgainAfterARestartAlsoWhereItHasForgottenAll) {
   const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
   ASSERT_TRUE(answers(*watcher));
   directory->publish(card_of("a"));
-  stop();
-  start();
-  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  for (const bool forgets : {true, false}) {
+    stop();
+    if (forgets) etcd_->forget_all();
+    start();
+    EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); })) << forgets;
+  }
   // And keeps it, for longer than the lease.
   EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
-}
-
-TEST_F(Etcd, HasTheCardAgainAfterItHasForgottenAll) {
-  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
-  ASSERT_TRUE(answers(*watcher));
-  directory->publish(card_of("a"));
-  stop();
-  etcd_->forget_all();
-  start();
-  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
-}
-
-TEST_F(Etcd, IsFoundBehindEndpointsThatAreDead) {
-  const auto watcher = open();
-  ASSERT_TRUE(answers(*watcher));
-  const FakeServer nonsense([](const std::string&) { return answer_of("{}"); });
-  const std::string dead = "127.0.0.1:" + std::to_string(run::free_port());
-  EtcdDirectory directory(EtcdPlace::parse("etcd://" + dead + "," + nonsense.place() + "," + place() + "/banyan"),
-                          {.patience = seconds(20)});
-  directory.publish(card_of("a"));
-  EXPECT_TRUE(directory.find("a"));
-  EXPECT_TRUE(watcher->find("a"));
-}
-
-// It takes connections then, and says nothing.
-TEST_F(Etcd, IsAskedOnceWhileItIsStoppedAndAgainWhenItHasBeenHeard) {
-  using Clock = std::chrono::steady_clock;
-  const auto directory = open({.ttl = seconds(3), .patience = seconds(20), .reading = std::chrono::milliseconds(500)});
-  ASSERT_TRUE(answers(*directory));
-  directory->publish(card_of("a"));
-  ASSERT_EQ(kill(etcd_->id(), SIGSTOP), 0);
-  const auto begin = Clock::now();
-  int failed = 0;
-  while (Clock::now() - begin < seconds(5)) {
-    failed += testing::error_of([&] { directory->find("a"); }) == "no error" ? 0 : 1;
-    usleep(1000);
-  }
-  EXPECT_GT(failed, 1000) << "one question waits for half a second, and the others fail at once";
-  ASSERT_EQ(kill(etcd_->id(), SIGCONT), 0);
-  EXPECT_TRUE(comes_true([&] { return shows(*directory, "a"); }));
-}
-
-TEST_F(Etcd, SaysThatItIsNotThere) {
-  stop();
-  const auto directory = open();
-  const auto names_it = AllOf(HasSubstr("http://" + place()), HasSubstr("start etcd there"), HasSubstr("--world"));
-  EXPECT_THAT(testing::error_of([&] { directory->publish(card_of("a")); }, ErrorCode::io), names_it);
-  EXPECT_THAT(testing::error_of([&] { directory->find("a"); }, ErrorCode::io), names_it);
 }
 
 TEST_F(Etcd, IsBelievedWithItsCertificateOnly) {

@@ -9,6 +9,7 @@
 #include <cstdarg>
 
 #include "banyan/base/file.h"
+#include "banyan/service/cluster/test_etcd.h"
 #include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
@@ -37,16 +38,6 @@ namespace banyan::service {
 namespace {
 
 using ::testing::Pair;
-
-std::vector<std::string> hosts_of(HostDirectory& directory) {
-  std::vector<std::string> hosts;
-  for (const HostCard& card : directory.cards().cards) hosts.push_back(card.host);
-  return hosts;
-}
-
-HostCard card_of(const std::string& host, uint16_t port = 4711) {
-  return {.host = host, .name = "node of " + host, .addresses = {"10.1.2.3", "fe80::1"}, .port = port};
-}
 
 class FolderOfHosts : public ::testing::Test, protected testing::TemporaryFolder {
  protected:
@@ -137,7 +128,7 @@ TEST_F(FolderOfHosts, BelievesCardsThatTheSecretHasSignedAlone) {
   EXPECT_THAT(testing::error_of([&] { own->find("b"); }, ErrorCode::invalid_input), HasSubstr("to be of host 'a'"));
 }
 
-TEST_F(FolderOfHosts, NoticesEveryByteOfASignedCardThatIsChanged) {
+TEST_F(FolderOfHosts, NoticesEveryByteOfASignedCardThatIsChangedAndOneThatIsMissing) {
   const run::Secret secret = run::Secret::random();
   const std::string text = signed_card(card_of("a"), secret);
   EXPECT_EQ(checked_card(text, "a", secret).port, 4711);
@@ -145,6 +136,11 @@ TEST_F(FolderOfHosts, NoticesEveryByteOfASignedCardThatIsChanged) {
     std::string changed = text;
     changed[at] = static_cast<char>(changed[at] ^ 1);
     EXPECT_EQ(testing::thrown_by([&] { checked_card(changed, "a", secret); }).code(), ErrorCode::invalid_input) << at;
+  }
+  const std::string plain = signed_card(card_of("a"), {});
+  for (size_t bytes = 0; bytes < plain.size(); ++bytes) {
+    const std::string half = plain.substr(0, bytes);
+    EXPECT_EQ(testing::thrown_by([&] { checked_card(half, "a", {}); }).code(), ErrorCode::invalid_input) << bytes;
   }
   EXPECT_EQ(testing::thrown_by([&] { checked_card(text, "b", secret); }).code(), ErrorCode::invalid_input);
 }
@@ -207,19 +203,6 @@ TEST_F(FolderOfHosts, IsPublishedInWithoutAWaitForTheDisk) {
   EXPECT_EQ(fsyncs, before + 1) << "syncs are not counted";
 }
 
-TEST_F(FolderOfHosts, KnowsNobodyWhoHasNotCome) {
-  const auto directory = open();
-  directory->publish(card_of("a"));
-  EXPECT_FALSE(directory->find("b"));
-}
-
-TEST_F(FolderOfHosts, ReplacesACard) {
-  const auto before = open(), after = open();
-  before->publish(card_of("a", 1));
-  after->publish(card_of("a", 2));
-  EXPECT_EQ(before->find("a")->port, 2);
-}
-
 TEST_F(FolderOfHosts, KeepsHostsApartWhateverTheyAreCalled) {
   const std::string names[] = {"",
                                ".",
@@ -247,16 +230,6 @@ TEST_F(FolderOfHosts, KeepsHostsApartWhateverTheyAreCalled) {
     EXPECT_EQ(found->port, port++) << name;
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), std::ssize(names));
-}
-
-TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
-  const auto directory = open();
-  directory->publish(card_of("a"));
-  const std::string whole = signed_card(card_of("a"), {});
-  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
-    overwrite_card(whole.substr(0, bytes));
-    EXPECT_EQ(testing::thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << bytes << " bytes";
-  }
 }
 
 TEST_F(FolderOfHosts, RefusesACardThatIsNone) {

@@ -1,10 +1,11 @@
-// Cards, and waits, for the tests of cards in etcd.
+// Cards, and waits, for the tests of cards in folders and in etcd.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "banyan/service/cluster/host_directory.h"
 
@@ -12,6 +13,12 @@ namespace banyan::service {
 
 inline HostCard card_of(const std::string& host, uint16_t port = 4711) {
   return {.host = host, .name = "node of " + host, .addresses = {"10.1.2.3", "fe80::1"}, .port = port};
+}
+
+inline std::vector<std::string> hosts_of(HostDirectory& directory) {
+  std::vector<std::string> hosts;
+  for (const HostCard& card : directory.cards().cards) hosts.push_back(card.host);
+  return hosts;
 }
 
 // Whether it comes true in the time that a test waits for anything.
