@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bench/peers/measure.h"
@@ -298,18 +297,12 @@ static int run_rank(int rank, void* argument) {
   return 0;
 }
 
-static void* map_shared(size_t bytes) {
-  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) peer_fail("floor_peer", "cannot map shared memory");
-  return memory;
-}
-
 int main(int argc, char** argv) {
   peer_options_t options = peer_parse(argc, argv);
   if (options.ranks < 1 || options.ranks > MAX_RANKS) peer_fail("floor_peer", "needs --ranks from 1 to 64");
   if (options.roots_change) peer_fail("floor_peer", "its root is always rank 0");
   arena.area = (size_t)513 << 20; /* two buffers of 256 MiB */
-  start_t start = {.options = &options, .shared = map_shared(sizeof(shared_t))};
-  start.areas = map_shared(arena.area * (size_t)options.ranks);
+  start_t start = {.options = &options, .shared = peer_map_shared("floor_peer", sizeof(shared_t))};
+  start.areas = peer_map_shared("floor_peer", arena.area * (size_t)options.ranks);
   return peer_start_ranks(&options, run_rank, &start);
 }

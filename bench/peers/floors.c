@@ -17,8 +17,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench/peers/measure.h"
 
 enum { BLOCKS = 7, CACHE_LINE = 64, SLOT = 64 << 10, SLOTS = 8 };
 
@@ -31,32 +32,10 @@ typedef struct {
   _Alignas(4096) float ring[SLOTS][SLOT / sizeof(float)];
 } shared_t;
 
-static void fail(const char* what) {
-  fprintf(stderr, "floors: %s\n", what);
-  exit(1);
-}
+static void fail(const char* what) { peer_fail("floors", what); }
 
-static double now_seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int ascending(const void* left, const void* right) {
-  const double l = *(const double*)left, r = *(const double*)right;
-  return (l > r) - (l < r);
-}
-
-static double median(double* values) {
-  qsort(values, BLOCKS, sizeof *values, ascending);
-  return values[BLOCKS / 2];
-}
-
-static void* map_shared(size_t bytes) {
-  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) fail("cannot map shared memory");
-  return memory;
-}
+/* Its pages are there. */
+static void* map_shared(size_t bytes) { return memset(peer_map_shared("floors", bytes), 0, bytes); }
 
 static void pin(int processor) {
   cpu_set_t set;
@@ -122,16 +101,16 @@ static double flag_time(int here, int there, flags_t flags) {
   double times[BLOCKS];
   uint32_t number = 0;
   for (int block = 0; block < BLOCKS; ++block) {
-    const double begin = now_seconds();
+    const double begin = peer_now_seconds();
     for (uint32_t i = 0; i < flags.rounds; ++i) {
       post(&shared->ping, ++number, flags.manner);
       wait_for(&shared->pong, number, flags.manner);
     }
-    times[block] = (now_seconds() - begin) / flags.rounds / 2 * 1e6;
+    times[block] = (peer_now_seconds() - begin) / flags.rounds / 2 * 1e6;
   }
   finish(child);
   munmap(shared, sizeof *shared);
-  return median(times);
+  return peer_median(times, BLOCKS);
 }
 
 /* ---- Data ---------------------------------------------------------------------------------------------------------
@@ -210,9 +189,9 @@ static double data_rate(int here, int there, size_t bytes, move_t* move, float f
     memset(result, 0xFF, bytes);
     post(&shared->ping, block, SPIN);
     wait_for(&shared->pong, block, SPIN);
-    const double begin = now_seconds();
+    const double begin = peer_now_seconds();
     permitted = move(result, data.memory, own.memory, bytes, child);
-    rates[block - 1] = (double)bytes / (now_seconds() - begin) * 1e-9;
+    rates[block - 1] = (double)bytes / (peer_now_seconds() - begin) * 1e-9;
     if (permitted) expect(result, data.count, factor);
   }
   finish(child);
@@ -224,7 +203,7 @@ static double data_rate(int here, int there, size_t bytes, move_t* move, float f
   munmap(shared, sizeof *shared);
   free(own.memory);
   free(result);
-  return permitted ? median(rates) : 0;
+  return permitted ? peer_median(rates, BLOCKS) : 0;
 }
 
 static void feed_ring(shared_t* shared, void* argument) {
@@ -252,20 +231,20 @@ static double ring_rate(int here, int there, size_t bytes) {
   double rates[BLOCKS];
   uint32_t number = 0;
   for (int block = 0; block < BLOCKS; ++block) {
-    const double begin = now_seconds();
+    const double begin = peer_now_seconds();
     for (uint32_t i = 0; i < slots; ++i, ++number) {
       while (atomic_load_explicit(&shared->ping.value, memory_order_acquire) == number) continue;
       memcpy(result + (size_t)i * (SLOT / sizeof(float)), shared->ring[number % SLOTS], SLOT);
       atomic_store_explicit(&shared->pong.value, number + 1, memory_order_release);
     }
-    rates[block] = (double)bytes / (now_seconds() - begin) * 1e-9;
+    rates[block] = (double)bytes / (peer_now_seconds() - begin) * 1e-9;
   }
   finish(child);
   expect(result, data.count, 1);
   munmap(shared, sizeof *shared);
   free(data.memory);
   free(result);
-  return median(rates);
+  return peer_median(rates, BLOCKS);
 }
 
 int main(void) {

@@ -4,15 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { BLOCKS = 9, FEWEST_BLOCKS = 3, CHUNK = 1024 };
 
-static double now_seconds(void) {
+double peer_now_seconds(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int ascending(const void* left, const void* right) {
+  const double l = *(const double*)left, r = *(const double*)right;
+  return (l > r) - (l < r);
+}
+
+double peer_median(double* values, int count) {
+  qsort(values, (size_t)count, sizeof *values, ascending);
+  return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 void peer_fail(const char* who, const char* what) {
@@ -27,6 +38,12 @@ float* peer_private_allocate(size_t bytes) {
 }
 
 void peer_private_release(float* memory) { free(memory); }
+
+void* peer_map_shared(const char* who, size_t bytes) {
+  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) peer_fail(who, "cannot map shared memory");
+  return memory;
+}
 
 /* ---- Data: whole numbers below 1,024, so that the sums of up to 4,096 ranks are exact. --------------------------- */
 
@@ -162,12 +179,12 @@ static double time_block(const timed_t* timed, long calls) {
   const peer_job_t* job = timed->job;
   peer_call_t* call = timed->call;
   job->max_over_ranks(job->library, 0);
-  const double start = now_seconds();
+  const double start = peer_now_seconds();
   for (long i = 0; i < calls; ++i) {
     if (timed->roots_change) call->root = call->root + 1 < job->size ? call->root + 1 : 0;
     timed->contestant->run(job->library, call);
   }
-  const double mine = (now_seconds() - start) / (double)calls;
+  const double mine = (peer_now_seconds() - start) / (double)calls;
   return job->max_over_ranks(job->library, mine);
 }
 
@@ -194,11 +211,6 @@ static void find_lengths(const timed_t* timed, double min_seconds, long* calls, 
   }
 }
 
-static int ascending(const void* left, const void* right) {
-  const double l = *(const double*)left, r = *(const double*)right;
-  return (l > r) - (l < r);
-}
-
 static double median_block(const peer_options_t* options, const timed_t* timed) {
   if (options->calls > 0) return time_block(timed, options->calls);
   long calls;
@@ -206,8 +218,7 @@ static double median_block(const peer_options_t* options, const timed_t* timed) 
   double times[BLOCKS];
   find_lengths(timed, options->min_seconds, &calls, &blocks);
   for (int i = 0; i < blocks; ++i) times[i] = time_block(timed, calls);
-  qsort(times, (size_t)blocks, sizeof *times, ascending);
-  return blocks % 2 == 1 ? times[blocks / 2] : (times[blocks / 2 - 1] + times[blocks / 2]) / 2;
+  return peer_median(times, blocks);
 }
 
 /* ---- The order of things ----------------------------------------------------------------------------------------- */

@@ -95,6 +95,12 @@ peer_options_t peer_parse(int argc, char** argv);
 /* Exits with status 1 after printing `who: what` to stderr. */
 void peer_fail(const char* who, const char* what);
 
+double peer_now_seconds(void); /* of a clock that never goes back */
+/* Sorts the values. */
+double peer_median(double* values, int count);
+/* Zeroed memory that processes forked later share. */
+void* peer_map_shared(const char* who, size_t bytes);
+
 /* Ordinary private memory on page boundaries, for contestants that have no allocator of their own. */
 float* peer_private_allocate(size_t bytes);
 void peer_private_release(float* memory);

@@ -1,6 +1,5 @@
 // Attacks by control messages, connections and processes.
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,27 +19,6 @@ namespace {
 
 using banyan::run::FileDescriptor;
 namespace service = banyan::service;
-
-// A socket whose last close waits for half a minute: there are bytes that nobody takes, and SO_LINGER.
-FileDescriptor lingering_socket(FileDescriptor& peer) {
-  const FileDescriptor door(socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(door.get(), reinterpret_cast<const sockaddr*>(&address), length);
-  listen(door.get(), 1);
-  getsockname(door.get(), reinterpret_cast<sockaddr*>(&address), &length);
-  FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-  connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), length);
-  peer = FileDescriptor(accept(door.get(), nullptr, nullptr));
-  const std::string bytes(1 << 16, 'x');
-  while (send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
-  }
-  const linger waits{.l_onoff = 1, .l_linger = 30};
-  setsockopt(caller.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof waits);
-  return caller;
-}
 
 FileDescriptor call(const std::string& path) {
   FileDescriptor caller(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0));
@@ -145,7 +123,8 @@ void churn_regions(Attack& attack) {
     for (int i = 0; i < 4096 && !attack.is_over(); ++i) offer(sparse(4096).get(), 4096);
     FileDescriptor peer;
     {
-      const FileDescriptor linger = lingering_socket(peer);
+      // There are bytes that nobody takes.
+      const FileDescriptor linger = service::lingering_socket(peer, std::chrono::seconds(30));
       client.say(service::OfferRegion{.wish = client.next_wish(), .bytes = 4096}, linger.get());
     }
     const FileDescriptor nothing(open("/dev/null", O_RDWR | O_CLOEXEC));

@@ -1,9 +1,5 @@
 #include "bench/service/raw_client.h"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -22,7 +18,7 @@ namespace service = banyan::service;
 
 namespace {
 
-constexpr milliseconds kAnswerTime{30'000}, kRoomTime{10'000};
+constexpr milliseconds kAnswerTime{30'000};
 constexpr size_t kPage = 4096;
 
 run::Deadline soon() { return run::Deadline::after(kAnswerTime); }
@@ -40,28 +36,6 @@ std::optional<uint64_t> wish_of(const service::DaemonMessage& message) {
 }
 
 }  // namespace
-
-RawClient::RawClient(const std::string& socket)
-    : doorbell_(SharedMemory::with_pages(in_pages(sizeof(service::DoorbellPage)))),
-      greeting_(service::greet("unix:" + socket, doorbell_.fd(), soon())) {}
-
-void RawClient::say(const service::ClientMessage& message, int descriptor) {
-  const std::string bytes = encode(message);
-  const run::Deadline deadline = run::Deadline::after(kRoomTime);
-  while (!service::send_parcel(socket(), bytes, descriptor)) {
-    if (deadline.has_passed()) throw Error(ErrorCode::timed_out, "the daemon does not read");
-    pollfd waited{.fd = socket(), .events = POLLOUT, .revents = 0};
-    poll(&waited, 1, static_cast<int>(deadline.next_sleep().count()));
-  }
-}
-
-std::optional<service::DaemonMessage> RawClient::hear(milliseconds at_most) {
-  pollfd waited{.fd = socket(), .events = POLLIN, .revents = 0};
-  poll(&waited, 1, static_cast<int>(at_most.count()));
-  const std::optional<service::Parcel> parcel = service::receive_parcel(socket());
-  if (!parcel) return std::nullopt;
-  return service::decode_daemon_message(parcel->bytes);
-}
 
 bool RawClient::is_granted(uint64_t wish) {
   const run::Deadline deadline = soon();
@@ -87,16 +61,6 @@ RawClient::Memory RawClient::offer(size_t bytes) {
     return memory;
   }
   throw Error(ErrorCode::timed_out, "the daemon does not answer");
-}
-
-void RawClient::ring(uint32_t session) {
-  if (service::ring(doorbell(), session)) set_event();
-}
-
-void RawClient::set_event() {
-  const uint64_t one = 1;
-  while (write(event(), &one, sizeof one) < 0 && errno == EINTR) {
-  }
 }
 
 // ---- Teams ----

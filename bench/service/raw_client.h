@@ -1,4 +1,4 @@
-// RawClient: a process's end of a daemon, without the manners of service/client: it says what it likes, when it likes.
+// RawClient: a process's end of a daemon that says what it likes, when it likes, with any number of memories.
 //
 // One thread.
 #pragma once
@@ -12,9 +12,7 @@
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/shared_memory.h"
-#include "banyan/service/client/control_connection.h"
-#include "banyan/service/protocol/messages.h"
-#include "banyan/service/protocol/rings.h"
+#include "banyan/service/daemon/test_raw_client.h"
 
 namespace bench {
 
@@ -23,22 +21,10 @@ using banyan::service::Capability;
 using banyan::service::SessionPage;
 using banyan::service::Submission;
 
-class RawClient {
+class RawClient : public banyan::service::RawConnection {
  public:
-  // Throws what service::greet() does.
-  explicit RawClient(const std::string& socket);
+  using RawConnection::RawConnection;
 
-  const banyan::service::Welcome& welcome() const { return greeting_.welcome; }
-  int socket() const { return greeting_.socket.get(); }
-  int event() const { return greeting_.event.get(); }
-  banyan::service::DoorbellPage& doorbell() const {
-    return *reinterpret_cast<banyan::service::DoorbellPage*>(doorbell_.data());
-  }
-
-  // Waits for room in the socket, for ten seconds at most; throws Error{timed_out}, Error{peer_lost}.
-  void say(const banyan::service::ClientMessage& message, int descriptor = -1);
-  // The next thing that the daemon says; nothing when it has said nothing for so long.
-  std::optional<banyan::service::DaemonMessage> hear(std::chrono::milliseconds at_most);
   // Whether the wish is granted. News of other things is dropped. Throws Error{timed_out} after thirty seconds.
   bool is_granted(uint64_t wish);
 
@@ -50,14 +36,6 @@ class RawClient {
   };
   // New memory that the daemon has mapped, too. Throws what the daemon says to it.
   Memory offer(size_t bytes);
-  uint64_t next_wish() { return ++wishes_; }
-  void ring(uint32_t session);
-  void set_event();
-
- private:
-  const banyan::run::SharedMemory doorbell_;
-  banyan::service::Greeting greeting_;
-  uint64_t wishes_ = 0;
 };
 
 // Communicators of ranks that all belong to one process, half of them at either daemon, so that nobody else is needed

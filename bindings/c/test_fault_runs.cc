@@ -11,11 +11,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -29,7 +30,9 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/child.h"
+#include "banyan/testing/shared_among_processes.h"
 #include "bindings/c/test_faults.h"
+#include "bindings/c/test_options.h"
 #include "bindings/c/test_ranks.h"
 
 namespace banyan::c {
@@ -258,23 +261,6 @@ std::string trouble_of(int rank, const Report& report, int status, bool is_victi
   return "";
 }
 
-class Reports {
- public:
-  Reports() {
-    void* const shared = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(shared != MAP_FAILED);
-    reports_ = static_cast<Report*>(shared);
-  }
-  ~Reports() { munmap(reports_, kBytes); }
-  Reports(const Reports&) = delete;
-  Reports& operator=(const Reports&) = delete;
-  Report& operator[](int rank) { return reports_[rank]; }
-
- private:
-  static constexpr size_t kBytes = sizeof(Report) * kMostRanks;
-  Report* reports_;
-};
-
 void show_stacks(pid_t process) {
   const std::string command = "command -v gdb > /dev/null && env -u LD_PRELOAD gdb -p " + std::to_string(process) +
                               " -batch -ex 'thread apply all backtrace' >&2";
@@ -284,8 +270,9 @@ void show_stacks(pid_t process) {
 Outcome run_once(const Setup& setup, const FaultPlan& plan) {
   const MeetingPlace place;
   const std::string url = place.url();
-  Reports reports;
-  std::vector<run::Child> running;  // by rank
+  const testing::SharedAmongProcesses<std::array<Report, kMostRanks>> shared;
+  Report* const reports = shared->data();  // by rank
+  std::vector<run::Child> running;         // by rank
   Outcome outcome;
   const Clock::time_point begin = Clock::now();
   fflush(stdout);  // or each rank would write what is kept for it, too
@@ -412,50 +399,6 @@ int run_all(const Wish& wish) {
   return troubles == 0 ? 0 : 1;
 }
 
-template <size_t kCount>
-std::optional<int> place_of(const char* const (&names)[kCount], const std::string& name) {
-  const auto* const found = std::find(names, names + kCount, name);
-  if (found == names + kCount) return std::nullopt;
-  return static_cast<int>(found - names);
-}
-
-Wish parse(const std::vector<std::string>& arguments) {
-  Wish wish;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& flag = arguments[i];
-    if (flag == "--after" || flag == "--show") {
-      (flag == "--after" ? wish.all_after : wish.shows) = true;
-      continue;
-    }
-    CHECK(i + 1 < arguments.size()) << flag << " needs a value";
-    const std::string& value = arguments[++i];
-    const auto number = [&] { return static_cast<uint32_t>(std::stoul(value)); };
-    if (flag == "--transport") {
-      wish.setup.transport = value;
-    } else if (flag == "--size") {
-      wish.setup.size = static_cast<int>(number());
-    } else if (flag == "--rank") {
-      wish.setup.rank = static_cast<int>(number());
-    } else if (flag == "--kind" && place_of(kKinds, value)) {
-      wish.kind = static_cast<FaultKind>(*place_of(kKinds, value));
-    } else if (flag == "--thread" && place_of(kThreads, value)) {
-      wish.thread = static_cast<FaultThread>(*place_of(kThreads, value));
-    } else if (flag == "--from") {
-      wish.from = number();
-    } else if (flag == "--to") {
-      wish.to = number();
-    } else if (flag == "--sample") {
-      wish.sample = number();
-    } else if (flag == "--seed") {
-      wish.seed = number();
-    } else {
-      CHECK(false) << "what is " << flag << " " << value << "?";
-    }
-  }
-  CHECK(wish.setup.size >= 2 && wish.setup.size <= kMostRanks && wish.setup.rank < wish.setup.size) << "ranks";
-  return wish;
-}
-
 }  // namespace
 }  // namespace banyan::c
 
@@ -466,5 +409,21 @@ int main(int count, char** arguments) {
     execv("/proc/self/exe", arguments);
     CHECK(false) << "exec";
   }
-  return banyan::c::run_all(banyan::c::parse({arguments + 1, arguments + count}));
+  using namespace banyan::c;
+  Wish wish;
+  CLI::App app("Runs ranks of which one allocation or system call after the other fails.");
+  app.add_option("--transport", wish.setup.transport);
+  app.add_option("--size", wish.setup.size)->check(CLI::Range(2, kMostRanks));
+  app.add_option("--rank", wish.setup.rank)->check(CLI::Range(0, kMostRanks - 1));
+  app.add_option("--kind", wish.kind)->transform(CLI::CheckedTransformer(by_name<FaultKind>(kKinds)));
+  app.add_option("--thread", wish.thread)->transform(CLI::CheckedTransformer(by_name<FaultThread>(kThreads)));
+  app.add_flag("--after", wish.all_after);
+  app.add_option("--from", wish.from);
+  app.add_option("--to", wish.to);
+  app.add_option("--sample", wish.sample);
+  app.add_option("--seed", wish.seed);
+  app.add_flag("--show", wish.shows);
+  CLI11_PARSE(app, count, arguments);
+  CHECK(wish.setup.rank < wish.setup.size) << "ranks";
+  return run_all(wish);
 }

@@ -11,16 +11,16 @@
 // ended. Logs and flight records of what fails are kept in a folder that is printed.
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <new>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -30,7 +30,9 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/child.h"
+#include "banyan/testing/shared_among_processes.h"
 #include "bindings/c/test_lab_run.h"
+#include "bindings/c/test_options.h"
 
 namespace banyan::c {
 namespace {
@@ -66,7 +68,10 @@ struct Running {
   const LabTopology* topology = nullptr;
   std::string name = {}, folder = {};
   Clock::time_point begin = Clock::now();
-  Result* result = nullptr;
+  std::unique_ptr<testing::SharedAmongProcesses<Result>> shared =
+      std::make_unique<testing::SharedAmongProcesses<Result>>();
+
+  Result& result() const { return **shared; }
 };
 
 struct Tally {
@@ -136,9 +141,6 @@ class Runs {
     run.name = "r" + std::to_string(getpid()) + "-" + std::to_string(seed % 1'000'000);
     run.folder = std::filesystem::temp_directory_path() / "banyan-labs-XXXXXX";
     CHECK(mkdtemp(run.folder.data()) != nullptr) << run.folder;
-    void* const shared = mmap(nullptr, sizeof(Result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(shared != MAP_FAILED);
-    run.result = new (shared) Result();
     fflush(stdout);  // or the process would write what is kept for it, too
     run.process = run::Child([&]() -> int { be(run); });
     running_.push_back(std::move(run));
@@ -149,10 +151,10 @@ class Runs {
     try {
       const LabStory story = run_in_lab(
           {.topology = *run.topology, .mode = wish_.mode, .seed = run.seed, .name = run.name, .folder = run.folder});
-      snprintf(run.result->text, sizeof run.result->text, "%s# %s", story.verdict.why.c_str(), story.told.c_str());
-      run.result->outcome = story.verdict.outcome;
-      run.result->had_to_go_on = story.verdict.had_to_go_on;
-      run.result->is_there = true;
+      snprintf(run.result().text, sizeof run.result().text, "%s# %s", story.verdict.why.c_str(), story.told.c_str());
+      run.result().outcome = story.verdict.outcome;
+      run.result().had_to_go_on = story.verdict.had_to_go_on;
+      run.result().is_there = true;
     } catch (...) {
       fprintf(stderr, "%s\n", current_error().what());
     }
@@ -166,9 +168,8 @@ class Runs {
         ++run;
         continue;
       }
-      if (!has_ended || !run->result->is_there) clear_away(*run);
+      if (!has_ended || !run->result().is_there) clear_away(*run);
       count(*run);
-      munmap(run->result, sizeof(Result));
       run = running_.erase(run);
     }
   }
@@ -183,7 +184,7 @@ class Runs {
   }
 
   void count(const Running& run) {
-    const Result& result = *run.result;
+    const Result& result = run.result();
     const LabOutcome outcome = result.is_there ? result.outcome : LabOutcome::failed;
     Tally& tally = tallies_[run.topology->name];
     ++tally.runs;
@@ -206,41 +207,6 @@ class Runs {
   std::map<std::string, Tally> tallies_;
 };
 
-Wish parse(const std::vector<std::string>& arguments) {
-  Wish wish;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& flag = arguments[i];
-    if (flag == "--show") {
-      wish.shows = true;
-      continue;
-    }
-    CHECK(i + 1 < arguments.size()) << flag << " needs a value";
-    const std::string& value = arguments[++i];
-    const auto number = [&] { return static_cast<uint64_t>(std::stoull(value)); };
-    const auto* const mode = std::find(std::begin(kLabModes), std::end(kLabModes), value);
-    if (flag == "--mode" && mode != std::end(kLabModes)) {
-      wish.mode = static_cast<LabMode>(mode - kLabModes);
-    } else if (flag == "--topology") {
-      wish.topology = value;
-    } else if (flag == "--seed") {
-      wish.from = wish.to = number();
-    } else if (flag == "--from") {
-      wish.from = number();
-    } else if (flag == "--to") {
-      wish.to = number();
-    } else if (flag == "--runs") {
-      wish.from = std::random_device()();
-      wish.to = wish.from + number() - 1;
-    } else if (flag == "--parallel") {
-      wish.parallel = number();
-    } else {
-      CHECK(false) << "what is " << flag << " " << value << "?";
-    }
-  }
-  CHECK(wish.parallel > 0 && wish.from <= wish.to);
-  return wish;
-}
-
 int run_all(const Wish& wish) {
   if (const std::string reason = why_no_lab_run(wish.mode); !reason.empty()) {
     printf("skipped: %s\n", reason.c_str());
@@ -259,5 +225,22 @@ int run_all(const Wish& wish) {
 }  // namespace banyan::c
 
 int main(int count, char** arguments) {
-  return banyan::c::run_all(banyan::c::parse({arguments + 1, arguments + count}));
+  using namespace banyan::c;
+  Wish wish;
+  std::optional<uint64_t> seed, runs;
+  CLI::App app("Runs ranks in small networks of this machine while cables are cut.");
+  app.add_option("--mode", wish.mode)->transform(CLI::CheckedTransformer(by_name<LabMode>(kLabModes)));
+  app.add_option("--topology", wish.topology);
+  app.add_option("--seed", seed);
+  app.add_option("--from", wish.from);
+  app.add_option("--to", wish.to);
+  app.add_option("--runs", runs);
+  app.add_option("--parallel", wish.parallel);
+  app.add_flag("--show", wish.shows);
+  CLI11_PARSE(app, count, arguments);
+  if (runs) wish.from = std::random_device()();
+  if (runs) wish.to = wish.from + *runs - 1;
+  if (seed) wish.from = wish.to = *seed;
+  CHECK(wish.parallel > 0 && wish.from <= wish.to);
+  return run_all(wish);
 }

@@ -7,7 +7,7 @@
 #include <future>
 
 #include "banyan/run/agent/test_worlds.h"
-#include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/test_calls.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -260,13 +260,6 @@ TEST(Agent, HasToldWhyBeforeItsProcessEnds) {
 
 // ---- Robustness
 
-FileDescriptor call(uint16_t port) {
-  const SocketAddress address = SocketAddress::parse("127.0.0.1", port);
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(socket.get(), address.get(), address.size), 0);
-  return socket;
-}
-
 // Until it hangs up on us.
 bool is_hung_up(const FileDescriptor& socket) {
   pollfd polled{.fd = socket.get(), .events = POLLIN, .revents = 0};
@@ -344,12 +337,7 @@ TEST(Agent, IsOfNoUseToAForkedChild) {
 struct Two {
   Two() {
     for (const Listener* listener : {&hub, &own}) {
-      world.members.push_back({.host_name = "here",
-                               .host_id = "a",
-                               .pid = getpid(),
-                               .start_time = 0,
-                               .addresses = {"127.0.0.1"},
-                               .port = listener->port()});
+      world.members.push_back(describe_self(listener->port(), {"127.0.0.1"}));
     }
   }
   Listener hub = Listener::on("127.0.0.1"), own = Listener::on("127.0.0.1");

@@ -154,16 +154,27 @@ class Group {
 
 constexpr milliseconds kLong{30'000};
 
+// These have agreed on themselves, and in time.
+void expect_agreed(const Group& group, const std::vector<uint32_t>& ranks, milliseconds within) {
+  for (const uint32_t rank : ranks) {
+    ASSERT_TRUE(group[rank].survivors()) << rank;
+    EXPECT_EQ(group[rank].survivors()->ranks, ranks);
+    EXPECT_LT(group.settled_at(rank), within);
+  }
+}
+
+std::vector<uint32_t> all_but(uint32_t one, uint32_t size) {
+  std::vector<uint32_t> ranks = all_of(size);
+  std::erase(ranks, one);
+  return ranks;
+}
+
 TEST(Agreement, OfAllTakesAFewRoundTrips) {
   Group group(8, 1);
   group.call_all();
   group.run(kLong);
-  for (uint32_t rank = 0; rank < 8; ++rank) {
-    ASSERT_TRUE(group[rank].survivors()) << rank;
-    EXPECT_EQ(group[rank].survivors()->ranks, all_of(8));
-    EXPECT_EQ(group[rank].survivors()->cards[5], "card 5");
-    EXPECT_LT(group.settled_at(rank), milliseconds(30));
-  }
+  expect_agreed(group, all_of(8), milliseconds(30));
+  for (uint32_t rank = 0; rank < 8; ++rank) EXPECT_EQ(group[rank].survivors()->cards[5], "card 5");
 }
 
 TEST(Agreement, LeavesTheDeadOutWithoutWaiting) {
@@ -172,25 +183,17 @@ TEST(Agreement, LeavesTheDeadOutWithoutWaiting) {
   group.kill(5, milliseconds(0));
   for (uint32_t rank = 0; rank < 8; ++rank) group.call(rank, milliseconds(1));
   group.run(kLong);
-  for (const uint32_t rank : {1u, 2u, 3u, 4u, 6u, 7u}) {
-    ASSERT_TRUE(group[rank].survivors()) << rank;
-    EXPECT_THAT(group[rank].survivors()->ranks, ElementsAre(1, 2, 3, 4, 6, 7));
-    EXPECT_LT(group.settled_at(rank), milliseconds(60));
-  }
+  expect_agreed(group, {1, 2, 3, 4, 6, 7}, milliseconds(60));
 }
 
 TEST(Agreement, WaitsForTheStoppedOnceForItsPatience) {
   for (const uint32_t stopped : {0u, 3u}) {
+    SCOPED_TRACE(stopped);
     Group group(4, 3);
     group.stop(stopped, milliseconds(0));
     group.call_all();
     group.run(kLong);
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      if (rank == stopped) continue;
-      ASSERT_TRUE(group[rank].survivors()) << rank;
-      EXPECT_EQ(group[rank].survivors()->ranks.size(), 3u);
-      EXPECT_LT(group.settled_at(rank), Group::kPatience + milliseconds(50)) << "rank " << stopped << " was stopped";
-    }
+    expect_agreed(group, all_but(stopped, 4), Group::kPatience + milliseconds(50));
   }
 }
 
@@ -212,16 +215,9 @@ TEST(Agreement, ExcludesWhomAnybodyWantsToExclude) {
       group.call(rank, milliseconds(0), rank == 1 ? std::vector<uint32_t>{excluded} : std::vector<uint32_t>{});
     }
     group.run(kLong);
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      if (rank == excluded) {
-        ASSERT_TRUE(group[rank].failure());
-        EXPECT_EQ(group[rank].failure()->code(), ErrorCode::peer_lost);
-      } else {
-        ASSERT_TRUE(group[rank].survivors()) << rank;
-        EXPECT_EQ(group[rank].survivors()->ranks.size(), 3u);
-        EXPECT_LT(group.settled_at(rank), milliseconds(500));
-      }
-    }
+    ASSERT_TRUE(group[excluded].failure());
+    EXPECT_EQ(group[excluded].failure()->code(), ErrorCode::peer_lost);
+    expect_agreed(group, all_but(excluded, 4), milliseconds(500));
   }
 }
 
@@ -311,6 +307,19 @@ void expect_one_opinion(const Group& group, uint64_t seed) {
   }
 }
 
+// How the ranks that have called and are not kept from it came to an end.
+struct Ends {
+  uint32_t agreed = 0, failed = 0;
+
+  void count(const Group& group, uint64_t seed) {
+    for (uint32_t rank = 0; rank < group.size(); ++rank) {
+      if (group.is_dead(rank) || group.is_stopped(rank) || !group[rank].has_called()) continue;
+      ASSERT_TRUE(group[rank].survivors() || group[rank].failure()) << "rank " << rank << " hangs, seed " << seed;
+      ++(group[rank].survivors() ? agreed : failed);
+    }
+  }
+};
+
 TEST(Agreement, SurvivesDeathsAtAnyMoment) {
   milliseconds longest{0};
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
@@ -337,7 +346,7 @@ TEST(Agreement, SurvivesDeathsAtAnyMoment) {
 }
 
 TEST(Agreement, IsOneWhateverStopsAndDies) {
-  uint32_t agreed = 0, failed = 0;
+  Ends ends;
   for (uint64_t seed = 1; seed <= 5000; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
@@ -353,18 +362,14 @@ TEST(Agreement, IsOneWhateverStopsAndDies) {
     }
     group.run(kLong);
     expect_one_opinion(group, seed);
-    for (uint32_t rank = 0; rank < group.size(); ++rank) {
-      if (group.is_dead(rank) || group.is_stopped(rank) || !group[rank].has_called()) continue;
-      ASSERT_TRUE(group[rank].survivors() || group[rank].failure()) << "rank " << rank << " hangs, seed " << seed;
-      ++(group[rank].survivors() ? agreed : failed);
-    }
+    ASSERT_NO_FATAL_FAILURE(ends.count(group, seed));
   }
-  EXPECT_GT(agreed, 10'000u);
-  EXPECT_LT(failed, agreed) << "it may be safe, but it is of no use";
+  EXPECT_GT(ends.agreed, 10'000u);
+  EXPECT_LT(ends.failed, ends.agreed) << "it may be safe, but it is of no use";
 }
 
 TEST(Agreement, IsOneWhereverItIsInterrupted) {
-  uint32_t agreed = 0, failed = 0;
+  Ends ends;
   for (uint64_t seed = 1; seed <= 20'000; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
@@ -384,14 +389,10 @@ TEST(Agreement, IsOneWhereverItIsInterrupted) {
     }
     group.run(kLong);
     expect_one_opinion(group, seed);
-    for (uint32_t rank = 0; rank < group.size(); ++rank) {
-      if (group.is_dead(rank) || group.is_stopped(rank)) continue;
-      ASSERT_TRUE(group[rank].survivors() || group[rank].failure()) << "rank " << rank << " hangs, seed " << seed;
-      ++(group[rank].survivors() ? agreed : failed);
-    }
+    ASSERT_NO_FATAL_FAILURE(ends.count(group, seed));
   }
-  EXPECT_GT(agreed, 30'000u);
-  EXPECT_LT(10 * failed, agreed) << "it may be safe, but it is of no use";
+  EXPECT_GT(ends.agreed, 30'000u);
+  EXPECT_LT(10 * ends.failed, ends.agreed) << "it may be safe, but it is of no use";
 }
 
 TEST(AgreementLetter, IsReadAsItWasWritten) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "banyan/run/agent/agent.h"
+#include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/system/child.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/process_watch.h"
@@ -26,7 +27,6 @@ class ForkedWorld {
     std::array<std::atomic<uint32_t>, kMost + 1> words;
     std::array<std::atomic<int32_t>, kMost> pids;
     std::array<std::atomic<uint64_t>, kMost> start_times;
-    std::atomic<int64_t> struck_at;  // when the test last sent a signal, on the steady clock
 
     void say(uint32_t who, uint32_t value) {
       words[who] = value;
@@ -40,10 +40,6 @@ class ForkedWorld {
         futex_wait(words[who], now, std::chrono::milliseconds(100));
       }
       return true;
-    }
-    std::chrono::milliseconds since_strike() const {
-      const std::chrono::steady_clock::time_point then{std::chrono::steady_clock::duration(struck_at)};
-      return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - then);
     }
   };
   static constexpr uint32_t kTest = kMost;
@@ -102,7 +98,6 @@ class ForkedWorld {
   }
   void say(uint32_t value) { board().say(kTest, value); }
   void strike(uint32_t rank, int signal) {
-    board().struck_at = std::chrono::steady_clock::now().time_since_epoch().count();
     ranks_[rank].process().send(signal);
     // Its threads run on for a moment otherwise.
     if (signal == SIGSTOP) {
@@ -170,12 +165,9 @@ class LocalWorld {
     std::vector<Listener> listeners;
     for (uint32_t rank = 0; rank < size; ++rank) {
       listeners.push_back(Listener::on("127.0.0.1"));
-      world.members.push_back({.host_name = "node" + std::to_string(rank),
-                               .host_id = "host " + std::to_string(rank),
-                               .pid = getpid(),
-                               .start_time = start_time_of(getpid()).value_or(0),
-                               .addresses = {"127.0.0.1"},
-                               .port = listeners.back().port()});
+      world.members.push_back(describe_self(listeners.back().port(), {"127.0.0.1"}));
+      world.members.back().host_name = "node" + std::to_string(rank);
+      world.members.back().host_id = "host " + std::to_string(rank);
     }
     for (uint32_t rank = 0; rank < size; ++rank) {
       world.rank = rank;

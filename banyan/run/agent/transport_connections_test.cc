@@ -1,9 +1,9 @@
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/agent/test_worlds.h"
+#include "banyan/run/join/test_calls.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::run {
@@ -191,12 +191,7 @@ TEST(TransportConnections, WaitForCallersWhenThePeerHasLeft) {
   LocalWorld world(2);
   Agent& callee = world[1];
   const auto connector = world[1].connector(kGroup, {0, 1}, 1, milliseconds(ForkedWorld::kLong));
-  FileDescriptor stranger(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(callee.members()[1].port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  FileDescriptor stranger = call(callee.members()[1].port);
   // Callers are taken in their order, so the stranger has been noticed when this one has.
   const auto caller = world[0].connector(kGroup, {0, 1}, 0, milliseconds(ForkedWorld::kLong));
   caller->request(1, 7, {});

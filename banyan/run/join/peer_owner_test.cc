@@ -7,6 +7,7 @@
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/test_calls.h"
 #include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
@@ -16,13 +17,6 @@ namespace {
 using State = Handshake::State;
 
 constexpr uid_t kOther = 65534;
-
-FileDescriptor call(const std::string& address, uint16_t port) {
-  const SocketAddress target = SocketAddress::parse(address, port);
-  FileDescriptor socket(::socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(socket.get(), target.get(), target.size), 0);
-  return socket;
-}
 
 FileDescriptor answer(const Listener& listener) {
   pollfd polled{.fd = listener.fd(), .events = POLLIN, .revents = 0};
@@ -49,7 +43,7 @@ TEST(PeerOwner, IsOursAtBothEndsOfAConnectionOfOurOwn) {
       return bound.family() == AF_INET;
     }();
     if (is_v6_missing) continue;
-    const FileDescriptor caller = call(calls, listener.port());
+    const FileDescriptor caller = call(listener.port(), calls);
     EXPECT_EQ(owner_of_peer(caller.get()), std::nullopt) << "nobody has answered yet";
     const FileDescriptor callee = answer(listener);
     for (const FileDescriptor* end : {&caller, &callee}) {
@@ -63,7 +57,7 @@ TEST(PeerOwner, IsOursAtBothEndsOfAConnectionOfOurOwn) {
 // The kernel calls the owner of such a socket 0. Root would be let in.
 TEST(PeerOwner, IsNobodyWhenThePeerHasHungUp) {
   const Listener listener = Listener::on("127.0.0.1");
-  FileDescriptor caller = call("127.0.0.1", listener.port());
+  FileDescriptor caller = call(listener.port());
   const FileDescriptor callee = answer(listener);
   caller.reset();
   EXPECT_EQ(owner_of_peer(callee.get()), std::nullopt);

@@ -13,8 +13,8 @@
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/network.h"
-#include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
+#include "banyan/run/join/test_calls.h"
 #include "banyan/run/join/test_resets.h"
 #include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
@@ -38,13 +38,7 @@ class StoreServerTest : public ::testing::Test {
                                   const Deadline& deadline = kSoon) const {
     return std::make_unique<TcpStore>(host(), secret, job, deadline);
   }
-  // A connection that has said nothing yet.
-  FileDescriptor call() const {
-    const SocketAddress address = SocketAddress::parse("127.0.0.1", server_->port());
-    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(connect(socket.get(), address.get(), address.size), 0);
-    return socket;
-  }
+  FileDescriptor call() const { return run::call(server_->port()); }
   static bool is_hung_up(const FileDescriptor& socket) {
     char byte;
     return recv(socket.get(), &byte, 1, 0) <= 0;  // waits
@@ -53,42 +47,14 @@ class StoreServerTest : public ::testing::Test {
   std::unique_ptr<StoreServer> server_;
 };
 
-TEST_F(StoreServerTest, SharesValuesAndCounters) {
-  start();
-  const auto a = visit(), b = visit();
-  EXPECT_EQ(a->try_get("k", kSoon), std::nullopt);
-  a->set("k", std::string("v\0w", 3), kSoon);
-  EXPECT_EQ(b->try_get("k", kSoon), std::string("v\0w", 3));
-  EXPECT_EQ(b->get("k", kSoon), std::string("v\0w", 3));
-  EXPECT_EQ(a->add("n", 5, kSoon), 5);
-  EXPECT_EQ(b->add("n", -6, kSoon), -1);
-  EXPECT_EQ(a->own_address(), "127.0.0.1");
-}
-
 TEST_F(StoreServerTest, CarriesTheLargestValue) {
   start();
   std::string value(Store::kMaxValue, '\0');
   for (size_t i = 0; i < value.size(); i += 4093) value[i] = static_cast<char>(i / 4093);
-  visit()->set("large", value, kSoon);
+  const auto a = visit();
+  EXPECT_EQ(a->own_address(), "127.0.0.1");
+  a->set("large", value, kSoon);
   EXPECT_TRUE(visit()->get("large", kSoon) == value);
-}
-
-TEST_F(StoreServerTest, WakesThoseWhoWait) {
-  start();
-  std::vector<std::future<std::string>> waiting;
-  std::atomic<int> connected = 0;
-  for (int i = 0; i < 4; ++i) {
-    waiting.push_back(std::async(std::launch::async, [&] {
-      const auto store = visit();
-      store->add("here", 1, kSoon);
-      ++connected;
-      return store->get("later", kSoon);
-    }));
-  }
-  const auto store = visit();
-  while (connected < 4) std::this_thread::yield();
-  store->set("later", "now", kSoon);
-  for (auto& value : waiting) EXPECT_EQ(value.get(), "now");
 }
 
 TEST_F(StoreServerTest, GivesUpAtTheDeadlineAndGoesOn) {

@@ -1,11 +1,11 @@
 #include "banyan/service/client/attachment.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <future>
 
+#include "banyan/run/system/child.h"
 #include "banyan/service/client/session_slots.h"
 #include "banyan/service/client/test_fake_daemon.h"
 #include "banyan/testing/test.h"
@@ -46,6 +46,13 @@ class Attachments : public ::testing::Test {
   static void settle(Attachment& attachment) { attachment.allocate(1); }
   size_t offers() {
     return daemon_.look([](State& state) { return state.count<OfferRegion>(); });
+  }
+  // The daemon refuses wishes with these words, or no more.
+  void refuse(const std::string& words) {
+    daemon_.look([&](State& state) {
+      state.refusal = [words](const ClientMessage&) { return Error(ErrorCode::unsupported, words); };
+      if (words.empty()) state.refusal = {};
+    });
   }
   bool is_withdrawn(const BufferName& name) {
     return daemon_.look([&](State& state) {
@@ -106,38 +113,35 @@ TEST_F(Attachments, WaitForASilentDaemonUntilTheDeadline) {
   EXPECT_GE(steady_clock::now() - begin, milliseconds(50));
 }
 
-TEST_F(Attachments, SayThatTheDaemonHungUp) {
-  daemon_.look([](State& state) { state.is_silent = true; });
-  auto later =
-      std::async(std::launch::async, [&] { return testing::error_of([&] { attach(); }, ErrorCode::peer_lost); });
-  ASSERT_TRUE(daemon_.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
-  daemon_.die();
-  EXPECT_EQ(later.get(), "the service at " + daemon_.url() + " has hung up");
+TEST_F(Attachments, RefuseADaemonThatDoesNotAnswerAsItShould) {
+  struct Case {
+    std::function<void(State&)> answer;  // of a daemon that has heard a hello; none: it dies
+    ErrorCode code;
+    std::string before, after;  // the url, in words
+  };
+  const Case cases[] = {
+      {{}, ErrorCode::peer_lost, "the service at ", " has hung up"},
+      {[](State& state) { send_parcel(state.client().socket.get(), "HTTP/1.1 400 Bad Request"); }, ErrorCode::mismatch,
+       "what listens at ", " does not speak as a service of this version"},
+      {[](State& state) { state.client().say(state.welcome); }, ErrorCode::mismatch, "the service at ",
+       " cannot be woken: its welcome has no descriptor"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.after);
+    FakeDaemon daemon;
+    daemon.look([](State& state) { state.is_silent = true; });
+    auto later = std::async(std::launch::async, [&] {
+      return testing::error_of([&] { Attachment::to(daemon.url(), pool_, soon()); }, each.code);
+    });
+    ASSERT_TRUE(daemon.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
+    each.answer ? daemon.look(each.answer) : daemon.die();
+    EXPECT_EQ(later.get(), each.before + daemon.url() + each.after);
+  }
 }
 
 TEST_F(Attachments, PassOnWhyTheDaemonWantsNobody) {
-  daemon_.look([](State& state) {
-    state.refusal = [](const ClientMessage&) { return Error(ErrorCode::unsupported, "the house is full"); };
-  });
+  refuse("the house is full");
   EXPECT_EQ(testing::error_of([&] { attach(); }, ErrorCode::unsupported), "the house is full");
-}
-
-TEST_F(Attachments, RefuseADaemonThatDoesNotSayWelcome) {
-  daemon_.look([](State& state) { state.is_silent = true; });
-  auto later =
-      std::async(std::launch::async, [&] { return testing::error_of([&] { attach(); }, ErrorCode::mismatch); });
-  ASSERT_TRUE(daemon_.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
-  daemon_.look([](State& state) { send_parcel(state.client().socket.get(), "HTTP/1.1 400 Bad Request"); });
-  EXPECT_EQ(later.get(), "what listens at " + daemon_.url() + " does not speak as a service of this version");
-}
-
-TEST_F(Attachments, RefuseADaemonThatCannotBeWoken) {
-  daemon_.look([](State& state) { state.is_silent = true; });
-  auto later =
-      std::async(std::launch::async, [&] { return testing::error_of([&] { attach(); }, ErrorCode::mismatch); });
-  ASSERT_TRUE(daemon_.wait_until([](const State& state) { return state.count<Hello>() == 1; }));
-  daemon_.look([](State& state) { state.client().say(state.welcome); });
-  EXPECT_THAT(later.get(), HasSubstr("cannot be woken"));
 }
 
 // ---- Memory ----
@@ -232,12 +236,10 @@ TEST_F(Attachments, AllocateZeroedMemoryThatTheDaemonSees) {
 TEST_F(Attachments, PassOnWhyMemoryIsRefused) {
   const auto attachment = attach();
   std::byte* const memory = pool_.allocate(100);
-  daemon_.look([](State& state) {
-    state.refusal = [](const ClientMessage&) { return Error(ErrorCode::unsupported, "it is too much"); };
-  });
+  refuse("it is too much");
   EXPECT_EQ(testing::error_of([&] { attachment->name(memory, 100); }, ErrorCode::unsupported), "it is too much");
   EXPECT_EQ(testing::error_of([&] { attachment->allocate(100); }, ErrorCode::unsupported), "it is too much");
-  daemon_.look([](State& state) { state.refusal = {}; });
+  refuse("");
   EXPECT_TRUE(attachment->name(memory, 100));
 }
 
@@ -307,18 +309,16 @@ TEST_F(Attachments, ZeroAPageOnlyWhenTheDaemonHasLeftIt) {
 TEST_F(Attachments, PassOnWhyASessionIsRefused) {
   const auto attachment = attach();
   Told told;
-  daemon_.look([](State& state) {
-    state.refusal = [](const ClientMessage& message) -> std::optional<Error> {
-      if (!std::holds_alternative<OpenSession>(message)) return std::nullopt;
-      return Error(ErrorCode::timed_out, "no daemon of host 'b' has come");
-    };
-  });
+  const auto first = attachment->open(wish_named("makes pages"), {}, soon());
+  refuse("no daemon of host 'b' has come");
   EXPECT_EQ(
-      testing::error_of([&] { attachment->open(wish_named("refused"), told.hooks(), soon()); }, ErrorCode::timed_out),
+      testing::error_of([&] { attachment->open(wish_named("refused"), told.hooks(), soon()); }, ErrorCode::unsupported),
       "no daemon of host 'b' has come");
-  daemon_.look([](State& state) { state.refusal = {}; });
+  refuse("");
   const auto session = attachment->open(wish_named("granted"), {}, soon());
-  daemon_.look([](State& state) { EXPECT_EQ(state.all_heard<OpenSession>()[1].session, 0u); });
+  daemon_.look([](State& state) {
+    EXPECT_EQ(state.all_heard<OpenSession>()[2].session, state.all_heard<OpenSession>()[1].session);
+  });
   daemon_.die();
   EXPECT_EQ(told.failures, 0);
 }
@@ -476,33 +476,14 @@ TEST_F(Attachments, RefuseWishesThatAreLongerThanMessages) {
 
 // ---- Fork ----
 
-// The child leaves with the number of the first expectation that it finds unmet, or 0.
-template <typename Body>
-int status_of_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-template <typename Body>
-bool is_unsupported(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.code() == ErrorCode::unsupported;
-  }
-  return false;
-}
-
 TEST_F(Attachments, BelongToTheProcessThatMadeThem) {
   auto attachment = attach();
   std::byte* const memory = pool_.allocate(100);
   std::optional<Attachment::Named> named = attachment->name(memory, 100);
   Attachment::Memory more = attachment->allocate(100);
   auto session = attachment->open(wish_named("parent's"), {}, soon());
-  const int status = status_of_child([&] {
+  // The child leaves with the number of the first expectation that it finds unmet, or 0.
+  run::Child child([&] {
     if (!attachment->has_gone()) return 6;
     if (!is_unsupported([&] { attachment->name(memory, 100); })) return 1;
     if (!is_unsupported([&] { attachment->allocate(100); })) return 2;
@@ -515,7 +496,7 @@ TEST_F(Attachments, BelongToTheProcessThatMadeThem) {
     attachment.reset();
     return 0;
   });
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(child.reap(), 0);
   EXPECT_FALSE(attachment->has_gone());
   settle(*attachment);
   EXPECT_FALSE(is_withdrawn(named->name));

@@ -6,51 +6,6 @@
 namespace banyan::service {
 namespace {
 
-TEST_F(Moves, ComeWithoutCalls) {
-  std::mt19937 random(7);
-  make_ranks();
-  succeed(2);
-  turn_until([&] { return all_at(1) && open() == kRanks; }, random);
-  EXPECT_EQ(ranks_[0].executor->sent_bytes().tcp, 20) << "what the sessions before have sent counts";
-}
-
-// Each rank says, amid a call, that it may begin others before it waits. None does.
-TEST_F(Moves, ComeWhereCallsEndBeforeTheOneThatWasAgreedOn) {
-  std::mt19937 random(16);
-  make_ranks();
-  succeed(1);
-  const auto is_on_its_way = [&](const std::string& words) {
-    const std::lock_guard lock(mutex_);
-    return std::any_of(texts_.begin(), texts_.end(), [&](const auto& text) { return text.second.starts_with(words); });
-  };
-  turn_until([&] { return is_on_its_way("switch hold 1 "); }, random);
-  for (uint32_t rank = 0; rank < kRanks; ++rank) begin(rank);
-  turn_until([&] { return is_on_its_way("switch go 1 "); }, random);
-  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(advance(rank));
-  EXPECT_FALSE(all_at(1));
-  turn_until([&] { return all_at(1) && open() == kRanks; }, random);
-  for (uint32_t rank = 0; rank < kRanks; ++rank) begin(rank);
-  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(advance(rank));
-}
-
-TEST_F(Moves, AreTriedAgainWhereASessionCouldNotBeOpened) {
-  std::mt19937 random(8);
-  std::atomic<int> refusals{0};
-  make_ranks([&](uint32_t rank, MovingExecutor::Options& options) {
-    if (rank != 1) return;
-    options.open = [&, inner = options.open](const SessionMover::Opening& opening, const run::Deadline& deadline) {
-      if (opening.generation > 0 && refusals < 2) {
-        ++refusals;
-        throw Error(ErrorCode::invalid_usage, "a quota");
-      }
-      return inner(opening, deadline);
-    };
-  });
-  succeed(0);
-  turn_until([&] { return all_at(3) && open() == kRanks; }, random);
-  EXPECT_EQ(refusals, 2);
-}
-
 TEST_F(Moves, ComeWhereRulesDenyBarriersThatNobodyCalls) {
   std::mt19937 random(15);
   make_ranks();
@@ -160,31 +115,6 @@ TEST_F(Moves, HoldBackAMessageThatIsBegunAfterTheConsent) {
   EXPECT_EQ(done[0].ticket, ticket);
   EXPECT_EQ(service_.sessions[0].messages[0], 0);
   EXPECT_EQ(service_.sessions[1].messages[0], 1);
-}
-
-TEST_F(Moves, TellOfFailuresOfSessionsThatHaveCallsOnly) {
-  std::mt19937 random(12);
-  make_ranks();
-  succeed(1);
-  const auto fail = [&](uint32_t generation, const std::string& words) {
-    std::function<void(const Error&)> tell;
-    {
-      const std::lock_guard lock(service_.mutex);
-      tell = service_.openings.at({generation, 1}).tell_peers;
-    }
-    tell(Error(ErrorCode::peer_lost, words));
-  };
-  const auto is_opened = [&] {
-    const std::lock_guard lock(service_.mutex);
-    return service_.openings.contains({1, 1});
-  };
-  turn_until(is_opened, random);
-  fail(1, "the next one");
-  EXPECT_TRUE(ranks_[1].told.empty()) << "no call is in it";
-  turn_until([&] { return all_at(1); }, random);
-  EXPECT_EQ(ranks_[1].told, std::vector<std::string>{"the next one"});
-  ranks_[1].executor->break_with(Error(ErrorCode::peer_lost, "all"));
-  EXPECT_EQ(ranks_[1].executor->broken()->message(), "all");
 }
 
 TEST_F(Moves, AreNoRevisionOfPlans) {

@@ -1,11 +1,9 @@
 #include "banyan/service/client/service_executor.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <future>
 #include <mutex>
 
+#include "banyan/run/system/child.h"
 #include "banyan/service/client/test_fake_daemon.h"
 #include "banyan/testing/test.h"
 
@@ -331,56 +329,53 @@ TEST_F(Served, ErrorsOfThisRankEndItsSleepAndTellThePeers) {
   ASSERT_TRUE(daemon_.wait_until([](DaemonSide& state) { return state.client().sessions.empty(); }));
 }
 
-class Nonsense : public Served {
- protected:
-  // Of a daemon that has taken a call and does `harm`.
-  void expect_distrusted(const std::function<void(FakeDaemon::Session&)>& harm, const std::string& words) {
-    const auto executor = serve(2);
-    complete_by_hand();
-    std::vector<uint8_t> bytes(10);
-    executor->start_message(recv_of(bytes, 1));
-    start(*executor, {.kind = OperationKind::barrier});
-    start(*executor, {.kind = OperationKind::barrier});
-    ASSERT_TRUE(has_taken(3));
-    daemon_.look([&](DaemonSide& state) { harm(state.session()); });
-    TestWatch watch;
-    EXPECT_THAT(testing::error_of([&] { executor->finish(watch); }, ErrorCode::peer_lost), HasSubstr(words));
-    ASSERT_TRUE(executor->broken());
-    EXPECT_THAT(executor->broken()->what(), HasSubstr(words));
-    EXPECT_THAT(told(), ElementsAre(HasSubstr(words)));
-    ASSERT_TRUE(daemon_.wait_until([](DaemonSide& state) { return state.client().sessions.empty(); }));
-  }
+// A daemon that has taken a message and two calls, and then does `harm`.
+struct Nonsense {
+  const char* name;
+  void (*harm)(FakeDaemon::Session& session);
+  const char* words;
 };
+class ServedNonsense : public Served, public ::testing::WithParamInterface<Nonsense> {};
 
-TEST_F(Nonsense, IsACallThatIsCompletedBeforeItsTurn) {
-  expect_distrusted([](FakeDaemon::Session& session) { session.complete(3); },
-                    "the service completes submission 3, which is not under way or not the next");
+TEST_P(ServedNonsense, IsNotBelieved) {
+  const auto executor = serve(2);
+  complete_by_hand();
+  std::vector<uint8_t> bytes(10);
+  executor->start_message(recv_of(bytes, 1));
+  start(*executor, {.kind = OperationKind::barrier});
+  start(*executor, {.kind = OperationKind::barrier});
+  ASSERT_TRUE(has_taken(3));
+  daemon_.look([](DaemonSide& state) { GetParam().harm(state.session()); });
+  TestWatch watch;
+  const auto says = HasSubstr(GetParam().words);
+  EXPECT_THAT(testing::error_of([&] { executor->finish(watch); }, ErrorCode::peer_lost), says);
+  ASSERT_TRUE(executor->broken());
+  EXPECT_THAT(executor->broken()->what(), says);
+  EXPECT_THAT(told(), ElementsAre(says));
+  ASSERT_TRUE(daemon_.wait_until([](DaemonSide& state) { return state.client().sessions.empty(); }));
 }
 
-TEST_F(Nonsense, IsACallThatIsCompletedTwice) {
-  expect_distrusted(
-      [](FakeDaemon::Session& session) {
-        session.complete(2);
-        session.complete(2);
-      },
-      "the service completes submission 2, which is not under way or not the next");
-}
+INSTANTIATE_TEST_SUITE_P(
+    Of, ServedNonsense,
+    ::testing::Values(Nonsense{"ACallThatIsCompletedBeforeItsTurn",
+                               [](FakeDaemon::Session& session) { session.complete(3); },
+                               "the service completes submission 3, which is not under way or not the next"},
+                      Nonsense{"ACallThatIsCompletedTwice",
+                               [](FakeDaemon::Session& session) {
+                                 session.complete(2);
+                                 session.complete(2);
+                               },
+                               "the service completes submission 2, which is not under way or not the next"},
+                      Nonsense{"AMessageOfAnotherRank", [](FakeDaemon::Session& session) { session.complete(1, 0); },
+                               "the service completes a message with rank 0, which it was not for"},
+                      Nonsense{"ASubmissionThatNobodyMade", [](FakeDaemon::Session& session) { session.complete(4); },
+                               "the service completes submission 4"},
+                      Nonsense{"APositionThatCannotBe",
+                               [](FakeDaemon::Session& session) { session.page->completed.store(1000); },
+                               "the service says that its last completion is 1000"}),
+    [](const auto& each) { return each.param.name; });
 
-TEST_F(Nonsense, IsAMessageOfAnotherRank) {
-  expect_distrusted([](FakeDaemon::Session& session) { session.complete(1, 0); },
-                    "the service completes a message with rank 0, which it was not for");
-}
-
-TEST_F(Nonsense, IsASubmissionThatNobodyMade) {
-  expect_distrusted([](FakeDaemon::Session& session) { session.complete(4); }, "the service completes submission 4");
-}
-
-TEST_F(Nonsense, IsAPositionThatCannotBe) {
-  expect_distrusted([](FakeDaemon::Session& session) { session.page->completed.store(1000); },
-                    "the service says that its last completion is 1000");
-}
-
-TEST_F(Nonsense, IsAPeerThatDoesNotExist) {
+TEST_F(Served, APeerThatDoesNotExistIsNotBelieved) {
   const auto executor = serve(2);
   complete_by_hand();
   std::vector<uint8_t> bytes(10);
@@ -552,27 +547,15 @@ TEST_F(Served, EndsWhenOtherRanksWantNothingOfItsCallsAnyMore) {
 
 TEST_F(Served, ForkedProcessesHaveNoCalls) {
   auto executor = serve();
-  const pid_t child = fork();
-  if (child == 0) {
-    const auto is_refused = [](const auto& body) {
-      try {
-        body();
-      } catch (const Error& error) {
-        return error.code() == ErrorCode::unsupported;
-      }
-      return false;
-    };
+  run::Child child([&] {
     std::vector<uint8_t> bytes(10);
-    const bool are_refused = is_refused([&] { start(*executor, {.kind = OperationKind::barrier}); }) &&
-                             is_refused([&] { executor->start_message(recv_of(bytes, 0)); }) &&
-                             is_refused([&] { executor->advance(); });
+    const bool are_refused = is_unsupported([&] { start(*executor, {.kind = OperationKind::barrier}); }) &&
+                             is_unsupported([&] { executor->start_message(recv_of(bytes, 0)); }) &&
+                             is_unsupported([&] { executor->advance(); });
     executor.reset();
-    _exit(are_refused ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    return are_refused ? 0 : 1;
+  });
+  EXPECT_EQ(child.reap(), 0);
   const auto from = pattern(100, 1);
   std::vector<uint8_t> to(100);
   run(*executor, copy_of(from, to));

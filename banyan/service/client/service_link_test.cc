@@ -1,9 +1,8 @@
 #include "banyan/service/client/service_link.h"
 
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "banyan/run/system/child.h"
 #include "banyan/service/client/test_fake_daemon.h"
 #include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
@@ -96,15 +95,12 @@ TEST_F(ServiceLinks, GiveEachJobACapabilityOfItsOwn) {
 
 TEST_F(ServiceLinks, AreOfNoUseToAForkedProcess) {
   ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
-  const pid_t child = fork();
-  if (child == 0) {
+  run::Child child([&] {
     const std::string said =
         testing::error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::unsupported);
-    _exit(!link.is_usable() && said.find("it has to join anew") != std::string::npos ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return !link.is_usable() && said.find("it has to join anew") != std::string::npos ? 0 : 1;
+  });
+  EXPECT_EQ(child.reap(), 0);
 }
 
 }  // namespace

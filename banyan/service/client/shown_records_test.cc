@@ -1,8 +1,6 @@
 #include "banyan/service/client/shown_records.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/service/client/test_fake_daemon.h"
 #include "banyan/testing/test.h"
@@ -73,15 +71,12 @@ TEST_F(Shown, NotByAForkedProcess) {
   auto records = std::make_unique<ShownRecords>([this] { return attach(); });
   auto handle = records->show(record("world"), memory());
   ASSERT_TRUE(first_.wait_until([](const State& state) { return state.count<ShowRecord>() == 1; }));
-  const pid_t child = fork();
-  if (child == 0) {
+  run::Child child([&] {
     handle = nullptr;
     records = nullptr;
-    _exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 0;
+  });
+  EXPECT_EQ(child.reap(), 0);
   EXPECT_EQ(first_.look([](const State& state) { return state.count<HideRecord>(); }), 0u);
   handle = nullptr;
   EXPECT_TRUE(first_.wait_until([](const State& state) { return state.count<HideRecord>() == 1; }));

@@ -325,4 +325,15 @@ class FakeDaemon : testing::TemporaryFolder {
   std::thread thread_;
 };
 
+// Whether the body throws an Error of that code, in a child whose failed expectations nobody would see.
+template <typename Body>
+bool is_unsupported(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::unsupported;
+  }
+  return false;
+}
+
 }  // namespace banyan::service

@@ -1,17 +1,13 @@
 // Cards in etcd, against a server of its own for each test.
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
-#include "banyan/run/join/free_port.h"
+#include "banyan/run/system/child.h"
 #include "banyan/service/cluster/etcd_directory.h"
 #include "banyan/service/cluster/test_etcd.h"
 #include "banyan/service/cluster/test_etcd_process.h"
-#include "banyan/service/cluster/test_fake_etcd.h"
 #include "banyan/service/http/client.h"
 #include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
@@ -130,21 +126,17 @@ TEST_F(Etcd, DropsTheCardUnderAFormerName) {
 }
 
 TEST_F(Etcd, ForgetsWhoIsKilledWhenItsLeaseRunsOut) {
-  const pid_t owner = fork();
-  ASSERT_GE(owner, 0);
-  if (owner == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  run::Child owner([&]() -> int {
     const auto directory = open({.ttl = seconds(3), .patience = seconds(20)});
-    if (!answers(*directory)) _exit(1);
+    if (!answers(*directory)) return 1;
     directory->publish(card_of("a"));
     for (;;) pause();
-  }
+  });
   const auto watcher = open();
   ASSERT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
   // As long as it lives, for longer than the lease.
   EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
-  kill(owner, SIGKILL);
-  waitpid(owner, nullptr, 0);
+  owner.end();
   // etcd looks every half second; the rest is for a busy machine. The lease of others is 10 s long.
   EXPECT_TRUE(comes_true([&] { return !watcher->find("a"); }, seconds(8)));
 }

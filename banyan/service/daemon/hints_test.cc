@@ -71,50 +71,19 @@ TEST_F(TenantHints, SayWhichLinksTheHostsShareAndWhatIsFree) {
   EXPECT_THAT(reports, Each(""));
 }
 
-TEST_F(TenantHints, AreRefusedWhereTheNetworkIsNotKnown) {
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool& pool) -> std::string {
-    std::string said;
-    if (comm.rank() == 0) {
-      try {
-        said = hints(pool);
-      } catch (const Error& error) {
-        said = error.code() == ErrorCode::unsupported ? error.message() : "another code";
-      }
-    }
-    std::vector<int64_t> input(1), output(1);
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
-    return said;
-  });
-  EXPECT_EQ(reports.at(0), "the service does not know the network; its operator has to give --fabric");
-}
-
 TEST_F(TenantHints, OfAUserWithoutCommunicatorsNameNoHosts) {
   daemons_.planner.fabric = "h0 <-> sw 1GB/s; h1 <-> sw 1GB/s";
-  const std::string path = folder_ + "/told";
-  const auto reports = run::run_processes(2, seconds(60), [&](uint32_t number) -> std::string {
-    const std::string socket = folder_ + "/daemon0";
-    if (number == 0) {
-      setenv("BANYAN_HOST_ID", "host0", 1);
-      Daemon::Options options = daemons_;
-      options.socket = socket;
-      options.world = "file://" + folder_ + "/world";
-      options.node = "h0";
-      Daemon daemon(std::move(options));
-      std::thread thread([&] { daemon.run(); });
-      std::ofstream(socket + ".up");
-      while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      daemon.stop();
-      thread.join();
-      return "";
-    }
-    while (!std::filesystem::exists(socket + ".up")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    run::RegionPool pool;
-    std::string said = hints(pool);
-    std::ofstream(path + ".new");
-    std::filesystem::rename(path + ".new", path);
-    return said;
-  });
-  EXPECT_EQ(reports.at(1), R"({"hosts":[],"links":[]})");
+  Daemon::Options options = daemons_;
+  options.socket = folder_ + "/daemon0";
+  options.host = "here";
+  options.world = "file://" + folder_ + "/world";
+  options.node = "h0";
+  Daemon daemon(std::move(options));
+  std::thread thread([&] { daemon.run(); });
+  run::RegionPool pool;
+  EXPECT_EQ(hints(pool), R"({"hosts":[],"links":[]})");
+  daemon.stop();
+  thread.join();
 }
 
 // One reactor, and no other host. The background is done by hand.
@@ -143,6 +112,7 @@ class HintServiceTest : public ::testing::Test {
         [this](const HintService::Answer& answer) {
           ++answered_;
           said_ = answer.refusal ? answer.refusal->message() : answer.hints;
+          code_ = answer.refusal ? std::optional(answer.refusal->code()) : std::nullopt;
         });
   }
   // Answers come to the reactor, before what is posted afterwards.
@@ -157,6 +127,7 @@ class HintServiceTest : public ::testing::Test {
   std::vector<std::function<void()>> background_;
   int looks_ = 0, gathered_ = 0, answered_ = 0;
   std::string said_;
+  std::optional<ErrorCode> code_;  // of a refusal
 };
 
 TEST_F(HintServiceTest, LooksAtNothingWhereNoNetworkIsKnown) {
@@ -165,6 +136,7 @@ TEST_F(HintServiceTest, LooksAtNothingWhereNoNetworkIsKnown) {
   EXPECT_EQ(answered_, 100);
   EXPECT_EQ(gathered_, 0);
   EXPECT_EQ(said_, "the service does not know the network; its operator has to give --fabric");
+  EXPECT_EQ(code_, ErrorCode::unsupported);
 }
 
 TEST_F(HintServiceTest, MakesOneAnswerForAllOfAUserThatAskAtOnce) {

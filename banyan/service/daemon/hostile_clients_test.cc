@@ -1,7 +1,6 @@
 // What clients can do to a daemon, and what it costs others: nothing.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -284,9 +283,8 @@ TEST_F(HostileClients, ThatReadNoCompletionsWaitForThemselves) {
   const auto end = std::chrono::steady_clock::now() + seconds(20);
   while (completed + 1 < submitted && std::chrono::steady_clock::now() < end) {
     while (client.rings(0).take()) ++completed;
-    if (client.rings(0).is_awaited()) ring(client.doorbell(), 0);
-    const uint64_t one = 1;
-    CHECK(write(client.event(), &one, sizeof one) > 0) << "the daemon cannot be woken";
+    if (client.rings(0).is_awaited()) client.ring(0);
+    client.set_event();
   }
   EXPECT_GE(completed + 1, submitted);
 }
@@ -327,27 +325,6 @@ TEST_F(HostileClients, CannotTakeTheirMemoryAway) {
 // ---- What takes long ----
 
 constexpr seconds kLinger{8};
-
-// The last close of such a socket waits for its peer, which does not read.
-run::FileDescriptor lingering_socket(run::FileDescriptor& peer) {
-  const run::FileDescriptor door(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  CHECK(bind(door.get(), any, length) == 0 && listen(door.get(), 1) == 0 && getsockname(door.get(), any, &length) == 0)
-      << "no socket";
-  run::FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  connect(caller.get(), any, length);
-  peer = run::FileDescriptor(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  const std::string bytes(1 << 16, 'x');
-  while (send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
-  }
-  const linger waits{.l_onoff = 1, .l_linger = static_cast<int>(kLinger.count())};
-  CHECK(setsockopt(caller.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof waits) == 0) << "SO_LINGER";
-  return caller;
-}
 
 // Sends what does not fit, with this descriptor as often as it says. False: the daemon has hung up before.
 bool send_with(int socket, std::string bytes, int descriptor, size_t times) {
@@ -390,7 +367,7 @@ TEST_P(Lingering, DescriptorsOfAClientHoldUpNobodyElse) {
   run::FileDescriptor peer;
   const run::FileDescriptor client = call();
   {
-    const run::FileDescriptor linger = lingering_socket(peer);
+    const run::FileDescriptor linger = lingering_socket(peer, kLinger);
     const run::FileDescriptor doorbell = memory_of(4096);
     const ClientMessage offer = OfferRegion{.wish = 1, .bytes = 4096};
     const size_t times = GetParam() == Way::several_at_once ? 8 : 1;
@@ -474,7 +451,7 @@ TEST_F(HostileClients, ThatAreTurnedAwayHoldUpNobodyWithTheirDescriptors) {
   run::FileDescriptor peer, guest = call();
   const run::FileDescriptor client = call();
   {
-    const run::FileDescriptor linger = lingering_socket(peer);
+    const run::FileDescriptor linger = lingering_socket(peer, kLinger);
     send_with(client.get(), Hello{}, linger.get(), 1);
   }
   const auto begun = std::chrono::steady_clock::now();

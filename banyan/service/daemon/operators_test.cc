@@ -1,5 +1,4 @@
 // What operators see and do, over the daemons' own sockets, while programs call.
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -8,6 +7,7 @@
 
 #include "banyan/base/json_reader.h"
 #include "banyan/run/join/free_port.h"
+#include "banyan/run/join/test_calls.h"
 #include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/daemon/test_services.h"
 #include "banyan/testing/test.h"
@@ -22,19 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 class Operators : public Services {
  protected:
-  // Hosts h0 and h1, each with a link to each of two switches.
-  void join_by_two_switches() {
-    daemons_.planner.fabric = folder_ + "/fabric.json";
-    std::ofstream(daemons_.planner.fabric) <<
-        R"({"banyan": "fabric/1",
-        "nodes": [{"name": "h0", "kind": "rank"}, {"name": "h1", "kind": "rank"},
-                  {"name": "s0", "kind": "switch"}, {"name": "s1", "kind": "switch"}],
-        "links": [{"from": "h0", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h0", "bandwidth": "1 GB/s"},
-                  {"from": "h0", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h0", "bandwidth": "1 GB/s"},
-                  {"from": "h1", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h1", "bandwidth": "1 GB/s"},
-                  {"from": "h1", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h1", "bandwidth": "1 GB/s"}
-        ]})";
-  }
   // "avoid" or "restore" the link h0-s1. Empty: it was adopted.
   std::string replan(const std::string& what) const {
     const std::string body =
@@ -85,14 +72,12 @@ class Operators : public Services {
 };
 
 TEST_F(Operators, SeeTheRanksOfAllHostsAndWhoIsLateWithinASecond) {
-  const auto reports = run_ranks(4, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+  expect_right(4, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     constexpr size_t kCount = 1000;
-    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
-    std::vector<int64_t> output(kCount);
     for (int times = 0; times < 5; ++times) {
-      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+      if (std::string report = sum(comm, kCount); report != "right") return report;
     }
-    if (comm.rank() != 2) return check_sum(comm, input, output);
+    if (comm.rank() != 2) return sum(comm, kCount);
     // The others wait for this rank.
     const auto begin = Clock::now();
     ClusterView seen = cluster(1);
@@ -113,42 +98,21 @@ TEST_F(Operators, SeeTheRanksOfAllHostsAndWhoIsLateWithinASecond) {
         return "another rank";
       if (!is_late && rank.call.find("allreduce of ") == std::string::npos) return "another call: " + rank.call;
     }
-    return check_sum(comm, input, output);
+    return sum(comm, kCount);
   });
-  EXPECT_THAT(reports, Each("right"));
-}
-
-TEST_F(Operators, AreRefusedWhereTheyAvoidAndRestoreOneLinkAtOnce) {
-  join_by_two_switches();
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    const std::vector<int64_t> input = values_of(comm.rank(), 1000);
-    std::vector<int64_t> output(1000);
-    if (std::string report = check_sum(comm, input, output); report != "right") return report;
-    if (comm.rank() == 0) {
-      // One cable, by the names of both its directions.
-      const std::string both = R"({"communicator": "*", "avoid": ["h0->s1"], "restore": ["s1->h0"]})";
-      const std::string said = ask(1, "POST", "/v1/replan", both).body;
-      if (said.find("link 's1->h0' is to be avoided and restored; say one of them") == std::string::npos) return said;
-      if (cluster(0).communicators.at(0).ranks.at(0).generation != 0) return "other plans all the same";
-    }
-    return check_sum(comm, input, output);
-  });
-  EXPECT_THAT(reports, Each("right"));
 }
 
 // Ranks of one host do without the daemon, and are seen by it.
 TEST_F(Operators, SeeCommunicatorsOfOneHost) {
   tenants_ = {"vgg"};
   const std::string tenant = std::to_string(getuid()) + "/vgg";
-  const auto reports = run_ranks(3, 1, [&](Communicator& comm, run::RegionPool&) -> std::string {
+  expect_right(3, 1, [&](Communicator& comm, run::RegionPool&) -> std::string {
     constexpr size_t kCount = 1000;
-    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
-    std::vector<int64_t> output(kCount);
     for (int times = 0; times < 5; ++times) {
-      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+      if (std::string report = sum(comm, kCount); report != "right") return report;
     }
     if (!comm.is_on_one_host()) return "not on one host";
-    if (comm.rank() != 2) return check_sum(comm, input, output);
+    if (comm.rank() != 2) return sum(comm, kCount);
     const auto begin = Clock::now();
     ClusterView seen = cluster(0);
     while (seen.findings.empty() && Clock::now() - begin < seconds(5)) seen = cluster(0);
@@ -166,18 +130,15 @@ TEST_F(Operators, SeeCommunicatorsOfOneHost) {
     const std::string replanned = ask(0, "POST", "/v1/replan", R"({"communicator": "world", "avoid": []})").body;
     if (replanned.find("generation") != std::string::npos) return "plans that it does not have: " + replanned;
     if (ask(0, "GET", "/metrics").body.find("banyan_tenant_weight{") != std::string::npos) return "it has a weight";
-    return check_sum(comm, input, output);
+    return sum(comm, kCount);
   });
-  EXPECT_THAT(reports, Each("right"));
 }
 
 // Also when nobody has asked before.
 TEST_F(Operators, SeeWhichRankOfOneHostWasStopped) {
   const auto reports = run_ranks(3, 1, [&](Communicator& comm, run::RegionPool&) -> std::string {
     if (comm.rank() == 2) std::ofstream(folder_ + "/process") << getpid();
-    const std::vector<int64_t> input = values_of(comm.rank(), 1);
-    std::vector<int64_t> output(1);
-    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    if (std::string report = sum(comm, 1); report != "right") return report;
     std::atomic<bool> is_over{false};
     std::string named = "nobody";
     std::thread op;
@@ -200,32 +161,10 @@ TEST_F(Operators, SeeWhichRankOfOneHostWasStopped) {
   EXPECT_THAT(reports, Each(HasSubstr("rank 2 of 'world'")));
 }
 
-TEST_F(Operators, SetTermsOfATenantWhileItCalls) {
-  daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
-  tenants_ = {"t0", "t1"};
-  ranks_per_job_ = 2;
-  const std::string tenant = std::to_string(getuid()) + "/t0";
-  const auto reports = run_ranks(4, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    const ClusterView seen = cluster(0);
-    const bool is_first = std::any_of(seen.communicators.begin(), seen.communicators.end(), [&](const auto& each) {
-      return each.tenant == tenant && each.ranks.front().process == static_cast<uint32_t>(getpid());
-    });
-    if (comm.rank() == 0 && is_first) {
-      const HttpResponse said = ask(1, "POST", "/v1/set", R"({"tenant": ")" + tenant + R"(", "weight": 3})");
-      if (said.status != 200 || said.body.find("error") != std::string::npos) return said.body;
-    }
-    const auto end = Clock::now() + seconds(3);
-    return sum_until(comm, 32'768, [&] { return Clock::now() >= end; });
-  });
-  const int more = std::stoi(reports[0]), less = std::stoi(reports[2]);
-  EXPECT_EQ(reports[0], reports[1]);
-  EXPECT_NEAR(static_cast<double>(more) / less, 3, 0.6) << more << " and " << less;
-}
-
 TEST_F(Operators, HaveCallsGoOverToOtherPlansWithoutStoppingAny) {
   join_by_two_switches();
   constexpr uint32_t kReplans = 40;
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+  expect_right(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::atomic<bool> is_over{false};
     std::string trouble;
     std::thread op;
@@ -247,7 +186,6 @@ TEST_F(Operators, HaveCallsGoOverToOtherPlansWithoutStoppingAny) {
     comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
     return report.find("wrong") == std::string::npos ? "right" : report;
   });
-  EXPECT_THAT(reports, Each("right"));
 }
 
 // Connections along the link can be made all the time: nothing is wrong with it.
@@ -258,7 +196,7 @@ TEST_F(Operators, AvoidALinkUntilTheyRestoreItAlsoWhereRoutesAreKnown) {
       {"path": ["h0", "s1", "h1"], "addresses": ["127.0.0.4", "127.0.0.5"]}]})";
   daemons_.planner.routes = folder_ + "/routes.json";
   daemons_.secret = run::Secret::random();  // they listen at all addresses
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+  expect_right(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::atomic<bool> is_over{false};
     std::future<std::string> trouble;
     if (comm.rank() == 0) {
@@ -274,35 +212,6 @@ TEST_F(Operators, AvoidALinkUntilTheyRestoreItAlsoWhereRoutesAreKnown) {
     }
     return report.find("wrong") == std::string::npos ? "right" : report;
   });
-  EXPECT_THAT(reports, Each("right"));
-}
-
-TEST_F(Operators, HaveAPageAndMetrics) {
-  tenants_ = {"t \"x\""};
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    constexpr size_t kCount = 1000;
-    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
-    std::vector<int64_t> output(kCount);
-    for (int times = 0; times < 7; ++times) {
-      if (std::string report = check_sum(comm, input, output); report != "right") return report;
-    }
-    const HttpResponse page = ask(comm.rank(), "GET", "/");
-    if (page.status != 200 || page.type != "text/html; charset=utf-8" || !page.body.starts_with("<!doctype html>")) {
-      return "no page: " + page.body.substr(0, 100);
-    }
-    const HttpResponse metrics = ask(comm.rank(), "GET", "/metrics");
-    if (metrics.type != "text/plain; version=0.0.4; charset=utf-8") return metrics.type;
-    const std::string host = "host" + std::to_string(comm.rank());
-    const std::string labels =
-        "{host=\"" + host + "\",tenant=\"" + std::to_string(getuid()) + "/t \\\"x\\\"\",communicator=\"world\"} ";
-    for (const std::string& line :
-         {"banyan_service_calls_total" + labels + "7\n",
-          "banyan_service_payload_bytes_total" + labels + std::to_string(7 * kCount * 8) + "\n"}) {
-      if (metrics.body.find("\n" + line) == std::string::npos) return "no " + line + " in " + metrics.body;
-    }
-    return check_sum(comm, input, output);
-  });
-  EXPECT_THAT(reports, Each("right"));
 }
 
 // Whoever reaches a port of TCP may look at how calls go. Who is given what is said to operators alone.
@@ -310,7 +219,7 @@ TEST_F(Operators, ReadTheRulesAtTheirOwnSocketOnly) {
   use_rules(R"({"version": 3, "rules": [{"name": "r", "match": {"user": "alice"}, "then": {"weight": 7}}]})");
   const std::string place = "127.0.0.1:" + std::to_string(run::free_port());
   daemons_.http = place;
-  const auto reports = run_ranks(1, 1, [&](Communicator&, run::RegionPool&) -> std::string {
+  expect_right(1, 1, [&](Communicator&, run::RegionPool&) -> std::string {
     const auto look = [&](const std::string& path) {
       return http_ask("http://" + place, "GET", path, "", seconds(20));
     };
@@ -319,32 +228,40 @@ TEST_F(Operators, ReadTheRulesAtTheirOwnSocketOnly) {
       if (seen.status != 200) return std::string(open) + " answers " + std::to_string(seen.status);
       if (seen.body.find("alice") != std::string::npos) return std::string(open) + " shows the rules";
     }
+    if (look("/metrics").type != "text/plain; version=0.0.4; charset=utf-8") return "metrics of another type";
+    const HttpResponse page = look("/");
+    if (page.type != "text/html; charset=utf-8" || !page.body.starts_with("<!doctype html>")) return "no page";
     const HttpResponse rules = look("/v1/rules");
     if (rules.status != 403 || rules.body.find("own socket") == std::string::npos) return "rules: " + rules.body;
     return ask(0, "GET", "/v1/rules").body.find("alice") == std::string::npos ? "operators see no rules" : "right";
   });
-  EXPECT_THAT(reports, Each("right"));
 }
 
 TEST_F(Operators, AreToldWhatCannotBeDone) {
-  daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
+  join_by_two_switches();
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    std::vector<int64_t> input(1), output(1);
-    std::string said;
+    std::string said = sum(comm, 1);  // by then all have opened it
     if (comm.rank() == 0) {
-      said = ask(0, "POST", "/v1/replan", R"({"communicator": "world", "avoid": ["h0-h9"]})").body + "\n" +
-             ask(0, "POST", "/v1/replan", R"({"communicator": "world", "avoid": ["h0-h1"]})").body + "\n" +
-             ask(0, "POST", "/v1/drain", R"({"drain": true, "hosts": ["host7"]})").body + "\n" +
-             ask(0, "POST", "/v1/nonsense", "{}").body + "\n" + ask(0, "POST", "/v1/set", "{}").body;
+      const auto replan = [&](const std::string& links) {
+        return ask(0, "POST", "/v1/replan", R"({"communicator": "world", )" + links + "}").body + "\n";
+      };
+      // The last one is one cable, by the names of both its directions.
+      said += replan(R"("avoid": ["h0->h9"])") + replan(R"("avoid": ["h0->s0", "h0->s1"])") +
+              replan(R"("avoid": ["h0->s1"], "restore": ["s1->h0"])") +
+              ask(0, "POST", "/v1/drain", R"({"drain": true, "hosts": ["host7"]})").body + "\n" +
+              ask(0, "POST", "/v1/nonsense", "{}").body + "\n" + ask(0, "POST", "/v1/set", "{}").body;
+      if (cluster(0).communicators.at(0).ranks.at(0).generation != 0) said += "other plans all the same";
     }
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
-    return said;
+    return sum(comm, 1) + said;
   });
   EXPECT_THAT(reports[0], HasSubstr("h9"));
   EXPECT_THAT(reports[0], HasSubstr("there is no way"));
+  EXPECT_THAT(reports[0], HasSubstr("link 's1->h0' is to be avoided and restored; say one of them"));
   EXPECT_THAT(reports[0], HasSubstr("no daemon of a host 'host7' is known"));
   EXPECT_THAT(reports[0], HasSubstr("there is no command at '/v1/nonsense'"));
   EXPECT_THAT(reports[0], HasSubstr("tenant"));
+  EXPECT_THAT(reports[0], Not(HasSubstr("other plans")));
+  EXPECT_THAT(reports, Each(StartsWith("rightright")));
 }
 
 // All daemons have one secret: each would obey whoever has taken another.
@@ -358,9 +275,8 @@ TEST_F(Operators, AreObeyedByHostsThatNameTheirs) {
     return said;
   };
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    std::vector<int64_t> input(1), output(1);
     std::string wrong;
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));  // by then all have opened it
+    sum(comm, 1);  // by then all have opened it
     if (comm.rank() == 0) {
       const std::map<std::string, std::string> both = {{"host0", ""}, {"host1", ""}};
       if (told(0, "/v1/drain", R"({"drain": true})") != both) wrong += "host0 is not obeyed; ";
@@ -377,7 +293,7 @@ TEST_F(Operators, AreObeyedByHostsThatNameTheirs) {
         if (host.is_draining != (host.name == "host0")) wrong += host.name + " has done something else; ";
       }
     }
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    sum(comm, 1);
     return wrong;
   });
   EXPECT_THAT(reports, Each(""));
@@ -387,17 +303,11 @@ TEST_F(Operators, SeeWhoTriesSecrets) {
   daemons_.secret = run::Secret::random();
   daemons_.address = "127.0.0.1";
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    std::vector<int64_t> input(1), output(1);
     std::string said = "nothing is said";
     if (comm.rank() == 0) {
       const auto world = HostDirectory::at("file://" + folder_ + "/world", daemons_.secret);
       for (const HostCard& card : world->cards().cards) {
-        const run::FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(card.port);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+        const run::FileDescriptor caller = run::call(card.port);
         const std::string words(200, 'x');
         send(caller.get(), words.data(), words.size(), MSG_NOSIGNAL);
         char rest = 0;
@@ -410,28 +320,11 @@ TEST_F(Operators, SeeWhoTriesSecrets) {
       }
       said += ask(1, "GET", "/metrics").body;
     }
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
+    sum(comm, 1);
     return said;
   });
   EXPECT_THAT(reports[0], HasSubstr("1 caller has not proved to be of this job or service: "));
   EXPECT_THAT(reports[0], HasSubstr("banyan_refused_total{host=\"host1\",reason=\"secret\"} 1\n"));
-}
-
-TEST_F(Operators, DrainHostsFromNewCommunicators) {
-  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    std::vector<int64_t> input(1), output(1);
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));  // by then all have opened it
-    if (comm.rank() == 0) ask(1, "POST", "/v1/drain", R"({"drain": true})");
-    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, 1));
-    std::string said = "opened";
-    try {
-      comm.split(0, static_cast<int>(comm.rank()), own_options_);
-    } catch (const Error& error) {
-      said = error.what();
-    }
-    return said;
-  });
-  EXPECT_THAT(reports, Each(HasSubstr("drains this host")));
 }
 
 }  // namespace

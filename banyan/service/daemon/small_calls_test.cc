@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/service/daemon/test_services.h"
+#include "banyan/testing/shared_among_processes.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -42,10 +42,6 @@ struct SystemCallCounts {
 class SystemCallCounters {
  public:
   static constexpr uint32_t kPlaces = 16;
-  SystemCallCounters();
-  ~SystemCallCounters();
-  SystemCallCounters(const SystemCallCounters&) = delete;
-  SystemCallCounters& operator=(const SystemCallCounters&) = delete;
 
   // Of this process: from now on its threads of this name count in this place.
   void count_here(uint32_t place, const char* thread_name);
@@ -53,7 +49,7 @@ class SystemCallCounters {
 
  private:
   using Page = std::array<std::array<std::atomic<uint64_t>, kSystemCalls>, kPlaces>;
-  Page* page_ = nullptr;
+  testing::SharedAmongProcesses<Page> page_;
 };
 
 // Of this process: where it counts; null: nowhere.
@@ -96,14 +92,6 @@ std::string SystemCallCounts::for_each_of(uint64_t calls) const {
   }
   return words.str();
 }
-
-SystemCallCounters::SystemCallCounters() {
-  void* const page = mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(page != MAP_FAILED);
-  page_ = new (page) Page{};
-}
-
-SystemCallCounters::~SystemCallCounters() { munmap(page_, sizeof(Page)); }
 
 void SystemCallCounters::count_here(uint32_t place, const char* thread_name) {
   counted_thread = thread_name;
@@ -190,8 +178,8 @@ class SmallCalls : public Services {
 
   // Of the daemon of each host, while its rank makes so many calls of one element, one after the other, with pauses.
   std::vector<SystemCallCounts> counts_of(uint32_t ranks, uint64_t calls, std::chrono::milliseconds pause = {}) {
-    std::vector<SystemCallCounts> counts(ranks);
-    const auto reports = run_ranks(ranks, ranks, [&](run::Communicator& comm, run::RegionPool&) -> std::string {
+    const testing::SharedAmongProcesses<std::array<SystemCallCounts, SystemCallCounters::kPlaces>> took;
+    expect_right(ranks, ranks, [&](run::Communicator& comm, run::RegionPool&) -> std::string {
       const auto call = [&] { return check_sum(comm, values_of(comm.rank(), 1), output_); };
       for (int i = 0; i < 100; ++i) call();  // connections are made, programs have come
       const SystemCallCounts before = counters_.of(comm.rank());
@@ -199,19 +187,14 @@ class SmallCalls : public Services {
         if (const std::string report = call(); report != "right") return report;
         if (pause.count() > 0) std::this_thread::sleep_for(pause);
       }
-      const SystemCallCounts took = counters_.of(comm.rank()) - before;
+      took->at(comm.rank()) = counters_.of(comm.rank()) - before;
       comm.run(run::Call{.kind = run::OperationKind::barrier});
-      std::ostringstream words;
-      for (const uint64_t number : took.number) words << number << ' ';
-      return words.str();
+      return "right";
     });
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      std::istringstream words(reports[rank]);
-      for (uint64_t& number : counts[rank].number) words >> number;
-      EXPECT_TRUE(words) << reports[rank];
-      std::cout << "a call costs daemon " << rank << ": " << counts[rank].for_each_of(calls) << std::endl;
+      std::cout << "a call costs daemon " << rank << ": " << took->at(rank).for_each_of(calls) << std::endl;
     }
-    return counts;
+    return {took->begin(), took->begin() + ranks};
   }
 
   SystemCallCounters counters_;

@@ -1,9 +1,12 @@
-// A client that says what it likes, for tests of what a daemon bears.
+// A client that says what it likes, for tests of what a daemon bears, and for benchmarks of that.
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -23,38 +26,65 @@
 
 namespace banyan::service {
 
-class RawClient {
+// A process's end of a daemon, without the manners of service/client.
+class RawConnection {
  public:
-  static constexpr size_t kPage = 4096, kPages = 256;
+  static constexpr size_t kPage = 4096;
+  static constexpr std::chrono::seconds kPatience{30};
 
   // Throws what greet() does.
-  explicit RawClient(const std::string& socket)
+  explicit RawConnection(const std::string& socket)
       : doorbell_(run::SharedMemory::with_pages(kPage)),
-        memory_(run::SharedMemory::with_pages(kPages * kPage)),
-        greeting_(greet("unix:" + socket, doorbell_.fd(), run::Deadline::after(std::chrono::seconds(30)))) {}
+        greeting_(greet("unix:" + socket, doorbell_.fd(), run::Deadline::after(kPatience))) {}
 
   const Welcome& welcome() const { return greeting_.welcome; }
   int socket() const { return greeting_.socket.get(); }
   int event() const { return greeting_.event.get(); }
   DoorbellPage& doorbell() const { return *reinterpret_cast<DoorbellPage*>(doorbell_.data()); }
-  std::byte* data() const { return memory_.data(); }
+  uint64_t next_wish() { return ++wishes_; }
 
+  // Waits for room in the socket; throws Error{timed_out}, Error{peer_lost}.
   void say(const ClientMessage& message, int descriptor = -1) const {
     const std::string bytes = encode(message);
-    const run::Deadline deadline = run::Deadline::after(std::chrono::seconds(30));
+    const run::Deadline deadline = run::Deadline::after(kPatience);
     while (!send_parcel(socket(), bytes, descriptor)) {
-      CHECK(!deadline.has_passed()) << "the daemon does not read";
+      if (deadline.has_passed()) throw Error(ErrorCode::timed_out, "the daemon does not read");
       usleep(500);
     }
   }
   // The next thing that the daemon says; nothing when it has said nothing for so long.
-  std::optional<DaemonMessage> hear(std::chrono::milliseconds at_most = std::chrono::seconds(30)) const {
+  std::optional<DaemonMessage> hear(std::chrono::milliseconds at_most = kPatience) const {
     pollfd waited{.fd = socket(), .events = POLLIN, .revents = 0};
     poll(&waited, 1, static_cast<int>(at_most.count()));
     const std::optional<Parcel> parcel = receive_parcel(socket());
     if (!parcel) return std::nullopt;
     return decode_daemon_message(parcel->bytes);
   }
+  void ring(uint32_t session) const {
+    if (service::ring(doorbell(), session)) set_event();
+  }
+  void set_event() const {
+    const uint64_t one = 1;
+    while (write(event(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  const run::SharedMemory doorbell_;
+  Greeting greeting_;
+  uint64_t wishes_ = 0;
+};
+
+// With memory and sessions, for tests.
+class RawClient : public RawConnection {
+ public:
+  static constexpr size_t kPages = 256;
+
+  explicit RawClient(const std::string& socket)
+      : RawConnection(socket), memory_(run::SharedMemory::with_pages(kPages * kPage)) {}
+
+  std::byte* data() const { return memory_.data(); }
+
   // The answer, in words where it is a refusal: "", or why not.
   std::string answer() const {
     const std::optional<DaemonMessage> said = hear();
@@ -67,7 +97,7 @@ class RawClient {
   // Offers this client's memory.
   std::string offer() { return offer(memory_.fd(), memory_.size()); }
   std::string offer(int descriptor, uint64_t bytes) {
-    say(OfferRegion{.wish = ++wishes_, .bytes = bytes}, descriptor);
+    say(OfferRegion{.wish = next_wish(), .bytes = bytes}, descriptor);
     return answer();
   }
   BufferName at(size_t offset) const {
@@ -78,7 +108,7 @@ class RawClient {
   // of its number.
   OpenSession wish_for(uint32_t session, uint32_t ranks = 1, uint32_t rank = 0) {
     OpenSession wish;
-    wish.wish = ++wishes_;
+    wish.wish = next_wish();
     wish.session = session;
     wish.page = at(session * kPage);
     wish.capability = welcome().capability;
@@ -103,10 +133,7 @@ class RawClient {
   bool submit(uint32_t session, const Submission& submission) {
     if (!rings(session).has_room()) return false;
     rings(session).submit(submission);
-    if (ring(doorbell(), session)) {
-      const uint64_t one = 1;
-      CHECK(write(event(), &one, sizeof one) == sizeof one) << "the daemon cannot be woken";
-    }
+    ring(session);
     return true;
   }
   // A message of rank 0 to itself, out of or into bytes of this client's memory.
@@ -121,11 +148,30 @@ class RawClient {
   }
 
  private:
-  const run::SharedMemory doorbell_, memory_;
-  Greeting greeting_;
-  uint64_t wishes_ = 0;
+  const run::SharedMemory memory_;
   mutable RegionTable::Place place_;
   std::map<uint32_t, ClientRings> rings_;
 };
+
+// A socket whose last close waits so long for its peer, which does not read.
+inline run::FileDescriptor lingering_socket(run::FileDescriptor& peer, std::chrono::seconds time) {
+  const run::FileDescriptor door(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  CHECK(bind(door.get(), any, length) == 0 && listen(door.get(), 1) == 0 && getsockname(door.get(), any, &length) == 0)
+      << "no socket";
+  run::FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  connect(caller.get(), any, length);
+  peer = run::FileDescriptor(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const std::string bytes(1 << 16, 'x');
+  while (send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
+  }
+  const linger waits{.l_onoff = 1, .l_linger = static_cast<int>(time.count())};
+  CHECK(setsockopt(caller.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof waits) == 0) << "SO_LINGER";
+  return caller;
+}
 
 }  // namespace banyan::service

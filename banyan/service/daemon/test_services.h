@@ -48,9 +48,29 @@ class Services : public ::testing::Test, protected testing::TemporaryFolder {
     return reports;
   }
 
+  // The same. Each rank returns "right", or what is wrong.
+  void expect_right(uint32_t ranks, uint32_t hosts,
+                    const std::function<std::string(run::Communicator&, run::RegionPool&)>& body) {
+    EXPECT_THAT(run_ranks(ranks, hosts, body), Each("right"));
+  }
+
   void use_rules(const std::string& rules) {
     std::ofstream(folder_ + "/rules.json") << rules;
     daemons_.rules = folder_ + "/rules.json";
+  }
+
+  // Hosts h0 and h1, each with a link to each of two switches.
+  void join_by_two_switches() {
+    daemons_.planner.fabric = folder_ + "/fabric.json";
+    std::ofstream(daemons_.planner.fabric) <<
+        R"({"banyan": "fabric/1",
+        "nodes": [{"name": "h0", "kind": "rank"}, {"name": "h1", "kind": "rank"},
+                  {"name": "s0", "kind": "switch"}, {"name": "s1", "kind": "switch"}],
+        "links": [{"from": "h0", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h0", "bandwidth": "1 GB/s"},
+                  {"from": "h0", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h0", "bandwidth": "1 GB/s"},
+                  {"from": "h1", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h1", "bandwidth": "1 GB/s"},
+                  {"from": "h1", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h1", "bandwidth": "1 GB/s"}
+        ]})";
   }
 
   // Asks the daemon of a host, as an operator does.
@@ -138,6 +158,12 @@ inline std::string check_sum(run::Communicator& comm, std::span<const int64_t> i
     if (output[i] != sum) return "element " + std::to_string(i) + " of " + std::to_string(input.size()) + " is wrong";
   }
   return "right";
+}
+
+// An allreduce of so many values of each rank: "right", or what is wrong.
+inline std::string sum(run::Communicator& comm, size_t count) {
+  std::vector<int64_t> output(count);
+  return check_sum(comm, values_of(comm.rank(), count), output);
 }
 
 }  // namespace banyan::service

@@ -70,7 +70,7 @@ TEST_F(ManyWorkers, CarryTheCallsOfTwoTenantsWhileOthersComeAndGo) {
   constexpr uint32_t kHosts = 2;
   tenants_ = {"t0", "t1"};
   ranks_per_job_ = 6;
-  const auto reports = run_ranks(12, kHosts, [&](Communicator& comm, run::RegionPool&) -> std::string {
+  expect_right(12, kHosts, [&](Communicator& comm, run::RegionPool&) -> std::string {
     std::atomic<bool> is_over{false};
     std::string trouble;
     std::thread others;
@@ -78,17 +78,13 @@ TEST_F(ManyWorkers, CarryTheCallsOfTwoTenantsWhileOthersComeAndGo) {
     std::string report = "right";
     for (int round = 0; round < 10 && report == "right"; ++round) {
       for (const size_t count : {1, 1000, 60'000}) {
-        const std::vector<int64_t> input = values_of(comm.rank(), count);
-        std::vector<int64_t> output(count);
-        if (report == "right") report = check_sum(comm, input, output);
+        if (report == "right") report = sum(comm, count);
       }
       if (report == "right") report = exchange_messages(comm, kHosts);
       // Sessions come and go with the communicators of programs that stay.
       Communicator half =
           *comm.split(static_cast<int>(comm.rank() / 2 % 2), static_cast<int>(comm.rank()), own_options_);
-      const std::vector<int64_t> input = values_of(half.rank(), 500);
-      std::vector<int64_t> output(input.size());
-      if (report == "right") report = check_sum(half, input, output);
+      if (report == "right") report = sum(half, 500);
       half.finalize();
     }
     is_over = true;
@@ -96,20 +92,11 @@ TEST_F(ManyWorkers, CarryTheCallsOfTwoTenantsWhileOthersComeAndGo) {
     comm.run(Call{.kind = OperationKind::barrier});
     return trouble.empty() ? report : trouble;
   });
-  EXPECT_THAT(reports, Each("right"));
 }
 
 // Two communicators, whose ranks of one host belong to different workers.
 TEST_F(ManyWorkers, AreAllReachedByOperators) {
-  const std::string path = folder_ + "/fabric.json";
-  std::ofstream(path) << R"({"banyan": "fabric/1",
-      "nodes": [{"name": "h0", "kind": "rank"}, {"name": "h1", "kind": "rank"}, {"name": "s0", "kind": "switch"},
-                {"name": "s1", "kind": "switch"}],
-      "links": [{"from": "h0", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h0", "bandwidth": "1 GB/s"},
-                {"from": "h0", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h0", "bandwidth": "1 GB/s"},
-                {"from": "h1", "to": "s0", "bandwidth": "1 GB/s"}, {"from": "s0", "to": "h1", "bandwidth": "1 GB/s"},
-                {"from": "h1", "to": "s1", "bandwidth": "1 GB/s"}, {"from": "s1", "to": "h1", "bandwidth": "1 GB/s"}]})";
-  daemons_.planner.fabric = path;
+  join_by_two_switches();
   tenants_ = {"t", "t"};
   ranks_per_job_ = 2;
   const std::string tenant = std::to_string(getuid()) + "/t";

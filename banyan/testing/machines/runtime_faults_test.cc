@@ -13,8 +13,6 @@
 namespace banyan::testing::machines {
 namespace {
 
-using std::chrono::duration_cast;
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A number below 2^`bits`, small ones more often.
@@ -31,10 +29,7 @@ std::string expect_the_others_well(uint64_t seed, const Fail& fail) {
   const auto victim = static_cast<uint32_t>(machines.draw(world.size()));
   fail(machines, victim);
   std::string wrong = world.run();
-  if (std::getenv("BANYAN_TEST_SEED") != nullptr) {
-    std::cout << "victim: " << victim << "\n";
-    world.print();
-  }
+  if (std::getenv("BANYAN_TEST_SEED") != nullptr) std::cout << "victim: " << victim << "\n";
   for (uint32_t rank = 0; rank < world.size(); ++rank) {
     const Story& story = world.story(rank);
     const std::string who = " rank " + std::to_string(rank) + " of " + std::to_string(world.size());
@@ -43,10 +38,7 @@ std::string expect_the_others_well(uint64_t seed, const Fail& fail) {
     if (rank != victim && world.has_begun() && story.text != "ended") {
       wrong += who + " did not go on after round " + std::to_string(story.rounds) + ": " + story.text + ";";
     }
-    if (story.longest > kTimeout + seconds(3)) {
-      wrong +=
-          who + " was in one call for " + std::to_string(duration_cast<milliseconds>(story.longest).count()) + " ms;";
-    }
+    wrong += world.waits_beyond(kTimeout + seconds(3), rank);
   }
   return wrong.empty() ? "" : wrong + " (victim: " + std::to_string(victim) + ")";
 }

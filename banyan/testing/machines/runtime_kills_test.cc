@@ -15,9 +15,6 @@
 namespace banyan::testing::machines {
 namespace {
 
-using std::chrono::duration_cast;
-using std::chrono::milliseconds;
-
 struct Step {
   uint32_t ranks = 0, victim = 0;
   uint64_t call = 0;  // of the victim; 0: it lives
@@ -45,10 +42,7 @@ std::string live_until(const Step& step, uint64_t* calls) {
       const bool is_true = error.find("is dead") != std::string::npos || error.find("rank") != std::string::npos;
       if (!is_true) wrong += who + " had: " + error + ";";
     }
-    if (story.longest > kTimeout) {
-      wrong +=
-          who + " was in one call for " + std::to_string(duration_cast<milliseconds>(story.longest).count()) + " ms;";
-    }
+    wrong += world.waits_beyond(kTimeout, rank);
   }
   return wrong;
 }

@@ -85,7 +85,6 @@ TEST(Runtime, EndsCallsWhenARankClosesItsCommunicator) {
   for_each_seed(40, [](uint64_t seed) -> std::string {
     World world(seed, {.revises_plans = seed % 2 == 0, .closes_in_round = 5});
     std::string wrong = world.run();
-    if (std::getenv("BANYAN_TEST_SEED") != nullptr) world.print();
     for (uint32_t rank = 0; rank < world.size(); ++rank) {
       const Story& story = world.story(rank);
       if (rank == 1) continue;

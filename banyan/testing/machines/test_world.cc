@@ -280,7 +280,18 @@ void World::join_in_a_ring() {
   }
 }
 
-std::string World::run() { return machines_.run(); }
+std::string World::run() {
+  std::string wrong = machines_.run();
+  if (std::getenv("BANYAN_TEST_SEED") != nullptr) print();
+  return wrong;
+}
+
+std::string World::waits_beyond(nanoseconds most, uint32_t rank) const {
+  const nanoseconds longest = stories_[rank].longest;
+  if (longest <= most) return "";
+  return " rank " + std::to_string(rank) + " was in one call for " +
+         std::to_string(duration_cast<milliseconds>(longest).count()) + " ms;";
+}
 
 void World::some_time_within(milliseconds time, std::function<void()> event) {
   const nanoseconds delay(machines_.draw(static_cast<uint64_t>(nanoseconds(time).count())));
@@ -400,17 +411,13 @@ void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed
 
 std::string expect_all_well(World& world, const std::function<bool(const std::string& error)>& is_expected) {
   std::string wrong = world.run();
-  if (std::getenv("BANYAN_TEST_SEED") != nullptr) world.print();
   for (uint32_t rank = 0; rank < world.size(); ++rank) {
     const Story& story = world.story(rank);
     const std::string who = " rank " + std::to_string(rank) + " of " + std::to_string(world.size());
     if (!world.was_killed(rank) && (story.text != "ended" || story.rounds != world.options().rounds)) {
       wrong += who + " came to round " + std::to_string(story.rounds) + ": " + story.text + ";";
     }
-    if (story.longest > kTimeout) {
-      wrong +=
-          who + " was in one call for " + std::to_string(duration_cast<milliseconds>(story.longest).count()) + " ms;";
-    }
+    wrong += world.waits_beyond(kTimeout, rank);
     for (const std::string& error : story.errors) {
       if (!is_expected(error)) wrong += who + " had: " + error + ";";
     }

@@ -66,12 +66,13 @@ class World {
   // Whether what the host sends into a network arrives, and what is sent to it there.
   void set_port(uint32_t host, const std::string& network, bool sends, bool receives);
 
-  // What kept it from its end, or nothing.
+  // What kept it from its end, or nothing. Prints its story to those who look at one seed.
   std::string run();
-  // For those who look at one seed.
-  void print() const;
+  // Which rank was in one call for longer than that, or nothing.
+  std::string waits_beyond(std::chrono::nanoseconds most, uint32_t rank) const;
 
  private:
+  void print() const;
   void place_ranks();
   void write_routes();
   void join_in_a_ring();
