@@ -12,7 +12,6 @@
 #include <sstream>
 #include <thread>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
@@ -150,7 +149,7 @@ Scale Scale::parse(const std::string& text) {
     read = std::from_chars(read.ptr + 1, end, scale.denominator);
   }
   if (read.ec != std::errc() || read.ptr != end || scale.numerator == 0 || scale.denominator == 0) {
-    throw Error(ErrorCode::invalid_input, "'" + text + "' is no factor; write one such as 1/1000");
+    throw invalid("'" + text + "' is no factor; write one such as 1/1000");
   }
   return scale;
 }
@@ -166,8 +165,8 @@ void Lab::check_name(const std::string& name) {
         return c < 128 && (std::isalnum(c) != 0 || c == '_' || c == '-');
       });
   if (!is_good) {
-    throw Error(ErrorCode::invalid_input, "'" + name + "' is no name for a lab; use up to " + std::to_string(kLongest) +
-                                              " letters, digits, '_' and '-'");
+    throw invalid("'" + name + "' is no name for a lab; use up to " + std::to_string(kLongest) +
+                  " letters, digits, '_' and '-'");
   }
 }
 
@@ -188,8 +187,8 @@ std::string Lab::namespace_of(NodeId node) const {
 Lab Lab::up(const std::string& name, const Fabric& fabric, const Scale& scale, const LabOptions& options) {
   check_name(name);
   if (options.classes < 1 || options.classes > kMostClasses) {
-    throw Error(ErrorCode::invalid_input, "links have 1 to " + std::to_string(kMostClasses) +
-                                              " classes of traffic, not " + std::to_string(options.classes));
+    throw invalid("links have 1 to " + std::to_string(kMostClasses) + " classes of traffic, not " +
+                  std::to_string(options.classes));
   }
   Lab lab(name, SharedHosts(scaled(fabric, scale.numerator, scale.denominator), options.ranks_per_host), scale,
           options.classes, {});
@@ -335,9 +334,8 @@ void Lab::set_addresses() const {
       if (!plan_.fabric().is_rank(host.node)) continue;
       const std::string table = std::to_string(kFirstTable + port.cable);
       script += "route add default via " + port.peer.to_string() + device + " table " + table + "\n";
-      script += "rule add from " + port.address.to_string() + " lookup " + table + "\n";
-      for (const Address& other : port.others) {
-        script += "rule add from " + other.to_string() + " lookup " + table + "\n";
+      for (const Address& each : port.addresses()) {
+        script += "rule add from " + each.to_string() + " lookup " + table + "\n";
       }
     }
     run_tool({"ip", "-n", namespace_of(host.node), "-batch", "-"}, script);
@@ -347,12 +345,10 @@ void Lab::set_addresses() const {
 void Lab::set_rates(uint32_t number) const {
   const fabric::Cable& cable = plan_.cables()[number];
   for (const NodeId end : {cable.a, cable.b}) {
-    const std::vector<Port>& ports = plan_.host(end).ports;
-    const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& each) { return each.cable == number; });
-    CHECK(port != ports.end());
+    const Port& port = plan_.port(end, number);
     const LinkQueue queue{
-        .bytes_per_second = port->bytes_per_second, .classes = classes_, .is_cut = cut_.contains(number)};
-    run_tool({"tc", "-n", namespace_of(end), "-batch", "-"}, queue_commands(port->interface(), queue));
+        .bytes_per_second = port.bytes_per_second, .classes = classes_, .is_cut = cut_.contains(number)};
+    run_tool({"tc", "-n", namespace_of(end), "-batch", "-"}, queue_commands(port.interface(), queue));
   }
 }
 

@@ -37,13 +37,11 @@ std::string format_lab_file(const Lab& lab) {
     const fabric::Cable& cable = plan.cables()[number];
     Json ends = Json::array();
     for (const NodeId end : {cable.a, cable.b}) {
-      for (const Port& port : plan.host(end).ports) {
-        if (port.cable != number) continue;
-        ends.push_back({{"host", fabric.name(end)},
-                        {"interface", port.interface()},
-                        {"address", port.address.to_string()},
-                        {"rate_bits_per_second", port.bytes_per_second * 8}});
-      }
+      const Port& port = plan.port(end, number);
+      ends.push_back({{"host", fabric.name(end)},
+                      {"interface", port.interface()},
+                      {"address", port.address.to_string()},
+                      {"rate_bits_per_second", port.bytes_per_second * 8}});
     }
     cables.push_back(
         {{"name", lab.cable_name(number)}, {"cut", lab.cut().contains(number)}, {"ends", std::move(ends)}});

@@ -23,6 +23,12 @@ std::string Address::to_string() const {
   return text;
 }
 
+std::vector<Address> Port::addresses() const {
+  std::vector<Address> all{address};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
 // How a node comes nearer to the target: the cables that lead there on shortest ways, the widest first.
 struct LabPlan::Way {
   uint32_t hops = kFar;
@@ -38,7 +44,7 @@ LabPlan::LabPlan(const Fabric& fabric) : fabric_(fabric), cables_(fabric) {
                                             std::to_string(kMaxNodes) + " are allowed");
   }
   for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
-    hosts_.push_back({.node = NodeId{node}, .primary = {kPrimaries + 1 + node}, .ports = {}});
+    hosts_.push_back({.node = NodeId{node}, .primary = {kPrimaries + 1 + node}});
   }
   for (uint32_t number = 0; number < cables_.all().size(); ++number) {
     const fabric::Cable& cable = cables_[number];
@@ -50,7 +56,6 @@ LabPlan::LabPlan(const Fabric& fabric) : fabric_(fabric), cables_(fabric) {
       hosts_[index(end)].ports.push_back({.cable = number,
                                           .address = end == cable.a ? a : b,
                                           .peer = end == cable.a ? b : a,
-                                          .others = {},
                                           .bytes_per_second = rate});
     }
   }
@@ -154,23 +159,24 @@ std::optional<std::vector<uint32_t>> LabPlan::follow(const std::vector<Way>& way
   return cables;
 }
 
+RouteEntry LabPlan::entry_for(Address to, NodeId from, const std::vector<Way>& ways, uint32_t number) const {
+  if (ways[index(from)].hops == kFar) return {.to = to};
+  const uint32_t cable = choose(ways, from, number);
+  return {.to = to, .cable = cable, .via = port(from, cable).peer};
+}
+
 void LabPlan::add_routes_to_port(NodeId node, const Port& port, std::vector<std::vector<RouteEntry>>& routes) const {
   const NodeId entrance = cables_[port.cable].other_end(node);
   const std::vector<Way> ways = ways_to(entrance, node, {});
-  std::vector<Address> addresses{port.address};
-  addresses.insert(addresses.end(), port.others.begin(), port.others.end());
+  const std::vector<Address> addresses = port.addresses();
   for (const Host& from : hosts_) {
     if (from.node == node) continue;
     for (uint32_t number = 0; number < addresses.size(); ++number) {
-      RouteEntry entry{.to = addresses[number]};
-      if (from.node == entrance) {
-        if (number == 0) continue;  // its own network
-        entry = {.to = addresses[number], .cable = port.cable, .via = port.address};
-      } else if (ways[index(from.node)].hops != kFar) {
-        const uint32_t cable = choose(ways, from.node, number);
-        entry = {.to = addresses[number], .cable = cable, .via = this->port(from.node, cable).peer};
+      if (from.node != entrance) {
+        routes[index(from.node)].push_back(entry_for(addresses[number], from.node, ways, number));
+      } else if (number > 0) {  // else its own network
+        routes[index(from.node)].push_back({.to = addresses[number], .cable = port.cable, .via = port.address});
       }
-      routes[index(from.node)].push_back(entry);
     }
   }
 }
@@ -181,12 +187,7 @@ std::vector<std::vector<RouteEntry>> LabPlan::routes(const std::set<uint32_t>& c
     const std::vector<Way> ways = ways_to(rank, std::nullopt, cut);
     for (const Host& from : hosts_) {
       if (from.node == rank) continue;
-      RouteEntry entry{.to = host(rank).primary};
-      if (ways[index(from.node)].hops != kFar) {
-        const uint32_t cable = ways[index(from.node)].next.front();
-        entry = {.to = entry.to, .cable = cable, .via = port(from.node, cable).peer};
-      }
-      routes[index(from.node)].push_back(entry);
+      routes[index(from.node)].push_back(entry_for(host(rank).primary, from.node, ways, 0));
     }
     for (const Port& each : host(rank).ports) add_routes_to_port(rank, each, routes);
   }
@@ -195,11 +196,6 @@ std::vector<std::vector<RouteEntry>> LabPlan::routes(const std::set<uint32_t>& c
 
 fabric::RouteBook LabPlan::route_book() const {
   fabric::RouteBook book;
-  const auto addresses_of = [](const Port& port) {
-    std::vector<Address> addresses{port.address};
-    addresses.insert(addresses.end(), port.others.begin(), port.others.end());
-    return addresses;
-  };
   struct End {
     NodeId rank, entrance;
     const Port* port;
@@ -221,7 +217,7 @@ fabric::RouteBook LabPlan::route_book() const {
         continue;
       }
       if (fabric_.is_rank(a.entrance) || fabric_.is_rank(b.entrance)) continue;
-      const std::vector<Address> as = addresses_of(*a.port), bs = addresses_of(*b.port);
+      const std::vector<Address> as = a.port->addresses(), bs = b.port->addresses();
       for (uint32_t j = 0; j < bs.size(); ++j) {
         const auto forth = follow(b.ways, a.entrance, b.entrance, j);
         for (uint32_t i = 0; forth && i < as.size(); ++i) {
@@ -247,7 +243,7 @@ Fabric scaled(const Fabric& fabric, uint64_t numerator, uint64_t denominator) {
   for (Link link : fabric.links()) {
     const auto exact = static_cast<unsigned __int128>(link.bandwidth.bytes_per_second()) * numerator / denominator;
     if (exact > Bandwidth::kMaxBytesPerSecond) {
-      throw Error(ErrorCode::invalid_input, "makes links faster than any that can be described");
+      throw invalid("makes links faster than any that can be described");
     }
     link.bandwidth = Bandwidth::bytes_per_second(std::max(static_cast<uint64_t>(exact), kLeast));
     builder.add_link(link);

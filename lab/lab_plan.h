@@ -36,10 +36,11 @@ struct Address {
 struct Port {
   uint32_t cable = 0;
   Address address, peer;          // of the cable's network
-  std::vector<Address> others;    // further ones of this end
+  std::vector<Address> others{};  // further ones of this end
   uint64_t bytes_per_second = 0;  // outwards
 
   std::string interface() const { return "cable" + std::to_string(cable); }
+  std::vector<Address> addresses() const;  // its own and the others
 };
 
 // The next hop of a host for an address.
@@ -53,7 +54,7 @@ struct RouteEntry {
 struct Host {
   NodeId node{};
   Address primary;
-  std::vector<Port> ports;  // by cable
+  std::vector<Port> ports = {};  // by cable
 };
 
 class LabPlan {
@@ -70,6 +71,7 @@ class LabPlan {
   const fabric::Cables& cables() const { return cables_; }
   const std::vector<Host>& hosts() const { return hosts_; }  // by node
   const Host& host(NodeId node) const { return hosts_[index(node)]; }
+  const Port& port(NodeId node, uint32_t cable) const;  // the end of a cable of this node
 
   // The routes of every host to every address of a rank but its own, when these cables are cut. Primary addresses are
   // then reached by another path, as routing protocols see to; the others stand for their paths, whole or cut.
@@ -85,7 +87,7 @@ class LabPlan {
   std::optional<std::vector<uint32_t>> follow(const std::vector<Way>& ways, NodeId from, NodeId to,
                                               uint32_t number) const;
   void add_addresses(NodeId node, Port& port);
-  const Port& port(NodeId node, uint32_t cable) const;
+  RouteEntry entry_for(Address to, NodeId from, const std::vector<Way>& ways, uint32_t number) const;
   void add_routes_to_port(NodeId node, const Port& port, std::vector<std::vector<RouteEntry>>& routes) const;
 
   Fabric fabric_;

@@ -5,13 +5,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <deque>
 #include <optional>
 
-#include "banyan/base/check.h"
 #include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
@@ -21,13 +19,6 @@ namespace banyan::lab {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-const Port& port_of(const Lab& lab, uint32_t cable, NodeId node) {
-  const std::vector<Port>& ports = lab.plan().host(node).ports;
-  const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.cable == cable; });
-  CHECK(found != ports.end());
-  return *found;
-}
 
 sockaddr_in socket_address(Address address, uint16_t port) {
   sockaddr_in result{};
@@ -134,8 +125,8 @@ double measure_link(const Lab& lab, uint32_t cable, NodeId from, std::chrono::mi
   return measure_streams(lab,
                          {{.from = from,
                            .to = to,
-                           .from_address = port_of(lab, cable, from).address,
-                           .to_address = port_of(lab, cable, to).address}},
+                           .from_address = lab.plan().port(from, cable).address,
+                           .to_address = lab.plan().port(to, cable).address}},
                          duration)
       .front();
 }

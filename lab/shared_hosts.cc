@@ -33,13 +33,13 @@ Fabric populated(const Fabric& network, const std::vector<uint32_t>& ranks_per_h
 std::vector<uint32_t> checked(std::vector<uint32_t> ranks_per_host, size_t hosts) {
   if (ranks_per_host.empty()) return ranks_per_host;
   if (ranks_per_host.size() != hosts) {
-    throw Error(ErrorCode::invalid_input, std::to_string(ranks_per_host.size()) + " numbers of ranks, but there are " +
-                                              std::to_string(hosts) + " hosts; give one number for all, or one each");
+    throw invalid(std::to_string(ranks_per_host.size()) + " numbers of ranks, but there are " + std::to_string(hosts) +
+                  " hosts; give one number for all, or one each");
   }
   for (const uint32_t count : ranks_per_host) {
     if (count >= 1 && count <= SharedHosts::kMostRanks) continue;
-    throw Error(ErrorCode::invalid_input,
-                "a host has 1 to " + std::to_string(SharedHosts::kMostRanks) + " ranks, not " + std::to_string(count));
+    throw invalid("a host has 1 to " + std::to_string(SharedHosts::kMostRanks) + " ranks, not " +
+                  std::to_string(count));
   }
   const bool is_one_each =
       std::all_of(ranks_per_host.begin(), ranks_per_host.end(), [](uint32_t count) { return count == 1; });

@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/compose/call_traffic.h"
+#include "banyan/fabric/ways.h"
 #include "banyan/run/record/log.h"
 #include "banyan/schedule/cost.h"
 
@@ -14,34 +15,16 @@ namespace {
 
 double seconds_of_a_message() { return std::chrono::duration<double>(schedule::AlphaBeta{}.per_message).count(); }
 
-// Ranks that ways from this one through switches lead to, itself included.
-size_t ranks_reached(const Fabric& fabric, NodeId from, const std::vector<bool>& wanted) {
-  std::vector<bool> is_found(fabric.nodes().size(), false);
-  std::vector<NodeId> found{from};
-  is_found[index(from)] = true;
-  size_t ranks = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    ranks += wanted[index(found[i])];
-    if (i > 0 && fabric.is_rank(found[i])) continue;
-    for (const LinkId link : fabric.out_links(found[i])) {
-      const NodeId next = fabric.link(link).to;
-      if (is_found[index(next)]) continue;
-      is_found[index(next)] = true;
-      found.push_back(next);
-    }
-  }
-  return ranks;
-}
-
 }  // namespace
 
 bool AllToAllChoice::must_forward() {
   if (must_forward_) return *must_forward_;
-  const Fabric& fabric = book_.fabric();
-  std::vector<bool> wanted(fabric.nodes().size(), false);
-  for (const NodeId rank : ranks_) wanted[index(rank)] = true;
-  must_forward_ = std::any_of(ranks_.begin(), ranks_.end(),
-                              [&](NodeId rank) { return ranks_reached(fabric, rank, wanted) < ranks_.size(); });
+  fabric::ShortestWays ways(book_.fabric());
+  must_forward_ = std::any_of(ranks_.begin(), ranks_.end(), [&](NodeId to) {
+    ways.search(to, {});
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [&](NodeId from) { return ways.hops(from) == fabric::ShortestWays::kFar; });
+  });
   return *must_forward_;
 }
 

@@ -50,15 +50,7 @@ class Planner : public run::PlanSource {
   };
   Planner(JobNetwork network, Options options)
       : ground_(std::make_shared<const Ground>(std::move(network), std::move(options))),
-        network_{.book = std::make_unique<plan::PlanBook>(ground_->whole),
-                 .original = {},
-                 .unused = {},
-                 .fixed = ground_->options.plan,
-                 .wanted = nullptr,
-                 .unplanned = {},
-                 .spread = {},
-                 .all_to_all = {},
-                 .of_powers = {}} {}
+        network_{.book = std::make_unique<plan::PlanBook>(ground_->whole), .fixed = ground_->options.plan} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && follows_fixed(question)) {
@@ -160,15 +152,15 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;        // of its fabric
-    std::vector<LinkId> original;                // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> unused;                   // cables
-    std::optional<Schedule> fixed;               // for its collective
-    const plan::Planner* wanted = nullptr;       // makes the other plans; none: whichever is quickest
-    std::set<plan::PlanQuestion> unplanned;      // for which it has none
-    std::map<const Schedule*, Schedule> spread;  // plans of the book over all ways
-    std::unique_ptr<AllToAllChoice> all_to_all;  // none before it is asked
-    std::map<std::pair<const Schedule*, uint64_t>, Answer> of_powers;
+    std::unique_ptr<plan::PlanBook> book;             // of its fabric
+    std::vector<LinkId> original = {};                // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> unused = {};                   // cables
+    std::optional<Schedule> fixed = {};               // for its collective
+    const plan::Planner* wanted = nullptr;            // makes the other plans; none: whichever is quickest
+    std::set<plan::PlanQuestion> unplanned = {};      // for which it has none
+    std::map<const Schedule*, Schedule> spread = {};  // plans of the book over all ways
+    std::unique_ptr<AllToAllChoice> all_to_all = {};  // none before it is asked
+    std::map<std::pair<const Schedule*, uint64_t>, Answer> of_powers = {};
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
@@ -298,26 +290,22 @@ class Planner : public run::PlanSource {
             .original = std::move(original),
             .unused = unused,
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
-            .wanted = planner_wanted(update.planner),
-            .unplanned = {},
-            .spread = {},
-            .all_to_all = {},
-            .of_powers = {}};
+            .wanted = planner_wanted(update.planner)};
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
     const size_t count = ground_->cables.all().size();
     for (const auto& [cable, bandwidth] : update.bytes_per_second) {
       if (cable >= count || bandwidth == 0) {
-        throw Error(ErrorCode::invalid_input, "cable " + std::to_string(cable) + " cannot have " +
-                                                  std::to_string(bandwidth) + " bytes per second: the fabric has " +
-                                                  std::to_string(count) + " cables, and a lost one is named as lost");
+        throw invalid("cable " + std::to_string(cable) + " cannot have " + std::to_string(bandwidth) +
+                      " bytes per second: the fabric has " + std::to_string(count) +
+                      " cables, and a lost one is named as lost");
       }
     }
     for (const std::set<uint32_t>* const cables : {&update.lost_cables, &update.avoided_cables}) {
       if (cables->empty() || *cables->rbegin() < count) continue;
-      throw Error(ErrorCode::invalid_input, "cable " + std::to_string(*cables->rbegin()) +
-                                                " does not exist: the fabric has " + std::to_string(count));
+      throw invalid("cable " + std::to_string(*cables->rbegin()) + " does not exist: the fabric has " +
+                    std::to_string(count));
     }
   }
 

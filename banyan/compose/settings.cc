@@ -93,7 +93,7 @@ bool switch_from(const std::optional<bool>& field, const char* name) {
   if (field) return *field;
   const std::string text = variable(name).value_or("0");
   if (text == "0" || text == "1") return text == "1";
-  throw Error(ErrorCode::invalid_input, std::string(name) + "=" + text + " is to be 0 or 1");
+  throw invalid(std::string(name) + "=" + text + " is to be 0 or 1");
 }
 
 uint32_t connections_from(const std::optional<int64_t>& field, const std::string& field_name) {
@@ -104,8 +104,8 @@ uint32_t connections_from(const std::optional<int64_t>& field, const std::string
   if (error == std::errc() && stop == text.data() + text.size() && count >= 1 && count <= run::NetPlans::kMostShared) {
     return count;
   }
-  throw Error(ErrorCode::invalid_input, (field ? field_name : name) + "=" + text + " is to be a number from 1 to " +
-                                            std::to_string(run::NetPlans::kMostShared));
+  throw invalid((field ? field_name : name) + "=" + text + " is to be a number from 1 to " +
+                std::to_string(run::NetPlans::kMostShared));
 }
 
 uint64_t slice_from_environment() {
@@ -124,7 +124,7 @@ run::Communicator::Transports transports_from(const std::string& name) {
   if (name == "tcp") return run::Communicator::Transports::tcp;
   if (name == "ucx") return run::Communicator::Transports::ucx;
   if (name == kByService) return run::Communicator::Transports::automatic;
-  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx, service)");
+  throw invalid("transport '" + name + "' is not known (known: auto, shm, tcp, ucx, service)");
 }
 
 run::Encryption encryption_from(const std::optional<std::string>& field, const std::string& field_name) {
@@ -134,7 +134,7 @@ run::Encryption encryption_from(const std::optional<std::string>& field, const s
   if (text == "off") return run::Encryption::off;
   if (text == "auth") return run::Encryption::authenticated;
   if (text == "full") return run::Encryption::encrypted;
-  throw Error(ErrorCode::invalid_input, (field ? field_name : name) + "=" + text + " is to be off, auth or full");
+  throw invalid((field ? field_name : name) + "=" + text + " is to be off, auth or full");
 }
 
 run::SurvivorRule survivors_from(const std::optional<std::string>& field, const std::string& field_name) {
@@ -150,10 +150,10 @@ run::SurvivorRule survivors_from(const std::optional<std::string>& field, const 
 
 std::chrono::milliseconds milliseconds_of(double seconds, const std::string& name) {
   if (std::isnan(seconds) || seconds > kLongest) {
-    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds, at most a year");
+    throw invalid(name + " is to be a number of seconds, at most a year");
   }
   if (seconds <= 0) {
-    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds above zero, such as 30 or 0.5");
+    throw invalid(name + " is to be a number of seconds above zero, such as 30 or 0.5");
   }
   return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
 }
