@@ -110,7 +110,7 @@ PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const p
 void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,
                           predict::SimulationObserver* simulating, const CodecQuestion* codecs) {
   if (total.count() == 0) {
-    throw Error(ErrorCode::invalid_input, "there is no quickest plan for zero bytes; give a size such as 64KiB");
+    throw invalid("there is no quickest plan for zero bytes; give a size such as 64KiB");
   }
   plan::ForestPlan& plan = answer.plan;
   std::vector<plan::Candidate> candidates =

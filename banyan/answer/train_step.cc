@@ -28,7 +28,7 @@ predict::TrainModel make_model(const predict::TrainOptions& options) {
     if (options.hidden && !options.ffn) model.ffn = model.gated ? model.ffn : 4 * model.hidden;
   } else {
     if (!options.layers || !options.hidden)
-      throw Error(ErrorCode::invalid_input, "name a model (--model gpt3-175b), or give its --layers and --hidden");
+      throw invalid("name a model (--model gpt3-175b), or give its --layers and --hidden");
     predict::GptShape shape;
     shape.layers = *options.layers;
     shape.hidden = *options.hidden;
@@ -51,9 +51,8 @@ uint64_t make_global_batch(const predict::TrainOptions& options, const predict::
   if (!options.accumulate) return options.global_batch.value_or(together);
   const uint64_t all = together * *options.accumulate;
   if (options.global_batch.value_or(all) != all)
-    throw Error(ErrorCode::invalid_input, "--accumulate " + std::to_string(*options.accumulate) +
-                                              " makes a global batch of " + std::to_string(all) + ", not " +
-                                              std::to_string(*options.global_batch) + "; give one of both");
+    throw invalid("--accumulate " + std::to_string(*options.accumulate) + " makes a global batch of " +
+                  std::to_string(all) + ", not " + std::to_string(*options.global_batch) + "; give one of both");
   return all;
 }
 
@@ -134,7 +133,7 @@ TrainSetup make_train_setup(const predict::TrainOptions& options, std::string_vi
   config.precision = options.precision.value_or(
       setup.device.rate(predict::Precision::bf16) > 0 ? predict::Precision::bf16 : predict::Precision::fp16);
   if (options.fused_attention && options.unfused_attention)
-    throw Error(ErrorCode::invalid_input, "--fused-attention and --unfused-attention exclude each other");
+    throw invalid("--fused-attention and --unfused-attention exclude each other");
   config.fused_attention = !options.unfused_attention;
   config.scatter_gather = !options.no_scatter_gather;
   // 1 leaves it as it is; what tp does not divide then gives some ranks a word more.

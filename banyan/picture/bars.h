@@ -11,8 +11,8 @@ namespace banyan::picture {
 // A figure of every row. Bars begin at the left end of the axis, which means nothing: compare where they end.
 struct BarSeries {
   std::string label;
-  std::vector<double> values;      // of each row; at most 0 or not finite: a text without a bar
-  std::vector<std::string> texts;  // behind each bar
+  std::vector<double> values = {};      // of each row; at most 0 or not finite: a text without a bar
+  std::vector<std::string> texts = {};  // behind each bar
 };
 
 struct BarPanel {
@@ -23,8 +23,8 @@ struct BarPanel {
 
 struct BarChart {
   std::string title, subtitle;
-  std::vector<std::string> rows;
-  std::vector<BarPanel> panels;
+  std::vector<std::string> rows = {};
+  std::vector<BarPanel> panels = {};
 };
 
 // Each series has a value and a text for each row. Throws Error{invalid_input} when no row and no panel is given.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace banyan::picture {
 namespace {
@@ -9,6 +10,8 @@ namespace {
 // Two code points that are UTF-8 but no XML, U+FFFE and U+FFFF, become the replacement character; control characters,
 // which are no XML either, become question marks.
 std::string escaped(std::string_view text) {
+  static const std::map<char, const char*> kEscapes = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
     const std::string_view three = text.substr(i, 3);
@@ -17,25 +20,9 @@ std::string escaped(std::string_view text) {
       i += 2;
       continue;
     }
-    switch (text[i]) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += static_cast<unsigned char>(text[i]) < 0x20 ? '?' : text[i];
-    }
+    const auto found = kEscapes.find(text[i]);
+    const char shown = static_cast<unsigned char>(text[i]) < 0x20 ? '?' : text[i];
+    result += found == kEscapes.end() ? std::string(1, shown) : found->second;
   }
   return result;
 }

@@ -30,7 +30,7 @@ class PlotPicture {
         most = std::max(most, point.value);
       }
     }
-    if (most == 0) throw Error(ErrorCode::invalid_input, "there is nothing to draw: no size above zero was measured");
+    if (most == 0) throw invalid("there is nothing to draw: no size above zero was measured");
     right_ = kWidth - std::min(label + 60, kWidth / 3);
     sizes_ = size_axis(least_size, most_size, kLeft, right_);
     values_ = value_axis(least, most, kHeight - kBottom, kTop);

@@ -297,10 +297,8 @@ TensorReport report_on(const Tensor& tensor, const TensorReportOptions& options)
   CHECK(tensor.row_elements > 0 && tensor.count() % tensor.row_elements == 0) << tensor.row_elements;
   CHECK(tensor.count() / tensor.row_elements <= std::numeric_limits<uint32_t>::max()) << tensor.count();
   CHECK(options.ranks > 0 && options.ranks <= kMostRanks) << options.ranks;
-  TensorReport report{.elements = tensor.count(),
-                      .bytes = tensor.elements.size(),
-                      .rows = tensor.count() / tensor.row_elements,
-                      .codecs = {}};
+  TensorReport report{
+      .elements = tensor.count(), .bytes = tensor.elements.size(), .rows = tensor.count() / tensor.row_elements};
   RowCensus rows(tensor.row_elements, report.rows, options.ranks);
   LargestCensus largest;
   CrestCensus crests;
