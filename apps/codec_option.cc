@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/lists.h"
-#include "banyan/base/option.h"
+#include "apps/option_values.h"
 
 namespace banyan::app {
 namespace {
@@ -12,41 +12,25 @@ double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time)
 
 double bound_of(const answer::CodecRow& row, double bound) { return bound * static_cast<double>(row.on_wire.count()); }
 
+constexpr uint64_t kMostRanks = 10'000;  // that share a core
+
 }  // namespace
 
 void CodecOption::declare(CommandSyntax& command, const std::string& help) {
-  OptionSyntax& codec = command.option("--codec", &codec_, "LIST", help);
+  OptionSyntax& codec = command.option("--codec", into(wish_, answer::parse_codec_wish), "LIST", help);
   codec.values = codec_names();
   codec.values.emplace_back("none");
   codec.values.emplace_back("auto");
   codec.is_list = true;
   command
-      .option("--codec-speed", &speed_, "RATES",
+      .option("--codec-speed", into(cores_.speed, predict::parse_codec_speed), "RATES",
               "float32 that a core encodes, decodes, decodes and adds a second: 20GB/s, or three rates (default: "
               "measured here)")
       .needs = "--codec";
   command
-      .option("--ranks-per-core", &ranks_per_core_, "N",
+      .option("--ranks-per-core", count_into(cores_.ranks_per_core, {.most = kMostRanks}), "N",
               "ranks that share a core, each of which has a part of its speed (default 1)")
       .needs = "--codec";
-}
-
-answer::CodecWish CodecOption::wish() const {
-  if (codec_.empty()) return {.codecs = {std::nullopt}};
-  return parse_option("--codec", [&] { return answer::parse_codec_wish(codec_); });
-}
-
-answer::CodecCores CodecOption::cores() const {
-  constexpr uint64_t kMostRanks = 10'000;
-  answer::CodecCores cores;
-  if (!speed_.empty()) {
-    cores.speed = parse_option("--codec-speed", [&] { return predict::parse_codec_speed(speed_); });
-  }
-  if (!ranks_per_core_.empty()) {
-    cores.ranks_per_core =
-        static_cast<uint32_t>(parse_count(ranks_per_core_, "--ranks-per-core", {.most = kMostRanks}));
-  }
-  return cores;
 }
 
 std::string codec_or_float32(const std::optional<codec::Codec>& codec) { return codec ? to_string(*codec) : "float32"; }

@@ -16,13 +16,14 @@ class CodecOption {
   // `help` says what it does to the command.
   void declare(CommandSyntax& command, const std::string& help);
 
-  bool is_given() const { return !codec_.empty(); }
-  // "none" where nothing is given. Throws Error that names the option.
-  answer::CodecWish wish() const;
-  answer::CodecCores cores() const;
+  bool is_given() const { return wish_.has_value(); }
+  // "none" where nothing is given.
+  answer::CodecWish wish() const { return wish_.value_or(answer::CodecWish{.codecs = {std::nullopt}}); }
+  const answer::CodecCores& cores() const { return cores_; }
 
  private:
-  std::string codec_, speed_, ranks_per_core_;
+  std::optional<answer::CodecWish> wish_;
+  answer::CodecCores cores_;
 };
 
 std::string codec_or_float32(const std::optional<codec::Codec>& codec);

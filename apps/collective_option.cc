@@ -20,10 +20,9 @@ constexpr size_t kMaxTrafficRanks = 4096;
 
 }  // namespace
 
-void CollectiveOption::declare(CommandSyntax& command, Place place) {
+void CollectiveOption::declare(CommandSyntax& command) {
   OptionSyntax& kind =
       command.word("COLLECTIVE", &kind_, "allgather, reduce-scatter, allreduce, broadcast, reduce or all-to-all");
-  kind.is_required = place == Place::required;
   kind.values = planned_collectives();
   command.group("Collective");
   command.option("--ranks", &ranks_, "LIST",

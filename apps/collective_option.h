@@ -11,8 +11,8 @@ namespace banyan::app {
 
 class CollectiveOption {
  public:
-  enum class Place { required, optional };
-  void declare(CommandSyntax& command, Place place);
+  // COLLECTIVE may be left out: the command says where it is needed.
+  void declare(CommandSyntax& command);
 
   // Throws Error naming the option that is wrong or does not fit the others. `first_ranks`: where --ranks is absent,
   // only the first so many ranks of the fabric take part; 0 for all.

@@ -18,8 +18,7 @@ constexpr std::string_view kStandardOutput = "-";
 
 void Command::take_program(std::vector<std::string> words) {
   if (words.empty()) return;
-  throw Error(ErrorCode::invalid_input,
-              "'" + words.front().substr(0, 60) + "' after '--' is a program, which only 'banyan run' starts");
+  throw invalid("'" + words.front().substr(0, 60) + "' after '--' is a program, which only 'banyan run' starts");
 }
 
 void check_output_place(const std::string& path) {
@@ -38,7 +37,7 @@ void check_output_place(const std::string& path) {
 
 void check_output_place(const std::string& path, bool json) {
   if (json && path == kStandardOutput) {
-    throw Error(ErrorCode::invalid_input, "--json and -o - cannot both be on standard output; give one of them a file");
+    throw invalid("--json and -o - cannot both be on standard output; give one of them a file");
   }
   check_output_place(path);
 }
@@ -60,8 +59,7 @@ void check_output_places(std::initializer_list<std::pair<const char*, std::strin
     if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) continue;
     const auto [other, is_new] = taken.emplace(std::filesystem::weakly_canonical(path, ignored), option);
     if (!is_new) {
-      throw Error(ErrorCode::invalid_input,
-                  other->second + " and " + option + " both write " + path + "; name two files");
+      throw invalid(other->second + " and " + option + " both write " + path + "; name two files");
     }
   }
 }

@@ -45,7 +45,6 @@ class Command {
 };
 
 std::unique_ptr<Command> make_fabric_command();
-std::unique_ptr<Command> make_topology_command();
 std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_topology_command();
 std::unique_ptr<Command> make_verify_command();

@@ -6,7 +6,6 @@
 #include "apps/report.h"
 #include "banyan/base/check.h"
 #include "banyan/base/collective_kind.h"
-#include "banyan/codec/wire_type.h"
 #include "banyan/compose/settings.h"
 #include "banyan/element/data_type.h"
 #include "banyan/fabric/device_table.h"
@@ -14,6 +13,7 @@
 #include "banyan/plan/planner.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/model.h"
+#include "banyan/tensor/tensor_report.h"
 
 namespace banyan::app {
 namespace {
@@ -48,10 +48,7 @@ std::vector<std::string> reductions() { return names_up_to<element::ReduceOp>(el
 
 std::vector<std::string> codec_names() {
   std::vector<std::string> names;
-  for (size_t number = element::kDataTypes; number < codec::WireType::kCount; ++number) {
-    if (!codec::WireType::is_known(number)) continue;
-    names.push_back(to_string(*codec::WireType::of_number(static_cast<uint8_t>(number)).codec()));
-  }
+  for (const codec::Codec& codec : tensor::every_codec()) names.push_back(to_string(codec));
   return names;
 }
 

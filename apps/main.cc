@@ -75,7 +75,7 @@ class Program {
       if (parsed.program) entry.command->take_program(*parsed.program);
       return entry.command->run(terminal);
     }
-    throw Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'");
+    throw invalid("no command given; see 'banyan --help'");
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <sstream>
 
 #include "apps/help.h"
@@ -18,30 +19,12 @@ const std::vector<Meaning>& usual_exit_codes() {
 
 // Characters that groff would take for something else, or make typographic.
 std::string escaped(std::string_view text) {
+  static const std::map<char, const char*> kEscapes = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"},
+                                                       {'`', "\\(ga"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '\\':
-        out += "\\e";
-        break;
-      case '-':
-        out += "\\-";
-        break;
-      case '\'':
-        out += "\\(aq";
-        break;
-      case '`':
-        out += "\\(ga";
-        break;
-      case '^':
-        out += "\\(ha";
-        break;
-      case '~':
-        out += "\\(ti";
-        break;
-      default:
-        out += c;
-    }
+    const auto found = kEscapes.find(c);
+    out += found == kEscapes.end() ? std::string(1, c) : found->second;
   }
   return out;
 }

@@ -20,10 +20,7 @@ void declare_options(CommandSyntax& command, std::span<const OptionRow<Options>>
       command.flag(name, row.flag(options), std::string(row.help));
       continue;
     }
-    OptionSyntax::Target target = [&options, &row](const std::string& text) {
-      if (text.empty()) throw invalid("is empty; leave it out to mean the default");
-      row.set(options, text);
-    };
+    OptionSyntax::Target target = [&options, &row](const std::string& text) { row.set(options, text); };
     if (row.texts != nullptr) target = &row.texts(options);
     OptionSyntax& syntax = command.option(name, std::move(target), std::string(row.value), std::string(row.help));
     if (row.values != nullptr) syntax.values = row.values();

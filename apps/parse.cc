@@ -17,7 +17,7 @@ namespace banyan::app {
 namespace {
 
 Error refused(const CommandSyntax& command, const std::string& what) {
-  return Error(ErrorCode::invalid_input, what + "; see '" + command.name() + " --help'");
+  return invalid(what + "; see '" + command.name() + " --help'");
 }
 
 // What other tools call options of ours; too unlike them to be found by their letters.
@@ -143,9 +143,7 @@ class Parser {
   void expect_fits(const OptionSyntax& option) const {
     if (option.is_required && !option.is_given()) throw refused(command_, option.name() + " is required");
     if (!option.is_given()) return;
-    const std::string* const text =
-        std::holds_alternative<std::string*>(option.target) ? std::get<std::string*>(option.target) : nullptr;
-    if (text != nullptr && text->empty() && !option.may_be_empty) {
+    if (is_empty(option) && !option.may_be_empty) {
       throw refused(command_,
                     option.name() + " is empty" + (option.is_word() ? "" : "; leave it out to mean the default"));
     }
@@ -156,6 +154,14 @@ class Parser {
     if (!option.needs.empty() && !command_.is_given(option.needs)) {
       throw refused(command_, option.name() + " means nothing without " + option.needs);
     }
+  }
+
+  // True of an option with one value if that is an empty text.
+  bool is_empty(const OptionSyntax& option) const {
+    if (const auto* const text = std::get_if<std::string*>(&option.target)) return (*text)->empty();
+    const auto found =
+        std::find_if(texts_.begin(), texts_.end(), [&](const auto& each) { return each.first == &option; });
+    return found != texts_.end() && found->second.empty();
   }
 
   CommandSyntax& command_;

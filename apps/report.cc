@@ -14,12 +14,6 @@ namespace {
 
 constexpr size_t kLabelWidth = 11;
 
-Json names_json(const std::vector<NodeId>& ids, const Fabric& fabric) {
-  Json names = Json::array();
-  for (const NodeId id : ids) names.push_back(fabric.name(id));
-  return names;
-}
-
 Json proof_json(const CutWitness& cut, const Fabric& fabric) {
   return {{"cuts", Json::array({{{"gathering", cut.gathering},
                                  {"inside", names_json(cut.inside, fabric)},
@@ -55,6 +49,16 @@ bool begins_with_number(const std::string& text) {
 }
 
 }  // namespace
+
+Json names_json(std::span<const NodeId> nodes, const Fabric& fabric) {
+  Json names = Json::array();
+  for (const NodeId node : nodes) names.push_back(fabric.name(node));
+  return names;
+}
+
+std::string link_name(const Fabric& fabric, const Link& link) {
+  return fabric.name(link.from) + " -> " + fabric.name(link.to);
+}
 
 std::string format_json(const Json& object) {
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -131,6 +135,26 @@ Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, c
 std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound) {
   if (seconds_per_byte <= bound.seconds_per_byte) return "optimal";
   return format_percent((bound.seconds_per_byte / seconds_per_byte).to_double()) + " of the bound";
+}
+
+std::string bound_text(const Terminal& terminal, const Bound& bound, const Fabric& fabric,
+                       const Collective& collective) {
+  std::string text =
+      labelled(terminal, "bound",
+               format_algbw(bound.seconds_per_byte) + ", exactly " + exact_algbw(bound.seconds_per_byte) +
+                   " bytes/s, because\n" + describe(bound.witness, fabric, collective));
+  if (const std::string assumed = assumed_in_words(bound, fabric, collective); !assumed.empty())
+    text += labelled(terminal, "", "as far as is known: " + assumed);
+  return text;
+}
+
+std::string schedule_text(const Terminal& terminal, const Fraction& seconds_per_byte, const Bound& bound) {
+  const bool is_optimal = seconds_per_byte <= bound.seconds_per_byte;
+  return labelled(terminal, "schedule",
+                  format_algbw(seconds_per_byte) + ", " +
+                      terminal.styled(is_optimal ? Terminal::Style::good : Terminal::Style::bold,
+                                      describe_distance(seconds_per_byte, bound)) +
+                      ", verified");
 }
 
 std::string Table::format(const Terminal& terminal, const std::string& indent) const {

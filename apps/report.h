@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ std::string exact_algbw(const Fraction& seconds_per_byte);
 // Ranks in their order, neighbours drawn together: "gpu0-gpu7, gpu12". Can be given back as --ranks without the spaces.
 std::string name_ranges(const std::vector<NodeId>& ranks, const Fabric& fabric);
 
+Json names_json(std::span<const NodeId> nodes, const Fabric& fabric);
+std::string link_name(const Fabric& fabric, const Link& link);  // "gpu0 -> ib0"
+
 struct FabricCounts {
   uint64_t ranks = 0, switches = 0, links = 0;
 };
@@ -42,6 +46,10 @@ Json counts_json(const Fabric& fabric);
 Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective);
 // "cpu0-cpu1 (6 GB/s) assumed; say ...", with the options that settle it; empty where no link of the proof is assumed.
 std::string assumed_in_words(const Bound& bound, const Fabric& fabric, const Collective& collective);
+// The lines "bound", with why, and "schedule", with how near it comes.
+std::string bound_text(const Terminal& terminal, const Bound& bound, const Fabric& fabric,
+                       const Collective& collective);
+std::string schedule_text(const Terminal& terminal, const Fraction& seconds_per_byte, const Bound& bound);
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound);
 
 // "optimal", "98.4 % of the bound".

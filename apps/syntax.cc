@@ -24,11 +24,15 @@ void OptionSyntax::set(const std::string& value) const {
 }
 
 OptionSyntax& CommandSyntax::word(std::string name, OptionSyntax::Target target, std::string help) {
-  return options_.emplace_back(OptionSyntax{.names = std::move(name),
-                                            .placeholder = {},
-                                            .help = std::move(help),
-                                            .group = "Arguments",
-                                            .target = std::move(target)});
+  return options_.emplace_back(OptionSyntax{
+      .names = std::move(name), .help = std::move(help), .group = "Arguments", .target = std::move(target)});
+}
+
+OptionSyntax& CommandSyntax::file_word(std::string name, std::string& path, std::string help) {
+  OptionSyntax& added = word(std::move(name), &path, std::move(help));
+  added.is_required = true;
+  added.paths = OptionSyntax::Paths::files;
+  return added;
 }
 
 OptionSyntax& CommandSyntax::option(std::string names, OptionSyntax::Target target, std::string placeholder,

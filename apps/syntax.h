@@ -27,8 +27,8 @@ struct OptionSyntax {
   using Setter = std::function<void(const std::string&)>;
   using Target = std::variant<bool*, std::string*, std::vector<std::string>*, Setter>;
 
-  std::string names;        // with commas
-  std::string placeholder;  // of the value; empty for words and flags
+  std::string names;             // with commas
+  std::string placeholder = {};  // of the value; empty for words and flags
   std::string help;
   std::string group;  // the heading under which the help shows it
   Target target;
@@ -66,6 +66,8 @@ class CommandSyntax {
   CommandSyntax& operator=(const CommandSyntax&) = delete;
 
   OptionSyntax& word(std::string name, OptionSyntax::Target target, std::string help);
+  // A word that must be given and is the path of a file.
+  OptionSyntax& file_word(std::string name, std::string& path, std::string help);
   OptionSyntax& option(std::string names, OptionSyntax::Target target, std::string placeholder, std::string help);
   OptionSyntax& flag(std::string names, bool& target, std::string help);
   // The heading of the options that are added after this.

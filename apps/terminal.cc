@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -49,22 +50,8 @@ size_t Terminal::width() {
 
 std::string Terminal::styled(Style style, std::string_view text) const {
   if (!abilities_.colour) return std::string(text);
-  const char* code = "";
-  switch (style) {
-    case Style::bold:
-      code = "\033[1m";
-      break;
-    case Style::good:
-      code = "\033[32m";
-      break;
-    case Style::bad:
-      code = "\033[31m";
-      break;
-    case Style::dim:
-      code = "\033[2m";
-      break;
-  }
-  return code + std::string(text) + "\033[0m";
+  constexpr std::array kCodes = {"\033[1m", "\033[32m", "\033[31m", "\033[2m"};  // by style
+  return kCodes[static_cast<size_t>(style)] + std::string(text) + "\033[0m";
 }
 
 void Terminal::print(std::string_view text) const {

@@ -6,8 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -78,20 +81,20 @@ void return_large_memory() {
   mallopt(M_TRIM_THRESHOLD, 4 * kLarge);
 }
 
-sigset_t served_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
-  return signals;
+sigset_t set_of(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
 }
+
+sigset_t served_signals() { return set_of({SIGTERM, SIGINT, SIGHUP}); }
 
 // One of the signals that end it has come before it served.
 struct AskedToEnd {};
 
 void sleep_unless_ended(std::chrono::milliseconds time) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+  const sigset_t signals = set_of({SIGTERM, SIGINT});
   const timespec at_most{.tv_sec = time.count() / 1000, .tv_nsec = time.count() % 1000 * 1'000'000};
   if (sigtimedwait(&signals, nullptr, &at_most) > 0) throw AskedToEnd();
 }
@@ -208,16 +211,9 @@ void serve_as_asked(const CommandSyntax& syntax, Asked& asked, ServiceManager& m
 bool is_wrong(const std::exception& trouble) {
   const auto* const error = dynamic_cast<const Error*>(&trouble);
   if (error == nullptr) return false;
-  switch (error->code()) {
-    case ErrorCode::invalid_input:
-    case ErrorCode::mismatch:
-    case ErrorCode::unsupported:
-    case ErrorCode::not_found:
-    case ErrorCode::invalid_usage:
-      return true;
-    default:
-      return false;
-  }
+  constexpr std::array kWrong = {ErrorCode::invalid_input, ErrorCode::mismatch, ErrorCode::unsupported,
+                                 ErrorCode::not_found, ErrorCode::invalid_usage};
+  return std::find(kWrong.begin(), kWrong.end(), error->code()) != kWrong.end();
 }
 
 // Returns the exit code.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "apps/lists.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "banyan/base/error.h"
 #include "banyan/base/option.h"
@@ -67,26 +68,23 @@ double parse_bench_real(const std::string& text, double least) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !std::isfinite(value) || value < least) {
-    throw Error(ErrorCode::invalid_input, "'" + text + "' is no number of at least " + format_decimals(least, 2));
+    throw invalid("'" + text + "' is no number of at least " + format_decimals(least, 2));
   }
   return value;
 }
 
 void BenchSizes::declare(CommandSyntax& command) {
   command.group("Sizes");
-  command.option(
-      "-b,--min-bytes", [this](const std::string& text) { least_ = bytes_of(text); }, "SIZE", "first size (default 4)");
-  command.option(
-      "-e,--max-bytes", [this](const std::string& text) { most_ = bytes_of(text); }, "SIZE",
-      "last size (default 64MiB)");
-  command.option(
-      "-f,--step-factor", [this](const std::string& text) { factor_ = parse_bench_real(text, 1); }, "FACTOR",
-      "from each size to the next (default 4)");
-  const auto take_step = [this](const std::string& text) {
-    step_ = bytes_of(text);
-    if (*step_ == 0) throw invalid("is zero bytes; give a size such as 1MiB");
+  command.option("-b,--min-bytes", into(least_, bytes_of), "SIZE", "first size (default 4)");
+  command.option("-e,--max-bytes", into(most_, bytes_of), "SIZE", "last size (default 64MiB)");
+  const auto parse_factor = [](const std::string& text) { return parse_bench_real(text, 1); };
+  command.option("-f,--step-factor", into(factor_, parse_factor), "FACTOR", "from each size to the next (default 4)");
+  const auto parse_step = [](const std::string& text) {
+    const uint64_t step = bytes_of(text);
+    if (step > 0) return step;
+    throw invalid("is zero bytes; give a size such as 1MiB");
   };
-  command.option("-i,--step-bytes", take_step, "SIZE", "from each size to the next, added").excludes = {
+  command.option("-i,--step-bytes", into(step_, parse_step), "SIZE", "from each size to the next, added").excludes = {
       "--step-factor"};
   command.option("--sizes", list_of(list_, bytes_of), "LIST", "these sizes instead, with commas").excludes = {
       "--min-bytes", "--max-bytes", "--step-factor", "--step-bytes"};

@@ -21,28 +21,12 @@ constexpr size_t kBlocks = 5;
 
 // In the C interface, where a premul_sum has no number until its factor is known.
 banyan_op_t op_of(element::ReduceOp op) {
-  switch (op) {
-    case element::ReduceOp::sum:
-      return BANYAN_SUM;
-    case element::ReduceOp::prod:
-      return BANYAN_PROD;
-    case element::ReduceOp::min:
-      return BANYAN_MIN;
-    case element::ReduceOp::max:
-      return BANYAN_MAX;
-    case element::ReduceOp::avg:
-      return BANYAN_AVG;
-    case element::ReduceOp::band:
-      return BANYAN_BAND;
-    case element::ReduceOp::bor:
-      return BANYAN_BOR;
-    case element::ReduceOp::bxor:
-      return BANYAN_BXOR;
-    case element::ReduceOp::premul_sum:
-      break;
-  }
-  CHECK(false) << to_string(op);
-  return BANYAN_SUM;
+  constexpr banyan_op_t kNone = -1;
+  constexpr std::array<banyan_op_t, element::kReduceOps> kOps = {
+      BANYAN_SUM, BANYAN_PROD, BANYAN_MIN, BANYAN_MAX, BANYAN_AVG, kNone, BANYAN_BAND, BANYAN_BOR, BANYAN_BXOR};
+  const banyan_op_t found = kOps[static_cast<size_t>(op)];
+  CHECK(found != kNone) << to_string(op);
+  return found;
 }
 
 constexpr uint64_t kMostIterations = 1'000'000;
@@ -106,8 +90,7 @@ BenchKind parse_bench_kind(std::string_view text) {
     meant.offer(bench_traits(kind).name);
     known += std::string(bench_traits(kind).name) + ", ";
   }
-  throw Error(ErrorCode::invalid_input,
-              in_quotes(text.substr(0, 60)) + " is no collective" + meant.hint() + "; known: " + known + "or all");
+  throw invalid(in_quotes(text.substr(0, 60)) + " is no collective" + meant.hint() + "; known: " + known + "or all");
 }
 
 std::vector<BenchKind> all_bench_kinds() {

@@ -177,25 +177,13 @@ std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis
   std::vector<picture::Curve> curves;
   std::map<std::string, size_t> columns;
   size_t number_of_line = 0;
-  const auto fields_of = [](std::string_view line) {
-    std::vector<std::string> fields;
-    for (size_t begin = 0; begin <= line.size();) {
-      const size_t end = std::min(line.find(',', begin), line.size());
-      fields.emplace_back(line.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return fields;
-  };
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (std::string_view line : split(text, '\n')) {
     ++number_of_line;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
-    const std::vector<std::string> fields = fields_of(line);
+    const std::vector<std::string_view> fields = split(line, ',');
     if (columns.empty()) {
-      for (size_t i = 0; i < fields.size(); ++i) columns.emplace(fields[i], i);
+      for (size_t i = 0; i < fields.size(); ++i) columns.emplace(std::string(fields[i]), i);
       for (const char* needed : {"collective", "bytes", "ranks"}) {
         if (columns.contains(needed)) continue;
         throw Error(ErrorCode::invalid_input,
@@ -206,7 +194,7 @@ std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis
     }
     const auto field = [&](const char* column) -> std::string {
       const auto found = columns.find(column);
-      return found == columns.end() || found->second >= fields.size() ? "" : fields[found->second];
+      return std::string(found == columns.end() || found->second >= fields.size() ? "" : fields[found->second]);
     };
     const auto value = [&](const char* column) {
       const std::string word = field(column);

@@ -11,6 +11,7 @@
 #include "apps/bench/bench_table.h"
 #include "apps/command.h"
 #include "apps/lists.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "apps/run/launch_plan.h"
 #include "apps/run/launcher.h"
@@ -38,19 +39,13 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
-// Takes a whole number within the range.
-template <typename Number>
-OptionSyntax::Setter count_to(Number& target, CountRange range) {
-  return [&target, range](const std::string& text) { target = static_cast<uint32_t>(parse_count(text, "", range)); };
-}
-
 class BenchCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("bench", "Measure and check collectives, as nccl-tests does.");
     cases_.declare_kinds(command);
     command.group("Ranks");
-    command.option("-g,--processes", count_to(processes_, {.least = 1, .most = kMaxProcesses}), "RANKS",
+    command.option("-g,--processes", count_into(processes_, {.least = 1, .most = kMaxProcesses}), "RANKS",
                    "processes to start on this machine (default 2; none when a launcher has started this one)");
     cases_.declare(command);
     declare_measurement(command);
@@ -106,14 +101,16 @@ class BenchCommand : public Command {
     command.flag("--in-place", only_in_place_, "measure only in place");
     command.flag("--out-of-place", only_out_of_place_, "measure only out of place").excludes = {"--in-place"};
     command.group("Measurement");
-    command.option("-w,--warmup", count_to(options_.warmup, {.least = 0, .most = 1'000'000}), "TIMES",
+    command.option("-w,--warmup", count_into(options_.warmup, {.least = 0, .most = 1'000'000}), "TIMES",
                    "calls before a measurement (default 5)");
-    command.option("-n,--iterations", count_to(options_.iterations, {.least = 1, .most = 1'000'000'000}), "TIMES",
+    command.option("-n,--iterations", count_into(options_.iterations, {.least = 1, .most = 1'000'000'000}), "TIMES",
                    "measured calls of a case (default: by --min-seconds)");
-    const auto take_seconds = [this](const std::string& text) { options_.min_seconds = parse_bench_real(text, 0); };
-    command.option("--min-seconds", take_seconds, "SECONDS", "measured time of a case (default 0.1)").excludes = {
-        "--iterations"};
-    command.option("-c,--check", count_to(options_.checks, {.least = 0, .most = 1'000'000}), "TIMES",
+    const auto parse_seconds = [](const std::string& text) { return parse_bench_real(text, 0); };
+    command
+        .option("--min-seconds", into(options_.min_seconds, parse_seconds), "SECONDS",
+                "measured time of a case (default 0.1)")
+        .excludes = {"--iterations"};
+    command.option("-c,--check", count_into(options_.checks, {.least = 0, .most = 1'000'000}), "TIMES",
                    "check results so many times, 0 for never (default 1)");
   }
 

@@ -6,6 +6,7 @@
 #include "apps/compress/compress_text.h"
 #include "apps/compress/packed_text.h"
 #include "apps/compress/recorded_tensor.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "banyan/base/split_list.h"
 #include "banyan/tensor/rate_coder.h"
@@ -17,17 +18,18 @@ class CompressCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("compress", "Show what codes would do to a recorded tensor.");
-    OptionSyntax& file =
-        command.word("FILE", &file_, "a .npy or .safetensors file, or elements without a header (--type)");
-    file.is_required = true;
-    file.paths = OptionSyntax::Paths::files;
-    OptionSyntax& type = command.option("-d,--type", &type_, "TYPE",
-                                        "of elements without a header: float16, bfloat16, float32 or float64");
-    type.values = float_types();
-    command.option("--tensor", &tensor_, "NAME", "of a .safetensors file with several");
-    command.option("--row", &row_, "ELEMENTS", "of a row (default: the last of several dimensions; of a vector 1)");
-    command.option("--ranks", &ranks_, "RANKS", "that would share the rows (default 8)");
-    command.option("--bits", &bits_, "BITS",
+    syntax_ = &command;
+    command.file_word("FILE", file_, "a .npy or .safetensors file, or elements without a header (--type)");
+    command
+        .option("-d,--type", into(options_.type, parse_float_type), "TYPE",
+                "of elements without a header: float16, bfloat16, float32 or float64")
+        .values = float_types();
+    command.option("--tensor", &options_.name, "NAME", "of a .safetensors file with several");
+    command.option("--row", &options_.row_elements, "ELEMENTS",
+                   "of a row (default: the last of several dimensions; of a vector 1)");
+    command.option("--ranks", count_into(ranks_, {.most = tensor::kMostRanks}), "RANKS",
+                   "that would share the rows (default 8)");
+    command.option("--bits", into(bits_, parse_bits), "BITS",
                    "also code at so many bits a value, for weights and checkpoints: 3 or 2.5,3,4");
     command.option("-o,--output", &output_, "FILE",
                    "the tensors in --bits BITS a value, for 'decompress'; or a picture, where it ends in .svg");
@@ -57,14 +59,10 @@ class CompressCommand : public Command {
     }
     check_output_place(plot_, json_);
     if (plot_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
-    const auto ranks = static_cast<uint32_t>(parse_count(ranks_, "--ranks", {.least = 1, .most = tensor::kMostRanks}));
-    const std::vector<double> bits = parse_bits();
-    TensorOptions options{.name = tensor_, .row_elements = row_};
-    if (!type_.empty()) options.type = parse_option("--type", [&] { return parse_float_type(type_); });
-    CompressAnswer answer{.file = file_, .ranks = ranks};
+    CompressAnswer answer{.file = file_, .ranks = ranks_};
     {
       Progress progress(terminal, "reading the tensor");
-      const RecordedTensor recorded = RecordedTensor::load(file_, options);
+      const RecordedTensor recorded = RecordedTensor::load(file_, options_);
       const tensor::Tensor tensor = recorded.tensor();
       const auto tell = [&](double part) { progress.fraction(part); };
       answer.type = tensor.type;
@@ -72,10 +70,10 @@ class CompressCommand : public Command {
       answer.tensor = recorded.name();
       answer.row_elements = tensor.row_elements;
       progress.say("coding");
-      answer.report = report_on(tensor, {.ranks = ranks, .bits = bits, .progress = tell});
+      answer.report = report_on(tensor, {.ranks = ranks_, .bits = bits_, .progress = tell});
       if (!json_ || speed_) {
         progress.say("measuring codecs");
-        answer.rates = measure_encoding(tensor, bits, tell);
+        answer.rates = measure_encoding(tensor, bits_, tell);
       }
     }
     if (!plot_.empty()) write_output(terminal, plot_, draw_compress(answer));
@@ -87,24 +85,20 @@ class CompressCommand : public Command {
 
  private:
   ExitCode pack(const Terminal& terminal) const {
-    const std::pair<bool, const char*> of_reports[] = {{!type_.empty(), "--type"},    {!tensor_.empty(), "--tensor"},
-                                                       {!row_.empty(), "--row"},      {!plot_.empty(), "--plot"},
-                                                       {ranks_ != kRanks, "--ranks"}, {speed_, "--speed"}};
-    for (const auto& [is_given, option] : of_reports) {
-      if (is_given)
-        throw Error(
-            ErrorCode::invalid_input,
-            "is for the report; a file is packed whole, as it says itself: leave it out, or give -o a name in .svg",
-            option);
+    for (const char* const option : {"--type", "--tensor", "--row", "--plot", "--ranks", "--speed"}) {
+      if (!syntax_->is_given(option)) continue;
+      throw Error(
+          ErrorCode::invalid_input,
+          "is for the report; a file is packed whole, as it says itself: leave it out, or give -o a name in .svg",
+          option);
     }
-    const std::vector<double> bits = parse_bits();
-    if (bits.size() != 1) throw Error(ErrorCode::invalid_input, "a file is packed at one rate; give one", "--bits");
+    if (bits_.size() != 1) throw Error(ErrorCode::invalid_input, "a file is packed at one rate; give one", "--bits");
     check_output_place(output_);
     if (output_ == file_) throw Error(ErrorCode::invalid_input, "is FILE itself; name another file", "-o");
     PackedFile packed;
     {
       Progress progress(terminal, "packing");
-      packed = pack_file(file_, bits.front(), [&](double part) { progress.fraction(part); });
+      packed = pack_file(file_, bits_.front(), [&](double part) { progress.fraction(part); });
     }
     write_output(terminal, output_, packed.contents);
     const PackedAnswer answer{.file = file_, .output = output_, .summary = packed.summary};
@@ -112,23 +106,25 @@ class CompressCommand : public Command {
     return ExitCode::success;
   }
 
-  std::vector<double> parse_bits() const {
+  static std::vector<double> parse_bits(const std::string& text) {
     std::vector<double> found;
-    if (bits_.empty()) return found;
-    for (const std::string& word : split_list(bits_, "--bits")) {
+    for (const std::string& word : split_list(text, "")) {
       double bits = 0;
       const char* const end = word.data() + word.size();
       const auto [rest, wrong] = std::from_chars(word.data(), end, bits, std::chars_format::fixed);
       if (wrong != std::errc() || rest != end || !(bits >= tensor::kLeastRate && bits <= tensor::kMostRate)) {
-        throw Error(ErrorCode::invalid_input, "'" + word + "' is no number of bits from 0.25 to 24", "--bits");
+        throw invalid(in_quotes(word) + " is no number of bits from 0.25 to 24");
       }
       found.push_back(bits);
     }
     return found;
   }
 
-  static constexpr const char* kRanks = "8";
-  std::string file_, tensor_, type_, row_, ranks_ = kRanks, bits_, output_, plot_;
+  const CommandSyntax* syntax_ = nullptr;
+  std::string file_, output_, plot_;
+  TensorOptions options_;
+  uint32_t ranks_ = 8;
+  std::vector<double> bits_;
   bool json_ = false, speed_ = false;
 };
 

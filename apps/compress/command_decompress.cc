@@ -10,12 +10,9 @@ class DecompressCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("decompress", "Unpack tensors that 'compress --bits -o' has packed.");
-    OptionSyntax& file = command.word("FILE", &file_, "as 'banyan compress TENSORS --bits 4 -o FILE' writes it");
-    file.is_required = true;
-    file.paths = OptionSyntax::Paths::files;
-    OptionSyntax& output =
-        command.option("-o,--output", &output_, "FILE", "write the .npy or .safetensors file that was packed");
-    output.is_required = true;
+    command.file_word("FILE", file_, "as 'banyan compress TENSORS --bits 4 -o FILE' writes it");
+    command.option("-o,--output", &output_, "FILE", "write the .npy or .safetensors file that was packed").is_required =
+        true;
     command.flag("--json", json_, "print one JSON object");
     command.examples(
         {"banyan decompress weights.bnp -o weights.npy", "banyan decompress model.bnp -o model.safetensors --json"});

@@ -155,14 +155,10 @@ std::string draw_compress(const CompressAnswer& answer) {
     std::snprintf(text.data(), text.size(), "%.0e", value);
     return std::string(text.data());
   };
-  picture::BarSeries bytes{.label = "bytes", .values = {}, .texts = {}};
-  picture::BarSeries once{.label = "one coding", .values = {}, .texts = {}}, often = once;
-  often.label = "mean of ten";
+  picture::BarSeries bytes{.label = "bytes"}, once{.label = "one coding"}, often{.label = "mean of ten"};
   picture::BarChart chart{.title = std::filesystem::path(answer.file).filename().string() +
                                    (answer.tensor.empty() ? "" : " " + answer.tensor),
-                          .subtitle = tensor_text(answer),
-                          .rows = {},
-                          .panels = {}};
+                          .subtitle = tensor_text(answer)};
   for (const tensor::CodecReport& each : answer.report.codecs) {
     chart.rows.push_back(name_of(each));
     bytes.values.push_back(static_cast<double>(each.bytes));

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
@@ -14,19 +15,20 @@ class ExportCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("export", "Write a plan for a GPU runtime (MSCCL, MSCCL++).");
-    OptionSyntax& plan = command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it");
-    plan.is_required = true;
-    plan.paths = OptionSyntax::Paths::files;
+    command.file_word("PLAN", plan_, "a plan file, as 'banyan plan -o' writes it");
     OptionSyntax& format = command.option("--format", &format_, "FORMAT", "msccl (XML) or mscclpp (JSON)");
     format.is_required = true;
     format.values = {"msccl", "mscclpp"};
     command.option("-o,--output", &output_, "FILE", "write the export to this file (default: standard output)");
-    command.option("--name", &name_, "NAME", "name of the algorithm in the file (default banyan)");
-    command.flag("--in-place", in_place_, "input and output are one buffer");
-    command.option("--min-bytes", &min_bytes_, "SIZE", "smallest size for which the runtime may use it");
-    command.option("--max-bytes", &max_bytes_, "SIZE", "largest size for which the runtime may use it");
+    command.option("--name", &options_.name, "NAME", "name of the algorithm in the file (default banyan)");
+    command.flag("--in-place", options_.in_place, "input and output are one buffer");
+    const auto bytes_of = [](const std::string& text) { return Bytes::parse(text).count(); };
+    command.option("--min-bytes", into(options_.min_bytes, bytes_of), "SIZE",
+                   "smallest size for which the runtime may use it");
+    command.option("--max-bytes", into(options_.max_bytes, bytes_of), "SIZE",
+                   "largest size for which the runtime may use it");
     command
-        .option("--chunks", &chunks_, "HOW",
+        .option("--chunks", into(options_.chunks, parse_chunks), "HOW",
                 "power-of-two: for sizes that are powers of two (default); exact: as planned")
         .values = {"power-of-two", "exact"};
     command.flag("--json", json_, "print the table of limits as one JSON object; needs -o FILE");
@@ -49,9 +51,11 @@ class ExportCommand : public Command {
     if (output_ == "-") output_.clear();
     const schedule::ExportFormat format =
         parse_option("--format", [&] { return schedule::parse_export_format(format_); });
-    const schedule::ExportOptions options = export_options();
+    if (options_.max_bytes != 0 && options_.min_bytes > options_.max_bytes) {
+      throw Error(ErrorCode::invalid_input, "is above --max-bytes; swap them", "--min-bytes");
+    }
     if (json_ && output_.empty()) {
-      throw Error(ErrorCode::invalid_input, "--json needs -o FILE: standard output cannot hold the table and the file");
+      throw invalid("--json needs -o FILE: standard output cannot hold the table and the file");
     }
     check_output_place(output_);
     schedule::Export result;
@@ -59,7 +63,7 @@ class ExportCommand : public Command {
       Progress progress(terminal, "reading the plan");
       const schedule::ScheduleFile file = answer::read_valid_plan(plan_);
       progress.say("exporting");
-      result = parse_option(plan_, [&] { return export_schedule(file.schedule, format, options); });
+      result = parse_option(plan_, [&] { return export_schedule(file.schedule, format, options_); });
       if (!output_.empty()) write_file(output_, result.text);
     }
     if (json_) {
@@ -72,23 +76,10 @@ class ExportCommand : public Command {
   }
 
  private:
-  schedule::ExportOptions export_options() const {
-    schedule::ExportOptions options{.in_place = in_place_};
-    if (!name_.empty()) options.name = name_;
-    if (chunks_ == "exact") {
-      options.chunks = schedule::ChunkCount::exact;
-    } else if (!chunks_.empty() && chunks_ != "power-of-two") {
-      throw Error(ErrorCode::invalid_input, "'" + chunks_ + "' is neither power-of-two nor exact", "--chunks");
-    }
-    if (!min_bytes_.empty())
-      options.min_bytes = parse_option("--min-bytes", [&] { return Bytes::parse(min_bytes_).count(); });
-    if (!max_bytes_.empty())
-      options.max_bytes = parse_option("--max-bytes", [&] { return Bytes::parse(max_bytes_).count(); });
-    if (options.max_bytes != 0 && options.min_bytes > options.max_bytes) {
-      throw Error(ErrorCode::invalid_input, "'" + min_bytes_ + "' is above --max-bytes '" + max_bytes_ + "'; swap them",
-                  "--min-bytes");
-    }
-    return options;
+  static schedule::ChunkCount parse_chunks(const std::string& text) {
+    if (text == "exact") return schedule::ChunkCount::exact;
+    if (text == "power-of-two") return schedule::ChunkCount::power_of_two;
+    throw invalid(in_quotes(text) + " is neither power-of-two nor exact");
   }
 
   std::string report_json(const schedule::Export& result) const {
@@ -128,8 +119,9 @@ class ExportCommand : public Command {
     return text;
   }
 
-  std::string plan_, format_, output_, name_, min_bytes_, max_bytes_, chunks_;
-  bool in_place_ = false, json_ = false;
+  std::string plan_, format_, output_;
+  schedule::ExportOptions options_;
+  bool json_ = false;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/option_values.h"
 #include "apps/plan/loss_text.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
@@ -66,7 +67,8 @@ class FabricCommand : public Command {
     command.option("-o,--output", &output_, "FILE", "write the fabric as JSON, with the edits applied");
     command.flag("--loss-report", loss_report_, "tell which lossy links to disable until they are mended");
     command
-        .option("--capacity-share", &share_, "SHARE", "of its capacity that every rank must keep then (default 0.75)")
+        .option("--capacity-share", into(share_, parse_capacity_share), "SHARE",
+                "of its capacity that every rank must keep then (default 0.75)")
         .needs = "--loss-report";
     command.flag("--json", json_, "print one JSON object");
     command.examples({"banyan fabric dgx-h100:8", "banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json",
@@ -79,10 +81,8 @@ class FabricCommand : public Command {
 
   ExitCode run(const Terminal& terminal) override {
     if (list_) return list_generators(terminal);
-    if (!fabric_.given())
-      throw Error(ErrorCode::invalid_input, "FABRIC is required: a file or a spec; see 'banyan fabric --list'");
+    if (!fabric_.given()) throw invalid("FABRIC is required: a file or a spec; see 'banyan fabric --list'");
     check_output_place(output_, json_);
-    const Fraction share = parse_capacity_share(share_.empty() ? "0.75" : share_);
     std::string text;
     {
       Progress progress(terminal, "reading the fabric");
@@ -91,7 +91,7 @@ class FabricCommand : public Command {
       if (loss_report_) {
         if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
         progress.say("looking for links to disable");
-        text = losses(terminal, fabric, design::report_losses(fabric, share));
+        text = losses(terminal, fabric, design::report_losses(fabric, share_));
       } else {
         text = overview(terminal, fabric, assumed, progress);
       }
@@ -160,9 +160,9 @@ class FabricCommand : public Command {
     const std::optional<Bound>& bound = overview.bound;
     Json groups = Json::array();
     for (const RankGroup& group : group_by_bandwidth(fabric)) {
-      Json names = Json::array();
-      for (const NodeId rank : group.ranks) names.push_back(fabric.name(rank));
-      groups.push_back({{"out_bytes_per_second", group.out}, {"in_bytes_per_second", group.in}, {"ranks", names}});
+      groups.push_back({{"out_bytes_per_second", group.out},
+                        {"in_bytes_per_second", group.in},
+                        {"ranks", names_json(group.ranks, fabric)}});
     }
     const Json report = {{"name", fabric_.described()},
                          {"fabric", counts_json(fabric)},
@@ -217,7 +217,8 @@ class FabricCommand : public Command {
   }
 
   FabricOption fabric_;
-  std::string output_, share_;
+  std::string output_;
+  Fraction share_{3, 4};
   bool json_ = false, list_ = false, loss_report_ = false;
 };
 

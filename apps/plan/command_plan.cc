@@ -6,6 +6,8 @@
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
+#include "apps/option_values.h"
+#include "apps/plan/loss_option.h"
 #include "apps/plan/plan_progress.h"
 #include "apps/plan/plan_repair.h"
 #include "apps/plan/watched_simulation.h"
@@ -13,7 +15,6 @@
 #include "banyan/answer/plan_answer.h"
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
-#include "banyan/fabric/loss.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -23,14 +24,26 @@ constexpr uint64_t kMaxTrees = 1'000'000;
 constexpr uint64_t kMaxHeight = 1'000'000;
 constexpr size_t kMaxSizes = 16;
 
-struct PlanTexts {
-  std::string trees, max_height, bytes, sizes, output, repair, max_loss;
-  bool compare = false, list = false, json = false, no_lower = false;
-};
-
 struct Size {
   std::string text;  // as the user wrote it: "64MiB"
   Bytes bytes;
+};
+
+Size parse_shown_size(const std::string& text) { return {.text = text, .bytes = parse_size(text)}; }
+
+std::vector<Size> parse_shown_sizes(const std::string& text) {
+  std::vector<Size> sizes;
+  for (const std::string& piece : split_list(text, "")) sizes.push_back(parse_shown_size(piece));
+  if (sizes.size() <= kMaxSizes) return sizes;
+  throw invalid("more than " + std::to_string(kMaxSizes) + " sizes; leave some out");
+}
+
+struct PlanArguments {
+  plan::ForestOptions forest;
+  std::optional<Size> bytes;
+  std::vector<Size> sizes = parse_shown_sizes("1MiB,64MiB,1GiB");
+  std::string output, repair;
+  bool compare = false, list = false, json = false, no_lower = false;
 };
 
 struct Planned {
@@ -74,8 +87,6 @@ Json comparison_json(const Planned& planned) {
 
 std::string plan_json(const Planned& planned, const std::string& fabric_name) {
   const plan::ForestPlan& plan = planned.answer.plan;
-  Json names = Json::array();
-  for (const NodeId id : planned.collective.participants()) names.push_back(planned.fabric.name(id));
   Json report = {{"collective", to_string(planned.collective.kind())},
                  {"fabric", counts_json(planned.fabric)},
                  {"bound", bound_json(plan.bound, planned.fabric, planned.collective)},
@@ -83,7 +94,7 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
                  {"seconds", seconds_json(planned.answer.seconds)},
                  {"name", fabric_name},
                  {"fingerprint", planned.fabric.fingerprint()},
-                 {"participants", names}};
+                 {"participants", names_json(planned.collective.participants(), planned.fabric)}};
   if (planned.collective.is_rooted()) report["root"] = planned.fabric.name(planned.collective.root());
   if (planned.chosen_for) {
     Json contenders = Json::array();
@@ -147,16 +158,8 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   }
   if (planned.collective.is_rooted())
     text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
-  text += labelled(terminal, "bound",
-                   format_algbw(plan.bound.seconds_per_byte) + ", exactly " + exact_algbw(plan.bound.seconds_per_byte) +
-                       " bytes/s, because\n" + describe(plan.bound.witness, planned.fabric, planned.collective));
-  if (const std::string assumed = assumed_in_words(plan.bound, planned.fabric, planned.collective); !assumed.empty())
-    text += labelled(terminal, "", "as far as is known: " + assumed);
-  text += labelled(terminal, "schedule",
-                   format_algbw(plan.seconds_per_byte) + ", " +
-                       terminal.styled(plan.optimal ? Terminal::Style::good : Terminal::Style::bold,
-                                       describe_distance(plan.seconds_per_byte, plan.bound)) +
-                       ", verified");
+  text += bound_text(terminal, plan.bound, planned.fabric, planned.collective);
+  text += schedule_text(terminal, plan.seconds_per_byte, plan.bound);
   text += labelled(terminal, "trees",
                    std::to_string(plan.schedule.chunk_count()) + ", height " + std::to_string(height.max) +
                        " at most, " + format_decimals(height.mean, 2) + " on average");
@@ -209,32 +212,34 @@ class PlanCommand : public Command {
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("plan", "Plan a collective and prove how good the plan is.");
     syntax_ = &command;
-    collective_.declare(command, CollectiveOption::Place::optional);  // --list needs neither
+    collective_.declare(command);  // --list needs neither
     fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
     command.option(
-        "--trees", &texts_.trees, "K",
+        "--trees", count_into(arguments_.forest.trees, {.most = kMaxTrees}), "K",
         "use K trees per rank, instead of as many as the optimum needs; the plan says how much slower it may be");
-    command.option("--max-height", &texts_.max_height, "H", "find the best throughput with no tree higher than H");
+    command.option("--max-height", count_into(arguments_.forest.max_height, {.most = kMaxHeight}), "H",
+                   "find the best throughput with no tree higher than H");
     command
-        .flag("--no-lower", texts_.no_lower,
+        .flag("--no-lower", arguments_.no_lower,
               "keep tall trees as they come out, without a search for lower ones, which may take seconds")
         .excludes = {"--max-height"};
     OptionSyntax& bytes =
-        command.option("--bytes", &texts_.bytes, "SIZE",
+        command.option("--bytes", into(arguments_.bytes, parse_shown_size), "SIZE",
                        "choose the plan that is quickest for this size in a simulation: low trees for small buffers");
     codec_.declare(command,
                    "choose it for float32 in this code, such as int8; auto: in the one that is best, or in none");
-    command.flag("--compare", texts_.compare, "show rings, trees and recursive doubling beside the forest");
-    command.option("--sizes", &texts_.sizes, "LIST", "sizes that --compare estimates (default 1MiB,64MiB,1GiB)").needs =
-        "--compare";
-    command.flag("--list", texts_.list, "list the planners that --compare shows");
-    command.option("-o,--output", &texts_.output, "FILE", "write the plan, for verify, export, show and run");
-    command.flag("--json", texts_.json, "print one JSON object");
+    command.flag("--compare", arguments_.compare, "show rings, trees and recursive doubling beside the forest");
+    command
+        .option("--sizes", into(arguments_.sizes, parse_shown_sizes), "LIST",
+                "sizes that --compare estimates (default 1MiB,64MiB,1GiB)")
+        .needs = "--compare";
+    command.flag("--list", arguments_.list, "list the planners that --compare shows");
+    command.option("-o,--output", &arguments_.output, "FILE", "write the plan, for verify, export, show and run");
+    command.flag("--json", arguments_.json, "print one JSON object");
     bytes.excludes = {"--trees", "--max-height"};
-    command.option("--max-loss", &texts_.max_loss, "FRACTION",
-                   "leave out cables that lose more packets than this in either direction, such as 1e-5");
+    max_loss_.declare(command);
     OptionSyntax& repair = command.option(
-        "--repair", &texts_.repair, "PLAN",
+        "--repair", &arguments_.repair, "PLAN",
         "repair this plan after --fail, --degrade or --remove, or for FABRIC as it is now: keep what still fits");
     repair.paths = OptionSyntax::Paths::files;
     repair.excludes = {"--trees", "--max-height", "--no-lower", "--bytes",   "--compare",
@@ -255,130 +260,85 @@ class PlanCommand : public Command {
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (texts_.list) {
-      terminal.print(list_planners(terminal, texts_.json ? ListForm::json : ListForm::text));
+    if (arguments_.list) {
+      terminal.print(list_planners(terminal, arguments_.json ? ListForm::json : ListForm::text));
       return ExitCode::success;
     }
-    if (!texts_.repair.empty()) {
+    if (!arguments_.repair.empty()) {
       if (syntax_->is_given("COLLECTIVE") && !syntax_->is_given("FABRIC")) {
-        throw Error(ErrorCode::invalid_input,
-                    "--repair takes the COLLECTIVE and the FABRIC as it is now, or neither: then the plan says what "
-                    "they are");
+        throw invalid(
+            "--repair takes the COLLECTIVE and the FABRIC as it is now, or neither: then the plan says what "
+            "they are");
       }
-      repair_plan_file(terminal, {.plan = texts_.repair,
+      repair_plan_file(terminal, {.plan = arguments_.repair,
                                   .collective = collective_.text(),
                                   .fabric = fabric_,
-                                  .max_loss = texts_.max_loss,
-                                  .output = texts_.output,
-                                  .json = texts_.json});
+                                  .max_loss = max_loss_,
+                                  .output = arguments_.output,
+                                  .json = arguments_.json});
       return ExitCode::success;
     }
     for (const char* const word : {"COLLECTIVE", "FABRIC"}) {
       if (!syntax_->is_given(word)) {
-        throw Error(ErrorCode::invalid_input, std::string(word) + " is required; see 'banyan plan --help'");
+        throw invalid(std::string(word) + " is required; see 'banyan plan --help'");
       }
     }
-    check_output_place(texts_.output, texts_.json);
-    const plan::ForestOptions options = forest_options();
-    codec_question();
-    size_to_choose_for();  // what is mistyped is told before a large fabric is read
+    check_output_place(arguments_.output, arguments_.json);
+    arguments_.forest.lower = !arguments_.no_lower;
+    codec_question();  // what is mistyped is told before a large fabric is read
     std::optional<Planned> planned;
     {
       Progress progress(terminal, "reading the fabric");
-      planned = make_plan(options, progress);
-      if (!texts_.output.empty()) {
+      planned = make_plan(arguments_.forest, progress);
+      if (!arguments_.output.empty()) {
         progress.say("writing the plan");
         write_plan(terminal, planned->answer);
       }
     }
-    std::string text = texts_.json ? plan_json(*planned, described()) : plan_text(terminal, *planned, described());
-    if (!texts_.json) text += written(terminal, texts_.output);
-    say_beside(terminal, texts_.output, text);
+    const std::string described = fabric_.described() + max_loss_.described();
+    std::string text = arguments_.json ? plan_json(*planned, described) : plan_text(terminal, *planned, described);
+    if (!arguments_.json) text += written(terminal, arguments_.output);
+    say_beside(terminal, arguments_.output, text);
     return ExitCode::success;
   }
 
  private:
-  plan::ForestOptions forest_options() const {
-    plan::ForestOptions options;
-    if (!texts_.trees.empty()) options.trees = parse_count(texts_.trees, "--trees", {.most = kMaxTrees});
-    if (!texts_.max_height.empty()) {
-      options.max_height = static_cast<uint32_t>(parse_count(texts_.max_height, "--max-height", {.most = kMaxHeight}));
-    }
-    options.lower = !texts_.no_lower;
-    return options;
-  }
-
   // With --compare, all codecs stand beside those that are asked for.
   std::optional<answer::CodecQuestion> codec_question() const {
     if (!codec_.is_given()) return std::nullopt;
-    if (texts_.bytes.empty()) {
+    if (!arguments_.bytes) {
       throw Error(ErrorCode::invalid_input, "needs --bytes: what a code gains depends on the size", "--codec");
     }
     if (find_collective_kind(collective_.text())) {
       parse_option("--codec", [&] { answer::expect_codes(collective_.kind()); });
     }
     answer::CodecQuestion question{.wish = codec_.wish(), .cores = codec_.cores()};
-    if (texts_.compare) question.wish = beside_all(question.wish);
+    if (arguments_.compare) question.wish = beside_all(question.wish);
     return question;
   }
 
-  std::optional<Size> size_to_choose_for() const {
-    if (texts_.bytes.empty()) return std::nullopt;
-    const Bytes bytes = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
-    if (bytes.count() > 0) return Size{.text = texts_.bytes, .bytes = bytes};
-    throw Error(ErrorCode::invalid_input, "'" + texts_.bytes + "' is zero bytes; give a size such as 64KiB", "--bytes");
-  }
-
-  std::vector<Size> sizes() const {
-    std::vector<Size> result;
-    for (const std::string& text : split_list(texts_.sizes.empty() ? "1MiB,64MiB,1GiB" : texts_.sizes, "--sizes")) {
-      const Bytes bytes = parse_option("--sizes", [&] { return Bytes::parse(text); });
-      if (bytes.count() == 0) {
-        throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give sizes such as 1MiB,64MiB", "--sizes");
-      }
-      result.push_back({.text = text, .bytes = bytes});
-    }
-    if (result.size() > kMaxSizes) {
-      throw Error(ErrorCode::invalid_input, "more than " + std::to_string(kMaxSizes) + " sizes; leave some out",
-                  "--sizes");
-    }
-    return result;
-  }
-
-  Fabric load_fabric() const {
-    if (texts_.max_loss.empty()) return fabric_.load();
-    const double most = parse_option("--max-loss", [&] { return fabric::parse_loss(texts_.max_loss); });
-    const Fabric fabric = fabric_.load();
-    return parse_option("--max-loss", [&] { return without_lossy_links(fabric, most); });
-  }
-
-  std::string described() const {
-    return fabric_.described() + (texts_.max_loss.empty() ? "" : " --max-loss " + harmless(texts_.max_loss));
-  }
-
   Planned make_plan(plan::ForestOptions options, Progress& progress) const {
-    std::vector<Size> wanted = texts_.compare ? sizes() : std::vector<Size>();
     if (find_collective_kind(fabric_.text()) && !find_collective_kind(collective_.text())) {
-      throw Error(ErrorCode::invalid_input, "the collective comes before the fabric: banyan plan " + fabric_.text() +
-                                                " " + harmless(collective_.text()));
+      throw invalid("the collective comes before the fabric: banyan plan " + fabric_.text() + " " +
+                    harmless(collective_.text()));
     }
     collective_.kind();  // a misspelt collective is told before a large fabric is read
-    Fabric fabric = load_fabric();
+    Fabric fabric = max_loss_.without_lossy(fabric_.load());
     Collective collective = collective_.make(fabric);
     PlanProgress watch(progress);
     options.observer = &watch;
     answer::PlanAnswer answer = answer::make_plan(fabric, collective, options);
     std::vector<plan::ComparisonRow> rows;
-    if (texts_.compare) {
+    if (arguments_.compare) {
       std::vector<Bytes> bytes;
-      for (const Size& size : wanted) bytes.push_back(size.bytes);
+      for (const Size& size : arguments_.sizes) bytes.push_back(size.bytes);
       rows = compare_planners(answer.plan.schedule, {.bound = answer.plan.bound, .sizes = bytes}, &watch);
     }
     Planned planned{.fabric = std::move(fabric),
                     .collective = std::move(collective),
                     .answer = std::move(answer),
-                    .chosen_for = size_to_choose_for(),
-                    .sizes = std::move(wanted),
+                    .chosen_for = arguments_.bytes,
+                    .sizes = arguments_.sizes,
                     .rows = std::move(rows)};
     if (planned.chosen_for) {
       WatchedSimulation simulating(progress);
@@ -391,7 +351,7 @@ class PlanCommand : public Command {
   // The file takes the schedule by value; it is moved there and back, for it may be large.
   void write_plan(const Terminal& terminal, answer::PlanAnswer& answer) const {
     schedule::ScheduleFile file = to_file(std::move(answer));
-    write_output(terminal, texts_.output, format_schedule(file));
+    write_output(terminal, arguments_.output, format_schedule(file));
     answer.plan.schedule = std::move(file.schedule);
     answer.planner = std::move(file.planner);
   }
@@ -400,7 +360,8 @@ class PlanCommand : public Command {
   FabricOption fabric_;
   CollectiveOption collective_;
   CodecOption codec_;
-  PlanTexts texts_;
+  LossOption max_loss_;
+  PlanArguments arguments_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
@@ -39,11 +40,14 @@ class ShowCommand : public Command {
     CommandSyntax& command = program.command("show", "Draw a fabric, or the trees of a plan (SVG, DOT).");
     source_.declare(command, "FABRIC_OR_PLAN", FabricOption::Place::required);
     command.option("-o,--output", &output_, "FILE", "write the picture to this file (default: standard output)");
-    command.option("--format", &format_, "FORMAT", "svg or dot (default: by the ending of FILE, else svg)").values = {
-        "svg", "dot"};
+    command
+        .option("--format", into(format_, parse_format), "FORMAT",
+                "svg or dot (default: by the ending of FILE, else svg)")
+        .values = {"svg", "dot"};
     command.option("--title", &title_, "TEXT", "what stands above the picture (default: the fabric or the plan)");
     command.option("--root", &root_, "RANK", "of a plan: only trees with this root");
-    command.option("--trees", &trees_, "N", "of a plan: at most N trees, side by side (default 4)");
+    command.option("--trees", count_into(trees_, {.most = kMaxTreesDrawn}), "N",
+                   "of a plan: at most N trees, side by side (default 4)");
     command.flag("--json", json_, "print what was drawn as one JSON object; needs -o FILE");
     command.examples({"banyan show dgx-h100:2 -o fabric.svg",
                       "banyan show plan.json -o trees.svg --root gpu3 --trees 2",
@@ -56,8 +60,7 @@ class ShowCommand : public Command {
     if (output_ == "-") output_.clear();
     const picture::Format format = picture_format();
     if (json_ && output_.empty()) {
-      throw Error(ErrorCode::invalid_input,
-                  "--json needs -o FILE: standard output cannot hold the object and the picture");
+      throw invalid("--json needs -o FILE: standard output cannot hold the object and the picture");
     }
     check_output_place(output_);
     bool plan = false;
@@ -83,11 +86,14 @@ class ShowCommand : public Command {
   }
 
  private:
+  static picture::Format parse_format(const std::string& text) {
+    if (text == "svg") return picture::Format::svg;
+    if (text == "dot") return picture::Format::dot;
+    throw invalid("unknown format " + in_quotes(text) + " (known: svg, dot)");
+  }
+
   picture::Format picture_format() const {
-    if (format_ == "svg") return picture::Format::svg;
-    if (format_ == "dot") return picture::Format::dot;
-    if (!format_.empty())
-      throw Error(ErrorCode::invalid_input, "unknown format '" + format_ + "' (known: svg, dot)", "--format");
+    if (format_) return *format_;
     const std::string ending = std::filesystem::path(output_).extension().string();
     if (ending == ".dot" || ending == ".gv") return picture::Format::dot;
     if (output_.empty() || ending == ".svg") return picture::Format::svg;
@@ -96,7 +102,7 @@ class ShowCommand : public Command {
   }
 
   std::string draw_fabric_source(picture::Format format) const {
-    if (!root_.empty() || !trees_.empty()) {
+    if (!root_.empty() || trees_) {
       throw Error(ErrorCode::invalid_input,
                   "'" + source_.text() + "' is a fabric and has no trees; make a plan of it with 'banyan plan'",
                   root_.empty() ? "--trees" : "--root");
@@ -114,19 +120,20 @@ class ShowCommand : public Command {
 
   std::string draw_plan(picture::Format format) const {
     if (source_.any_edit()) {
-      throw Error(ErrorCode::invalid_input,
-                  "'" + source_.text() + "' is a plan; options such as --fail and --boxes are for fabrics");
+      throw invalid("'" + source_.text() + "' is a plan; options such as --fail and --boxes are for fabrics");
     }
     picture::TreeOptions options;
     (title_.empty() ? options.name : options.title) = shown_source();
-    if (!trees_.empty()) options.max_trees = parse_count(trees_, "--trees", {.most = kMaxTreesDrawn});
+    options.max_trees = trees_.value_or(options.max_trees);
     const schedule::ScheduleFile file = answer::read_valid_plan(source_.text());
     if (!root_.empty()) options.root = fabric::parse_rank(root_, file.schedule.fabric(), "--root");
     return parse_option(source_.text(), [&] { return picture::draw_trees(file.schedule, format, options); });
   }
 
   FabricOption source_;
-  std::string output_, format_, title_, root_, trees_;
+  std::string output_, title_, root_;
+  std::optional<picture::Format> format_;
+  std::optional<size_t> trees_;
   bool json_ = false;
 };
 

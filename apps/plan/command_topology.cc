@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "apps/option_values.h"
 #include "apps/plan/plan_progress.h"
 #include "apps/plan/topology_demand.h"
 #include "apps/report.h"
@@ -31,13 +32,22 @@ class TopologyCommand : public Command {
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("topology", "Choose the links of a network.");
     syntax_ = &command;
-    command.option("--ranks", &ranks_, "N", "how many ranks: find which topologies none beats").needs = "--degree";
-    command.option("--degree", &degree_, "D", "how many links out of each rank, and into it").needs = "--ranks";
-    command.option("--bandwidth", &bandwidth_, "BANDWIDTH", "of each link, or port, each way (default 400Gb/s)");
-    command.flag("--cables", cables_, "only topologies whose links come in pairs, one each way").needs = "--ranks";
+    command
+        .option("--ranks", count_into(search_.ranks, {.least = 2, .most = design::TopologySearch::kMostRanks}), "N",
+                "how many ranks: find which topologies none beats")
+        .needs = "--degree";
+    const auto parse_degree = [this](const std::string& text) {
+      return parse_count(text, "", {.most = std::min(design::TopologySearch::kMostDegree, search_.ranks - 1)});
+    };
+    command.option("--degree", into(search_.degree, parse_degree), "D", "how many links out of each rank, and into it")
+        .needs = "--ranks";
+    command.option("--bandwidth", into(bandwidth_, Bandwidth::parse), "BANDWIDTH",
+                   "of each link, or port, each way (default 400Gb/s)");
+    command.flag("--cables", search_.cables, "only topologies whose links come in pairs, one each way").needs =
+        "--ranks";
     command.flag("--all", all_, "show those, too, that others beat in steps and in bandwidth").needs = "--ranks";
     command
-        .option("--bytes", &bytes_, "SIZE",
+        .option("--bytes", into(bytes_, parse_size), "SIZE",
                 "pick the one with the quickest allgather of this size: 5 us a step, and the time")
         .needs = "--ranks";
     OptionSyntax& pick = command.option("--pick", &pick_, "ROW", "pick this one: its number, or its spec");
@@ -69,8 +79,7 @@ class TopologyCommand : public Command {
 
   ExitCode run(const Terminal& terminal) override {
     if (syntax_->is_given("--demand") == syntax_->is_given("--ranks")) {
-      throw Error(ErrorCode::invalid_input,
-                  "give --ranks N --degree D, or --demand FILE --ports N; see 'banyan topology --help'");
+      throw invalid("give --ranks N --degree D, or --demand FILE --ports N; see 'banyan topology --help'");
     }
     if (syntax_->is_given("--demand")) {
       demand_.bandwidth = bandwidth_;
@@ -78,10 +87,6 @@ class TopologyCommand : public Command {
       demand_.json = json_;
       return answer_demand_topology(terminal, demand_);
     }
-    const design::TopologySearch search = read_search();
-    const Bandwidth bandwidth = parse_option(
-        "--bandwidth", [&] { return Bandwidth::parse(bandwidth_.empty() ? std::string("400Gb/s") : bandwidth_); });
-    const std::optional<Bytes> bytes = read_bytes();
     check_output_place(output_, json_);
     check_output_places({{"-o", output_}, {"--picture", picture_}});
     if (!picture_.empty()) picture_format(picture_);
@@ -89,14 +94,14 @@ class TopologyCommand : public Command {
     {
       Progress progress(terminal, "looking for topologies");
       PlanProgress watch(progress);
-      design::TopologySearch watched = search;
+      design::TopologySearch watched = search_;
       watched.observer = &watch;
-      Answer answer{.search = search, .bandwidth = bandwidth, .found = design::find_topologies(watched)};
+      Answer answer{.found = design::find_topologies(watched)};
       if (!all_) std::erase_if(answer.found.rows, [](const design::Topology& row) { return !row.on_frontier; });
-      answer.picked = pick(answer.found, search, bandwidth, bytes);
+      answer.picked = pick(answer.found);
       if (answer.picked != nullptr) {
         progress.say("writing the fabric");
-        write_picked(terminal, spec_of(*answer.picked, bandwidth));
+        write_picked(terminal, spec_of(*answer.picked));
       }
       text = json_ ? as_json(answer) : as_text(terminal, answer);
     }
@@ -106,49 +111,28 @@ class TopologyCommand : public Command {
 
  private:
   struct Answer {
-    const design::TopologySearch& search;
-    Bandwidth bandwidth;  // of a link
     design::Topologies found;
     const design::Topology* picked = nullptr;  // of the rows found; null: none
   };
 
-  design::TopologySearch read_search() const {
-    design::TopologySearch search;
-    search.ranks = parse_count(ranks_, "--ranks", {.least = 2, .most = design::TopologySearch::kMostRanks});
-    search.degree =
-        parse_count(degree_, "--degree", {.most = std::min(design::TopologySearch::kMostDegree, search.ranks - 1)});
-    search.cables = cables_;
-    return search;
-  }
-
-  std::optional<Bytes> read_bytes() const {
-    if (bytes_.empty()) return std::nullopt;
-    const Bytes bytes = parse_option("--bytes", [&] { return Bytes::parse(bytes_); });
-    if (bytes.count() > 0) return bytes;
-    throw Error(ErrorCode::invalid_input, in_quotes(bytes_) + " is zero bytes; give a size such as 64KiB", "--bytes");
-  }
-
   // Seconds that one byte of the buffer takes, by the steps' most loaded links.
-  static double seconds_per_byte(const design::Topology& row, const design::TopologySearch& search,
-                                 Bandwidth bandwidth) {
+  double seconds_per_byte(const design::Topology& row) const {
     return row.time.to_double() /
-           (static_cast<double>(search.degree) * static_cast<double>(bandwidth.bytes_per_second()));
+           (static_cast<double>(search_.degree) * static_cast<double>(bandwidth_.bytes_per_second()));
   }
 
-  static std::string spec_of(const design::Topology& row, Bandwidth bandwidth) {
-    std::string rate = bandwidth.to_string();
+  std::string spec_of(const design::Topology& row) const {
+    std::string rate = bandwidth_.to_string();
     std::erase(rate, ' ');
     return row.spec + "@" + rate;
   }
 
   // The row that was asked for; null where none was and several are there.
-  const design::Topology* pick(const design::Topologies& found, const design::TopologySearch& search,
-                               Bandwidth bandwidth, const std::optional<Bytes>& bytes) const {
+  const design::Topology* pick(const design::Topologies& found) const {
     const std::vector<design::Topology>& rows = found.rows;
-    if (bytes) {
+    if (bytes_) {
       const auto seconds = [&](const design::Topology& row) {
-        return row.steps * kSecondsAStep +
-               static_cast<double>(bytes->count()) * seconds_per_byte(row, search, bandwidth);
+        return row.steps * kSecondsAStep + static_cast<double>(bytes_->count()) * seconds_per_byte(row);
       };
       return &*std::min_element(rows.begin(), rows.end(), [&](const design::Topology& a, const design::Topology& b) {
         return seconds(a) < seconds(b);
@@ -156,8 +140,7 @@ class TopologyCommand : public Command {
     }
     if (!pick_.empty()) {
       for (size_t i = 0; i < rows.size(); ++i) {
-        if (pick_ == std::to_string(i + 1) || pick_ == rows[i].spec || pick_ == spec_of(rows[i], bandwidth))
-          return &rows[i];
+        if (pick_ == std::to_string(i + 1) || pick_ == rows[i].spec || pick_ == spec_of(rows[i])) return &rows[i];
       }
       throw Error(ErrorCode::not_found,
                   in_quotes(pick_) + " is no row; give a number from 1 to " + std::to_string(rows.size()) +
@@ -182,41 +165,41 @@ class TopologyCommand : public Command {
   }
 
   std::string as_json(const Answer& answer) const {
-    const auto& [search, bandwidth, found, picked] = answer;
+    const auto& [found, picked] = answer;
     Json rows = Json::array();
     for (const design::Topology& row : found.rows) {
-      rows.push_back({{"spec", spec_of(row, bandwidth)},
+      rows.push_back({{"spec", spec_of(row)},
                       {"steps", row.steps},
                       {"time", row.time.to_double()},
                       {"time_fraction", row.time.to_string()},
-                      {"algbw_GBps", 1e-9 / seconds_per_byte(row, search, bandwidth)},
+                      {"algbw_GBps", 1e-9 / seconds_per_byte(row)},
                       {"all_to_all",
-                       {{"bytes_per_second", all_to_all(row, bandwidth)},
+                       {{"bytes_per_second", all_to_all(row)},
                         {"links_fraction", row.all_to_all.per_pair.to_string()},
                         {"is_bound", row.all_to_all.is_bound}}},
                       {"cables", row.in_cables},
                       {"on_frontier", row.on_frontier},
                       {"verified", row.verified}});
     }
-    const Json report = {{"ranks", search.ranks},
-                         {"degree", search.degree},
-                         {"link_bytes_per_second", bandwidth.bytes_per_second()},
+    const Json report = {{"ranks", search_.ranks},
+                         {"degree", search_.degree},
+                         {"link_bytes_per_second", bandwidth_.bytes_per_second()},
                          {"bound", {{"steps", found.least_steps}, {"time_fraction", found.least_time.to_string()}}},
                          {"topologies", rows},
-                         {"picked", picked ? Json(spec_of(*picked, bandwidth)) : Json(nullptr)}};
+                         {"picked", picked ? Json(spec_of(*picked)) : Json(nullptr)}};
     return format_json(report);
   }
 
-  static double all_to_all(const design::Topology& row, Bandwidth bandwidth) {
-    return row.all_to_all.per_pair.to_double() * static_cast<double>(bandwidth.bytes_per_second());
+  double all_to_all(const design::Topology& row) const {
+    return row.all_to_all.per_pair.to_double() * static_cast<double>(bandwidth_.bytes_per_second());
   }
 
   std::string as_text(const Terminal& terminal, const Answer& answer) const {
-    const auto& [search, bandwidth, found, picked] = answer;
-    std::string text =
-        labelled(terminal, "topology",
-                 "of " + plural(search.ranks, "rank") + " with " + plural(search.degree, cables_ ? "cable" : "link") +
-                     " of " + bandwidth.to_string() + " each");
+    const auto& [found, picked] = answer;
+    std::string text = labelled(terminal, "topology",
+                                "of " + plural(search_.ranks, "rank") + " with " +
+                                    plural(search_.degree, search_.cables ? "cable" : "link") + " of " +
+                                    bandwidth_.to_string() + " each");
     text += labelled(terminal, "bounds",
                      plural(found.least_steps, "step") + " (Moore), time " + found.least_time.to_string() +
                          " (all but its own shard comes into a rank)");
@@ -225,9 +208,8 @@ class TopologyCommand : public Command {
     for (size_t i = 0; i < found.rows.size(); ++i) {
       const design::Topology& row = found.rows[i];
       table.add({std::to_string(i + 1), std::to_string(row.steps), format_decimals(row.time.to_double(), 4),
-                 format_rate(1 / seconds_per_byte(row, search, bandwidth)),
-                 format_percent((found.least_time / row.time).to_double()),
-                 std::string(row.all_to_all.is_bound ? "<= " : "") + format_rate(all_to_all(row, bandwidth)),
+                 format_rate(1 / seconds_per_byte(row)), format_percent((found.least_time / row.time).to_double()),
+                 std::string(row.all_to_all.is_bound ? "<= " : "") + format_rate(all_to_all(row)),
                  row.in_cables ? "cables" : "one-way", row.spec});
     }
     text += table.format(terminal);
@@ -241,14 +223,17 @@ class TopologyCommand : public Command {
                                 "; time in units of M / B,\nall-to-all for each pair of ranks" +
                                 (has_bounds ? "; <= at most, by counting hops" : "")) +
             "\n";
-    if (picked != nullptr) text += "\n" + labelled(terminal, "picked", spec_of(*picked, bandwidth));
+    if (picked != nullptr) text += "\n" + labelled(terminal, "picked", spec_of(*picked));
     return text + written(terminal, output_) + written(terminal, picture_);
   }
 
   const CommandSyntax* syntax_ = nullptr;
-  DemandTopologyTexts demand_;
-  std::string ranks_, degree_, bandwidth_, bytes_, pick_, output_, picture_;
-  bool cables_ = false, all_ = false, json_ = false;
+  DemandTopologyOptions demand_;
+  design::TopologySearch search_;
+  Bandwidth bandwidth_ = Bandwidth::gigabits_per_second(400);  // of a link
+  std::optional<Bytes> bytes_;
+  std::string pick_, output_, picture_;
+  bool all_ = false, json_ = false;
 };
 
 }  // namespace

@@ -10,17 +10,11 @@
 namespace banyan::app {
 namespace {
 
-std::string link_name(const Fabric& fabric, LinkId id) {
-  return fabric.name(fabric.link(id).from) + " -> " + fabric.name(fabric.link(id).to);
-}
-
 class VerifyCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("verify", "Prove that a plan delivers what it promises.");
-    OptionSyntax& plan = command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it");
-    plan.is_required = true;
-    plan.paths = OptionSyntax::Paths::files;
+    command.file_word("PLAN", plan_, "a plan file, as 'banyan plan -o' writes it");
     fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
     command.flag("--json", json_, "print one JSON object");
     command.examples({"banyan verify plan.json", "banyan verify plan.json dgx-h100:8",
@@ -33,8 +27,7 @@ class VerifyCommand : public Command {
 
   ExitCode run(const Terminal& terminal) override {
     if (!fabric_.given() && fabric_.any_edit()) {
-      throw Error(ErrorCode::invalid_input,
-                  "edits such as --fail need the FABRIC that they edit; see 'banyan verify --help'");
+      throw invalid("edits such as --fail need the FABRIC that they edit; see 'banyan verify --help'");
     }
     std::string text;
     bool valid = false;
@@ -63,7 +56,7 @@ class VerifyCommand : public Command {
     if (answer.verdict.valid) {
       report["bound"] = bound_json(answer.bound, schedule.fabric(), schedule.collective());
       report["schedule"] = schedule_json(schedule, answer.verdict.seconds_per_byte, answer.bound);
-      report["busiest_link"] = link_name(schedule.fabric(), answer.verdict.busiest);
+      report["busiest_link"] = link_name(schedule.fabric(), schedule.fabric().link(answer.verdict.busiest));
     }
     return format_json(report);
   }
@@ -83,7 +76,7 @@ class VerifyCommand : public Command {
     text += labelled(terminal, "schedule",
                      format_algbw(verdict.seconds_per_byte) + ", " +
                          describe_distance(verdict.seconds_per_byte, answer.bound) + "; the busiest link is " +
-                         link_name(schedule.fabric(), verdict.busiest));
+                         link_name(schedule.fabric(), schedule.fabric().link(verdict.busiest)));
     text += labelled(terminal, "bound",
                      format_algbw(answer.bound.seconds_per_byte) + ", because\n" +
                          describe(answer.bound.witness, schedule.fabric(), schedule.collective()));

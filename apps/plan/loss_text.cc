@@ -41,8 +41,7 @@ Fraction parse_capacity_share(const std::string& text) {
   for (size_t i = 0; is_number && i < decimals.size(); ++i) denominator *= 10;
   const Fraction share = is_number ? Fraction(std::stoll(digits), denominator) : Fraction(0);
   if (share > Fraction(0) && share <= Fraction(1)) return share;
-  throw Error(ErrorCode::invalid_input, in_quotes(text) + " is no share; give one above 0 and at most 1, as in 0.75",
-              "--capacity-share");
+  throw invalid(in_quotes(text) + " is no share; give one above 0 and at most 1, as in 0.75");
 }
 
 std::string loss_report_text(const Terminal& terminal, const design::LossReport& report) {

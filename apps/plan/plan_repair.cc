@@ -12,7 +12,6 @@
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
 #include "banyan/fabric/edit.h"
-#include "banyan/fabric/loss.h"
 
 namespace banyan::app {
 namespace {
@@ -129,17 +128,8 @@ std::string as_text(const Terminal& terminal, const Repaired& repaired) {
   text += labelled(terminal, "repairs",
                    harmless(repaired.plan) + ", which had " + format_algbw(repair.seconds_per_byte_before));
   text += labelled(terminal, "changed", describe_changes(repair));
-  text +=
-      labelled(terminal, "bound",
-               format_algbw(repair.bound.seconds_per_byte) + ", exactly " + exact_algbw(repair.bound.seconds_per_byte) +
-                   " bytes/s, because\n" + describe(repair.bound.witness, fabric, collective));
-  if (const std::string assumed = assumed_in_words(repair.bound, fabric, collective); !assumed.empty())
-    text += labelled(terminal, "", "as far as is known: " + assumed);
-  text += labelled(terminal, "schedule",
-                   format_algbw(repair.seconds_per_byte) + ", " +
-                       terminal.styled(repair.optimal ? Terminal::Style::good : Terminal::Style::bold,
-                                       describe_distance(repair.seconds_per_byte, repair.bound)) +
-                       ", verified");
+  text += bound_text(terminal, repair.bound, fabric, collective);
+  text += schedule_text(terminal, repair.seconds_per_byte, repair.bound);
   text += labelled(terminal, "trees", describe_trees(repair));
   text += labelled(terminal, "planned in", format_seconds(repaired.answer.seconds));
   return text;
@@ -149,9 +139,7 @@ std::string as_text(const Terminal& terminal, const Repaired& repaired) {
 Fabric fabric_now(const RepairRequest& request, const Fabric& planned) {
   Fabric now =
       request.fabric.given() ? request.fabric.load() : fabric::edit_fabric(planned, request.fabric.source().edits);
-  if (request.max_loss.empty()) return now;
-  return parse_option("--max-loss",
-                      [&] { return fabric::without_lossy_links(now, fabric::parse_loss(request.max_loss)); });
+  return request.max_loss.without_lossy(std::move(now));
 }
 
 }  // namespace
@@ -171,9 +159,9 @@ void repair_plan_file(const Terminal& terminal, const RepairRequest& request) {
     const Fabric now = fabric_now(request, file.schedule.fabric());
     if (!request.fabric.given()) request.fabric.set_text("the fabric of " + request.plan);
     PlanProgress watch(progress);
-    repaired = Repaired{
-        .answer = answer::repair_plan(file, now, &watch), .plan = request.plan, .fabric = request.fabric.described()};
-    if (!request.max_loss.empty()) repaired->fabric += " --max-loss " + harmless(request.max_loss);
+    repaired = Repaired{.answer = answer::repair_plan(file, now, &watch),
+                        .plan = request.plan,
+                        .fabric = request.fabric.described() + request.max_loss.described()};
     if (!request.output.empty()) {
       progress.say("writing the plan");
       answer::RepairAnswer& answer = repaired->answer;

@@ -5,6 +5,7 @@
 
 #include "apps/collective_option.h"
 #include "apps/fabric_option.h"
+#include "apps/plan/loss_option.h"
 #include "apps/terminal.h"
 
 namespace banyan::app {
@@ -13,7 +14,7 @@ struct RepairRequest {
   std::string plan;        // the file of the old plan
   std::string collective;  // as the user gave it; empty: that of the plan
   FabricOption& fabric;    // without a FABRIC, its edits are those of the plan's fabric
-  std::string max_loss;
+  const LossOption& max_loss;
   std::string output;
   bool json = false;
 };

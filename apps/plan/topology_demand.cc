@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "banyan/base/plain_text.h"
 #include "banyan/base/text.h"
@@ -68,21 +69,16 @@ struct Chosen {
   static std::string format_percent_of_link(double value) { return format_decimals(100 * value, 1) + " %"; }
 };
 
-Chosen choose(const DemandTopologyTexts& texts) {
+Chosen choose(const DemandTopologyOptions& options) {
   Chosen chosen;
-  if (texts.demands.empty()) throw invalid("--demand FILE is required; see 'banyan topology --help'");
-  if (texts.ports.empty()) throw invalid("--demand needs --ports N, the optical ports of an endpoint");
-  chosen.request.ports =
-      static_cast<uint32_t>(parse_count(texts.ports, "--ports", {.least = 1, .most = TopologyRequest::kMaxPorts}));
-  chosen.request.bandwidth = texts.bandwidth.empty()
-                                 ? Bandwidth::gigabits_per_second(400)
-                                 : parse_option("--bandwidth", [&] { return Bandwidth::parse(texts.bandwidth); });
-  chosen.request.wiring = texts.one_way ? Wiring::circuits : Wiring::cables;
-  chosen.request.hops = texts.direct ? Hops::direct_only : Hops::indirect_too;
-  if (!texts.uncertainty.empty()) {
-    chosen.demands.uncertainty = parse_option("--uncertainty", [&] { return parse_uncertainty(texts.uncertainty); });
-  }
-  for (const std::string& file : texts.demands) {
+  if (options.demands.empty()) throw invalid("--demand FILE is required; see 'banyan topology --help'");
+  if (options.ports == 0) throw invalid("--demand needs --ports N, the optical ports of an endpoint");
+  chosen.request.ports = options.ports;
+  chosen.request.bandwidth = options.bandwidth;
+  chosen.request.wiring = options.one_way ? Wiring::circuits : Wiring::cables;
+  chosen.request.hops = options.direct ? Hops::direct_only : Hops::indirect_too;
+  chosen.demands.uncertainty = options.uncertainty;
+  for (const std::string& file : options.demands) {
     chosen.demands.matrices.push_back(parse_option(
         "--demand", [&] { return design::parse_demand_csv(read_plain_text(file, kMaxFileBytes).text, file); }));
   }
@@ -175,16 +171,16 @@ std::string rivals_text(const Terminal& terminal, const Chosen& chosen) {
          "\n";
 }
 
-std::string demand_text(const Chosen& chosen, const DemandTopologyTexts& texts) {
+std::string demand_text(const Chosen& chosen, const DemandTopologyOptions& options) {
   double total = 0;
   size_t pairs = 0;
   for (const uint64_t amount : chosen.demand().amounts) {
     total += static_cast<double>(amount);
     pairs += amount > 0;
   }
-  std::string text = harmless(texts.demands.front()) + ": " + plural(chosen.size(), "endpoint") + ", " +
+  std::string text = harmless(options.demands.front()) + ": " + plural(chosen.size(), "endpoint") + ", " +
                      plural(pairs, "pair") + ", " + chosen.amount(total) + " in all";
-  if (texts.demands.size() > 1) text += "; and " + plural(texts.demands.size() - 1, "file") + " more";
+  if (options.demands.size() > 1) text += "; and " + plural(options.demands.size() - 1, "file") + " more";
   if (chosen.demands.uncertainty > Fraction(0)) {
     text += "; entries may grow by " + format_decimals(100 * chosen.demands.uncertainty.to_double(), 0) + " %";
   }
@@ -212,10 +208,10 @@ std::string bound_text(const Chosen& chosen) {
   return text + ",\nand the chosen one " + format_decimals(chosen.topology.worst / bound, 3) + " times that";
 }
 
-std::string as_text(const Terminal& terminal, const Chosen& chosen, const DemandTopologyTexts& texts) {
+std::string as_text(const Terminal& terminal, const Chosen& chosen, const DemandTopologyOptions& options) {
   const bool cables = chosen.request.wiring == Wiring::cables;
   const uint64_t ends = std::accumulate(chosen.topology.links.begin(), chosen.topology.links.end(), uint64_t{0});
-  std::string text = labelled(terminal, "demand", demand_text(chosen, texts));
+  std::string text = labelled(terminal, "demand", demand_text(chosen, options));
   text +=
       labelled(terminal, "topology",
                plural(cables ? ends / 2 : ends, cables ? "cable" : "circuit") + " of " +
@@ -227,7 +223,7 @@ std::string as_text(const Terminal& terminal, const Chosen& chosen, const Demand
                      "a pair's traffic goes direct up to " + chosen.load(chosen.topology.threshold) +
                          " of its links, the rest by two hops");
   }
-  return text + pairs_text(terminal, chosen) + rivals_text(terminal, chosen) + written(terminal, texts.output);
+  return text + pairs_text(terminal, chosen) + rivals_text(terminal, chosen) + written(terminal, options.output);
 }
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -271,42 +267,45 @@ std::string as_json(const Chosen& chosen) {
 
 }  // namespace
 
-void declare_demand_options(CommandSyntax& command, DemandTopologyTexts& texts) {
+void declare_demand_options(CommandSyntax& command, DemandTopologyOptions& options) {
   command.group("Links for a demand");
   OptionSyntax& demand =
-      command.option("--demand", &texts.demands, "FILE",
+      command.option("--demand", &options.demands, "FILE",
                      "a CSV of what endpoints send each other, N x N bytes or rates, with or without "
                      "names; several: links that serve each of them");
   demand.paths = OptionSyntax::Paths::files;
-  command.option("--ports", &texts.ports, "N", "optical ports of an endpoint").needs = "--demand";
   command
-      .option("--uncertainty", &texts.uncertainty, "PART",
+      .option("--ports", count_into(options.ports, {.most = TopologyRequest::kMaxPorts}), "N",
+              "optical ports of an endpoint")
+      .needs = "--demand";
+  command
+      .option("--uncertainty", into(options.uncertainty, parse_uncertainty), "PART",
               "entries may grow by this part (0.3 or 30%), while no endpoint sends or receives more in all")
       .needs = "--demand";
   OptionSyntax& two_hop =
-      command.flag("--two-hop", texts.two_hop, "what exceeds a threshold takes two hops (this is the default)");
+      command.flag("--two-hop", options.two_hop, "what exceeds a threshold takes two hops (this is the default)");
   two_hop.needs = "--demand";
   two_hop.excludes = {"--direct"};
-  OptionSyntax& direct = command.flag("--direct", texts.direct, "all traffic goes over links of its own pair");
+  OptionSyntax& direct = command.flag("--direct", options.direct, "all traffic goes over links of its own pair");
   direct.needs = "--demand";
-  command.flag("--one-way", texts.one_way, "links are circuits of one direction, not cables").needs = "--demand";
+  command.flag("--one-way", options.one_way, "links are circuits of one direction, not cables").needs = "--demand";
   command.group(CommandSyntax::kOwnGroup);
 }
 
-ExitCode answer_demand_topology(const Terminal& terminal, const DemandTopologyTexts& texts) {
-  check_output_place(texts.output, texts.json);
+ExitCode answer_demand_topology(const Terminal& terminal, const DemandTopologyOptions& options) {
+  check_output_place(options.output, options.json);
   std::string text;
   {
     Progress progress(terminal, "choosing links");
-    const Chosen chosen = choose(texts);
-    if (!texts.output.empty()) {
+    const Chosen chosen = choose(options);
+    if (!options.output.empty()) {
       const Fabric fabric = parse_option(
           "-o", [&] { return topology_fabric(chosen.demand().names, chosen.topology.links, chosen.request); });
-      write_output(terminal, texts.output, format_fabric_json(fabric));
+      write_output(terminal, options.output, format_fabric_json(fabric));
     }
-    text = texts.json ? as_json(chosen) : as_text(terminal, chosen, texts);
+    text = options.json ? as_json(chosen) : as_text(terminal, chosen, options);
   }
-  say_beside(terminal, texts.output, text);
+  say_beside(terminal, options.output, text);
   return ExitCode::success;
 }
 

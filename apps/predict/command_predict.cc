@@ -5,6 +5,7 @@
 #include "apps/codec_option.h"
 #include "apps/command.h"
 #include "apps/lists.h"
+#include "apps/option_values.h"
 #include "apps/plan/watched_simulation.h"
 #include "apps/predict/job_prediction.h"
 #include "apps/predict/predict_calibrate.h"
@@ -19,17 +20,24 @@
 #include "banyan/base/text.h"
 #include "banyan/base/utf8.h"
 #include "banyan/fabric/read.h"
-#include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
 
 namespace banyan::app {
 namespace {
 
-struct Texts {
+struct PlanOptions {
   std::vector<std::string> what;
-  std::string bytes, sweep, slice, alpha, window, html, output;
+  std::vector<Bytes> sizes = {Bytes(uint64_t{1} << 30)};
+  answer::TimingOptions timing;
+  ReportFiles files;
   bool unfolded = false, json = false;
 };
+
+std::vector<Bytes> parse_sweep(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) throw invalid(in_quotes(text) + " has no ':'; write it as 1KiB:4GiB");
+  return answer::doubling_sizes(parse_size(text.substr(0, colon)), parse_size(text.substr(colon + 1)));
+}
 
 std::vector<Meaning> exits_of_a_simulation(const char* no = nullptr) {
   std::vector<Meaning> codes = {{"0", "success"}};
@@ -46,27 +54,34 @@ class PredictCommand : public Command {
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command =
         program.command("predict", "Simulate plans, training steps and traces: time, throughput, busiest links.");
+    syntax_ = &command;
     OptionSyntax& what =
-        command.word("WHAT", &texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
+        command.word("WHAT", &plan_.what, "plan files, or a collective and a fabric, whose plans are then compared");
     what.takes_rest = true;
     what.values = planned_collectives();
     for (std::string& spec : fabric_specs()) what.values.push_back(std::move(spec));
     what.paths = OptionSyntax::Paths::files;
-    command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 1GiB)");
-    command.option("--sweep", &texts_.sweep, "FROM:TO", "a table over sizes that double, with the best plan for each")
+    const auto parse_sizes = [](const std::string& text) { return std::vector{parse_size(text)}; };
+    command.option("--bytes", into(plan_.sizes, parse_sizes), "SIZE",
+                   "size of the whole buffer, gathered or reduced (default 1GiB)");
+    command
+        .option("--sweep", into(plan_.sizes, parse_sweep), "FROM:TO",
+                "a table over sizes that double, with the best plan for each")
         .excludes = {"--bytes"};
-    command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default: best of three)");
-    command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes (default 5us)");
+    command.option("--slice", into(plan_.timing.slice, parse_size), "SIZE",
+                   "piece that moves at once along a tree (default: best of three)");
+    command.option("--alpha", into(plan_.timing.alpha, parse_duration), "TIME",
+                   "cost of a message besides its bytes (default 5us)");
     codec_.declare(command,
                    "float32 in this code, such as int8; several or auto: a table of all, and which is best (not with "
                    "--sweep)");
-    command.option("--window", &texts_.window, "TIME",
+    command.option("--window", into(plan_.timing.window, parse_duration), "TIME",
                    "treat messages that end within TIME of each other as ending together: faster, less exact");
-    command.flag("--unfolded", texts_.unfolded, "simulate every message, without merging identical ones");
-    command.option("--html", &texts_.html, "FILE", "write a page with links by load and throughput by size");
-    command.option("-o,--output", &texts_.output, "FILE", "write the prediction as JSON");
+    command.flag("--unfolded", plan_.unfolded, "simulate every message, without merging identical ones");
+    command.option("--html", &plan_.files.html, "FILE", "write a page with links by load and throughput by size");
+    command.option("-o,--output", &plan_.files.output, "FILE", "write the prediction as JSON");
     command.flag("--list", lists_, "list the models and the devices of 'predict train', and the planners");
-    command.flag("--json", texts_.json, "print one JSON object");
+    command.flag("--json", plan_.json, "print one JSON object");
     command.examples({"banyan predict plan.json --bytes 1GiB", "banyan predict plan.json other.json --sweep 1KiB:4GiB",
                       "banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB",
                       "banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json",
@@ -79,6 +94,75 @@ class PredictCommand : public Command {
          "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation; what is "
          "printed then is no result."});
     command.exit_codes(exits_of_a_simulation());
+    declare_subcommands(command);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    // --json prints what -o writes.
+    for (const auto& [output, json] :
+         {std::pair{&plan_.files.output, &plan_.json}, std::pair{&job_arguments_.files.output, &job_arguments_.json}}) {
+      if (*output != "-") continue;
+      output->clear();
+      *json = true;
+    }
+    if (lists_ && !train_->was_chosen()) {
+      terminal.print(list_predictable(terminal, plan_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
+    }
+    if (train_->was_chosen()) return run_train(terminal);
+    if (job_->was_chosen()) return run_predict_job(terminal, job_source_, job_arguments_);
+    if (calibrate_->was_chosen()) return run_calibrate(terminal, calibrate_options_);
+    if (plan_.what.empty()) {
+      throw invalid("WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
+    }
+    answer::TimingOptions options = plan_.timing;
+    options.fold = !plan_.unfolded;
+    const bool is_sweep = syntax_->is_given("--sweep");
+    const answer::CodecWish wish = codec_.wish();
+    if (wish.choice != answer::CodecWish::Choice::by_name && is_sweep) {
+      throw Error(ErrorCode::invalid_input, "compares codecs for one size; give one codec, or --bytes", "--codec");
+    }
+    for (const Bytes size : plan_.sizes) {
+      if (options.slice) parse_option("--slice", [&] { answer::expect_few_pieces(size, *options.slice); });
+    }
+    check_output_places(plan_.files);
+    std::vector<answer::NamedPlan> plans;
+    std::vector<answer::TimedSize> points;
+    {
+      Progress progress(terminal, "planning");
+      plans = load_plans();
+      if (!wish.is_dense()) {
+        parse_option("--codec", [&] { answer::expect_codes(plans.front().schedule->collective().kind()); });
+      }
+      progress.say("simulating");
+      WatchedSimulation watch(progress);
+      answer::TimingOptions watched = options;
+      watched.observer = &watch;
+      std::optional<codec::Codec> codec = wish.codecs.back();
+      if (!is_sweep && codec_.is_given()) {
+        choice_ = choose_codec(candidates_of(plans), plan_.sizes.front(), wish, codec_.cores(), watched);
+        codec = choice_->chosen().codec;
+      }
+      if (codec) options.codec = watched.codec = answer::codec_cost(*codec, codec_.cores());
+      points = time_sizes(plans, plan_.sizes, watched);
+    }
+    predict::ReportInput report = answer::report_of(plans, points, fabric_text_);
+    if (options.codec) report.prediction.title += ", as " + to_string(options.codec->codec);
+    if (choice_) report.notes.push_back("codec " + codec_or_float32(choice_->chosen().codec) + ": " + choice_->why);
+    const std::string written = write_reports(report, plan_.files, terminal);
+    if (plan_.json) {
+      terminal.print(format_prediction(report));
+    } else {
+      terminal.print(
+          (is_sweep ? as_table(terminal, plans, points) : as_text(terminal, plans, points.front(), report, options)) +
+          written);
+    }
+    return points.back().is_complete() ? ExitCode::success : ExitCode::interrupted;
+  }
+
+ private:
+  void declare_subcommands(CommandSyntax& command) {
     train_ = &command.command("train", "Simulate a training step of a transformer.");
     declare_train_options(*train_, train_options_);
     declare_job_arguments(*train_, job_arguments_);
@@ -104,80 +188,15 @@ class PredictCommand : public Command {
     job_->exit_codes(exits_of_a_simulation());
     calibrate_ =
         &command.command("calibrate", "Fit costs to measured collectives, or devices to measured training steps.");
-    declare_calibrate_options(*calibrate_, calibrate_texts_);
+    declare_calibrate_options(*calibrate_, calibrate_options_);
     calibrate_->examples(
         {"banyan predict calibrate nccl.log -o costs.json   # then: predict train ... --costs costs.json",
          "banyan predict calibrate steps.csv --gpu a100-80g -o a100.json --check other.csv"});
     calibrate_->notes(
         {"The report shows how well the fit holds on data that it has not seen: every second point of a "
          "curve, or models that were left out."});
-    return command;
   }
 
-  ExitCode run(const Terminal& terminal) override {
-    // --json prints what -o writes.
-    for (const auto& [output, json] :
-         {std::pair{&texts_.output, &texts_.json}, std::pair{&job_arguments_.output, &job_arguments_.json}}) {
-      if (*output != "-") continue;
-      output->clear();
-      *json = true;
-    }
-    if (lists_ && !train_->was_chosen()) {
-      terminal.print(list_predictable(terminal, texts_.json ? ListForm::json : ListForm::text));
-      return ExitCode::success;
-    }
-    if (train_->was_chosen()) return run_train(terminal);
-    if (job_->was_chosen()) return run_predict_job(terminal, job_source_, job_arguments_);
-    if (calibrate_->was_chosen()) return run_calibrate(terminal, calibrate_texts_);
-    if (texts_.what.empty()) {
-      throw Error(ErrorCode::invalid_input,
-                  "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
-    }
-    answer::TimingOptions options = timing_options();
-    const answer::CodecWish wish = codec_.wish();
-    if (wish.choice != answer::CodecWish::Choice::by_name && !texts_.sweep.empty()) {
-      throw Error(ErrorCode::invalid_input, "compares codecs for one size; give one codec, or --bytes", "--codec");
-    }
-    const std::vector<Bytes> sizes = wanted_sizes();
-    for (const Bytes size : sizes) {
-      if (options.slice) parse_option("--slice", [&] { answer::expect_few_pieces(size, *options.slice); });
-    }
-    check_output_places({{"--output", texts_.output}, {"--html", texts_.html}});
-    std::vector<answer::NamedPlan> plans;
-    std::vector<answer::TimedSize> points;
-    {
-      Progress progress(terminal, "planning");
-      plans = load_plans();
-      if (!wish.is_dense()) {
-        parse_option("--codec", [&] { answer::expect_codes(plans.front().schedule->collective().kind()); });
-      }
-      progress.say("simulating");
-      WatchedSimulation watch(progress);
-      answer::TimingOptions watched = options;
-      watched.observer = &watch;
-      std::optional<codec::Codec> codec = wish.codecs.back();
-      if (texts_.sweep.empty() && codec_.is_given()) {
-        choice_ = choose_codec(candidates_of(plans), sizes.front(), wish, codec_.cores(), watched);
-        codec = choice_->chosen().codec;
-      }
-      if (codec) options.codec = watched.codec = answer::codec_cost(*codec, codec_.cores());
-      points = time_sizes(plans, sizes, watched);
-    }
-    predict::ReportInput report = answer::report_of(plans, points, fabric_text_);
-    if (options.codec) report.prediction.title += ", as " + to_string(options.codec->codec);
-    if (choice_) report.notes.push_back("codec " + codec_or_float32(choice_->chosen().codec) + ": " + choice_->why);
-    const std::string written = write_plan_reports(terminal, report);
-    if (texts_.json) {
-      terminal.print(format_prediction(report));
-    } else {
-      terminal.print((texts_.sweep.empty() ? as_text(terminal, plans, points.front(), report, options)
-                                           : as_table(terminal, plans, points)) +
-                     written);
-    }
-    return points.back().is_complete() ? ExitCode::success : ExitCode::interrupted;
-  }
-
- private:
   ExitCode run_train(const Terminal& terminal) {
     if (lists_) {
       terminal.print(list_models_and_devices(terminal, job_arguments_.json ? ListForm::json : ListForm::text));
@@ -188,11 +207,11 @@ class PredictCommand : public Command {
                                   .fabric = fabric_of(job_arguments_, "dgx-a100:64"),
                                   .fabric_name = harmless(job_arguments_.fabric),
                                   .options = job_arguments_.options};
-    check_output_places(job_arguments_);
+    check_output_places(job_arguments_.files);
     const answer::StepAnswer step =
         watched(terminal, [&](answer::JobObserver& observer) { return predict_step(std::move(question), observer); });
     const predict::ReportInput report = report_of(step);
-    const std::string written = step.is_refused() ? "" : write_reports(report, job_arguments_, terminal);
+    const std::string written = step.is_refused() ? "" : write_reports(report, job_arguments_.files, terminal);
     terminal.print(job_arguments_.json ? answer_json(report) : as_text(terminal, step) + written);
     return step.is_refused() ? ExitCode::answer_is_no : exit_code(step.answer);
   }
@@ -212,60 +231,33 @@ class PredictCommand : public Command {
     return text + format_answer(question, step.answer, terminal);
   }
 
-  answer::TimingOptions timing_options() const {
-    answer::TimingOptions options{.fold = !texts_.unfolded};
-    if (!texts_.slice.empty()) options.slice = positive_bytes(texts_.slice, "--slice");
-    if (!texts_.alpha.empty()) options.alpha = parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
-    if (!texts_.window.empty())
-      options.window = parse_option("--window", [&] { return parse_duration(texts_.window); });
-    return options;
-  }
-
-  static Bytes positive_bytes(const std::string& text, const std::string& option) {
-    const Bytes bytes = parse_option(option, [&] { return Bytes::parse(text); });
-    if (bytes.count() > 0) return bytes;
-    throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give a size such as 64MiB", option);
-  }
-
-  std::vector<Bytes> wanted_sizes() const {
-    if (texts_.sweep.empty()) return {positive_bytes(texts_.bytes.empty() ? "1GiB" : texts_.bytes, "--bytes")};
-    const size_t colon = texts_.sweep.find(':');
-    if (colon == std::string::npos) {
-      throw Error(ErrorCode::invalid_input, "'" + texts_.sweep + "' has no ':'; write it as 1KiB:4GiB", "--sweep");
-    }
-    const Bytes from = positive_bytes(texts_.sweep.substr(0, colon), "--sweep");
-    const Bytes to = positive_bytes(texts_.sweep.substr(colon + 1), "--sweep");
-    return parse_option("--sweep", [&] { return answer::doubling_sizes(from, to); });
-  }
-
   std::vector<answer::NamedPlan> load_plans() {
     std::vector<answer::NamedPlan> plans;
-    if (const auto kind = collective_named(texts_.what.front())) {
-      if (texts_.what.size() != 2) {
-        throw Error(ErrorCode::invalid_input, "a collective needs one fabric after it, as in 'banyan predict " +
-                                                  texts_.what.front() + " dgx-a100:8'");
+    if (const auto kind = collective_named(plan_.what.front())) {
+      if (plan_.what.size() != 2) {
+        throw invalid("a collective needs one fabric after it, as in 'banyan predict " + plan_.what.front() +
+                      " dgx-a100:8'");
       }
-      fabric_text_ = harmless(texts_.what[1]);
-      const Fabric fabric = fabric::load_fabric({.fabric = texts_.what[1]});
+      fabric_text_ = harmless(plan_.what[1]);
+      const Fabric fabric = fabric::load_fabric({.fabric = plan_.what[1]});
       for (plan::Candidate& candidate : plan::plan_candidates(fabric, Collective::make(fabric, {.kind = *kind}))) {
         plans.push_back(
             {std::move(candidate.planner), std::make_shared<const Schedule>(std::move(candidate.schedule))});
       }
       return plans;
     }
-    if (texts_.what.size() == 2 && collective_named(texts_.what[1])) {
-      throw Error(ErrorCode::invalid_input, "the collective comes before the fabric: banyan predict " + texts_.what[1] +
-                                                " " + harmless(texts_.what[0]));
+    if (plan_.what.size() == 2 && collective_named(plan_.what[1])) {
+      throw invalid("the collective comes before the fabric: banyan predict " + plan_.what[1] + " " +
+                    harmless(plan_.what[0]));
     }
-    for (const std::string& path : texts_.what) {
+    for (const std::string& path : plan_.what) {
       expect_plan_file(path);
       schedule::ScheduleFile file = answer::read_valid_plan(path);
       if (!plans.empty() && !(file.schedule.collective() == plans.front().schedule->collective())) {
-        throw Error(ErrorCode::mismatch, "is a plan for another collective than " + texts_.what.front(), path);
+        throw Error(ErrorCode::mismatch, "is a plan for another collective than " + plan_.what.front(), path);
       }
-      if (!plans.empty())
-        answer::require_same_fabric(file, path, plans.front().schedule->fabric(), texts_.what.front());
-      plans.push_back({texts_.what.size() == 1 ? file.planner : harmless(path),
+      if (!plans.empty()) answer::require_same_fabric(file, path, plans.front().schedule->fabric(), plan_.what.front());
+      plans.push_back({plan_.what.size() == 1 ? file.planner : harmless(path),
                        std::make_shared<const Schedule>(std::move(file.schedule))});
     }
     fabric_text_ = describe_counts(plans.front().schedule->fabric());
@@ -286,21 +278,8 @@ class PredictCommand : public Command {
       if (traits.is_planned) nearest.offer(traits.name);
     }
     for (const char* command : {"train", "job", "calibrate"}) nearest.offer(command);
-    throw Error(ErrorCode::invalid_input, "'" + word.substr(0, 60) + "' is neither a plan file nor a collective" +
-                                              nearest.hint() + "; known are " + collective_names(is_planned));
-  }
-
-  std::string write_plan_reports(const Terminal& terminal, const predict::ReportInput& report) const {
-    std::string text;
-    if (!texts_.html.empty()) {
-      write_file(texts_.html, html_report(report));
-      text += labelled(terminal, "written", texts_.html);
-    }
-    if (!texts_.output.empty()) {
-      write_file(texts_.output, format_prediction(report));
-      text += labelled(terminal, "written", texts_.output);
-    }
-    return text;
+    throw invalid("'" + word.substr(0, 60) + "' is neither a plan file nor a collective" + nearest.hint() +
+                  "; known are " + collective_names(is_planned));
   }
 
   std::string as_text(const Terminal& terminal, const std::vector<answer::NamedPlan>& plans,
@@ -386,12 +365,12 @@ class PredictCommand : public Command {
     return table.format(terminal);
   }
 
-  CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
-  Texts texts_;
+  CommandSyntax *syntax_ = nullptr, *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
+  PlanOptions plan_;
   JobArguments job_arguments_;
   predict::TrainOptions train_options_;
   answer::JobSource job_source_;
-  CalibrateTexts calibrate_texts_;
+  CalibrateOptions calibrate_options_;
   std::string fabric_text_;
   CodecOption codec_;
   std::optional<answer::CodecChoice> choice_;

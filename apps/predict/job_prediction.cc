@@ -67,9 +67,9 @@ void declare_job_arguments(CommandSyntax& command, JobArguments& arguments) {
   fabric.values = fabric_specs();
   fabric.paths = OptionSyntax::Paths::files;
   declare_options(command, answer::job_options(), arguments.options);
-  command.option("--html", &arguments.html, "FILE", "write a page with pictures, in one file");
-  command.option("--trace", &arguments.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
-  command.option("-o,--output", &arguments.output, "FILE", "write the prediction as JSON");
+  command.option("--html", &arguments.files.html, "FILE", "write a page with pictures, in one file");
+  command.option("--trace", &arguments.files.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
+  command.option("-o,--output", &arguments.files.output, "FILE", "write the prediction as JSON");
   command.flag("--json", arguments.json, "print one JSON object");
   command.group(CommandSyntax::kOwnGroup);
 }
@@ -80,20 +80,20 @@ Fabric fabric_of(const JobArguments& arguments, const std::string& example) {
   return parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = arguments.fabric}); });
 }
 
-void check_output_places(const JobArguments& arguments) {
-  check_output_places({{"--output", arguments.output}, {"--html", arguments.html}, {"--trace", arguments.trace}});
+void check_output_places(const ReportFiles& files) {
+  check_output_places({{"--output", files.output}, {"--html", files.html}, {"--trace", files.trace}});
 }
 
-std::string write_reports(const predict::ReportInput& input, const JobArguments& arguments, const Terminal& terminal) {
+std::string write_reports(const predict::ReportInput& input, const ReportFiles& files, const Terminal& terminal) {
   std::string text;
   const auto write = [&](const std::string& path, auto format) {
     if (path.empty()) return;
     write_file(path, format(input));
     text += labelled(terminal, "written", path);
   };
-  write(arguments.output, [](const auto& report) { return format_prediction(report); });
-  write(arguments.html, [](const auto& report) { return html_report(report); });
-  write(arguments.trace, [](const auto& report) { return chrome_trace(report); });
+  write(files.output, [](const auto& report) { return format_prediction(report); });
+  write(files.html, [](const auto& report) { return html_report(report); });
+  write(files.trace, [](const auto& report) { return chrome_trace(report); });
   return text;
 }
 
@@ -104,7 +104,7 @@ std::string format_busiest_links(const Terminal& terminal, const predict::Report
   Table table({"busiest links", "bandwidth", "used", "full"});
   for (const auto& [first, count] : kinds) {
     const Link& link = input.fabric->links()[first.link];
-    std::string names = input.fabric->name(link.from) + " -> " + input.fabric->name(link.to);
+    std::string names = link_name(*input.fabric, link);
     if (count > 1) names += " and " + std::to_string(count - 1) + " like it";
     table.add({names, link.bandwidth.to_string(), format_percent(first.load), format_percent(first.full)});
   }

@@ -11,17 +11,23 @@
 
 namespace banyan::app {
 
+// The files that an answer is written to; empty: none.
+struct ReportFiles {
+  std::string output = {}, html = {}, trace = {};
+};
+
 // The fabric, the options of the simulation, and the files that its answer is written to.
 struct JobArguments {
   answer::JobOptions options;
-  std::string fabric, output, html, trace;
+  std::string fabric;
+  ReportFiles files;
   bool json = false;
 };
 void declare_job_arguments(CommandSyntax& command, JobArguments& arguments);
 // Throws Error that names --fabric, with an example where there is none.
 Fabric fabric_of(const JobArguments& arguments, const std::string& example);
 // Throws Error of an output that cannot be written (command.h).
-void check_output_places(const JobArguments& arguments);
+void check_output_places(const ReportFiles& files);
 
 // Runs `ask` with an observer that shows its progress and ends it when Ctrl-C is pressed.
 template <typename Ask>
@@ -32,7 +38,7 @@ auto watched(const Terminal& terminal, Ask ask) {
 }
 
 // Writes what was asked for (--output, --html, --trace); a line for each.
-std::string write_reports(const predict::ReportInput& input, const JobArguments& arguments, const Terminal& terminal);
+std::string write_reports(const predict::ReportInput& input, const ReportFiles& files, const Terminal& terminal);
 
 // A table of the links that were used most; those that look alike are one row. Nothing where no link was used.
 std::string format_busiest_links(const Terminal& terminal, const predict::ReportInput& input);

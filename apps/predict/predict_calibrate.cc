@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/lists.h"
+#include "apps/option_values.h"
 #include "apps/predict/predict_train.h"
 #include "apps/report.h"
 #include "banyan/base/plain_text.h"
@@ -97,14 +98,13 @@ predict::CurveError error_on_every_second(const std::vector<predict::CollectiveP
 
 class CurveCalibration {
  public:
-  CurveCalibration(const CalibrateTexts& texts, const std::vector<File>& files) : texts_(texts) {
+  CurveCalibration(const CalibrateOptions& options, const std::vector<File>& files) : options_(options) {
     for (const File& file : files) {
       try {
-        predict::CurveLog log = predict::parse_curve_log(file.text, {.in_place = texts.in_place});
-        if (!texts.ranks.empty())
-          log.ranks = static_cast<uint32_t>(parse_count(texts.ranks, "--ranks", {2, Job::kMaxRanks}));
+        predict::CurveLog log = predict::parse_curve_log(file.text, {.in_place = options.in_place});
+        if (options.ranks) log.ranks = options.ranks;
         if (!log.ranks) log.ranks = ranks_in_name(file.path);
-        if (!texts.collective.empty()) log.collective = parse_collective_kind(texts.collective, has_curve);
+        if (options.collective) log.collective = options.collective;
         predict::CurveFit fit = fit_curve(log.points);
         const predict::CurveError other_half = error_on_every_second(log.points);
         add_notes(file, notes_);
@@ -118,15 +118,12 @@ class CurveCalibration {
   std::vector<predict::CollectiveCost> costs() const {
     std::vector<predict::CollectiveCost> list;
     for (const Curve& curve : curves_) {
-      if (!curve.log.ranks)
-        throw Error(ErrorCode::invalid_input, curve.path + " does not say how many ranks took part; give --ranks");
-      list.push_back(make_collective_cost(
-          curve.fit.curve,
-          {.collective = curve.log.collective.value_or(CollectiveKind::all_reduce),
-           .ranks = *curve.log.ranks,
-           .link = texts_.link.empty() ? Bandwidth()
-                                       : parse_option("--link", [&] { return Bandwidth::parse(texts_.link); }),
-           .source = base_name(curve.path)}));
+      if (!curve.log.ranks) throw invalid(curve.path + " does not say how many ranks took part; give --ranks");
+      list.push_back(make_collective_cost(curve.fit.curve,
+                                          {.collective = curve.log.collective.value_or(CollectiveKind::all_reduce),
+                                           .ranks = *curve.log.ranks,
+                                           .link = options_.link,
+                                           .source = base_name(curve.path)}));
     }
     return list;
   }
@@ -169,7 +166,7 @@ class CurveCalibration {
   }
 
  private:
-  const CalibrateTexts& texts_;
+  const CalibrateOptions& options_;
   std::vector<Curve> curves_;
   std::vector<std::string> notes_;
 };
@@ -179,25 +176,19 @@ class CurveCalibration {
 
 class RowCalibration {
  public:
-  RowCalibration(const CalibrateTexts& texts, const std::vector<File>& files, const std::vector<File>& checks,
+  RowCalibration(const CalibrateOptions& options, const std::vector<File>& files, const std::vector<File>& checks,
                  const Terminal& terminal) {
-    before_ = parse_option("--gpu", [&] { return answer::load_devices(texts.devices).at(texts.gpu); });
+    before_ = parse_option("--gpu", [&] { return answer::load_devices(options.devices).at(options.gpu); });
     predict::TrainConfig base;
-    base.model.vocabulary =
-        texts.vocab.empty() ? 50257 : static_cast<uint32_t>(parse_count(texts.vocab, "--vocab", {2, 100'000'000}));
-    base.precision = texts.precision.empty()
-                         ? predict::Precision::fp16
-                         : parse_option("--precision", [&] { return predict::parse_precision(texts.precision); });
+    base.model.vocabulary = options.vocabulary;
+    base.precision = options.precision;
     predict::ClusterShape cluster = before_.cluster;
-    if (!texts.box.empty()) cluster.box = static_cast<uint32_t>(parse_count(texts.box, "--box", {1, 1'000'000}));
-    if (!texts.scale_up.empty())
-      cluster.scale_up = parse_option("--scale-up", [&] { return Bandwidth::parse(texts.scale_up); });
-    if (!texts.network.empty())
-      cluster.network = parse_option("--network", [&] { return Bandwidth::parse(texts.network); });
-    const std::optional<predict::Recompute> recompute = parse_way(texts.recompute);
+    cluster.box = options.box.value_or(cluster.box);
+    cluster.scale_up = options.scale_up.value_or(cluster.scale_up);
+    cluster.network = options.network.value_or(cluster.network);
     const auto read = [&](const File& file) {
       try {
-        return predict::RowSet{base_name(file.path), parse_train_rows(file.text, base), cluster, recompute};
+        return predict::RowSet{base_name(file.path), parse_train_rows(file.text, base), cluster, options.recompute};
       } catch (const Error& error) {
         throw error.within(file.path);
       }
@@ -205,7 +196,7 @@ class RowCalibration {
     for (const File& file : files) sets_.push_back(read(file));
     Progress progress(terminal, "fitting");
     result_ = calibrate(before_, sets_,
-                        {.cross_validate = !texts.quick, .progress = [&](double done) { progress.fraction(done); }});
+                        {.cross_validate = !options.quick, .progress = [&](double done) { progress.fraction(done); }});
     for (const File& file : checks) check(read(file));
     for (const std::vector<File>* list : {&files, &checks}) {
       for (const File& file : *list) {
@@ -280,11 +271,6 @@ class RowCalibration {
     predict::RowsError error;
   };
 
-  static std::optional<predict::Recompute> parse_way(const std::string& text) {
-    if (text.empty() || text == "auto") return std::nullopt;
-    return parse_option("--recompute", [&] { return predict::parse_recompute(text); });
-  }
-
   // Predicted with what was fitted. Where rows do not say what was recomputed, the way that fits them best is taken, as
   // for those that were fitted.
   void check(const predict::RowSet& set) {
@@ -331,53 +317,65 @@ class RowCalibration {
   std::vector<std::string> notes_;
 };
 
-void finish(const Terminal& terminal, const CalibrateTexts& texts, const std::string& text, const std::string& file) {
-  if (!texts.output.empty()) write_output(terminal, texts.output, file);
-  say_beside(terminal, texts.output, text);
-  if (!texts.json) terminal.print(written(terminal, texts.output));
+void finish(const Terminal& terminal, const CalibrateOptions& options, const std::string& text,
+            const std::string& file) {
+  if (!options.output.empty()) write_output(terminal, options.output, file);
+  say_beside(terminal, options.output, text);
+  if (!options.json) terminal.print(written(terminal, options.output));
 }
 
 }  // namespace
 
-void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
+void declare_calibrate_options(CommandSyntax& command, CalibrateOptions& options) {
   OptionSyntax& files =
-      command.word("FILE", &texts.files, "logs of nccl-tests or CSV of a collective, or CSV rows of training steps");
+      command.word("FILE", &options.files, "logs of nccl-tests or CSV of a collective, or CSV rows of training steps");
   files.is_required = files.takes_rest = true;
   files.paths = OptionSyntax::Paths::files;
   command.group("Options");
-  command.option("-o,--output", &texts.output, "FILE", "write what was found: a file for --costs, or for --devices");
-  command.flag("--json", texts.json, "print one JSON object");
+  command.option("-o,--output", &options.output, "FILE", "write what was found: a file for --costs, or for --devices");
+  command.flag("--json", options.json, "print one JSON object");
   command.group("Measured collectives (curves)");
-  command.option("--ranks", &texts.ranks, "N", "ranks that took part, where the log does not say");
-  command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)").values =
-      planned_collectives();
+  command.option("--ranks", count_into(options.ranks, {2, Job::kMaxRanks}), "N",
+                 "ranks that took part, where the log does not say");
+  const auto parse_way = [](const std::string& text) {
+    return text == "auto" ? std::nullopt : std::optional(predict::parse_recompute(text));
+  };
+  const auto parse_kind = [](const std::string& text) { return parse_collective_kind(text, has_curve); };
+  command.option("--collective", into(options.collective, parse_kind), "NAME", "which collective (default allreduce)")
+      .values = planned_collectives();
   command.option(
-      "--link", &texts.link, "BANDWIDTH",
+      "--link", into(options.link, Bandwidth::parse), "BANDWIDTH",
       "bandwidth of a rank's link (over boxes: of a box's cards together) on which it was measured, so that the "
       "curve holds for other links (default: as measured)");
-  command.flag("--in-place", texts.in_place, "use the second column of times");
+  command.flag("--in-place", options.in_place, "use the second column of times");
   command.group("Measured training steps (rows)");
-  command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;
-  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)").values =
+  command.option("--check", &options.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;
+  command.option("--gpu", &options.gpu, "NAME", "the device (default a100-80g)").values =
       find_option(predict::train_options(), "gpu")->values();
-  command.option("--devices", &texts.devices, "FILE", "devices that add to those built in");
+  command.option("--devices", &options.devices, "FILE", "devices that add to those built in");
   command
-      .option("--recompute", &texts.recompute, "WHAT",
+      .option("--recompute", into(options.recompute, parse_way), "WHAT",
               "for rows that do not say: none, selective, full, or auto, which is what fits best (default)")
       .values = {"none", "selective", "full", "auto"};
-  command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
-  command.option("--precision", &texts.precision, "TYPE", "fp16, bf16, fp32 or fp8 (default fp16)").values = {
-      "fp16", "bf16", "fp32", "fp8"};
-  command.option("--box", &texts.box, "N", "devices in a box (default: the device's usual one)");
-  command.option("--scale-up", &texts.scale_up, "BANDWIDTH", "bandwidth of a device's links inside a box");
-  command.option("--network", &texts.network, "BANDWIDTH", "bandwidth of a device's share of its box's NICs");
-  command.flag("--quick", texts.quick, "without cross-validation");
+  command.option("--vocab", count_into(options.vocabulary, {2, 100'000'000}), "N",
+                 "size of the vocabulary (default 50257)");
+  command
+      .option("--precision", into(options.precision, predict::parse_precision), "TYPE",
+              "fp16, bf16, fp32 or fp8 (default fp16)")
+      .values = {"fp16", "bf16", "fp32", "fp8"};
+  command.option("--box", count_into(options.box, {1, 1'000'000}), "N",
+                 "devices in a box (default: the device's usual one)");
+  command.option("--scale-up", into(options.scale_up, Bandwidth::parse), "BANDWIDTH",
+                 "bandwidth of a device's links inside a box");
+  command.option("--network", into(options.network, Bandwidth::parse), "BANDWIDTH",
+                 "bandwidth of a device's share of its box's NICs");
+  command.flag("--quick", options.quick, "without cross-validation");
   command.group("Options");
 }
 
-ExitCode run_calibrate(const Terminal& terminal, const CalibrateTexts& texts) {
-  check_output_place(texts.output, texts.json);
-  const std::vector<File> files = read_all(texts.files), checks = read_all(texts.checks);
+ExitCode run_calibrate(const Terminal& terminal, const CalibrateOptions& options) {
+  check_output_place(options.output, options.json);
+  const std::vector<File> files = read_all(options.files), checks = read_all(options.checks);
   const bool rows = holds_rows(files.front().text);
   for (const std::vector<File>* list : {&files, &checks}) {
     for (const File& file : *list) {
@@ -391,13 +389,13 @@ ExitCode run_calibrate(const Terminal& terminal, const CalibrateTexts& texts) {
     throw Error(ErrorCode::invalid_usage,
                 "--check is for rows; the error of a curve is given on points that the fit has not seen");
   if (rows) {
-    const RowCalibration calibration(texts, files, checks, terminal);
-    finish(terminal, texts, texts.json ? format_json(calibration.as_json()) : calibration.as_text(terminal),
+    const RowCalibration calibration(options, files, checks, terminal);
+    finish(terminal, options, options.json ? format_json(calibration.as_json()) : calibration.as_text(terminal),
            calibration.file());
   } else {
-    const CurveCalibration calibration(texts, files);
-    const std::string file = texts.output.empty() ? "" : format_collective_costs(calibration.costs());
-    finish(terminal, texts, texts.json ? format_json(calibration.as_json()) : calibration.as_text(terminal), file);
+    const CurveCalibration calibration(options, files);
+    const std::string file = options.output.empty() ? "" : format_collective_costs(calibration.costs());
+    finish(terminal, options, options.json ? format_json(calibration.as_json()) : calibration.as_text(terminal), file);
   }
   return ExitCode::success;
 }

@@ -15,12 +15,12 @@ ExitCode run_predict_job(const Terminal& terminal, const answer::JobSource& sour
   const answer::JobQuestion question =
       read_jobs({.source = source, .fabric = fabric_of(arguments, "dgx-a100:4"), .fabric_name = arguments.fabric},
                 arguments.options);
-  check_output_places(arguments);
+  check_output_places(arguments.files);
   const answer::JobAnswer answer = watched(terminal, [&](answer::JobObserver& observer) {
     return simulate_question(question, arguments.options, observer);
   });
   const predict::ReportInput report = report_of(question, answer);
-  const std::string written = write_reports(report, arguments, terminal);
+  const std::string written = write_reports(report, arguments.files, terminal);
   if (arguments.json) {
     terminal.print(answer_json(report));
   } else {

@@ -15,19 +15,14 @@ TEST(PredictTrain, NamesTheOptionWhoseValueIsWrong) {
     predict::TrainOptions options;
     CommandSyntax program("banyan", "");
     declare_train_options(program.command("train", ""), options);
-    try {
-      parse_command_line(program, {"train", option, value});
-    } catch (const Error& refusal) {
-      return refusal.what();
-    }
-    return "";
+    return testing::error_of([&] { parse_command_line(program, {"train", option, value}); });
   };
   EXPECT_THAT(error("--model", "gpt3-175"), AllOf(HasSubstr("--model"), HasSubstr("did you mean")));
   EXPECT_THAT(error("--tp", "seven"), HasSubstr("--tp: 'seven' is not a whole number from 1 to"));
   EXPECT_THAT(error("--zero", "5"), HasSubstr("--zero"));
   EXPECT_THAT(error("--recompute", "some"), HasSubstr("--recompute"));
   EXPECT_THAT(error("--bucket", "25 apples"), HasSubstr("--bucket"));
-  EXPECT_EQ(error("--experts", "0"), "");
+  EXPECT_EQ(error("--experts", "0"), "no error");
 }
 
 TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
@@ -47,10 +42,10 @@ TEST(PredictCalibrate, WritesCostsOfACurve) {
   std::string text = "size(B),time(us)\n";
   for (int i = 1; i <= 64; ++i) text += std::to_string(i << 20) + "," + std::to_string(30 + i * 10.0) + "\n";
   write_file(log, text);
-  CalibrateTexts texts;
-  texts.files = {log}, texts.output = costs, texts.link = "300GB/s";
+  CalibrateOptions options;
+  options.files = {log}, options.output = costs, options.link = Bandwidth::parse("300GB/s");
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(run_calibrate(Terminal({}), texts), ExitCode::success);
+  EXPECT_EQ(run_calibrate(Terminal({}), options), ExitCode::success);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(), AllOf(HasSubstr("30.0 us"), HasSubstr("every second point")));
   const std::vector<predict::CollectiveCost> read = predict::read_collective_costs(costs);
   ASSERT_EQ(read.size(), 1u);
@@ -62,16 +57,11 @@ TEST(PredictCalibrate, RefusesMixedFiles) {
   const std::string curve = ::testing::TempDir() + "/curve.csv", rows = ::testing::TempDir() + "/rows.csv";
   write_file(curve, "size(B),time(us)\n1,1\n2,2\n3,3\n");
   write_file(rows, "global batch,time (ms)\n");
-  CalibrateTexts texts;
-  texts.files = {curve, rows};
-  EXPECT_THROW(run_calibrate(Terminal({}), texts), Error);
-  texts.files = {curve}, texts.output = ::testing::TempDir() + "/costs.json";
-  try {
-    run_calibrate(Terminal({}), texts);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--ranks"));
-  }
+  CalibrateOptions options;
+  options.files = {curve, rows};
+  EXPECT_THROW(run_calibrate(Terminal({}), options), Error);
+  options.files = {curve}, options.output = ::testing::TempDir() + "/costs.json";
+  EXPECT_THAT(testing::error_of([&] { run_calibrate(Terminal({}), options); }), HasSubstr("--ranks"));
 }
 
 }  // namespace

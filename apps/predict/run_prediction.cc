@@ -13,10 +13,6 @@ double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time)
 
 std::string signed_percent(double ratio) { return (ratio < 0 ? "" : "+") + format_decimals(100 * ratio, 1) + " %"; }
 
-std::string name_of(const Fabric& fabric, LinkId link) {
-  return fabric.name(fabric.link(link).from) + " -> " + fabric.name(fabric.link(link).to);
-}
-
 }  // namespace
 
 RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report,
@@ -84,8 +80,8 @@ std::string format_run_prediction(const Terminal& terminal, const Fabric& fabric
       "as predicted on " + std::to_string(agreement.agreeing) + " of " + plural(agreement.links, "link");
   if (agreement.first_other) {
     const LinkId link = *agreement.first_other;
-    links += "; first other: " + name_of(fabric, link) + " (link " + std::to_string(index(link)) + ") carried " +
-             std::to_string(report.link_bytes[index(link)]) + ", predicted " +
+    links += "; first other: " + link_name(fabric, fabric.link(link)) + " (link " + std::to_string(index(link)) +
+             ") carried " + std::to_string(report.link_bytes[index(link)]) + ", predicted " +
              std::to_string(prediction.link_bytes[index(link)]);
   }
   const bool all = !agreement.first_other;

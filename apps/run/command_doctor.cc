@@ -226,8 +226,7 @@ class DoctorCommand : public Command {
     const auto pid = asked_.empty() ? 0 : process_to_ask();
     if (pid != 0 && folder_.empty()) folder_ = run::recorder_directory_of(pid);
     if (folder_.empty())
-      throw Error(ErrorCode::invalid_input,
-                  "name a folder of records, or a process (--ask PID, --live PID); see 'banyan doctor --help'");
+      throw invalid("name a folder of records, or a process (--ask PID, --live PID); see 'banyan doctor --help'");
     if (pid != 0) run::ask_for_records(pid, folder_);
     const run::Diagnosis diagnosis = diagnose(run::read_dumps(folder_));
     const bool is_healthy = diagnosis.is_healthy();

@@ -7,6 +7,7 @@
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "apps/run/launcher.h"
 #include "apps/verbs.h"
@@ -39,10 +40,11 @@ class LabCommand : public Command {
     command.files({{"/run/banyan/labs/NAME/", "a lab that is up"}});
     CommandSyntax& up = add(command, "up", &LabCommand::up, "Set up a fabric.");
     fabric_.declare(up, "FABRIC", FabricOption::Place::required);
-    up.option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
+    up.option("--scale", into(scale_, lab::Scale::parse), "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
     up.option("--ranks-per-host", &ranks_per_host_, "K",
               "ranks of FABRIC are hosts with K ranks each; 2,1,3: of each host");
-    up.option("--classes", &classes_, "N", "2 or 3 classes of traffic on each link, by the DS field (default 1)");
+    up.option("--classes", count_into(classes_, {.most = lab::kMostClasses}), "N",
+              "2 or 3 classes of traffic on each link, by the DS field (default 1)");
     up.flag("--replace", replace_, "take down a lab of the same name first");
     up.examples({"banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'",
                  "banyan lab up dgx-a100:2 --scale 1/10000 --name small",
@@ -86,7 +88,7 @@ class LabCommand : public Command {
 
   void take_program(std::vector<std::string> words) override {
     if (!run_->was_chosen()) Command::take_program(std::move(words));
-    if (words.empty()) throw Error(ErrorCode::invalid_input, "no program after '--'");
+    if (words.empty()) throw invalid("no program after '--'");
     program_ = std::move(words);
   }
 
@@ -104,13 +106,11 @@ class LabCommand : public Command {
   }
 
   ExitCode up(const Terminal& terminal) const {
-    const lab::Scale scale = parse_option("--scale", [&] { return lab::Scale::parse(scale_); });
     const Fabric fabric = fabric_.load();
-    lab::LabOptions options;
+    lab::LabOptions options{.classes = classes_};
     if (!ranks_per_host_.empty()) {
       options.ranks_per_host = lab::SharedHosts::parse(ranks_per_host_, fabric.ranks().size());
     }
-    options.classes = static_cast<uint32_t>(parse_count(classes_, "--classes", {.most = lab::kMostClasses}));
     const std::vector<std::string> names = Lab::names();
     if (!replace_ && std::find(names.begin(), names.end(), name_) != names.end()) {
       throw Error(ErrorCode::invalid_usage,
@@ -118,7 +118,7 @@ class LabCommand : public Command {
     }
     {
       Progress progress(terminal, "setting up hosts");
-      Lab::up(name_, fabric, scale, options);
+      Lab::up(name_, fabric, scale_, options);
     }
     if (json_) return status(terminal);
     std::string text = "lab '" + name_ + "' is up: " + describe_counts(fabric);
@@ -128,7 +128,7 @@ class LabCommand : public Command {
       text += "; its ranks are " + std::to_string(counts.size()) + " hosts with " + std::to_string(ranks) + " ranks";
     }
     if (options.classes > 1) text += ", " + std::to_string(options.classes) + " classes of traffic";
-    if (scale.numerator != scale.denominator) text += ", bandwidths times " + scale.to_string();
+    if (scale_.numerator != scale_.denominator) text += ", bandwidths times " + scale_.to_string();
     const std::string option = name_ == kDefaultName ? "" : " --name " + name_;
     terminal.print(text + "\nstart programs in it by: banyan lab run" + option + " -- PROGRAM\n");
     return ExitCode::success;
@@ -141,11 +141,8 @@ class LabCommand : public Command {
     Lab lab = Lab::open(name_);
     const uint32_t cable = lab.find_cable(cable_);
     is_cut ? lab.fail(cable) : lab.heal(cable);
-    if (json_) {
-      print_json(terminal, {{"lab", name_}, {"cable", lab.cable_name(cable)}, {"cut", is_cut}});
-    } else {
-      terminal.print(cable_ + (is_cut ? " is cut\n" : " is whole\n"));
-    }
+    terminal.print(json_ ? format_json({{"lab", name_}, {"cable", lab.cable_name(cable)}, {"cut", is_cut}})
+                         : cable_ + (is_cut ? " is cut\n" : " is whole\n"));
     return ExitCode::success;
   }
 
@@ -168,17 +165,13 @@ class LabCommand : public Command {
       table.add({lab.name(), std::to_string(counts.ranks), std::to_string(counts.switches), std::to_string(cables),
                  std::to_string(lab.cut().size()), lab.scale().to_string(), std::to_string(processes)});
     }
-    if (json_) {
-      print_json(terminal, {{"labs", rows}});
-    } else {
-      terminal.print(rows.empty() ? "no lab is up\n" : table.format(terminal));
-    }
+    terminal.print(json_ ? format_json({{"labs", rows}}) : rows.empty() ? "no lab is up\n" : table.format(terminal));
     return ExitCode::success;
   }
 
   ExitCode start(const Terminal& terminal) const {
     if (program_.empty()) {
-      throw Error(ErrorCode::invalid_input, "which program? Write 'banyan lab run -- PROGRAM ARGUMENTS'");
+      throw invalid("which program? Write 'banyan lab run -- PROGRAM ARGUMENTS'");
     }
     const Lab lab = Lab::open(name_);
     const std::span<const NodeId> ranks = lab.fabric().ranks();
@@ -231,11 +224,9 @@ class LabCommand : public Command {
       const fabric::Cable& cable = lab.plan().cables()[number];
       std::string addresses, rates;
       for (const NodeId end : {cable.a, cable.b}) {
-        for (const lab::Port& port : lab.plan().host(end).ports) {
-          if (port.cable != number) continue;
-          addresses += (addresses.empty() ? "" : " - ") + port.address.to_string();
-          rates += (rates.empty() ? "" : " / ") + format_bit_rate(static_cast<double>(port.bytes_per_second));
-        }
+        const lab::Port& port = lab.plan().port(end, number);
+        addresses += (addresses.empty() ? "" : " - ") + port.address.to_string();
+        rates += (rates.empty() ? "" : " / ") + format_bit_rate(static_cast<double>(port.bytes_per_second));
       }
       cables.add({lab.cable_name(number), addresses, rates, lab.cut().contains(number) ? "cut" : "whole"});
     }
@@ -264,8 +255,8 @@ class LabCommand : public Command {
         }
         const bool is_slow = measured < kGoodEnough * asked;
         is_good = is_good && (!is_slow || is_cut);
-        table.add({fabric.name(link.from) + " -> " + fabric.name(link.to), format_bit_rate(asked),
-                   format_bit_rate(measured), is_cut ? "cut" : format_percent(measured / asked)});
+        table.add({link_name(fabric, link), format_bit_rate(asked), format_bit_rate(measured),
+                   is_cut ? "cut" : format_percent(measured / asked)});
         rows.push_back({{"from", fabric.name(link.from)},
                         {"to", fabric.name(link.to)},
                         {"asked_bits_per_second", asked * 8},
@@ -273,23 +264,14 @@ class LabCommand : public Command {
                         {"cut", is_cut}});
       }
     }
-    if (json_) {
-      print_json(terminal, {{"lab", name_}, {"good", is_good}, {"links", rows}});
-    } else {
-      terminal.print(table.format(terminal));
-    }
+    terminal.print(json_ ? format_json({{"lab", name_}, {"good", is_good}, {"links", rows}}) : table.format(terminal));
     return is_good ? ExitCode::success : ExitCode::answer_is_no;
   }
 
-  static void print_json(const Terminal& terminal, const Json& object) { terminal.print(format_json(object)); }
-
   ExitCode down(const Terminal& terminal) const {
     const bool was_there = Lab::down(name_);
-    if (json_) {
-      print_json(terminal, {{"lab", name_}, {"was_up", was_there}});
-    } else {
-      terminal.print("lab '" + name_ + (was_there ? "' is gone\n" : "' was not up\n"));
-    }
+    terminal.print(json_ ? format_json({{"lab", name_}, {"was_up", was_there}})
+                         : "lab '" + name_ + (was_there ? "' is gone\n" : "' was not up\n"));
     return ExitCode::success;
   }
 
@@ -298,7 +280,9 @@ class LabCommand : public Command {
   Verbs verbs_;
   const CommandSyntax* run_ = nullptr;
   FabricOption fabric_;
-  std::string name_ = kDefaultName, scale_ = "1", ranks_per_host_, classes_ = "1", rank_, per_host_, cable_;
+  lab::Scale scale_;
+  uint32_t classes_ = 1;
+  std::string name_ = kDefaultName, ranks_per_host_, rank_, per_host_, cable_;
   bool replace_ = false, no_prefix_ = false, keep_going_ = false, json_ = false;
   std::vector<std::string> program_;
 };

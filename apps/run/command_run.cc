@@ -6,6 +6,7 @@
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
+#include "apps/option_values.h"
 #include "apps/plan/plan_progress.h"
 #include "apps/predict/run_prediction.h"
 #include "apps/report.h"
@@ -26,9 +27,10 @@ constexpr uint64_t kMaxRepeats = 1'000'000;
 constexpr uint64_t kMaxTimeoutSeconds = 86'400;
 constexpr size_t kDefaultProcesses = 4;
 
-struct RunTexts {
-  std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout,
-                               alpha;
+struct RunArguments {
+  std::string plan, processes, bytes = "16MiB", slice;
+  run::LocalRunOptions options{.transport = run::parse_transport("shm")};
+  Picoseconds alpha = answer::TimingOptions().alpha;
   bool predict = false, json = false;
 };
 
@@ -44,28 +46,45 @@ class RunCommand : public Command {
     CommandSyntax& command =
         program.command("run", "Execute a plan on processes of this machine and check the result, or start a program.");
     syntax_ = &command;
-    collective_.declare(command, CollectiveOption::Place::optional);  // a program may come instead
-    command.option("-n,--processes", &texts_.processes, "RANKS",
+    collective_.declare(command);  // a program may come instead
+    command.option("-n,--processes", &arguments_.processes, "RANKS",
                    "number of processes (default: all ranks of the fabric, or 4)");
-    command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 16MiB)");
+    command.option("--bytes", &arguments_.bytes, "SIZE",
+                   "size of the whole buffer, gathered or reduced (default 16MiB)");
     command
-        .option("--type", &texts_.type, "TYPE",
+        .option("--type", into(arguments_.options.type, element::parse_data_type), "TYPE",
                 "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)")
         .values = element_types();
+    const auto parse_op = [this](const std::string& text) {
+      const element::ReduceOp op = element::parse_reduce_op(text);
+      expect_reducible(arguments_.options.type, op);  // which was read before
+      return op;
+    };
     command
-        .option("--op", &texts_.op, "OP",
+        .option("--op", into(arguments_.options.op, parse_op), "OP",
                 "sum, prod, min, max, avg, premul_sum; of integers also band, bor or bxor (default sum)")
         .values = reductions();
-    command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)").values = {"shm", "tcp"};
-    command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
-    command.option("--repeat", &texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
-    command.option("--timeout", &texts_.timeout, "SECONDS", "give up after this time (default 60)");
-    command.option("--plan", &texts_.plan, "FILE", "execute this plan instead of planning one").excludes = {"--fabric"};
-    command.flag("--predict", texts_.predict,
+    command
+        .option("--transport", into(arguments_.options.transport, run::parse_transport), "KIND",
+                "shm or tcp (default shm)")
+        .values = {"shm", "tcp"};
+    command.option("--slice", &arguments_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
+    command.option("--repeat", count_into(arguments_.options.repeats, {.most = kMaxRepeats}), "TIMES",
+                   "timed executions, after one that is checked (default 5)");
+    const auto parse_seconds = [](const std::string& text) {
+      return std::chrono::seconds(parse_count(text, "", {.most = kMaxTimeoutSeconds}));
+    };
+    command.option("--timeout", into(arguments_.options.timeout, parse_seconds), "SECONDS",
+                   "give up after this time (default 60)");
+    command.option("--plan", &arguments_.plan, "FILE", "execute this plan instead of planning one").excludes = {
+        "--fabric"};
+    command.flag("--predict", arguments_.predict,
                  "show the simulated time and bytes on each link beside the measured ones");
-    command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes, for --predict (default 5us)")
+    command
+        .option("--alpha", into(arguments_.alpha, parse_duration), "TIME",
+                "cost of a message besides its bytes, for --predict (default 5us)")
         .needs = "--predict";
-    command.flag("--json", texts_.json, "print one JSON object");
+    command.flag("--json", arguments_.json, "print one JSON object");
     fabric_.declare(command, "--fabric", FabricOption::Place::optional);
     launch_.declare(command);
     command.examples({"banyan run allreduce -n 4 --bytes 16MiB",
@@ -94,7 +113,7 @@ class RunCommand : public Command {
   void take_program(std::vector<std::string> words) override {
     processes(1);  // of '-np 4' it says more than what follows
     if (syntax_->is_given("COLLECTIVE")) {
-      throw Error(ErrorCode::invalid_input, in_quotes(collective_.text()) + " is one word too many before '--'");
+      throw invalid(in_quotes(collective_.text()) + " is one word too many before '--'");
     }
     for (const OptionSyntax& option : syntax_->options()) {
       const bool is_ours =
@@ -106,20 +125,17 @@ class RunCommand : public Command {
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (launch_.has_program()) return launch_.run(terminal, static_cast<uint32_t>(processes(1)), texts_.json);
+    if (launch_.has_program()) return launch_.run(terminal, static_cast<uint32_t>(processes(1)), arguments_.json);
     for (const OptionSyntax& option : syntax_->options()) {
       if (!option.is_given() || option.group != LaunchOption::kGroup) continue;
       throw Error(ErrorCode::invalid_input, "is for a program, and there is none after '--'", option.name());
     }
     expect_collective();
     const run::LocalRunOptions options = run_options();
-    const Picoseconds alpha = texts_.alpha.empty()
-                                  ? answer::TimingOptions().alpha
-                                  : parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
     std::optional<Prepared> prepared;
     {
       Progress progress(terminal, "planning");
-      prepared = texts_.plan.empty() ? plan_here(progress) : read_plan();
+      prepared = arguments_.plan.empty() ? plan_here(progress) : read_plan();
     }
     run::LocalRunReport report;
     {
@@ -127,12 +143,12 @@ class RunCommand : public Command {
       report = run_locally(prepared->schedule, options);
     }
     std::optional<RunPrediction> prediction;
-    if (texts_.predict) {
+    if (arguments_.predict) {
       Progress progress(terminal, "simulating");
-      prediction = predict_run(prepared->schedule, bytes_moved(options, report), report, alpha, progress);
+      prediction = predict_run(prepared->schedule, bytes_moved(options, report), report, arguments_.alpha, progress);
     }
     const Executed executed{.plan = *prepared, .options = options, .report = report, .prediction = prediction};
-    terminal.print(texts_.json ? as_json(executed) : as_text(terminal, executed));
+    terminal.print(arguments_.json ? as_json(executed) : as_text(terminal, executed));
     return report.wrong_elements == 0 ? ExitCode::success : ExitCode::answer_is_no;
   }
 
@@ -146,47 +162,35 @@ class RunCommand : public Command {
         throw Error(error.code(),
                     error.message() + "; a program and its options go after '--': banyan run -n 4 -- PROGRAM");
       }
-    } else if (texts_.plan.empty()) {
-      throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
+    } else if (arguments_.plan.empty()) {
+      throw invalid("COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
     }
   }
 
   run::LocalRunOptions run_options() const {
-    run::LocalRunOptions options;
-    options.type = parse_option("--type", [&] { return element::parse_data_type(texts_.type); });
-    options.op = parse_option("--op", [&] {
-      const element::ReduceOp op = element::parse_reduce_op(texts_.op);
-      expect_reducible(options.type, op);
-      return op;
-    });
-    options.transport = parse_option("--transport", [&] { return run::parse_transport(texts_.transport); });
-    options.total = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
+    run::LocalRunOptions options = arguments_.options;
+    options.total = parse_option("--bytes", [&] { return Bytes::parse(arguments_.bytes); });
     if (options.total.count() < size_of(options.type)) {
       throw Error(ErrorCode::invalid_input,
-                  "'" + texts_.bytes + "' holds no element of " + std::string(to_string(options.type)) +
+                  "'" + arguments_.bytes + "' holds no element of " + std::string(to_string(options.type)) +
                       "; give at least " + std::to_string(size_of(options.type)) + " bytes",
                   "--bytes");
     }
-    if (!texts_.slice.empty()) {
-      options.slice = parse_option("--slice", [&] { return Bytes::parse(texts_.slice); });
+    if (!arguments_.slice.empty()) {
+      options.slice = parse_option("--slice", [&] { return Bytes::parse(arguments_.slice); });
       if (options.slice.count() < size_of(options.type)) {
-        throw Error(ErrorCode::invalid_input, "'" + texts_.slice + "' holds no element; give a size such as 128KiB",
+        throw Error(ErrorCode::invalid_input, "'" + arguments_.slice + "' holds no element; give a size such as 128KiB",
                     "--slice");
       }
-    }
-    if (!texts_.repeat.empty())
-      options.repeats = static_cast<uint32_t>(parse_count(texts_.repeat, "--repeat", {.most = kMaxRepeats}));
-    if (!texts_.timeout.empty()) {
-      options.timeout = std::chrono::seconds(parse_count(texts_.timeout, "--timeout", {.most = kMaxTimeoutSeconds}));
     }
     return options;
   }
 
   // 0 when it is not said how many.
   size_t processes(uint64_t least = 2) const {
-    return texts_.processes.empty()
+    return arguments_.processes.empty()
                ? 0
-               : static_cast<size_t>(parse_count(texts_.processes, "-n", {.least = least, .most = kMaxProcesses}));
+               : static_cast<size_t>(parse_count(arguments_.processes, "-n", {.least = least, .most = kMaxProcesses}));
   }
 
   static void require_few(size_t participants) {
@@ -199,8 +203,7 @@ class RunCommand : public Command {
   Prepared plan_here(Progress& progress) {
     const size_t wanted = processes();
     if (!fabric_.given()) {
-      if (fabric_.any_edit())
-        throw Error(ErrorCode::invalid_input, "edits such as --fail need the --fabric that they edit");
+      if (fabric_.any_edit()) throw invalid("edits such as --fail need the --fabric that they edit");
       fabric_.set_text("full:" + std::to_string(wanted == 0 ? kDefaultProcesses : wanted));
     }
     const Fabric fabric = fabric::without_powers(fabric_.load());  // processes stand in for no switch
@@ -211,7 +214,7 @@ class RunCommand : public Command {
                   "-n");
     }
     if (wanted != 0 && collective_.names_ranks()) {
-      throw Error(ErrorCode::invalid_input, "-n and --ranks both say who takes part; give one of them");
+      throw invalid("-n and --ranks both say who takes part; give one of them");
     }
     const Collective collective = collective_.make(fabric, wanted);
     require_few(collective.participants().size());
@@ -232,22 +235,22 @@ class RunCommand : public Command {
                   "--plan");
     }
     const size_t wanted = processes();
-    schedule::ScheduleFile file = answer::read_valid_plan(texts_.plan);
+    schedule::ScheduleFile file = answer::read_valid_plan(arguments_.plan);
     const Collective& planned = file.schedule.collective();
     if (syntax_->is_given("COLLECTIVE") && planned.kind() != collective_.kind()) {
       throw Error(ErrorCode::mismatch,
                   "is a plan for " + std::string(to_string(planned.kind())) + ", not for " +
                       std::string(to_string(collective_.kind())),
-                  texts_.plan);
+                  arguments_.plan);
     }
     if (wanted != 0 && wanted != planned.participants().size()) {
       throw Error(ErrorCode::mismatch,
-                  std::to_string(wanted) + " processes, but " + texts_.plan + " is for " +
+                  std::to_string(wanted) + " processes, but " + arguments_.plan + " is for " +
                       plural(planned.participants().size(), "rank"),
                   "-n");
     }
     require_few(planned.participants().size());
-    return {.schedule = std::move(file.schedule), .name = texts_.plan, .is_optimal = {}};
+    return {.schedule = std::move(file.schedule), .name = arguments_.plan, .is_optimal = {}};
   }
 
   static uint64_t bytes_moved(const run::LocalRunOptions& options, const run::LocalRunReport& report) {
@@ -257,8 +260,8 @@ class RunCommand : public Command {
   // As the user wrote it, unless it was rounded down to whole elements.
   std::string shown_bytes(const run::LocalRunOptions& options, const run::LocalRunReport& report) const {
     const uint64_t bytes = bytes_moved(options, report);
-    const bool has_unit = texts_.bytes.find_first_not_of("0123456789") != std::string::npos;
-    return bytes == options.total.count() && has_unit ? texts_.bytes : std::to_string(bytes) + " bytes";
+    const bool has_unit = arguments_.bytes.find_first_not_of("0123456789") != std::string::npos;
+    return bytes == options.total.count() && has_unit ? arguments_.bytes : std::to_string(bytes) + " bytes";
   }
 
   static double algbw(const run::LocalRunOptions& options, const run::LocalRunReport& report) {
@@ -338,7 +341,7 @@ class RunCommand : public Command {
   LaunchOption launch_;
   FabricOption fabric_;
   CollectiveOption collective_;
-  RunTexts texts_;
+  RunArguments arguments_;
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,11 +13,10 @@
 namespace banyan::app {
 namespace {
 
-constexpr pid_t kFarewell = 0;  // instead of a group
-
 // In the keeper. Groups come as their numbers, those to forget as negative ones.
 [[noreturn]] void keep(int socket) {
-  setsid();  // signals of the terminal are for the launcher
+  prctl(PR_SET_PDEATHSIG, 0);  // it outlives the launcher
+  setsid();                    // signals of the terminal are for the launcher
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -30,7 +28,6 @@ constexpr pid_t kFarewell = 0;  // instead of a group
     const ssize_t count = recv(socket, &group, sizeof group, 0);
     if (count < 0 && errno == EINTR) continue;
     if (count != sizeof group) break;
-    if (group == kFarewell) _exit(0);
     if (group > 0) {
       groups.insert(group);
     } else {
@@ -50,17 +47,10 @@ GroupKeeper::GroupKeeper() {
   }
   const run::FileDescriptor reading(ends[0]);
   socket_ = run::FileDescriptor(ends[1]);
-  pid_ = fork();
-  if (pid_ < 0) throw run::system_error("cannot start a process");
-  if (pid_ > 0) return;
-  socket_.reset();  // or it would keep itself alive
-  keep(reading.get());
-}
-
-GroupKeeper::~GroupKeeper() {
-  send(kFarewell);
-  socket_.reset();
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  keeper_ = run::Child([&]() -> int {
+    socket_.reset();  // or it would keep itself alive
+    keep(reading.get());
+  });
 }
 
 // A keeper that was killed is missed by nobody but what ranks have started.

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::app {
@@ -14,8 +15,6 @@ class GroupKeeper {
  public:
   // Before threads are made. Throws Error{io}.
   GroupKeeper();
-  // The keeper ends, and leaves all groups alone.
-  ~GroupKeeper();
   GroupKeeper(const GroupKeeper&) = delete;
   GroupKeeper& operator=(const GroupKeeper&) = delete;
 
@@ -26,8 +25,8 @@ class GroupKeeper {
  private:
   void send(pid_t what) const;
 
-  pid_t pid_ = -1;
   run::FileDescriptor socket_;
+  run::Child keeper_;  // killed before it can see the socket's end: then it leaves all groups alone
 };
 
 }  // namespace banyan::app

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "apps/run/launch_plan.h"
+#include "apps/run/launcher.h"
 #include "apps/terminal.h"
 
 namespace banyan::app {
@@ -23,7 +25,7 @@ class LaunchOption {
  private:
   std::vector<std::string> program_;
   std::string hosts_;
-  bool prefix_ = false, keep_going_ = false;
+  LaunchOptions options_;
 };
 
 }  // namespace banyan::app

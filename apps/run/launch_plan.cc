@@ -13,11 +13,7 @@ constexpr uint32_t kMaxSlots = 4096;
 std::string quoted(const std::string& text) {
   std::string word = "'";
   for (const char c : text) {
-    if (c == '\'') {
-      word += "'\\''";
-    } else {
-      word += c;
-    }
+    word += c == '\'' ? "'\\''" : std::string(1, c);
   }
   return word + "'";
 }
@@ -32,6 +28,7 @@ std::string exports(const Variables& variables) {
 
 std::vector<HostSlots> parse_hosts(const std::string& text) {
   std::vector<HostSlots> hosts;
+  if (text.empty()) return hosts;
   for (const std::string& piece : split_list(text, "--hosts")) {
     HostSlots host{.name = piece};
     if (const size_t colon = piece.rfind(':'); colon != std::string::npos) {

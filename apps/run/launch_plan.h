@@ -13,7 +13,7 @@ struct HostSlots {
   uint32_t slots = 1;
 };
 
-// "a,b:2,c". Throws Error{invalid_input} naming --hosts.
+// "a,b:2,c"; empty: none. Throws Error{invalid_input} naming --hosts.
 std::vector<HostSlots> parse_hosts(const std::string& text);
 
 struct LaunchPlan {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "apps/command.h"
+#include "apps/option_values.h"
 #include "apps/report.h"
 #include "apps/service/operator_door.h"
 #include "apps/service/service_report.h"
@@ -63,7 +64,7 @@ class ServiceCommand : public Command {
     return added;
   }
   void add_interval(CommandSyntax& verb, const std::string& help) {
-    verb.option("--interval", &interval_, "TIME", help + " (default 1s)");
+    verb.option("--interval", into(interval_, parse_interval), "TIME", help + " (default 1s)");
   }
   static void wish_codes(CommandSyntax& verb) {
     verb.exit_codes({{"0", "all hosts have done it"},
@@ -178,8 +179,7 @@ class ServiceCommand : public Command {
     CommandSyntax& load =
         add_with_json(rules, "load", &ServiceCommand::load_rules, "Let all hosts go by the rules of a file.");
     for (CommandSyntax* const verb : {&check, &load}) {
-      verb->word("FILE", &rules_file_, "rules as JSON").is_required = true;
-      verb->options().back().paths = OptionSyntax::Paths::files;
+      verb->file_word("FILE", rules_file_, "rules as JSON");
       verb->examples({verb->name() + " rules.json"});
       wish_codes(*verb);
     }
@@ -197,13 +197,11 @@ class ServiceCommand : public Command {
     return is_well(view) ? ExitCode::success : ExitCode::answer_is_no;
   }
 
-  std::chrono::milliseconds interval() const {
+  static std::chrono::milliseconds parse_interval(const std::string& text) {
     constexpr std::chrono::milliseconds kLeast{50};
-    return parse_option("--interval", [&] {
-      const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(interval_));
-      if (time < kLeast) throw invalid("is " + in_quotes(interval_) + "; give 50ms or more");
-      return time;
-    });
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(text));
+    if (time >= kLeast) return time;
+    throw invalid("is " + in_quotes(text) + "; give 50ms or more");
   }
 
   ExitCode tenants(const Terminal& terminal) const {
@@ -219,12 +217,11 @@ class ServiceCommand : public Command {
   }
 
   ServiceRates watched(const Terminal& terminal) const {
-    const std::chrono::milliseconds time = interval();
     const OperatorDoor door(url_);
     const ClusterView first = door.cluster();
     {
       Progress progress(terminal, "watching");
-      std::this_thread::sleep_for(time);
+      std::this_thread::sleep_for(interval_);
     }
     ServiceRates rates = rates_between(first, door.cluster());
     if (rates.seconds <= 0) {
@@ -241,10 +238,9 @@ class ServiceCommand : public Command {
 
   ExitCode top(const Terminal&) const {
     constexpr std::chrono::seconds kPatience{5};  // q waits for a question that is under way
-    const std::chrono::milliseconds time = interval();
     expect_terminal();
     const OperatorDoor door(url_, kPatience);
-    return show_top(door, door.cluster(), time) == TopEnd::quit ? ExitCode::success : ExitCode::interrupted;
+    return show_top(door, door.cluster(), interval_) == TopEnd::quit ? ExitCode::success : ExitCode::interrupted;
   }
 
   // ---- Wishes.
@@ -387,7 +383,8 @@ class ServiceCommand : public Command {
   }
 
   Verbs verbs_;
-  std::string url_, interval_ = "1s", rules_file_;
+  std::string url_, rules_file_;
+  std::chrono::milliseconds interval_{1000};
   ShareWish share_;
   PlanWish plan_;
   std::vector<std::string> hosts_;

@@ -50,14 +50,9 @@ OperatorAnswers answers_from(Json json) {
 }
 
 ErrorCode code_of(int status) {
-  switch (status) {
-    case 403:
-      return ErrorCode::invalid_usage;
-    case 404:
-      return ErrorCode::not_found;
-    default:
-      return status < 500 ? ErrorCode::invalid_input : ErrorCode::io;
-  }
+  if (status == 403) return ErrorCode::invalid_usage;
+  if (status == 404) return ErrorCode::not_found;
+  return status < 500 ? ErrorCode::invalid_input : ErrorCode::io;
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <clocale>
 #include <condition_variable>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -144,20 +146,9 @@ class Screen {
   static constexpr short kRed = 1;
 
   int attributes(TopLine::Style style) const {
-    switch (style) {
-      case TopLine::Style::plain:
-        return A_NORMAL;
-      case TopLine::Style::title:
-      case TopLine::Style::heading:
-        return A_BOLD;
-      case TopLine::Style::chosen:
-        return static_cast<int>(A_BOLD | A_REVERSE);
-      case TopLine::Style::bad:
-        return has_red_ ? static_cast<int>(A_BOLD | COLOR_PAIR(kRed)) : static_cast<int>(A_BOLD);
-      case TopLine::Style::dim:
-        return static_cast<int>(A_DIM);
-    }
-    return A_NORMAL;
+    const chtype red = has_red_ ? COLOR_PAIR(kRed) : 0;
+    const std::array<chtype, 6> by_style = {A_NORMAL, A_BOLD, A_BOLD, A_BOLD | A_REVERSE, A_BOLD | red, A_DIM};
+    return static_cast<int>(by_style[static_cast<size_t>(style)]);
   }
 
   SCREEN* screen_ = nullptr;
@@ -165,30 +156,14 @@ class Screen {
 };
 
 std::optional<TopView::Key> meaning_of(int key) {
-  switch (key) {
-    case KEY_RIGHT:
-    case '\t':
-      return TopView::Key::next_panel;
-    case KEY_LEFT:
-    case KEY_BTAB:
-      return TopView::Key::last_panel;
-    case KEY_UP:
-    case 'k':
-      return TopView::Key::up;
-    case KEY_DOWN:
-    case 'j':
-      return TopView::Key::down;
-    case KEY_PPAGE:
-      return TopView::Key::page_up;
-    case KEY_NPAGE:
-      return TopView::Key::page_down;
-    case KEY_HOME:
-      return TopView::Key::home;
-    case KEY_END:
-      return TopView::Key::end;
-    default:
-      return std::nullopt;
-  }
+  using Key = TopView::Key;
+  static const std::map<int, Key> kMeanings = {
+      {KEY_RIGHT, Key::next_panel}, {'\t', Key::next_panel}, {KEY_LEFT, Key::last_panel},
+      {KEY_BTAB, Key::last_panel},  {KEY_UP, Key::up},       {'k', Key::up},
+      {KEY_DOWN, Key::down},        {'j', Key::down},        {KEY_PPAGE, Key::page_up},
+      {KEY_NPAGE, Key::page_down},  {KEY_HOME, Key::home},   {KEY_END, Key::end}};
+  const auto found = kMeanings.find(key);
+  return found == kMeanings.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace
